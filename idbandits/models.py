@@ -1,0 +1,209 @@
+"""Ready diagrams: the paper's models and the click models of web search, each a few lines.
+
+Positions are numbered from 1 as in the paper: A1, … decisions, W1, … attraction, E1, … examination, C1, … clicks,
+S1, … satisfaction. `distinct` forbids a list that shows an item twice; the paper's action set allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from idbandits.diagram import Diagram, Node
+from idbandits.errors import DiagramError
+from idbandits.tables import Label, Learned, is_integer
+
+Items: TypeAlias = int | Iterable[Label]
+
+
+def cascade(items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False) -> Diagram:
+    """The cascade model: a user looks from the top, clicks the first attractive item and leaves.
+
+    Learned: `attraction`; with `learn_conditionals` also `click` P(C | W, E) and `examination` P(E' | C, E).
+    The reward is the number of clicks.
+
+    >>> cascade(20, 2)
+    Diagram 'cascade': 2 decisions, 4 latent nodes, 2 observed nodes, 1 learned table, 2 reward terms
+    """
+    return _cascade(
+        "cascade", items, positions, distinct, learn_conditionals, lambda w, e: w * e, lambda c, e: (1 - c) * e
+    )
+
+
+def cascade_inverted(items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False) -> Diagram:
+    """The paper's cascade model 2: unattractive items are clicked, and a click leads on to the next position."""
+    return _cascade(
+        "cascade, inverted", items, positions, distinct, learn_conditionals, lambda w, e: (1 - w) * e, lambda c, e: c * e
+    )
+
+
+def _cascade(
+    name: str, items: Items, positions: int, distinct: bool, learn: bool,
+    click: Callable[[int, int], float], go_on: Callable[[int, int], float],
+) -> Diagram:  # fmt: skip
+    d, items, attraction = _list_of(name, items, positions)
+    click_table, examination = (Learned("click"), Learned("examination")) if learn else (click, go_on)
+    examined = d.latent("E1", cpd=1.0)
+    for k in range(1, positions + 1):
+        attracted = d.latent(f"W{k}", [d.decision(f"A{k}", items)], attraction)
+        clicked = d.observed(f"C{k}", [attracted, examined], click_table)
+        d.reward(clicked)
+        if k < positions:
+            examined = d.latent(f"E{k + 1}", [clicked, examined], examination)
+    return _finished(d, distinct)
+
+
+def position_based(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
+    """The position-based model: each position is examined with a probability of its own.
+
+    Learned: `attraction`, and `examination` with one entry a position. The reward is the number of clicks.
+    """
+    d, items, attraction = _list_of("position-based", items, positions)
+    examination = Learned("examination", rows=positions)
+    for k in range(1, positions + 1):
+        attracted = d.latent(f"W{k}", [d.decision(f"A{k}", items)], attraction)
+        examined = d.latent(f"E{k}", cpd=examination[k - 1])
+        d.reward(d.observed(f"C{k}", [attracted, examined], lambda w, e: w * e))
+    return _finished(d, distinct)
+
+
+def semi_bandit(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
+    """The combinatorial semi-bandit: the reward of every chosen item is seen. Learned: `mean`."""
+    d, items, _ = _list_of("semi-bandit", items, positions)
+    mean = Learned("mean")
+    for k in range(1, positions + 1):
+        d.reward(d.observed(f"X{k}", [d.decision(f"A{k}", items)], mean))
+    return _finished(d, distinct)
+
+
+def rank1(rows: Items, columns: Items) -> Diagram:
+    """The Bernoulli rank-1 bandit: a row and a column, and only the product of their factors is seen.
+
+    Learned: `row` and `column`. The reward is what is seen.
+    """
+    d = Diagram("rank-1")
+    row = d.latent("Z1", [d.decision("A1", rows)], Learned("row"))
+    column = d.latent("Z2", [d.decision("A2", columns)], Learned("column"))
+    d.reward(d.observed("X", [row, column], lambda r, c: r * c))
+    return d
+
+
+def dependent_click(items: Items, positions: int, *, distinct: bool = True, reward: str = "satisfaction") -> Diagram:
+    """The dependent click model: after a click the user may be satisfied and leave, or go on.
+
+    Learned: `attraction`, and `satisfaction` P(S = 1 | C = 1) with one entry a position. The reward is leaving
+    satisfied, as in DCM bandits (Katariya et al. 2016), or, with `reward="clicks"`, the number of clicks: that
+    one pays for items that keep the user clicking.
+    """
+    d, items, attraction = _list_of("dependent click", items, positions)
+    satisfaction = Learned("satisfaction", rows=positions)
+    examined = d.latent("E1", cpd=1.0)
+    for k in range(1, positions + 1):
+        attracted = d.latent(f"W{k}", [d.decision(f"A{k}", items)], attraction)
+        clicked = d.observed(f"C{k}", [attracted, examined], lambda w, e: w * e)
+        would_stop = d.latent(f"R{k}", cpd=satisfaction[k - 1])
+        satisfied = d.latent(f"S{k}", [clicked, would_stop], lambda c, r: c * r)
+        d.reward(_rewarded(reward, clicked, satisfied))
+        if k < positions:
+            examined = d.latent(f"E{k + 1}", [satisfied, examined], lambda s, e: (1 - s) * e)
+    return _finished(d, distinct)
+
+
+def dynamic_bayesian(
+    items: Items, positions: int, *, distinct: bool = True, simplified: bool = False, reward: str = "satisfaction"
+) -> Diagram:
+    """The dynamic Bayesian network model: an item attracts, and once clicked it satisfies, with its own probabilities.
+
+    Learned: `attraction`, `satisfaction` (one entry an item), and `continuation`, the probability that an
+    unsatisfied user goes on to the next position; the simplified model has none: there the user always does.
+    The reward is leaving satisfied, or `reward="clicks"`.
+    """
+    d, items, attraction = _list_of("dynamic Bayesian network" + (", simplified" if simplified else ""), items, positions)
+    satisfaction, continuation = Learned("satisfaction"), Learned("continuation")
+    examined = d.latent("E1", cpd=1.0)
+    for k in range(1, positions + 1):
+        item = d.decision(f"A{k}", items)
+        attracted = d.latent(f"W{k}", [item], attraction)
+        clicked = d.observed(f"C{k}", [attracted, examined], lambda w, e: w * e)
+        would_satisfy = d.latent(f"R{k}", [item], satisfaction)
+        satisfied = d.latent(f"S{k}", [clicked, would_satisfy], lambda c, r: c * r)
+        d.reward(_rewarded(reward, clicked, satisfied))
+        if k < positions and simplified:
+            examined = d.latent(f"E{k + 1}", [satisfied, examined], lambda s, e: (1 - s) * e)
+        elif k < positions:
+            goes_on = d.latent(f"G{k}", cpd=continuation)
+            examined = d.latent(f"E{k + 1}", [satisfied, examined, goes_on], lambda s, e, g: (1 - s) * e * g)
+    return _finished(d, distinct)
+
+
+def click_chain(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
+    """The click chain model: whether the user goes on depends on the click and on how relevant the item was.
+
+    Learned: `attraction` (the relevance of an item), and `continuation` with three entries: after no click, after a
+    click on an irrelevant item, after a click on a relevant one. Relevance is drawn anew after the click, as in
+    Guo et al. (2009). The reward is the number of clicks.
+    """
+    d, items, attraction = _list_of("click chain", items, positions)
+    continuation = Learned("continuation", rows=3)
+    examined = d.latent("E1", cpd=1.0)
+    for k in range(1, positions + 1):
+        item = d.decision(f"A{k}", items)
+        attracted = d.latent(f"W{k}", [item], attraction)
+        clicked = d.observed(f"C{k}", [attracted, examined], lambda w, e: w * e)
+        d.reward(clicked)
+        if k < positions:
+            relevant = d.latent(f"R{k}", [item], attraction)
+            goes_on = d.latent(f"G{k}", [clicked, relevant], continuation.select(lambda c, r: c * (1 + r)))
+            examined = d.latent(f"E{k + 1}", [examined, goes_on], lambda e, g: e * g)
+    return _finished(d, distinct)
+
+
+def user_browsing(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
+    """The user browsing model: examination depends on the position and on the distance from the last click.
+
+    Learned: `attraction`, and `examination` with one row for every position k and every position of the last click
+    above it (0: none), in the order (1, 0), (2, 0), (2, 1), (3, 0), … The reward is the number of clicks.
+    """
+    d, items, attraction = _list_of("user browsing", items, positions)
+    examination = Learned("examination", rows=positions * (positions + 1) // 2)
+    last: Node | None = None  # the position of the last click so far
+    for k in range(1, positions + 1):
+        attracted = d.latent(f"W{k}", [d.decision(f"A{k}", items)], attraction)
+        first_row = k * (k - 1) // 2
+        if last is None:
+            examined = d.latent(f"E{k}", cpd=examination[first_row])
+        else:
+            examined = d.latent(f"E{k}", [last], examination.select(lambda j, first=first_row: first + j))
+        clicked = d.observed(f"C{k}", [attracted, examined], lambda w, e: w * e)
+        d.reward(clicked)
+        if k < positions:
+            last = _last_click(d, k, clicked, last)
+    return _finished(d, distinct)
+
+
+def _last_click(d: Diagram, k: int, clicked: Node, before: Node | None) -> Node:
+    """A node whose state is the position of the last click among the first k, 0 where there is none."""
+
+    def where(c: int, j: int = 0) -> list[float] | float:
+        at = k if c else j
+        return [float(at == i) for i in range(k + 1)] if k > 1 else float(at)
+
+    return d.latent(f"L{k}", [clicked] if before is None else [clicked, before], where, states=k + 1)
+
+
+def _list_of(name: str, items: Items, positions: int) -> tuple[Diagram, Items, Learned]:
+    if not is_integer(positions) or positions < 1:
+        raise DiagramError(f"model {name!r}: positions is a positive whole number, not {positions!r}")
+    return Diagram(name), items if is_integer(items) else list(items), Learned("attraction")  # type: ignore[arg-type]
+
+
+def _rewarded(reward: str, clicked: Node, satisfied: Node) -> Node:
+    if reward not in ("satisfaction", "clicks"):
+        raise DiagramError(f"reward is 'satisfaction' or 'clicks', not {reward!r}")
+    return satisfied if reward == "satisfaction" else clicked
+
+
+def _finished(d: Diagram, distinct: bool) -> Diagram:
+    if distinct:
+        d.all_different()
+    return d

@@ -1,0 +1,205 @@
+"""The compiled passes over a circuit: functions of flat arrays and a generator, all that is hot.
+
+Nodes are numbered leaves first (node 0 is the constant 1, then one evidence indicator a state of every observed
+node), children before parents. An inner node is the product of two nodes or a weighted sum of nodes, where the
+weight of an edge is a slot (-1: the weight 1). A slot stands for one parameter, and which one depends on the
+action by `entry`. `weights` holds a number a slot, `values` a number a node.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from idbandits.tables import Floats, Ints
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Compile on the first call, keep the machine code on disk, and let other threads run meanwhile."""
+    fast: Function = njit(cache=True, nogil=True, error_model="numpy")(function)
+    return fast
+
+
+_warm: set[int] = set()
+
+
+def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a compiled function; the first call tells the user if it has to wait for the compiler."""
+    if id(kernel) in _warm:
+        return kernel(*arguments)
+    notice = threading.Timer(1.0, _say, ["idbandits: compiling for the first time; the result is kept on disk …"])
+    started = time.perf_counter()
+    notice.start()
+    try:
+        result = kernel(*arguments)
+    finally:
+        notice.cancel()
+    if sum(kernel.stats.cache_misses.values()):  # type: ignore[attr-defined]
+        _say(f"idbandits: compiled {kernel.__name__} in {time.perf_counter() - started:.1f} s")
+    _warm.add(id(kernel))
+    return result
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+class Circuit(NamedTuple):
+    """An arithmetic circuit as flat arrays."""
+
+    leaves: int
+    product: npt.NDArray[np.bool_]  # an inner node: a product, or else a weighted sum
+    start: Ints  # its edges: start[n] to start[n + 1]
+    child: Ints  # an edge: the node it leads to
+    slot: Ints  # an edge: its weight
+    slot_base: Ints
+    slot_start: Ints  # a slot: the axes it depends on, slot_start[s] to slot_start[s + 1]
+    slot_axis: Ints
+    slot_stride: Ints
+    slot_lookup: Ints  # where the affine index goes through `lookup`: the place where its part begins, else -1
+    lookup: Ints
+
+
+@compiled
+def entry(c: Circuit, slot: int, action: Ints) -> int:
+    """The parameter that a slot stands for."""
+    index = 0
+    for t in range(c.slot_start[slot], c.slot_start[slot + 1]):
+        index += c.slot_stride[t] * action[c.slot_axis[t]]
+    if c.slot_lookup[slot] >= 0:
+        index = c.lookup[c.slot_lookup[slot] + index]
+    return int(c.slot_base[slot] + index)
+
+
+@compiled
+def bind(c: Circuit, action: Ints, parameters: Floats, weights: Floats) -> None:
+    """Put on every slot the parameter that it stands for."""
+    for s in range(len(c.slot_base)):
+        weights[s] = parameters[entry(c, s, action)]
+
+
+@compiled
+def up(c: Circuit, first: int, last: int, weights: Floats, values: Floats) -> None:
+    """The values of the inner nodes first to last - 1, from those of the leaves."""
+    for n in range(first, last):
+        if c.product[n]:
+            e = c.start[n]
+            values[c.leaves + n] = values[c.child[e]] * values[c.child[e + 1]]
+        else:
+            total = 0.0
+            for e in range(c.start[n], c.start[n + 1]):
+                total += values[c.child[e]] if c.slot[e] < 0 else weights[c.slot[e]] * values[c.child[e]]
+            values[c.leaves + n] = total
+
+
+@compiled
+def down(c: Circuit, first: int, last: int, weights: Floats, values: Floats, slopes: Floats, counts: Floats) -> None:
+    """Derivatives of the node last - 1: `slopes` by every node, `counts` by every slot (added to what is there)."""
+    slopes[: c.leaves] = 0.0
+    slopes[c.leaves + first : c.leaves + last] = 0.0
+    slopes[c.leaves + last - 1] = 1.0
+    for n in range(last - 1, first - 1, -1):
+        slope = slopes[c.leaves + n]
+        if slope == 0.0:
+            continue
+        if c.product[n]:
+            left, right = c.child[c.start[n]], c.child[c.start[n] + 1]
+            slopes[left] += slope * values[right]
+            slopes[right] += slope * values[left]
+        else:
+            for e in range(c.start[n], c.start[n + 1]):
+                if c.slot[e] < 0:
+                    slopes[c.child[e]] += slope
+                else:
+                    slopes[c.child[e]] += slope * weights[c.slot[e]]
+                    counts[c.slot[e]] += slope * values[c.child[e]]
+
+
+@compiled
+def split(
+    c: Circuit, weights: Floats, values: Floats, times: int, rng: np.random.Generator, visits: Ints, counts: Ints
+) -> None:
+    """Draw how often each slot is used in `times` independent draws of what is latent, given what was seen.
+
+    A product hands its count to both sides, a sum splits it multinomially in proportion to its terms: exact, at a
+    cost that does not grow with `times`. `visits` is room for a count a node; `counts` are added to.
+    """
+    last = len(c.product)
+    visits[:] = 0
+    visits[c.leaves + last - 1] = times
+    for n in range(last - 1, -1, -1):
+        left = visits[c.leaves + n]
+        if left == 0:
+            continue
+        if c.product[n]:
+            visits[c.child[c.start[n]]] += left
+            visits[c.child[c.start[n] + 1]] += left
+            continue
+        rest = values[c.leaves + n]
+        final = -1  # the last term takes all that is left, whatever rounding did to `rest`
+        for e in range(c.start[n], c.start[n + 1]):
+            if values[c.child[e]] > 0.0 and (c.slot[e] < 0 or weights[c.slot[e]] > 0.0):
+                final = e
+        for e in range(c.start[n], final + 1):
+            part = values[c.child[e]] if c.slot[e] < 0 else weights[c.slot[e]] * values[c.child[e]]
+            if part <= 0.0:
+                continue
+            drawn = left if e == final or part >= rest else rng.binomial(left, part / rest)
+            rest -= part
+            left -= drawn
+            visits[c.child[e]] += drawn
+            if c.slot[e] >= 0:
+                counts[c.slot[e]] += drawn
+            if left == 0:
+                break
+
+
+@compiled
+def add_logs(a: float, b: float) -> float:
+    """log(exp(a) + exp(b)), for values of any size."""
+    high, low = max(a, b), min(a, b)
+    return high if low == -np.inf else high + np.log1p(np.exp(low - high))
+
+
+@compiled
+def up_logs(c: Circuit, weights: Floats, values: Floats) -> None:
+    """The pass `up` with the logarithms of all weights and values: products of any number of small terms."""
+    for n in range(len(c.product)):
+        if c.product[n]:
+            e = c.start[n]
+            values[c.leaves + n] = values[c.child[e]] + values[c.child[e + 1]]
+        else:
+            total = -np.inf
+            for e in range(c.start[n], c.start[n + 1]):
+                weight = 0.0 if c.slot[e] < 0 else weights[c.slot[e]]
+                total = add_logs(total, weight + values[c.child[e]])
+            values[c.leaves + n] = total
+
+
+@compiled
+def down_logs(c: Circuit, weights: Floats, values: Floats, slopes: Floats) -> None:
+    """The logarithms of the derivatives of the last node by every node."""
+    last = len(c.product)
+    slopes[:] = -np.inf
+    slopes[c.leaves + last - 1] = 0.0
+    for n in range(last - 1, -1, -1):
+        slope = slopes[c.leaves + n]
+        if slope == -np.inf:
+            continue
+        if c.product[n]:
+            left, right = c.child[c.start[n]], c.child[c.start[n] + 1]
+            slopes[left] = add_logs(slopes[left], slope + values[right])
+            slopes[right] = add_logs(slopes[right], slope + values[left])
+        else:
+            for e in range(c.start[n], c.start[n + 1]):
+                weight = 0.0 if c.slot[e] < 0 else weights[c.slot[e]]
+                slopes[c.child[e]] = add_logs(slopes[c.child[e]], slope + weight)
