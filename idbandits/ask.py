@@ -30,10 +30,10 @@ def expected_reward(d: Diagram, action: Action, means: Means, context: Action | 
 
 def reward_at(model: Model, circuit: Any, ends: list[int], vector: Any, parameters: Floats) -> float:
     """The expected reward of an action vector."""
-    weights = np.empty(len(circuit.slot_base))
+    weights = np.empty(circuit.slots)
     run(bind, circuit, vector, parameters, weights)
-    values = np.ones(circuit.leaves + len(circuit.product))
-    run(up, circuit, 0, len(circuit.product), weights, values)
+    values = np.ones(circuit.leaves + circuit.inner)
+    run(up, circuit, 0, circuit.inner, weights, values)
     return float(sum(values[circuit.leaves + end - 1] for end in ends[1:]))
 
 
@@ -94,9 +94,9 @@ def _log_values(
 
 def _up_logs(likelihood: Likelihood, vector: Any, seen: Mapping[str, int], parameters: Floats) -> tuple[Floats, Floats]:
     c = likelihood.circuit
-    weights = np.empty(len(c.slot_base))
+    weights = np.empty(c.slots)
     run(bind, c, vector, parameters, weights)
-    values = np.empty(c.leaves + len(c.product))
+    values = np.empty(c.leaves + c.inner)
     with np.errstate(divide="ignore"):
         np.log(weights, out=weights)
         values[: c.leaves] = np.log(likelihood.leaves(seen))

@@ -17,7 +17,7 @@ import numpy as np
 
 from idbandits.diagram import Diagram, Node
 from idbandits.errors import ComplexityError
-from idbandits.passes import Circuit
+from idbandits.passes import Circuit, pack
 from idbandits.tables import Floats, Known, Use
 
 ONE = 0  # the leaf that is constantly 1
@@ -65,10 +65,28 @@ class Parameters:
 
 @final
 @dataclass(frozen=True)
+class Arrays:
+    """The parts of a circuit as lists, for code that studies it; `Circuit` says what each holds."""
+
+    product: Sequence[bool]
+    start: Sequence[int]
+    child: Sequence[int]
+    slot: Sequence[int]
+    slot_base: Sequence[int]
+    slot_start: Sequence[int]
+    slot_axis: Sequence[int]
+    slot_stride: Sequence[int]
+    slot_lookup: Sequence[int]
+    lookup: Sequence[int]
+
+
+@final
+@dataclass(frozen=True)
 class Finished:
     """A circuit, the ends of its runs of nodes, and the pairs of slots that are P(0) and P(1) of one row."""
 
     circuit: Circuit
+    arrays: Arrays
     ends: list[int]
     complement: Mapping[int, int]
 
@@ -207,29 +225,25 @@ class Builder:
         by_number = {number: key for key, number in self.slots.items()}
         kept = [by_number[s] for s in renamed_slots]
         flat = [(renamed_slots.get(s, UNIT), child) for used in edges for s, child in used]
-        circuit = Circuit(
-            leaves=self.leaves,
-            product=np.array(products, dtype=np.bool_),
+        arrays = Arrays(
+            product=products,
             start=_starts(edges),
-            child=_ints(child for _, child in flat),
-            slot=_ints(s for s, _ in flat),
-            slot_base=_ints(base for base, _, _ in kept),
+            child=[child for _, child in flat],
+            slot=[s for s, _ in flat],
+            slot_base=[base for base, _, _ in kept],
             slot_start=_starts([strides for _, strides, _ in kept]),
-            slot_axis=_ints(axis for _, strides, _ in kept for axis, _ in strides),
-            slot_stride=_ints(stride for _, strides, _ in kept for _, stride in strides),
-            slot_lookup=_ints(place for _, _, place in kept),
-            lookup=_ints(self.lookup),
+            slot_axis=[axis for _, strides, _ in kept for axis, _ in strides],
+            slot_stride=[stride for _, strides, _ in kept for _, stride in strides],
+            slot_lookup=[place for _, _, place in kept],
+            lookup=self.lookup,
         )
+        circuit = Circuit(self.leaves, len(products), len(kept), **pack(**vars(arrays)))
         complement = {renamed_slots[a]: renamed_slots[b] for a, b in self.complement.items() if {a, b} <= renamed_slots.keys()}
-        return Finished(circuit, ends, complement)
+        return Finished(circuit, arrays, ends, complement)
 
 
-def _ints(numbers: Iterable[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.fromiter(numbers, dtype=np.int64)
-
-
-def _starts(parts: Sequence[Sequence[object]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.concatenate([[0], np.cumsum([len(p) for p in parts], dtype=np.int64)]).astype(np.int64)
+def _starts(parts: Sequence[Sequence[object]]) -> list[int]:
+    return list(itertools.accumulate((len(p) for p in parts), initial=0))
 
 
 def _strides(sizes: Sequence[int], last: int) -> list[int]:

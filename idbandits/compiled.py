@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar, final
 import numpy as np
 
 from idbandits import circuit
-from idbandits.circuit import Builder, Parameters
+from idbandits.circuit import Arrays, Builder, Parameters
 from idbandits.diagram import Diagram, Node
 from idbandits.errors import ActionError, ContextError, DiagramError, IdbanditsError, MeansError, ObservationError
 from idbandits.passes import Circuit
@@ -26,7 +26,8 @@ class Likelihood:
     def __init__(self, d: Diagram, parameters: Parameters, fold: bool) -> None:
         builder = Builder(d, parameters)
         root = circuit.likelihood(builder, fold)
-        self.circuit = builder.finish([root]).circuit
+        finished = builder.finish([root])
+        self.circuit, self.arrays = finished.circuit, finished.arrays
         self.indicators = builder.indicators
 
     def leaves(self, observation: Mapping[str, int]) -> Floats:
@@ -66,7 +67,8 @@ class Rewards:
         self.groups = [decided for decided, _ in groups]
         sums = [builder.weigh((circuit.UNIT, root) for root in roots) for _, roots in groups]
         finished = builder.finish(sums)
-        self.circuit, self.ends, self.complement = finished.circuit, finished.ends, finished.complement
+        self.circuit, self.arrays = finished.circuit, finished.arrays
+        self.ends, self.complement = finished.ends, finished.complement
 
 
 def _decisions_below(b: Builder, decisions: int) -> dict[int, frozenset[int]]:
@@ -134,9 +136,9 @@ class Model:
 
     def __repr__(self) -> str:
         lines = [f"Model of diagram {self.name!r}: {self.parameters.learned_size} learned parameters"]
-        lines.append(f"  likelihood: {_size(self.likelihood.circuit)}")
+        lines.append(f"  likelihood: {_size(self.likelihood.circuit, self.likelihood.arrays)}")
         if self._diagram.rewards:
-            lines.append(f"  reward:     {_size(self.rewards.circuit)}")
+            lines.append(f"  reward:     {_size(self.rewards.circuit, self.rewards.arrays)}")
         return "\n".join(lines)
 
     # -- the way in ----------------------------------------------------------------------------------------------
@@ -220,16 +222,16 @@ def compile(d: Diagram) -> Model:  # noqa: A001 - the name is the contract's, us
     return model
 
 
-def _size(c: Circuit) -> str:
-    products = int(c.product.sum())
-    sums = len(c.product) - products
+def _size(c: Circuit, arrays: Arrays) -> str:
+    products = sum(arrays.product)
+    sums = c.inner - products
 
     def count(number: int, what: str) -> str:
         return f"{number} {what}{'' if number == 1 else 's'}"
 
     kinds = f"{count(sums, 'sum')}, {count(products, 'product')}"
-    parts = [f"{count(len(c.product), 'node')} ({kinds})", count(len(c.child), "edge")]
-    return ", ".join([*parts, count(len(c.slot_base), "slot"), count(c.leaves - 1, "indicator")])
+    parts = [f"{count(c.inner, 'node')} ({kinds})", count(len(arrays.child), "edge")]
+    return ", ".join([*parts, count(c.slots, "slot"), count(c.leaves - 1, "indicator")])
 
 
 def _indices(what: str, kind: str, nodes: list[Node], given: Action, error: type[IdbanditsError]) -> list[int]:

@@ -54,36 +54,50 @@ def _say(message: str) -> None:
 
 
 class Circuit(NamedTuple):
-    """An arithmetic circuit as flat arrays."""
+    """An arithmetic circuit for compiled functions: one array of integers, and where each part of it begins.
 
-    leaves: int
-    product: npt.NDArray[np.bool_]  # an inner node: a product, or else a weighted sum
-    start: Ints  # its edges: start[n] to start[n + 1]
-    child: Ints  # an edge: the node it leads to
-    slot: Ints  # an edge: its weight
-    slot_base: Ints
-    slot_start: Ints  # a slot: the axes it depends on, slot_start[s] to slot_start[s + 1]
-    slot_axis: Ints
-    slot_stride: Ints
-    slot_lookup: Ints  # where the affine index goes through `lookup`: the place where its part begins, else -1
-    lookup: Ints
+    One array and not one a part, because compiled functions count references to every array they are passed.
+    """
+
+    leaves: int  # how many
+    inner: int  # how many nodes above the leaves
+    slots: int  # how many
+    product: int  # an inner node: 1 for a product, 0 for a weighted sum
+    start: int  # an inner node n: its edges are start[n] to start[n + 1] - 1
+    child: int  # an edge: the node it leads to
+    slot: int  # an edge: its weight
+    slot_base: int
+    slot_start: int  # a slot s: the axes it depends on are slot_start[s] to slot_start[s + 1] - 1
+    slot_axis: int
+    slot_stride: int
+    slot_lookup: int  # where the affine index goes through `lookup`: the place where its part begins, else -1
+    lookup: int
+    data: Ints
+
+
+def pack(**parts: npt.ArrayLike) -> dict[str, Any]:
+    """Integer arrays as one, with the place where each begins: the last fields of `Circuit` and its like."""
+    arrays = {name: np.asarray(part, dtype=np.int64).ravel() for name, part in parts.items()}
+    ends = np.cumsum([0, *(a.size for a in arrays.values())])
+    places = {name: int(end) for name, end in zip(arrays, ends, strict=False)}
+    return {**places, "data": np.concatenate([*arrays.values()])}
 
 
 @compiled
 def entry(c: Circuit, slot: int, action: Ints) -> int:
     """The parameter that a slot stands for."""
     index = 0
-    for t in range(c.slot_start[slot], c.slot_start[slot + 1]):
-        index += c.slot_stride[t] * action[c.slot_axis[t]]
-    if c.slot_lookup[slot] >= 0:
-        index = c.lookup[c.slot_lookup[slot] + index]
-    return int(c.slot_base[slot] + index)
+    for t in range(c.data[c.slot_start + slot], c.data[c.slot_start + slot + 1]):
+        index += c.data[c.slot_stride + t] * action[c.data[c.slot_axis + t]]
+    if c.data[c.slot_lookup + slot] >= 0:
+        index = c.data[c.lookup + c.data[c.slot_lookup + slot] + index]
+    return int(c.data[c.slot_base + slot] + index)
 
 
 @compiled
 def bind(c: Circuit, action: Ints, parameters: Floats, weights: Floats) -> None:
     """Put on every slot the parameter that it stands for."""
-    for s in range(len(c.slot_base)):
+    for s in range(c.slots):
         weights[s] = parameters[entry(c, s, action)]
 
 
@@ -91,13 +105,13 @@ def bind(c: Circuit, action: Ints, parameters: Floats, weights: Floats) -> None:
 def up(c: Circuit, first: int, last: int, weights: Floats, values: Floats) -> None:
     """The values of the inner nodes first to last - 1, from those of the leaves."""
     for n in range(first, last):
-        if c.product[n]:
-            e = c.start[n]
-            values[c.leaves + n] = values[c.child[e]] * values[c.child[e + 1]]
+        if c.data[c.product + n]:
+            e = c.data[c.start + n]
+            values[c.leaves + n] = values[c.data[c.child + e]] * values[c.data[c.child + e + 1]]
         else:
             total = 0.0
-            for e in range(c.start[n], c.start[n + 1]):
-                total += values[c.child[e]] if c.slot[e] < 0 else weights[c.slot[e]] * values[c.child[e]]
+            for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
+                total += values[c.data[c.child + e]] if c.data[c.slot + e] < 0 else weights[c.data[c.slot + e]] * values[c.data[c.child + e]]
             values[c.leaves + n] = total
 
 
@@ -111,17 +125,17 @@ def down(c: Circuit, first: int, last: int, weights: Floats, values: Floats, slo
         slope = slopes[c.leaves + n]
         if slope == 0.0:
             continue
-        if c.product[n]:
-            left, right = c.child[c.start[n]], c.child[c.start[n] + 1]
+        if c.data[c.product + n]:
+            left, right = c.data[c.child + c.data[c.start + n]], c.data[c.child + c.data[c.start + n] + 1]
             slopes[left] += slope * values[right]
             slopes[right] += slope * values[left]
         else:
-            for e in range(c.start[n], c.start[n + 1]):
-                if c.slot[e] < 0:
-                    slopes[c.child[e]] += slope
+            for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
+                if c.data[c.slot + e] < 0:
+                    slopes[c.data[c.child + e]] += slope
                 else:
-                    slopes[c.child[e]] += slope * weights[c.slot[e]]
-                    counts[c.slot[e]] += slope * values[c.child[e]]
+                    slopes[c.data[c.child + e]] += slope * weights[c.data[c.slot + e]]
+                    counts[c.data[c.slot + e]] += slope * values[c.data[c.child + e]]
 
 
 @compiled
@@ -133,32 +147,32 @@ def split(
     A product hands its count to both sides, a sum splits it multinomially in proportion to its terms: exact, at a
     cost that does not grow with `times`. `visits` is room for a count a node; `counts` are added to.
     """
-    last = len(c.product)
+    last = c.inner
     visits[:] = 0
     visits[c.leaves + last - 1] = times
     for n in range(last - 1, -1, -1):
         left = visits[c.leaves + n]
         if left == 0:
             continue
-        if c.product[n]:
-            visits[c.child[c.start[n]]] += left
-            visits[c.child[c.start[n] + 1]] += left
+        if c.data[c.product + n]:
+            visits[c.data[c.child + c.data[c.start + n]]] += left
+            visits[c.data[c.child + c.data[c.start + n] + 1]] += left
             continue
         rest = values[c.leaves + n]
         final = -1  # the last term takes all that is left, whatever rounding did to `rest`
-        for e in range(c.start[n], c.start[n + 1]):
-            if values[c.child[e]] > 0.0 and (c.slot[e] < 0 or weights[c.slot[e]] > 0.0):
+        for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
+            if values[c.data[c.child + e]] > 0.0 and (c.data[c.slot + e] < 0 or weights[c.data[c.slot + e]] > 0.0):
                 final = e
-        for e in range(c.start[n], final + 1):
-            part = values[c.child[e]] if c.slot[e] < 0 else weights[c.slot[e]] * values[c.child[e]]
+        for e in range(c.data[c.start + n], final + 1):
+            part = values[c.data[c.child + e]] if c.data[c.slot + e] < 0 else weights[c.data[c.slot + e]] * values[c.data[c.child + e]]
             if part <= 0.0:
                 continue
             drawn = left if e == final or part >= rest else rng.binomial(left, part / rest)
             rest -= part
             left -= drawn
-            visits[c.child[e]] += drawn
-            if c.slot[e] >= 0:
-                counts[c.slot[e]] += drawn
+            visits[c.data[c.child + e]] += drawn
+            if c.data[c.slot + e] >= 0:
+                counts[c.data[c.slot + e]] += drawn
             if left == 0:
                 break
 
@@ -173,33 +187,33 @@ def add_logs(a: float, b: float) -> float:
 @compiled
 def up_logs(c: Circuit, weights: Floats, values: Floats) -> None:
     """The pass `up` with the logarithms of all weights and values: products of any number of small terms."""
-    for n in range(len(c.product)):
-        if c.product[n]:
-            e = c.start[n]
-            values[c.leaves + n] = values[c.child[e]] + values[c.child[e + 1]]
+    for n in range(c.inner):
+        if c.data[c.product + n]:
+            e = c.data[c.start + n]
+            values[c.leaves + n] = values[c.data[c.child + e]] + values[c.data[c.child + e + 1]]
         else:
             total = -np.inf
-            for e in range(c.start[n], c.start[n + 1]):
-                weight = 0.0 if c.slot[e] < 0 else weights[c.slot[e]]
-                total = add_logs(total, weight + values[c.child[e]])
+            for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
+                weight = 0.0 if c.data[c.slot + e] < 0 else weights[c.data[c.slot + e]]
+                total = add_logs(total, weight + values[c.data[c.child + e]])
             values[c.leaves + n] = total
 
 
 @compiled
 def down_logs(c: Circuit, weights: Floats, values: Floats, slopes: Floats) -> None:
     """The logarithms of the derivatives of the last node by every node."""
-    last = len(c.product)
+    last = c.inner
     slopes[:] = -np.inf
     slopes[c.leaves + last - 1] = 0.0
     for n in range(last - 1, -1, -1):
         slope = slopes[c.leaves + n]
         if slope == -np.inf:
             continue
-        if c.product[n]:
-            left, right = c.child[c.start[n]], c.child[c.start[n] + 1]
+        if c.data[c.product + n]:
+            left, right = c.data[c.child + c.data[c.start + n]], c.data[c.child + c.data[c.start + n] + 1]
             slopes[left] = add_logs(slopes[left], slope + values[right])
             slopes[right] = add_logs(slopes[right], slope + values[left])
         else:
-            for e in range(c.start[n], c.start[n + 1]):
-                weight = 0.0 if c.slot[e] < 0 else weights[c.slot[e]]
-                slopes[c.child[e]] = add_logs(slopes[c.child[e]], slope + weight)
+            for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
+                weight = 0.0 if c.data[c.slot + e] < 0 else weights[c.data[c.slot + e]]
+                slopes[c.data[c.child + e]] = add_logs(slopes[c.data[c.child + e]], slope + weight)

@@ -23,26 +23,30 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Decisions(NamedTuple):
-    """What the search needs to know of the decisions of a diagram, as flat arrays."""
+    """What the search needs to know of the decisions of a diagram, packed like a `Circuit`."""
 
-    choices: Ints  # a decision: how many choices
-    conflict: Bools  # a pair of decisions: may they not share an item
-    item_start: Ints  # a decision: where its choices' items begin in `items`; -1 where the choice is the item
-    items: Ints
-    dep_start: Ints  # an inner node: the decisions that its own weights depend on
-    dep: Ints
-    use_start: Ints  # a decision: the edges whose weight depends on it
-    use: Ints
-    edge_node: Ints  # an edge: the inner node it belongs to
-    linear: Bools  # a decision: no product of two of its weights occurs
-    key: Ints  # a decision: the one slot that says all of its choices (its complement aside), or -1
-    like: Ints  # a decision: the first decision with the same key and choices
-    group_start: Ints  # a group: its decisions
-    group: Ints
-    group_end: Ints  # a group: its nodes, group_end[g] to group_end[g + 1]
-    form: Ints  # a group: how its reward is composed, below
+    decisions: int  # how many
+    deps: int  # how many entries in `dep`
+    groups: int  # how many
+    choices: int  # a decision: how many choices
+    conflict: int  # a pair of decisions: 1 if they may not share an item
+    item_start: int  # a decision: where its choices' items begin in `items`; -1 where the choice is the item
+    items: int
+    dep_start: int  # an inner node: the decisions that its own weights depend on
+    dep: int
+    use_start: int  # a decision: the edges whose weight depends on it
+    use: int
+    edge_node: int  # an edge: the inner node it belongs to
+    linear: int  # a decision: 1 if no product of two of its weights occurs
+    key: int  # a decision: the one slot that says all of its choices (its complement aside), or -1
+    like: int  # a decision: the first decision with the same key and choices
+    group_start: int  # a group: its decisions
+    group: int
+    group_end: int  # a group: its nodes, group_end[g] to group_end[g + 1]
+    form: int  # a group: how its reward is composed, below
+    feasible: int  # an action that satisfies the constraints
+    data: Ints
     zero: Floats  # a group: the constant that is added to the product
-    feasible: Ints  # an action that satisfies the constraints
 
 
 GENERAL, SUM, PRODUCT, SORTED = 0, 1, 2, 3
@@ -51,13 +55,13 @@ GENERAL, SUM, PRODUCT, SORTED = 0, 1, 2, 3
 @compiled
 def item(s: Decisions, k: int, choice: int) -> int:
     """The item that a choice stands for: the same number for equal labels of different decisions."""
-    return choice if s.item_start[k] < 0 else int(s.items[s.item_start[k] + choice])
+    return choice if s.data[s.item_start + k] < 0 else int(s.data[s.items + s.data[s.item_start + k] + choice])
 
 
 @compiled
 def clash(s: Decisions, j: int, a: int, k: int, b: int) -> bool:
     """Whether choices a of decision j and b of decision k exclude each other."""
-    return bool(s.conflict[j, k]) and item(s, j, a) == item(s, k, b)
+    return bool(s.data[s.conflict + j * s.decisions + k]) and item(s, j, a) == item(s, k, b)
 
 
 @compiled
@@ -65,7 +69,7 @@ def key_of(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, choice: in
     """The parameter that says all of a choice."""
     kept = action[k]
     action[k] = choice
-    value = p[entry(c, s.key[k], action)]
+    value = p[entry(c, s.data[s.key + k], action)]
     action[k] = kept
     return float(value)
 
@@ -77,7 +81,7 @@ def extremes(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, most: in
     end = at + 2 * most - 1
     for i in range(most):
         keys[i], keys[2 * most - 1 - i] = -np.inf, np.inf
-    for i in range(s.choices[k]):
+    for i in range(s.data[s.choices + k]):
         key = key_of(c, s, p, action, k, i)
         if key > keys[most - 1]:
             j = most - 1
@@ -100,30 +104,30 @@ def candidates(c: Circuit, s: Decisions, p: Floats, action: Ints, group: Ints, s
 
     A decision's candidates begin at `start`, which is filled in.
     """
-    most = np.ones(len(s.choices), np.int64)
+    most = np.ones(s.decisions, np.int64)
     for k in group:
         for j in group:
-            most[k] += s.conflict[k, j]
-    inside = np.zeros(len(s.choices), np.bool_)
+            most[k] += s.data[s.conflict + k * s.decisions + j]
+    inside = np.zeros(s.decisions, np.bool_)
     for k in group:
         inside[k] = True
     start[0] = 0
-    for k in range(len(s.choices)):
+    for k in range(s.decisions):
         number = 0
         if inside[k]:
-            number = s.choices[k]
-            if s.use_start[k] == s.use_start[k + 1]:  # nothing depends on it: any that is free will do
+            number = s.data[s.choices + k]
+            if s.data[s.use_start + k] == s.data[s.use_start + k + 1]:  # nothing depends on it: any that is free will do
                 number = min(most[k], number)
-            elif s.key[k] >= 0 and s.linear[k]:
+            elif s.data[s.key + k] >= 0 and s.data[s.linear + k]:
                 number = min(2 * most[k], number)
         start[k + 1] = start[k] + number
-    found = np.empty(start[len(s.choices)], np.int64)
+    found = np.empty(start[s.decisions], np.int64)
     for k in group:
         number = start[k + 1] - start[k]
-        if s.like[k] < k and inside[s.like[k]]:
+        if s.data[s.like + k] < k and inside[s.data[s.like + k]]:
             for i in range(number):
-                found[start[k] + i] = found[start[s.like[k]] + i]
-        elif number == 2 * most[k] and number < s.choices[k] and s.key[k] >= 0 and s.linear[k]:
+                found[start[k] + i] = found[start[s.data[s.like + k]] + i]
+        elif number == 2 * most[k] and number < s.data[s.choices + k] and s.data[s.key + k] >= 0 and s.data[s.linear + k]:
             extremes(c, s, p, action, k, most[k], found, start[k])
         else:
             for i in range(number):
@@ -135,9 +139,9 @@ def candidates(c: Circuit, s: Decisions, p: Floats, action: Ints, group: Ints, s
 def value_at(c: Circuit, first: int, last: int, p: Floats, action: Ints, values: Floats) -> float:
     """The expected reward of a group of decisions."""
     for n in range(first, last):
-        if c.product[n]:
-            e = c.start[n]
-            values[c.leaves + n] = values[c.child[e]] * values[c.child[e + 1]]
+        if c.data[c.product + n]:
+            e = c.data[c.start + n]
+            values[c.leaves + n] = values[c.data[c.child + e]] * values[c.data[c.child + e + 1]]
         else:
             values[c.leaves + n] = mixture(c, n, p, action, values)
     return float(values[c.leaves + last - 1])
@@ -147,9 +151,9 @@ def value_at(c: Circuit, first: int, last: int, p: Floats, action: Ints, values:
 def mixture(c: Circuit, n: int, p: Floats, action: Ints, values: Floats) -> float:
     """The weighted sum at a node."""
     total = 0.0
-    for e in range(c.start[n], c.start[n + 1]):
-        child = values[c.child[e]]
-        total += child if c.slot[e] < 0 else p[entry(c, c.slot[e], action)] * child
+    for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
+        child = values[c.data[c.child + e]]
+        total += child if c.data[c.slot + e] < 0 else p[entry(c, c.data[c.slot + e], action)] * child
     return total
 
 
@@ -159,29 +163,29 @@ def relax(
     allowed: Bools, values: Floats, picks: Ints,
 ) -> float:  # fmt: skip
     """The upper bound with every mixture at its best choice apart; `picks` holds these choices."""
-    for k in range(len(s.choices)):
+    for k in range(s.decisions):
         if free[k]:
             for i in range(start[k], start[k + 1]):
                 allowed[i] = True
-                for j in range(len(s.choices)):
-                    if s.conflict[k, j] and not free[j] and clash(s, k, cands[i], j, action[j]):
+                for j in range(s.decisions):
+                    if s.data[s.conflict + k * s.decisions + j] and not free[j] and clash(s, k, cands[i], j, action[j]):
                         allowed[i] = False
     for n in range(first, last):
-        if c.product[n]:
-            e = c.start[n]
-            values[c.leaves + n] = values[c.child[e]] * values[c.child[e + 1]]
+        if c.data[c.product + n]:
+            e = c.data[c.start + n]
+            values[c.leaves + n] = values[c.data[c.child + e]] * values[c.data[c.child + e + 1]]
             continue
         open_deps = 0
         lone = -1
-        for t in range(s.dep_start[n], s.dep_start[n + 1]):
-            picks[t] = action[s.dep[t]]
-            if free[s.dep[t]]:
+        for t in range(s.data[s.dep_start + n], s.data[s.dep_start + n + 1]):
+            picks[t] = action[s.data[s.dep + t]]
+            if free[s.data[s.dep + t]]:
                 open_deps += 1
                 lone = t
         if open_deps == 0:
             values[c.leaves + n] = mixture(c, n, p, action, values)
         elif open_deps == 1:
-            k = s.dep[lone]
+            k = s.data[s.dep + lone]
             kept = action[k]
             best = -np.inf
             for i in range(start[k], start[k + 1]):
@@ -203,33 +207,33 @@ def relax_jointly(
     allowed: Bools, values: Floats, picks: Ints,
 ) -> float:  # fmt: skip
     """The best value of a mixture that depends on several open decisions."""
-    first, last = s.dep_start[n], s.dep_start[n + 1]
+    first, last = s.data[s.dep_start + n], s.data[s.dep_start + n + 1]
     at = np.zeros(last - first, np.int64)
     kept = np.empty(last - first, np.int64)
     for t in range(first, last):
-        kept[t - first] = action[s.dep[t]]
+        kept[t - first] = action[s.data[s.dep + t]]
     best = -np.inf
     running = True
     while running:
         fits = True
         for t in range(first, last):
-            k = s.dep[t]
+            k = s.data[s.dep + t]
             if free[k]:
                 i = start[k] + at[t - first]
                 fits &= allowed[i]
                 action[k] = cands[i]
         for t in range(first, last):
             for u in range(first, t):
-                fits &= not clash(s, s.dep[t], action[s.dep[t]], s.dep[u], action[s.dep[u]])
+                fits &= not clash(s, s.data[s.dep + t], action[s.data[s.dep + t]], s.data[s.dep + u], action[s.data[s.dep + u]])
         if fits:
             total = mixture(c, n, p, action, values)
             if total > best:
                 best = total
                 for t in range(first, last):
-                    picks[t] = action[s.dep[t]]
+                    picks[t] = action[s.data[s.dep + t]]
         t = last - 1  # the next combination, last decision fastest
         while t >= first:
-            k = s.dep[t]
+            k = s.data[s.dep + t]
             if free[k] and at[t - first] + 1 < start[k + 1] - start[k]:
                 at[t - first] += 1
                 break
@@ -237,7 +241,7 @@ def relax_jointly(
             t -= 1
         running = t >= first
     for t in range(first, last):
-        action[s.dep[t]] = kept[t - first]
+        action[s.data[s.dep + t]] = kept[t - first]
     return best
 
 
@@ -254,19 +258,19 @@ def read_off(
     for n in range(first, last):
         slopes[c.leaves + n] = 0.0
     slopes[c.leaves + last - 1] = 1.0
-    weight = np.zeros(len(s.choices))
-    against = np.zeros(len(s.choices))
+    weight = np.zeros(s.decisions)
+    against = np.zeros(s.decisions)
     for n in range(last - 1, first - 1, -1):
         slope = slopes[c.leaves + n]
         if slope <= 0.0:
             continue
-        if c.product[n]:
-            left, right = c.child[c.start[n]], c.child[c.start[n] + 1]
+        if c.data[c.product + n]:
+            left, right = c.data[c.child + c.data[c.start + n]], c.data[c.child + c.data[c.start + n] + 1]
             slopes[left] += slope * values[right]
             slopes[right] += slope * values[left]
             continue
-        for t in range(s.dep_start[n], s.dep_start[n + 1]):
-            k = s.dep[t]
+        for t in range(s.data[s.dep_start + n], s.data[s.dep_start + n + 1]):
+            k = s.data[s.dep + t]
             if free[k]:
                 action[k] = picks[t]
                 if weight[k] == 0.0:
@@ -276,8 +280,8 @@ def read_off(
                     if slope > weight[k]:
                         chosen[k] = picks[t]
                 weight[k] = max(weight[k], slope)
-        for e in range(c.start[n], c.start[n + 1]):
-            slopes[c.child[e]] += slope if c.slot[e] < 0 else slope * p[entry(c, c.slot[e], action)]
+        for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
+            slopes[c.data[c.child + e]] += slope if c.data[c.slot + e] < 0 else slope * p[entry(c, c.data[c.slot + e], action)]
     branch_on = -1
     for k in group:
         if free[k] and against[k] > 0.0 and (branch_on < 0 or against[k] > against[branch_on]):
@@ -302,7 +306,7 @@ def read_off(
 @compiled
 def fill(s: Decisions, group: Ints, free: Bools, start: Ints, cands: Ints, chosen: Ints, action: Ints) -> bool:
     """Turn choices into an action without clashes, changing as few as possible; says whether it could."""
-    done = np.zeros(len(s.choices), np.bool_)
+    done = np.zeros(s.decisions, np.bool_)
     for k in group:
         done[k] = not free[k]
     for wanted in (True, False):
@@ -327,8 +331,8 @@ def fill(s: Decisions, group: Ints, free: Bools, start: Ints, cands: Ints, chose
 @compiled
 def fits_with(s: Decisions, k: int, choice: int, action: Ints, done: Bools) -> bool:
     """Whether a choice clashes with no decision that is made."""
-    for j in range(len(s.choices)):
-        if s.conflict[k, j] and done[j] and clash(s, k, choice, j, action[j]):
+    for j in range(s.decisions):
+        if s.data[s.conflict + k * s.decisions + j] and done[j] and clash(s, k, choice, j, action[j]):
             return False
     return True
 
@@ -344,18 +348,18 @@ def score(
     """
     kept = action[k]
     base = values[c.leaves + last - 1]
-    if s.linear[k]:
-        for t in range(s.use_start[k], s.use_start[k + 1]):
-            e = s.use[t]
-            if first <= s.edge_node[e] < last:
-                base -= slopes[c.leaves + s.edge_node[e]] * values[c.child[e]] * p[entry(c, c.slot[e], action)]
+    if s.data[s.linear + k]:
+        for t in range(s.data[s.use_start + k], s.data[s.use_start + k + 1]):
+            e = s.data[s.use + t]
+            if first <= s.data[s.edge_node + e] < last:
+                base -= slopes[c.leaves + s.data[s.edge_node + e]] * values[c.data[c.child + e]] * p[entry(c, c.data[c.slot + e], action)]
         for i in range(start[k], start[k + 1]):
             action[k] = cands[i]
             total = base
-            for t in range(s.use_start[k], s.use_start[k + 1]):
-                e = s.use[t]
-                if first <= s.edge_node[e] < last:
-                    total += slopes[c.leaves + s.edge_node[e]] * values[c.child[e]] * p[entry(c, c.slot[e], action)]
+            for t in range(s.data[s.use_start + k], s.data[s.use_start + k + 1]):
+                e = s.data[s.use + t]
+                if first <= s.data[s.edge_node + e] < last:
+                    total += slopes[c.leaves + s.data[s.edge_node + e]] * values[c.data[c.child + e]] * p[entry(c, c.data[c.slot + e], action)]
             scores[i] = total
     else:
         for i in range(start[k], start[k + 1]):
@@ -371,9 +375,9 @@ def slopes_at(
     c: Circuit, first: int, last: int, p: Floats, action: Ints, values: Floats, slopes: Floats, weights: Floats
 ) -> float:
     """Value and derivatives of a group's reward at an action."""
-    for e in range(c.start[first], c.start[last]):
-        if c.slot[e] >= 0:
-            weights[c.slot[e]] = p[entry(c, c.slot[e], action)]
+    for e in range(c.data[c.start + first], c.data[c.start + last]):
+        if c.data[c.slot + e] >= 0:
+            weights[c.data[c.slot + e]] = p[entry(c, c.data[c.slot + e], action)]
     up(c, first, last, weights, values)
     down(c, first, last, weights, values, slopes, np.zeros(len(weights)))
     return float(values[c.leaves + last - 1])
@@ -386,7 +390,7 @@ def improve(
 ) -> float:  # fmt: skip
     """Better one decision at a time, and by swapping two that conflict, until nothing helps."""
     best = slopes_at(c, first, last, p, action, values, slopes, weights)
-    everything = np.ones(len(s.choices), np.bool_)
+    everything = np.ones(s.decisions, np.bool_)
     for _ in range(20):
         before = best
         for k in group:
@@ -402,7 +406,7 @@ def improve(
                 best = slopes_at(c, first, last, p, action, values, slopes, weights)
         for k in group:
             for j in group:
-                if j < k and s.conflict[j, k] and s.like[j] == s.like[k]:
+                if j < k and s.data[s.conflict + j * s.decisions + k] and s.data[s.like + j] == s.data[s.like + k]:
                     action[j], action[k] = action[k], action[j]
                     swapped = value_at(c, first, last, p, action, values)
                     if swapped > best + 1e-14 * abs(best) and all_fit(s, group, action):
@@ -431,24 +435,24 @@ def branch(
     budget: float,
 ) -> tuple[float, float]:  # fmt: skip
     """Branch and bound; leaves the best action found in `action`, returns its value and an upper bound."""
-    nodes = c.leaves + len(c.product)
+    nodes = c.leaves + c.inner
     values, slopes, room = np.ones(nodes), np.empty(nodes), np.ones(nodes)
-    weights, scores = np.empty(len(c.slot_base)), np.empty(len(cands))
+    weights, scores = np.empty(c.slots), np.empty(len(cands))
     allowed = np.zeros(len(cands), np.bool_)
-    picks = np.zeros(len(s.dep), np.int64)
-    free = np.zeros(len(s.choices), np.bool_)
+    picks = np.zeros(s.deps, np.int64)
+    free = np.zeros(s.decisions, np.bool_)
     chosen, trial, best_action = np.zeros_like(action), np.zeros_like(action), np.zeros_like(action)
     copy(action, best_action)
     widest = 1
     for k in group:
         free[k] = True
         widest = max(widest, start[k + 1] - start[k])
-    cost = 1.0  # of one relaxation with one more decision made, in edges
+    cost = 1.0  # of one relaxation, in edges
     for n in range(first, last):
-        work = float(c.start[n + 1] - c.start[n])
-        for t in range(s.dep_start[n], s.dep_start[n + 1]):
-            work *= start[s.dep[t] + 1] - start[s.dep[t]]
-        cost += work / widest
+        work = float(c.data[c.start + n + 1] - c.data[c.start + n])
+        for t in range(s.data[s.dep_start + n], s.data[s.dep_start + n + 1]):
+            work *= start[s.data[s.dep + t] + 1] - start[s.data[s.dep + t]]
+        cost += work
     # one level a decision that is made: the decision, and an upper bound a candidate (-inf: done or impossible)
     on = np.zeros(len(group) + 1, np.int64)
     bounds = np.empty((len(group) + 1, widest))
@@ -533,15 +537,15 @@ def assign(
     cands: Ints,
 ) -> bool:  # fmt: skip
     """The best action where the reward is a sum or a product of one term a decision; False where it does not hold."""
-    nodes = c.leaves + len(c.product)
+    nodes = c.leaves + c.inner
     values, slopes = np.ones(nodes), np.empty(nodes)
-    weights, scores = np.empty(len(c.slot_base)), np.empty(len(cands))
+    weights, scores = np.empty(c.slots), np.empty(len(cands))
     for k in group:
         action[k] = cands[start[k]]
     base = slopes_at(c, first, last, p, action, values, slopes, weights)
     for k in group:
         score(c, s, first, last, p, action, k, start, cands, values, slopes, scores)
-    if s.form[g] == PRODUCT:
+    if s.data[s.form + g] == PRODUCT:
         zero = s.zero[g]
         for k in group:  # a base far from the constant: there the factors lose no digits
             for i in range(start[k], start[k + 1]):
@@ -557,13 +561,13 @@ def assign(
                 if factor < -1e-9:
                     return False
                 scores[i] = np.log(max(factor, 1e-300)) * (1.0 if base > 0 else -1.0)
-    taken = np.zeros(len(s.choices), np.bool_)
+    taken = np.zeros(s.decisions, np.bool_)
     for k in group:
         if not taken[k]:
             size = 0
             clique = np.empty(len(group), np.int64)
             for j in group:
-                if j == k or s.conflict[j, k]:
+                if j == k or s.data[s.conflict + j * s.decisions + k]:
                     clique[size] = j
                     taken[j] = True
                     size += 1
@@ -636,12 +640,12 @@ def span(
 ) -> None:  # fmt: skip
     """Bounds of all nodes while every key moves between those of two choices, or is forced to a value (NaN: not)."""
     for n in range(first, last):
-        t = s.dep_start[n]
-        if t == s.dep_start[n + 1]:
+        t = s.data[s.dep_start + n]
+        if t == s.data[s.dep_start + n + 1]:
             lower[c.leaves + n] = mixture(c, n, p, action, lower)
             upper[c.leaves + n] = mixture(c, n, p, action, upper)
             continue
-        k = s.dep[t]
+        k = s.data[s.dep + t]
         a, b = weighed(c, s, n, k, p, action, low[k], forced[k], lower), np.nan
         x, y = weighed(c, s, n, k, p, action, low[k], forced[k], upper), np.nan
         if np.isnan(forced[k]):
@@ -662,18 +666,18 @@ def weighed(
     if np.isnan(forced):
         total = mixture(c, n, p, action, values)
     else:
-        for e in range(c.start[n], c.start[n + 1]):
-            slot = c.slot[e]
+        for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
+            slot = c.data[c.slot + e]
             weight = 1.0
             if slot >= 0:
                 moves = False
-                for t in range(c.slot_start[slot], c.slot_start[slot + 1]):
-                    moves |= c.slot_axis[t] == k
+                for t in range(c.data[c.slot_start + slot], c.data[c.slot_start + slot + 1]):
+                    moves |= c.data[c.slot_axis + t] == k
                 if not moves:
                     weight = p[entry(c, slot, action)]
                 else:
-                    weight = forced if slot == s.key[k] else 1.0 - forced
-            total += weight * values[c.child[e]]
+                    weight = forced if slot == s.data[s.key + k] else 1.0 - forced
+            total += weight * values[c.data[c.child + e]]
     action[k] = kept
     return total
 
@@ -695,11 +699,11 @@ def least_gain(
         gain[n] = 0.0
     for n in range(first, last):
         apart = lower_here[c.leaves + n] - upper_there[c.leaves + n]
-        t = s.dep_start[n]
-        if t == s.dep_start[n + 1]:
+        t = s.data[s.dep_start + n]
+        if t == s.data[s.dep_start + n + 1]:
             gain[c.leaves + n] = max(apart, mixture(c, n, p, action, gain))
-        elif np.isnan(here[s.dep[t]]):
-            k = s.dep[t]
+        elif np.isnan(here[s.data[s.dep + t]]):
+            k = s.data[s.dep + t]
             a = weighed(c, s, n, k, p, action, low[k], np.nan, gain)
             b = weighed(c, s, n, k, p, action, high[k], np.nan, gain)
             gain[c.leaves + n] = max(apart, min(a, b))
@@ -726,8 +730,8 @@ def exchange(
     falls, the lowest. Within either class the order is proven by swaps of positions that follow each other in it:
     from any other order such swaps lead to this one, and none loses.
     """
-    nodes = c.leaves + len(c.product)
-    values, slopes, weights = np.ones(nodes), np.empty(nodes), np.empty(len(c.slot_base))
+    nodes = c.leaves + c.inner
+    values, slopes, weights = np.ones(nodes), np.empty(nodes), np.empty(c.slots)
     room = np.ones((5, nodes))
     size = len(group)
     k0 = group[0]
@@ -740,12 +744,12 @@ def exchange(
             pool[j], keys[j] = pool[j - 1], keys[j - 1]
             j -= 1
         pool[j], keys[j] = cands[start[k0] + i], key
-    low, high = np.zeros(len(s.choices), np.int64), np.zeros(len(s.choices), np.int64)
+    low, high = np.zeros(s.decisions, np.int64), np.zeros(s.decisions, np.int64)
     for k in group:
         low[k], high[k] = pool[number - 1], pool[0]
-    here, there = np.full(len(s.choices), np.nan), np.full(len(s.choices), np.nan)
-    rises = np.zeros(len(s.choices), np.bool_)
-    settled = np.zeros(len(s.choices), np.bool_)
+    here, there = np.full(s.decisions, np.nan), np.full(s.decisions, np.nan)
+    rises = np.zeros(s.decisions, np.bool_)
+    settled = np.zeros(s.decisions, np.bool_)
     rising = 0
     for _ in range(size):  # a settled sign narrows the box, which may settle others
         progress = False
@@ -774,10 +778,10 @@ def exchange(
     steep = np.zeros(size)
     for i in range(size):
         k = group[i]
-        for t in range(s.use_start[k], s.use_start[k + 1]):
-            e = s.use[t]
-            part = slopes[c.leaves + s.edge_node[e]] * values[c.child[e]]
-            steep[i] += part if c.slot[e] == s.key[k] else -part
+        for t in range(s.data[s.use_start + k], s.data[s.use_start + k + 1]):
+            e = s.data[s.use + t]
+            part = slopes[c.leaves + s.data[s.edge_node + e]] * values[c.data[c.child + e]]
+            steep[i] += part if c.data[c.slot + e] == s.data[s.key + k] else -part
     scale = 0.0
     for i in range(size):
         scale = max(scale, 1e-12 * abs(steep[i]))
@@ -804,29 +808,30 @@ def exchange(
 @compiled
 def solve(c: Circuit, s: Decisions, p: Floats, action: Ints, budget: float) -> tuple[float, float]:
     """Put the best action found into `action` (its contexts are given); returns its value and an upper bound."""
-    room = np.ones(c.leaves + len(c.product))
+    room = np.ones(c.leaves + c.inner)
     total, most = 0.0, 0.0
-    copy(s.feasible, action)
-    start = np.zeros(len(s.choices) + 1, np.int64)
-    for g in range(len(s.group_start) - 1):
-        group = s.group[s.group_start[g] : s.group_start[g + 1]]
-        first, last = s.group_end[g], s.group_end[g + 1]
+    for k in range(s.decisions):
+        action[k] = s.data[s.feasible + k]
+    start = np.zeros(s.decisions + 1, np.int64)
+    for g in range(s.groups):
+        group = s.data[s.group + s.data[s.group_start + g] : s.group + s.data[s.group_start + g + 1]]
+        first, last = s.data[s.group_end + g], s.data[s.group_end + g + 1]
         if len(group) == 0:
             value = value_at(c, first, last, p, action, room)
             total, most = total + value, most + value
             continue
         cands = candidates(c, s, p, action, group, start)
         proven = False
-        if s.form[g] == SUM or s.form[g] == PRODUCT:
+        if s.data[s.form + g] == SUM or s.data[s.form + g] == PRODUCT:
             proven = assign(c, s, g, first, last, p, action, group, start, cands)
-        elif s.form[g] == SORTED:
+        elif s.data[s.form + g] == SORTED:
             proven = exchange(c, s, first, last, p, action, group, start, cands)
         if proven:
             value = value_at(c, first, last, p, action, room)
             bound = value
         else:
             for k in group:
-                action[k] = s.feasible[k]
+                action[k] = s.data[s.feasible + k]
             value, bound = branch(c, s, first, last, p, action, group, start, cands, budget)
         total, most = total + value, most + bound
     return total, most

@@ -1,0 +1,36 @@
+# Each target sets up all it needs: a virtual environment of its own, with the versions in constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test bench clean
+
+demo: $(VENV)/run
+	$(BIN)/python examples/demo.py --out demo
+
+test: $(VENV)/test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n auto
+
+bench: $(VENV)/bench
+	$(BIN)/python -m benchmarks --out benchmarks/results.md
+
+$(VENV)/run: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --editable .
+	touch $@
+
+$(VENV)/test: $(VENV)/run
+	$(INSTALL) --editable '.[test]'
+	touch $@
+
+$(VENV)/bench: $(VENV)/run
+	$(INSTALL) --editable '.[bench]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo
