@@ -26,10 +26,12 @@ UNIT = -1  # the weight of an edge without a slot
 NOTHING = -2  # the weight of an edge that is not there: a known zero
 MOST_CELLS = 2_000_000  # of all tables of one elimination
 FOLDING_IS_WORTH = 4  # how much larger an elimination that keeps all rows whole may be, so that more of them fold
+MOST_INLINED = 8  # edges of a mixture that is made one with the mixture above it
 SMALL = 50_000  # cells: below that, always so
 
 Edge: TypeAlias = tuple[int, int]  # slot, child
-Slot: TypeAlias = tuple[int, tuple[tuple[int, int], ...], int]  # base, (axis, stride) …, place in the lookup or -1
+Slot: TypeAlias = tuple[int, tuple[tuple[int, int], ...], int, int]
+# base, (axis, stride) …, place in the lookup or -1, a slot that it is multiplied with or -1
 
 
 @final
@@ -38,6 +40,7 @@ class Parameters:
     """Where every table stands in the vector of parameters: learned ones first, then known ones as they are met."""
 
     axes: Mapping[str, int]  # decisions, then contexts: their place in an action vector
+    decisions: int
     offsets: Mapping[str, int]  # of learned tables
     learned_size: int
     known: Floats = field(default_factory=lambda: np.empty(0))
@@ -52,7 +55,7 @@ class Parameters:
         for table in d.learned.values():
             offsets[table.name] = size
             size += table.size
-        return Parameters({name: i for i, name in enumerate(names)}, offsets, size)
+        return Parameters({name: i for i, name in enumerate(names)}, len(d.of_kind("decision")), offsets, size)
 
     def constant(self, table: Floats) -> int:
         """Where a known table begins; equal tables stand there once."""
@@ -77,6 +80,7 @@ class Arrays:
     slot_axis: Sequence[int]
     slot_stride: Sequence[int]
     slot_lookup: Sequence[int]
+    slot_also: Sequence[int]
     lookup: Sequence[int]
 
 
@@ -102,7 +106,9 @@ class Builder:
     products: list[bool] = field(default_factory=list)
     edges: list[list[Edge]] = field(default_factory=list)
     slots: dict[Slot, int] = field(default_factory=dict)
+    slot_keys: list[Slot] = field(default_factory=list)
     lookup: list[int] = field(default_factory=list)
+    decided: dict[int, frozenset[int]] = field(default_factory=dict)  # a slot: the decisions it depends on
     complement: dict[int, int] = field(default_factory=dict)  # slots of state 0 and of state 1 in two-state rows
     _memo: dict[tuple[Edge, ...] | tuple[int, ...], int] = field(default_factory=dict)
     _factors: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -121,6 +127,29 @@ class Builder:
         if len(kept) == 1 and kept[0][0] == UNIT:
             return kept[0][1]
         return self._node(tuple(kept), False, kept)
+
+    def add(self, nodes: Iterable[int]) -> int:
+        """The node that is the sum of others."""
+        return self.weigh((UNIT, node) for node in nodes)
+
+    def flatten(self, terms: Sequence[Edge]) -> Sequence[Edge]:
+        """The same sum with mixtures by one decision below each other made one: then one choice sets them all."""
+        return [edge for slot, child in terms for edge in self._expand(slot, child, self.decided.get(slot, frozenset()))]
+
+    def _expand(self, slot: int, child: int, own: frozenset[int]) -> list[Edge]:
+        below = self._sum_below(child)
+        deeper = [self.decided.get(s, frozenset()) for s, _ in below]
+        if len(own) != 1 or len(below) > MOST_INLINED or not all(d <= own for d in deeper):
+            return [(slot, child)]
+        mixes_own = own in deeper or any(own == self.decided.get(s) for _, c in below for s, _ in self._sum_below(c))
+        if not mixes_own:
+            return [(slot, child)]
+        return [edge for s, c in below for edge in self._expand(self.times(slot, s), c, own)]
+
+    def _sum_below(self, node: int) -> list[Edge]:
+        """The edges of a weighted sum, none of other nodes."""
+        inner = node - self.leaves
+        return self.edges[inner] if inner >= 0 and not self.products[inner] else []
 
     def multiply(self, nodes: Iterable[int]) -> int:
         """The node that is the product of others; equal factors in any order give the same node."""
@@ -146,8 +175,28 @@ class Builder:
 
     def slot(self, base: int, strides: Iterable[tuple[int, int]] = (), place: int = -1) -> int:
         """The slot for one entry of a table."""
-        key = (base, tuple(sorted(strides)), place)
-        return self.slots.setdefault(key, len(self.slots))
+        return self._slot((base, tuple(sorted(strides)), place, -1))
+
+    def _slot(self, key: Slot) -> int:
+        if key not in self.slots:
+            number = self.slots[key] = len(self.slots)
+            self.slot_keys.append(key)
+            moving = frozenset(axis for axis, _ in key[1] if axis < self.parameters.decisions)
+            self.decided[number] = moving | (self.decided[key[3]] if key[3] >= 0 else frozenset())
+        return self.slots[key]
+
+    def times(self, slot: int, other: int) -> int:
+        """The slot that is the product of two."""
+        if other == UNIT:
+            return slot
+        for part in self._chain(slot):
+            other = self._slot((*self.slot_keys[part][:3], other))
+        return other
+
+    def _chain(self, slot: int) -> Iterable[int]:
+        while slot >= 0:
+            yield slot
+            slot = self.slot_keys[slot][3]
 
     def look_up(self, rows: Sequence[int]) -> int:
         """Where a part of the lookup begins that holds these rows."""
@@ -220,21 +269,21 @@ class Builder:
             ends.append(len(edges))
         for used in edges:
             for s, _ in used:
-                if s != UNIT:
-                    renamed_slots.setdefault(s, len(renamed_slots))
-        by_number = {number: key for key, number in self.slots.items()}
-        kept = [by_number[s] for s in renamed_slots]
+                for part in self._chain(s):
+                    renamed_slots.setdefault(part, len(renamed_slots))
+        kept = [self.slot_keys[s] for s in renamed_slots]
         flat = [(renamed_slots.get(s, UNIT), child) for used in edges for s, child in used]
         arrays = Arrays(
             product=products,
             start=_starts(edges),
             child=[child for _, child in flat],
             slot=[s for s, _ in flat],
-            slot_base=[base for base, _, _ in kept],
-            slot_start=_starts([strides for _, strides, _ in kept]),
-            slot_axis=[axis for _, strides, _ in kept for axis, _ in strides],
-            slot_stride=[stride for _, strides, _ in kept for _, stride in strides],
-            slot_lookup=[place for _, _, place in kept],
+            slot_base=[base for base, _, _, _ in kept],
+            slot_start=_starts([strides for _, strides, _, _ in kept]),
+            slot_axis=[axis for _, strides, _, _ in kept for axis, _ in strides],
+            slot_stride=[stride for _, strides, _, _ in kept for _, stride in strides],
+            slot_lookup=[place for _, _, place, _ in kept],
+            slot_also=[renamed_slots[also] if also >= 0 else -1 for _, _, _, also in kept],
             lookup=self.lookup,
         )
         circuit = Circuit(self.leaves, len(products), len(kept), **pack(**vars(arrays)))
@@ -384,7 +433,8 @@ def eliminate(
         if foldable and len(met) == 1:
             result = met.pop()
         else:
-            result = b.weigh(zip(weights, joined, strict=True))
+            terms = list(zip(weights, joined, strict=True))
+            result = b.weigh(terms if join == b.multiply else b.flatten(terms))
         entries[tuple(values.values())] = result
     return Factor(scope, entries)
 
@@ -468,7 +518,7 @@ def rewards(b: Builder) -> list[int]:
         touched = [f for f in values if name in f.scope]
         if touched:
             values = [f for f in values if name not in f.scope]
-            values.append(eliminate(b, d.nodes[name], True, touched, lambda e: b.weigh((UNIT, c) for c in e), True))
+            values.append(eliminate(b, d.nodes[name], True, touched, b.add, True))
     return [f.entries[()] for f in values]
 
 

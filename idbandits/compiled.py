@@ -57,7 +57,7 @@ class Rewards:
         builder = Builder(d, parameters)
         roots = circuit.rewards(builder)
         decisions = [n.name for n in d.of_kind("decision")]
-        reach = _decisions_below(builder, len(decisions))
+        reach = _decisions_below(builder)
         parts = [(reach.get(root, frozenset()), [root]) for root in roots]
         parts = _merge(parts)
         self.separable_parts = [decided for decided, _ in parts]
@@ -71,16 +71,11 @@ class Rewards:
         self.ends, self.complement = finished.ends, finished.complement
 
 
-def _decisions_below(b: Builder, decisions: int) -> dict[int, frozenset[int]]:
-    by_slot = {
-        number: frozenset(axis for axis, _ in strides if axis < decisions)
-        for (_, strides, _), number in b.slots.items()
-    }
+def _decisions_below(b: Builder) -> dict[int, frozenset[int]]:
     reach: dict[int, frozenset[int]] = {}
     for i, edges in enumerate(b.edges):
-        reach[b.leaves + i] = frozenset().union(
-            *(by_slot.get(slot, frozenset()) | reach.get(child, frozenset()) for slot, child in edges)
-        )
+        parts = (b.decided.get(slot, frozenset()) | reach.get(child, frozenset()) for slot, child in edges)
+        reach[b.leaves + i] = frozenset().union(*parts)
     return reach
 
 

@@ -8,10 +8,12 @@ action by `entry`. `weights` holds a number a slot, `values` a number a node.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,6 +28,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(function: Function) -> Function:
     """Compile on the first call, keep the machine code on disk, and let other threads run meanwhile."""
     fast: Function = njit(cache=True, nogil=True, error_model="numpy")(function)
+    return fast
+
+
+def inlined(function: Function) -> Function:
+    """Compile into every function that calls it: for small ones, where passing the arguments costs more than the work."""
+    fast: Function = njit(cache=True, nogil=True, error_model="numpy", inline="always")(function)
     return fast
 
 
@@ -53,6 +61,19 @@ def _say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
+def _forget_stale() -> None:
+    """Delete machine code that is older than any source: Numba looks only at the file of the outermost function."""
+    folder = Path(__file__).parent
+    changed = max(source.stat().st_mtime for source in folder.glob("*.py"))
+    for index in (folder / "__pycache__").glob("*.nbi"):
+        with contextlib.suppress(OSError):
+            if index.stat().st_mtime < changed:
+                index.unlink()
+
+
+_forget_stale()
+
+
 class Circuit(NamedTuple):
     """An arithmetic circuit for compiled functions: one array of integers, and where each part of it begins.
 
@@ -71,6 +92,7 @@ class Circuit(NamedTuple):
     slot_axis: int
     slot_stride: int
     slot_lookup: int  # where the affine index goes through `lookup`: the place where its part begins, else -1
+    slot_also: int  # a slot that it is multiplied with, or -1
     lookup: int
     data: Ints
 
@@ -83,7 +105,7 @@ def pack(**parts: npt.ArrayLike) -> dict[str, Any]:
     return {**places, "data": np.concatenate([*arrays.values()])}
 
 
-@compiled
+@inlined
 def entry(c: Circuit, slot: int, action: Ints) -> int:
     """The parameter that a slot stands for."""
     index = 0
@@ -94,11 +116,21 @@ def entry(c: Circuit, slot: int, action: Ints) -> int:
     return int(c.data[c.slot_base + slot] + index)
 
 
+@inlined
+def weight(c: Circuit, slot: int, p: Floats, action: Ints) -> float:
+    """The parameter that a slot stands for, or the product of several, among the parameters p."""
+    value = 1.0
+    while slot >= 0:
+        value *= p[entry(c, slot, action)]
+        slot = c.data[c.slot_also + slot]
+    return value
+
+
 @compiled
 def bind(c: Circuit, action: Ints, parameters: Floats, weights: Floats) -> None:
     """Put on every slot the parameter that it stands for."""
     for s in range(c.slots):
-        weights[s] = parameters[entry(c, s, action)]
+        weights[s] = weight(c, s, parameters, action)
 
 
 @compiled
@@ -177,7 +209,7 @@ def split(
                 break
 
 
-@compiled
+@inlined
 def add_logs(a: float, b: float) -> float:
     """log(exp(a) + exp(b)), for values of any size."""
     high, low = max(a, b), min(a, b)
@@ -194,8 +226,8 @@ def up_logs(c: Circuit, weights: Floats, values: Floats) -> None:
         else:
             total = -np.inf
             for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-                weight = 0.0 if c.data[c.slot + e] < 0 else weights[c.data[c.slot + e]]
-                total = add_logs(total, weight + values[c.data[c.child + e]])
+                factor = 0.0 if c.data[c.slot + e] < 0 else weights[c.data[c.slot + e]]
+                total = add_logs(total, factor + values[c.data[c.child + e]])
             values[c.leaves + n] = total
 
 
@@ -215,5 +247,5 @@ def down_logs(c: Circuit, weights: Floats, values: Floats, slopes: Floats) -> No
             slopes[right] = add_logs(slopes[right], slope + values[left])
         else:
             for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-                weight = 0.0 if c.data[c.slot + e] < 0 else weights[c.data[c.slot + e]]
-                slopes[c.data[c.child + e]] = add_logs(slopes[c.data[c.child + e]], slope + weight)
+                factor = 0.0 if c.data[c.slot + e] < 0 else weights[c.data[c.slot + e]]
+                slopes[c.data[c.child + e]] = add_logs(slopes[c.data[c.child + e]], slope + factor)

@@ -1,12 +1,9 @@
-"""Compiled search for the best action of one group of decisions, and the proofs that nothing is better.
+"""Compiled search for the best action of one group of decisions: branch and bound, for any reward and constraint.
 
 The expected reward of a group is a circuit of mixtures and sums, so the maximum may be taken inside: if every
 mixture is set to its best choice apart, the root is an upper bound (`relax`), and it is attained where all
-mixtures of one decision agree. On that stand three ways to a proof:
-
-- `assign`: where the reward is a sum or a product of one term a decision, constraints make it an assignment problem.
-- `exchange`: where all decisions read one column of a table, bounds on what a swap can gain fix signs and order.
-- `branch`: branch and bound for the rest, within a budget; what is not proven is returned with its upper bound.
+mixtures of one decision agree. `branch` makes decisions one by one until that is so, within a budget; what is
+not proven by then is returned with its upper bound.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from idbandits.passes import Circuit, compiled, down, entry, up
+from idbandits.passes import Circuit, compiled, down, entry, inlined, up, weight
 from idbandits.tables import Floats, Ints
 
 Bools = npt.NDArray[np.bool_]
@@ -49,19 +46,25 @@ class Decisions(NamedTuple):
     zero: Floats  # a group: the constant that is added to the product
 
 
-GENERAL, SUM, PRODUCT, SORTED = 0, 1, 2, 3
+GENERAL, SUM, PRODUCT, SORTED, FREE = 0, 1, 2, 3, 4  # FREE: linear in one key a decision, and no constraint
 
 
-@compiled
+@inlined
 def item(s: Decisions, k: int, choice: int) -> int:
     """The item that a choice stands for: the same number for equal labels of different decisions."""
     return choice if s.data[s.item_start + k] < 0 else int(s.data[s.items + s.data[s.item_start + k] + choice])
 
 
-@compiled
+@inlined
 def clash(s: Decisions, j: int, a: int, k: int, b: int) -> bool:
     """Whether choices a of decision j and b of decision k exclude each other."""
     return bool(s.data[s.conflict + j * s.decisions + k]) and item(s, j, a) == item(s, k, b)
+
+
+@inlined
+def exceeds(bound: float, best: float) -> bool:
+    """Whether a bound leaves room above the best value, rounding aside."""
+    return best == -np.inf or bound > best + 1e-12 * (1.0 + abs(best))
 
 
 @compiled
@@ -69,9 +72,9 @@ def key_of(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, choice: in
     """The parameter that says all of a choice."""
     kept = action[k]
     action[k] = choice
-    value = p[entry(c, s.data[s.key + k], action)]
+    value = weight(c, s.data[s.key + k], p, action)
     action[k] = kept
-    return float(value)
+    return value
 
 
 @compiled
@@ -79,10 +82,18 @@ def extremes(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, most: in
     """The choices with the `most` highest and the `most` lowest keys, highest first: the others cannot be needed."""
     keys = np.empty(2 * most)
     end = at + 2 * most - 1
+    slot = s.data[s.key + k]
+    plain = c.data[c.slot_also + slot] < 0 and c.data[c.slot_lookup + slot] < 0
+    kept = action[k]
+    action[k] = 0
+    base = entry(c, slot, action)
+    action[k] = 1
+    stride = entry(c, slot, action) - base
+    action[k] = kept
     for i in range(most):
         keys[i], keys[2 * most - 1 - i] = -np.inf, np.inf
     for i in range(s.data[s.choices + k]):
-        key = key_of(c, s, p, action, k, i)
+        key = p[base + stride * i] if plain else key_of(c, s, p, action, k, i)
         if key > keys[most - 1]:
             j = most - 1
             while j > 0 and keys[j - 1] < key:
@@ -147,13 +158,13 @@ def value_at(c: Circuit, first: int, last: int, p: Floats, action: Ints, values:
     return float(values[c.leaves + last - 1])
 
 
-@compiled
+@inlined
 def mixture(c: Circuit, n: int, p: Floats, action: Ints, values: Floats) -> float:
     """The weighted sum at a node."""
     total = 0.0
     for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
         child = values[c.data[c.child + e]]
-        total += child if c.data[c.slot + e] < 0 else p[entry(c, c.data[c.slot + e], action)] * child
+        total += child if c.data[c.slot + e] < 0 else weight(c, c.data[c.slot + e], p, action) * child
     return total
 
 
@@ -258,7 +269,7 @@ def read_off(
     for n in range(first, last):
         slopes[c.leaves + n] = 0.0
     slopes[c.leaves + last - 1] = 1.0
-    weight = np.zeros(s.decisions)
+    matter = np.zeros(s.decisions)
     against = np.zeros(s.decisions)
     for n in range(last - 1, first - 1, -1):
         slope = slopes[c.leaves + n]
@@ -273,15 +284,15 @@ def read_off(
             k = s.data[s.dep + t]
             if free[k]:
                 action[k] = picks[t]
-                if weight[k] == 0.0:
+                if matter[k] == 0.0:
                     chosen[k] = picks[t]
                 elif chosen[k] != picks[t]:
                     against[k] += slope
-                    if slope > weight[k]:
+                    if slope > matter[k]:
                         chosen[k] = picks[t]
-                weight[k] = max(weight[k], slope)
+                matter[k] = max(matter[k], slope)
         for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-            slopes[c.data[c.child + e]] += slope if c.data[c.slot + e] < 0 else slope * p[entry(c, c.data[c.slot + e], action)]
+            slopes[c.data[c.child + e]] += slope if c.data[c.slot + e] < 0 else slope * weight(c, c.data[c.slot + e], p, action)
     branch_on = -1
     for k in group:
         if free[k] and against[k] > 0.0 and (branch_on < 0 or against[k] > against[branch_on]):
@@ -290,15 +301,15 @@ def read_off(
         return branch_on
     for k in group:
         for j in group:
-            if j < k and free[j] and free[k] and weight[j] > 0 and weight[k] > 0:
+            if j < k and free[j] and free[k] and matter[j] > 0 and matter[k] > 0:
                 if clash(s, j, chosen[j], k, chosen[k]):
-                    worse = k if weight[k] >= weight[j] else j
-                    if branch_on < 0 or weight[worse] > weight[branch_on]:
+                    worse = k if matter[k] >= matter[j] else j
+                    if branch_on < 0 or matter[worse] > matter[branch_on]:
                         branch_on = worse
     if branch_on >= 0:
         return branch_on
     for k in group:  # decisions that nothing depends on take any choice; they may still stand in another's way
-        if free[k] and weight[k] == 0.0:
+        if free[k] and matter[k] == 0.0:
             chosen[k] = -1
     return -1
 
@@ -352,14 +363,14 @@ def score(
         for t in range(s.data[s.use_start + k], s.data[s.use_start + k + 1]):
             e = s.data[s.use + t]
             if first <= s.data[s.edge_node + e] < last:
-                base -= slopes[c.leaves + s.data[s.edge_node + e]] * values[c.data[c.child + e]] * p[entry(c, c.data[c.slot + e], action)]
+                base -= slopes[c.leaves + s.data[s.edge_node + e]] * values[c.data[c.child + e]] * weight(c, c.data[c.slot + e], p, action)
         for i in range(start[k], start[k + 1]):
             action[k] = cands[i]
             total = base
             for t in range(s.data[s.use_start + k], s.data[s.use_start + k + 1]):
                 e = s.data[s.use + t]
                 if first <= s.data[s.edge_node + e] < last:
-                    total += slopes[c.leaves + s.data[s.edge_node + e]] * values[c.data[c.child + e]] * p[entry(c, c.data[c.slot + e], action)]
+                    total += slopes[c.leaves + s.data[s.edge_node + e]] * values[c.data[c.child + e]] * weight(c, c.data[c.slot + e], p, action)
             scores[i] = total
     else:
         for i in range(start[k], start[k + 1]):
@@ -377,7 +388,7 @@ def slopes_at(
     """Value and derivatives of a group's reward at an action."""
     for e in range(c.data[c.start + first], c.data[c.start + last]):
         if c.data[c.slot + e] >= 0:
-            weights[c.data[c.slot + e]] = p[entry(c, c.data[c.slot + e], action)]
+            weights[c.data[c.slot + e]] = weight(c, c.data[c.slot + e], p, action)
     up(c, first, last, weights, values)
     down(c, first, last, weights, values, slopes, np.zeros(len(weights)))
     return float(values[c.leaves + last - 1])
@@ -427,6 +438,43 @@ def all_fit(s: Decisions, group: Ints, action: Ints) -> bool:
             if j < k and clash(s, j, action[j], k, action[k]):
                 return False
     return True
+
+
+@compiled
+def try_all(
+    c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints
+) -> float:
+    """The best of all combinations of candidates, left in `action`."""
+    values = np.ones(c.leaves + c.inner)
+    at = np.zeros(len(group), np.int64)
+    best_action = np.zeros_like(action)
+    copy(action, best_action)
+    best = value_at(c, first, last, p, action, values)
+    i = 0
+    while i >= 0:
+        for j in range(len(group)):
+            action[group[j]] = cands[start[group[j]] + at[j]]
+        if all_fit(s, group, action):
+            value = value_at(c, first, last, p, action, values)
+            if value > best:
+                best = value
+                copy(action, best_action)
+        i = len(group) - 1
+        while i >= 0 and at[i] + 1 == start[group[i] + 1] - start[group[i]]:
+            at[i] = 0
+            i -= 1
+        at[i] += 1
+    copy(best_action, action)
+    return best
+
+
+@compiled
+def combinations(group: Ints, start: Ints) -> float:
+    """How many combinations of candidates there are."""
+    product = 1.0
+    for k in group:
+        product *= start[k + 1] - start[k]
+    return product
 
 
 @compiled
@@ -495,7 +543,6 @@ def branch(
                         spent += cost
                     if upper > best:
                         bounds[depth, i - start[k]] = upper
-        enough = best + 1e-12 * (1.0 + abs(best))
         ahead = -1
         while depth >= 0:
             k = on[depth]
@@ -503,7 +550,7 @@ def branch(
             for i in range(start[k], start[k + 1]):
                 if bounds[depth, i - start[k]] > bounds[depth, ahead - start[k]]:
                     ahead = i
-            if bounds[depth, ahead - start[k]] > enough:
+            if exceeds(bounds[depth, ahead - start[k]], best):
                 break
             free[k] = True
             depth -= 1
@@ -524,314 +571,8 @@ def branch(
     return best, bound
 
 
-@compiled
+@inlined
 def copy(source: Ints, target: Ints) -> None:
     """Copy a vector."""
     for i in range(len(source)):
         target[i] = source[i]
-
-
-@compiled
-def assign(
-    c: Circuit, s: Decisions, g: int, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints,
-    cands: Ints,
-) -> bool:  # fmt: skip
-    """The best action where the reward is a sum or a product of one term a decision; False where it does not hold."""
-    nodes = c.leaves + c.inner
-    values, slopes = np.ones(nodes), np.empty(nodes)
-    weights, scores = np.empty(c.slots), np.empty(len(cands))
-    for k in group:
-        action[k] = cands[start[k]]
-    base = slopes_at(c, first, last, p, action, values, slopes, weights)
-    for k in group:
-        score(c, s, first, last, p, action, k, start, cands, values, slopes, scores)
-    if s.data[s.form + g] == PRODUCT:
-        zero = s.zero[g]
-        for k in group:  # a base far from the constant: there the factors lose no digits
-            for i in range(start[k], start[k + 1]):
-                if abs(scores[i] - zero) > abs(scores[start[k]] - zero):
-                    scores[start[k]] = scores[i]
-                    action[k] = cands[i]
-        base = slopes_at(c, first, last, p, action, values, slopes, weights) - zero
-        for k in group:
-            score(c, s, first, last, p, action, k, start, cands, values, slopes, scores)
-        for k in group:
-            for i in range(start[k], start[k + 1]):
-                factor = (scores[i] - zero) / base if base != 0.0 else 1.0
-                if factor < -1e-9:
-                    return False
-                scores[i] = np.log(max(factor, 1e-300)) * (1.0 if base > 0 else -1.0)
-    taken = np.zeros(s.decisions, np.bool_)
-    for k in group:
-        if not taken[k]:
-            size = 0
-            clique = np.empty(len(group), np.int64)
-            for j in group:
-                if j == k or s.data[s.conflict + j * s.decisions + k]:
-                    clique[size] = j
-                    taken[j] = True
-                    size += 1
-            match(s, clique[:size], start, cands, scores, action)
-    return True
-
-
-@compiled
-def match(s: Decisions, rows: Ints, start: Ints, cands: Ints, scores: Floats, action: Ints) -> None:
-    """Different items for these decisions with the highest sum of scores: successive shortest paths."""
-    most = 0
-    for k in rows:
-        for i in range(start[k], start[k + 1]):
-            most = max(most, item(s, k, cands[i]))
-    column_of = np.zeros(most + 1, np.int64)  # 0: no column yet
-    m = 0
-    for k in rows:
-        for i in range(start[k], start[k + 1]):
-            if column_of[item(s, k, cands[i])] == 0:
-                m += 1
-                column_of[item(s, k, cands[i])] = m
-    n = len(rows)
-    cost = np.full((n + 1, m + 1), np.inf)
-    choice = np.zeros((n + 1, m + 1), np.int64)
-    for r in range(n):
-        k = rows[r]
-        for i in range(start[k], start[k + 1]):
-            column = column_of[item(s, k, cands[i])]
-            if -scores[i] < cost[r + 1, column]:
-                cost[r + 1, column] = -scores[i]
-                choice[r + 1, column] = cands[i]
-    # potentials u of rows and v of columns; matched[column] is its row, 0 while it is free
-    u, v = np.zeros(n + 1), np.zeros(m + 1)
-    matched, way = np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64)
-    for r in range(1, n + 1):
-        matched[0] = r
-        at = 0
-        nearest = np.full(m + 1, np.inf)
-        used = np.zeros(m + 1, np.bool_)
-        while matched[at] != 0:
-            used[at] = True
-            row, delta, ahead = matched[at], np.inf, -1
-            for column in range(1, m + 1):
-                if used[column]:
-                    continue
-                reduced = cost[row, column] - u[row] - v[column]
-                if reduced < nearest[column]:
-                    nearest[column], way[column] = reduced, at
-                if nearest[column] < delta:
-                    delta, ahead = nearest[column], column
-            for column in range(m + 1):
-                if used[column]:
-                    u[matched[column]] += delta
-                    v[column] -= delta
-                else:
-                    nearest[column] -= delta
-            at = ahead
-        while at != 0:
-            matched[at] = matched[way[at]]
-            at = way[at]
-    for column in range(1, m + 1):
-        if matched[column] > 0:
-            action[rows[matched[column] - 1]] = choice[matched[column], column]
-
-
-@compiled
-def span(
-    c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, low: Ints, high: Ints, forced: Floats,
-    lower: Floats, upper: Floats,
-) -> None:  # fmt: skip
-    """Bounds of all nodes while every key moves between those of two choices, or is forced to a value (NaN: not)."""
-    for n in range(first, last):
-        t = s.data[s.dep_start + n]
-        if t == s.data[s.dep_start + n + 1]:
-            lower[c.leaves + n] = mixture(c, n, p, action, lower)
-            upper[c.leaves + n] = mixture(c, n, p, action, upper)
-            continue
-        k = s.data[s.dep + t]
-        a, b = weighed(c, s, n, k, p, action, low[k], forced[k], lower), np.nan
-        x, y = weighed(c, s, n, k, p, action, low[k], forced[k], upper), np.nan
-        if np.isnan(forced[k]):
-            b = weighed(c, s, n, k, p, action, high[k], forced[k], lower)
-            y = weighed(c, s, n, k, p, action, high[k], forced[k], upper)
-        lower[c.leaves + n] = a if np.isnan(b) else min(a, b)
-        upper[c.leaves + n] = x if np.isnan(y) else max(x, y)
-
-
-@compiled
-def weighed(
-    c: Circuit, s: Decisions, n: int, k: int, p: Floats, action: Ints, choice: int, forced: float, values: Floats
-) -> float:
-    """The mixture at a node that depends on decision k, at a choice or with its key forced to a value."""
-    kept = action[k]
-    action[k] = choice
-    total = 0.0
-    if np.isnan(forced):
-        total = mixture(c, n, p, action, values)
-    else:
-        for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-            slot = c.data[c.slot + e]
-            weight = 1.0
-            if slot >= 0:
-                moves = False
-                for t in range(c.data[c.slot_start + slot], c.data[c.slot_start + slot + 1]):
-                    moves |= c.data[c.slot_axis + t] == k
-                if not moves:
-                    weight = p[entry(c, slot, action)]
-                else:
-                    weight = forced if slot == s.data[s.key + k] else 1.0 - forced
-            total += weight * values[c.data[c.child + e]]
-    action[k] = kept
-    return total
-
-
-@compiled
-def least_gain(
-    c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, low: Ints, high: Ints, here: Floats,
-    there: Floats, room: Floats,
-) -> float:  # fmt: skip
-    """A lower bound on reward(keys forced as in `here`) - reward(as in `there`), all other keys moving alike.
-
-    Where neither forces anything the difference is passed up with the same weights on both sides, so what the
-    two have in common cancels.
-    """
-    lower_here, upper_here, lower_there, upper_there, gain = room[0], room[1], room[2], room[3], room[4]
-    span(c, s, first, last, p, action, low, high, here, lower_here, upper_here)
-    span(c, s, first, last, p, action, low, high, there, lower_there, upper_there)
-    for n in range(c.leaves):
-        gain[n] = 0.0
-    for n in range(first, last):
-        apart = lower_here[c.leaves + n] - upper_there[c.leaves + n]
-        t = s.data[s.dep_start + n]
-        if t == s.data[s.dep_start + n + 1]:
-            gain[c.leaves + n] = max(apart, mixture(c, n, p, action, gain))
-        elif np.isnan(here[s.data[s.dep + t]]):
-            k = s.data[s.dep + t]
-            a = weighed(c, s, n, k, p, action, low[k], np.nan, gain)
-            b = weighed(c, s, n, k, p, action, high[k], np.nan, gain)
-            gain[c.leaves + n] = max(apart, min(a, b))
-        else:
-            gain[c.leaves + n] = apart
-    return float(gain[c.leaves + last - 1])
-
-
-@compiled
-def follows(group: Ints, rises: Bools, steep: Floats, scale: float, i: int, j: int) -> bool:
-    """Whether position i comes after position j: rising ones first, steepest first."""
-    if rises[group[i]] != rises[group[j]]:
-        return bool(rises[group[j]])
-    return bool(steep[i] < steep[j] - scale)
-
-
-@compiled
-def exchange(
-    c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints
-) -> bool:
-    """Sort items into positions and prove it: all decisions exclude each other and read one column of a table.
-
-    If the reward rises in a key, whatever the others are, only the highest items can be best there, and if it
-    falls, the lowest. Within either class the order is proven by swaps of positions that follow each other in it:
-    from any other order such swaps lead to this one, and none loses.
-    """
-    nodes = c.leaves + c.inner
-    values, slopes, weights = np.ones(nodes), np.empty(nodes), np.empty(c.slots)
-    room = np.ones((5, nodes))
-    size = len(group)
-    k0 = group[0]
-    number = start[k0 + 1] - start[k0]
-    pool, keys = np.empty(number, np.int64), np.empty(number)
-    for i in range(number):  # highest key first
-        key = key_of(c, s, p, action, k0, cands[start[k0] + i])
-        j = i
-        while j > 0 and keys[j - 1] < key:
-            pool[j], keys[j] = pool[j - 1], keys[j - 1]
-            j -= 1
-        pool[j], keys[j] = cands[start[k0] + i], key
-    low, high = np.zeros(s.decisions, np.int64), np.zeros(s.decisions, np.int64)
-    for k in group:
-        low[k], high[k] = pool[number - 1], pool[0]
-    here, there = np.full(s.decisions, np.nan), np.full(s.decisions, np.nan)
-    rises = np.zeros(s.decisions, np.bool_)
-    settled = np.zeros(s.decisions, np.bool_)
-    rising = 0
-    for _ in range(size):  # a settled sign narrows the box, which may settle others
-        progress = False
-        for k in group:
-            if settled[k]:
-                continue
-            here[k], there[k] = 1.0, 0.0
-            if least_gain(c, s, first, last, p, action, low, high, here, there, room) >= 0.0:
-                settled[k], rises[k], low[k] = True, True, pool[size - 1]
-                rising += 1
-            elif least_gain(c, s, first, last, p, action, low, high, there, here, room) >= 0.0:
-                settled[k], high[k] = True, pool[number - size]
-            here[k], there[k] = np.nan, np.nan
-            progress |= settled[k]
-        if not progress:
-            break
-    for k in group:
-        if not settled[k]:
-            return False
-        if rises[k]:
-            low[k] = pool[rising - 1]
-        else:
-            high[k] = pool[number - (size - rising)]
-        action[k] = low[k]
-    slopes_at(c, first, last, p, action, values, slopes, weights)  # inside the box
-    steep = np.zeros(size)
-    for i in range(size):
-        k = group[i]
-        for t in range(s.data[s.use_start + k], s.data[s.use_start + k + 1]):
-            e = s.data[s.use + t]
-            part = slopes[c.leaves + s.data[s.edge_node + e]] * values[c.data[c.child + e]]
-            steep[i] += part if c.data[c.slot + e] == s.data[s.key + k] else -part
-    scale = 0.0
-    for i in range(size):
-        scale = max(scale, 1e-12 * abs(steep[i]))
-    order = np.arange(size)  # equal ones stay in the order of declaration
-    for i in range(1, size):
-        j = i
-        while j > 0 and follows(group, rises, steep, scale, order[j - 1], order[j]):
-            order[j - 1], order[j] = order[j], order[j - 1]
-            j -= 1
-    for i in range(size - 1):
-        j, k = group[order[i]], group[order[i + 1]]
-        if rises[j] == rises[k]:
-            here[j], here[k], there[j], there[k] = 1.0, 0.0, 0.0, 1.0
-            ordered = least_gain(c, s, first, last, p, action, low, high, here, there, room) >= 0.0
-            here[j], here[k], there[j], there[k] = np.nan, np.nan, np.nan, np.nan
-            if not ordered:
-                return False
-    for i in range(size):
-        k = group[order[i]]
-        action[k] = pool[i] if i < rising else pool[number - size + i]
-    return True
-
-
-@compiled
-def solve(c: Circuit, s: Decisions, p: Floats, action: Ints, budget: float) -> tuple[float, float]:
-    """Put the best action found into `action` (its contexts are given); returns its value and an upper bound."""
-    room = np.ones(c.leaves + c.inner)
-    total, most = 0.0, 0.0
-    for k in range(s.decisions):
-        action[k] = s.data[s.feasible + k]
-    start = np.zeros(s.decisions + 1, np.int64)
-    for g in range(s.groups):
-        group = s.data[s.group + s.data[s.group_start + g] : s.group + s.data[s.group_start + g + 1]]
-        first, last = s.data[s.group_end + g], s.data[s.group_end + g + 1]
-        if len(group) == 0:
-            value = value_at(c, first, last, p, action, room)
-            total, most = total + value, most + value
-            continue
-        cands = candidates(c, s, p, action, group, start)
-        proven = False
-        if s.data[s.form + g] == SUM or s.data[s.form + g] == PRODUCT:
-            proven = assign(c, s, g, first, last, p, action, group, start, cands)
-        elif s.data[s.form + g] == SORTED:
-            proven = exchange(c, s, first, last, p, action, group, start, cands)
-        if proven:
-            value = value_at(c, first, last, p, action, room)
-            bound = value
-        else:
-            for k in group:
-                action[k] = s.data[s.feasible + k]
-            value, bound = branch(c, s, first, last, p, action, group, start, cands, budget)
-        total, most = total + value, most + bound
-    return total, most

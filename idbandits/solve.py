@@ -11,15 +11,29 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
+from idbandits.assignment import assign
 from idbandits.circuit import Arrays
 from idbandits.compiled import Action, Means, Model, compile
 from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError, InfeasibleError
-from idbandits.passes import pack, run
-from idbandits.search import GENERAL, PRODUCT, SORTED, SUM, Decisions, solve
-from idbandits.tables import Label
+from idbandits.passes import Circuit, compiled, pack, run
+from idbandits.search import (
+    FREE,
+    GENERAL,
+    PRODUCT,
+    SORTED,
+    SUM,
+    Decisions,
+    branch,
+    candidates,
+    combinations,
+    try_all,
+    value_at,
+)
+from idbandits.sorting import MOST_PATTERNS, sort, sort_by_patterns, try_patterns
+from idbandits.tables import Floats, Ints, Label
 
-BUDGET = 400_000.0  # edges that branch and bound may look at: a few milliseconds
+BUDGET = 200_000.0  # edges that branch and bound may look at: a few milliseconds
 
 
 @final
@@ -57,6 +71,44 @@ def best_action(d: Diagram, means: Means, context: Action | None = None, *, effo
     return Solution(model.action_of(action), value, exact, value if exact else bound)
 
 
+@compiled
+def solve(c: Circuit, s: Decisions, p: Floats, action: Ints, budget: float) -> tuple[float, float]:
+    """Put the best action found into `action` (its contexts are given); returns its value and an upper bound."""
+    room = np.ones(c.leaves + c.inner)
+    start = np.zeros(s.decisions + 1, np.int64)
+    total, most = 0.0, 0.0
+    for k in range(s.decisions):
+        action[k] = s.data[s.feasible + k]
+    for g in range(s.groups):
+        group = s.data[s.group + s.data[s.group_start + g] : s.group + s.data[s.group_start + g + 1]]
+        first, last = s.data[s.group_end + g], s.data[s.group_end + g + 1]
+        form = s.data[s.form + g]
+        if len(group) == 0:
+            value = bound = value_at(c, first, last, p, action, room)
+        else:
+            cands = candidates(c, s, p, action, group, start)
+            edges = c.data[c.start + last] - c.data[c.start + first]
+            proven = False
+            if form == SUM or form == PRODUCT:
+                proven = assign(c, s, g, first, last, p, action, group, start, cands)
+            if proven:
+                value = bound = value_at(c, first, last, p, action, room)
+            elif form == FREE and len(group) <= MOST_PATTERNS:
+                value = bound = try_patterns(c, s, first, last, p, action, group, start, cands)
+            elif combinations(group, start) * edges <= budget:
+                value = bound = try_all(c, s, first, last, p, action, group, start, cands)
+            elif form == SORTED and len(group) <= MOST_PATTERNS:
+                value, bound = sort_by_patterns(c, s, first, last, p, action, group, start, cands)
+            elif form == SORTED:
+                value, bound = sort(c, s, first, last, p, action, group, start, cands, budget)
+            else:
+                for k in group:
+                    action[k] = s.data[s.feasible + k]
+                value, bound = branch(c, s, first, last, p, action, group, start, cands, budget)
+        total, most = total + value, most + bound
+    return total, most
+
+
 def decisions_of(model: Model) -> Decisions:
     """What the search needs to know, made once a model."""
     return model.once("decisions", lambda: _decisions(model))
@@ -72,9 +124,7 @@ def _decisions(model: Model) -> Decisions:
         for a in group:
             for b in group:
                 conflict[places[a], places[b]] = a != b
-    by_slot = [
-        [axis for axis in c.slot_axis[start:end] if axis < number] for start, end in itertools.pairwise(c.slot_start)
-    ]
+    by_slot = [_decided(c, slot, number) for slot in range(len(c.slot_base))]
     edge_node = [n for n, (start, end) in enumerate(itertools.pairwise(c.start)) for _ in range(start, end)]
     uses: list[list[int]] = [[] for _ in range(number)]
     depends: list[dict[int, None]] = [{} for _ in c.product]
@@ -90,10 +140,11 @@ def _decisions(model: Model) -> Decisions:
     forms = []
     for g, members in enumerate(groups):
         nodes = range(rewards.ends[g], rewards.ends[g + 1])
-        sortable = all(linear[k] and key[k] >= 0 and like[k] == like[members[0]] for k in members) and not any(
+        keyed = all(linear[k] and key[k] >= 0 for k in members) and not any(
             c.product[n] or len(deps[n]) > 1 for n in nodes
         )
-        forms.append(_form(model, nodes, members, conflict[np.ix_(members, members)], sortable))
+        alike = keyed and all(like[k] == like[members[0]] for k in members)
+        forms.append(_form(model, nodes, members, conflict[np.ix_(members, members)], keyed, alike))
     items = _items(model)
     return Decisions(
         number,
@@ -122,12 +173,21 @@ def _decisions(model: Model) -> Decisions:
     )
 
 
+def _decided(c: Arrays, slot: int, number: int) -> list[int]:
+    """The decisions that a slot depends on."""
+    found: set[int] = set()
+    while slot >= 0:
+        found.update(axis for axis in c.slot_axis[c.slot_start[slot] : c.slot_start[slot + 1]] if axis < number)
+        slot = c.slot_also[slot]
+    return sorted(found)
+
+
 def _form(
-    model: Model, nodes: range, members: Sequence[int], conflict: npt.NDArray[np.bool_], sortable: bool
+    model: Model, nodes: range, members: Sequence[int], conflict: npt.NDArray[np.bool_], keyed: bool, alike: bool
 ) -> tuple[int, float]:
     """How the reward of a group is composed, if that helps."""
     if not conflict.any():
-        return GENERAL, 0.0
+        return (FREE if keyed else GENERAL), 0.0
     reach = conflict | np.eye(len(members), dtype=np.bool_)
     if (reach @ reach == reach).all():  # to exclude each other is transitive: disjoint sets of decisions
         if all(len(part & set(members)) <= 1 for part in model.rewards.separable_parts):
@@ -135,7 +195,7 @@ def _form(
         zero = _product_form(model, nodes, members)
         if zero is not None:
             return PRODUCT, zero
-    return (SORTED if sortable and reach.all() else GENERAL), 0.0
+    return (SORTED if alike and reach.all() else GENERAL), 0.0
 
 
 PRIME = 2**521 - 1
@@ -196,7 +256,10 @@ def _value_in_field(
         terms = []
         for e in range(c.start[n], c.start[n + 1]):
             slot, child = c.slot[e], values[c.child[e]]
-            terms.append(child if slot < 0 else parameters[_entry(c, slot, action)] * child)
+            while slot >= 0:
+                child = child * parameters[_entry(c, slot, action)] % PRIME
+                slot = c.slot_also[slot]
+            terms.append(child)
         values[leaves + n] = (terms[0] * terms[1] if c.product[n] else sum(terms)) % PRIME
     return values[leaves + nodes[-1]]
 
@@ -253,11 +316,18 @@ def _like(model: Model, c: Arrays, key: Sequence[int], conflict: npt.NDArray[np.
     like = list(range(len(key)))
     for k, slot in enumerate(key):
         if slot >= 0:
-            terms = range(c.slot_start[slot], c.slot_start[slot + 1])
-            strides = sorted((-1 if c.slot_axis[t] == k else c.slot_axis[t], c.slot_stride[t]) for t in terms)
-            column = (c.slot_base[slot], tuple(strides), c.slot_lookup[slot])
-            like[k] = seen.setdefault((column, model.decisions[k].values, int(conflict[k].sum())), k)
+            signature = (_column(c, slot, k), model.decisions[k].values, int(conflict[k].sum()))
+            like[k] = seen.setdefault(signature, k)
     return like
+
+
+def _column(c: Arrays, slot: int, k: int) -> tuple[object, ...]:
+    """What a slot reads, in terms that do not name the decision k."""
+    if slot < 0:
+        return ()
+    terms = range(c.slot_start[slot], c.slot_start[slot + 1])
+    strides = sorted((-1 if c.slot_axis[t] == k else c.slot_axis[t], c.slot_stride[t]) for t in terms)
+    return (c.slot_base[slot], *strides, c.slot_lookup[slot], _column(c, c.slot_also[slot], k))
 
 
 def _items(model: Model) -> list[list[int]] | None:
