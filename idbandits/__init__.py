@@ -7,4 +7,14 @@ from idbandits.diagram import Diagram
 from idbandits.solve import Solution, best_action
 from idbandits.tables import Learned
 
-__all__ = ["Diagram", "Learned", "Solution", "best_action", "compile", "expected_reward", "log_likelihood", "models", "posterior_of_latents"]
+__all__ = [
+    "Diagram",
+    "Learned",
+    "Solution",
+    "best_action",
+    "compile",
+    "expected_reward",
+    "log_likelihood",
+    "models",
+    "posterior_of_latents",
+]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from idbandits.compiled import Action, Likelihood, Means, Model, compile
 from idbandits.diagram import Diagram
 from idbandits.errors import ImpossibleObservationError
-from idbandits.compiled import Action, Likelihood, Means, Model, compile
 from idbandits.passes import bind, down_logs, run, up, up_logs
 from idbandits.tables import Floats
 

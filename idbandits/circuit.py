@@ -30,8 +30,8 @@ MOST_INLINED = 8  # edges of a mixture that is made one with the mixture above i
 SMALL = 50_000  # cells: below that, always so
 
 Edge: TypeAlias = tuple[int, int]  # slot, child
-Slot: TypeAlias = tuple[int, tuple[tuple[int, int], ...], int, int]
-# base, (axis, stride) …, place in the lookup or -1, a slot that it is multiplied with or -1
+Atom: TypeAlias = tuple[int, tuple[tuple[int, int], ...], int]  # base, (axis, stride) …, place in the lookup or -1
+Slot: TypeAlias = tuple[int, tuple[tuple[int, int], ...], int, int]  # an atom, and a slot that multiplies it or -1
 
 
 @final
@@ -83,16 +83,22 @@ class Arrays:
     slot_also: Sequence[int]
     lookup: Sequence[int]
 
+    def atom(self, slot: int) -> Atom:
+        """What a slot reads by itself, whatever it is multiplied with."""
+        terms = range(self.slot_start[slot], self.slot_start[slot + 1])
+        strides = tuple((self.slot_axis[t], self.slot_stride[t]) for t in terms)
+        return self.slot_base[slot], strides, self.slot_lookup[slot]
+
 
 @final
 @dataclass(frozen=True)
 class Finished:
-    """A circuit, the ends of its runs of nodes, and the pairs of slots that are P(0) and P(1) of one row."""
+    """A circuit, the ends of its runs of nodes, and the pairs of atoms that are P(0) and P(1) of one row."""
 
     circuit: Circuit
     arrays: Arrays
     ends: list[int]
-    complement: Mapping[int, int]
+    complement: Mapping[Atom, Atom]
 
 
 @dataclass
@@ -134,7 +140,9 @@ class Builder:
 
     def flatten(self, terms: Sequence[Edge]) -> Sequence[Edge]:
         """The same sum with mixtures by one decision below each other made one: then one choice sets them all."""
-        return [edge for slot, child in terms for edge in self._expand(slot, child, self.decided.get(slot, frozenset()))]
+        return [
+            edge for slot, child in terms for edge in self._expand(slot, child, self.decided.get(slot, frozenset()))
+        ]
 
     def _expand(self, slot: int, child: int, own: frozenset[int]) -> list[Edge]:
         below = self._sum_below(child)
@@ -238,7 +246,9 @@ class Builder:
         offset = self.parameters.offsets[node.cpd.name]
         moving = [p for p in node.parents if p not in chance]
         if node.cpd.rows is None:
-            steps = dict(zip(node.parents, _strides([self.diagram.nodes[p].states for p in node.parents], 1), strict=True))
+            steps = dict(
+                zip(node.parents, _strides([self.diagram.nodes[p].states for p in node.parents], 1), strict=True)
+            )
             base = offset + node.states * sum(chance[p] * steps[p] for p in node.parents if p in chance)
             strides = [(self.parameters.axes[p], node.states * steps[p]) for p in moving]
             return [self.slot(base + state, strides) for state in range(node.states)]
@@ -287,7 +297,7 @@ class Builder:
             lookup=self.lookup,
         )
         circuit = Circuit(self.leaves, len(products), len(kept), **pack(**vars(arrays)))
-        complement = {renamed_slots[a]: renamed_slots[b] for a, b in self.complement.items() if {a, b} <= renamed_slots.keys()}
+        complement = {self.slot_keys[a][:3]: self.slot_keys[b][:3] for a, b in self.complement.items()}
         return Finished(circuit, arrays, ends, complement)
 
 
@@ -442,7 +452,11 @@ def eliminate(
 def likelihood(b: Builder, fold: bool) -> int:
     """The root whose value is P(what was seen | action), with an indicator a state of every observed node."""
     d = b.diagram
-    names = _relevant(d, [n.name for n in d.of_kind("observed")]) if fold else {n.name for n in d.nodes.values() if n.is_chance}
+    names = (
+        _relevant(d, [n.name for n in d.of_kind("observed")])
+        if fold
+        else {n.name for n in d.nodes.values() if n.is_chance}
+    )
     chance = [n for n in d.nodes.values() if n.name in names]
     cards = {n.name: n.states for n in chance}
     scopes = [(n.name, *chance_parents(d, n)) for n in chance]

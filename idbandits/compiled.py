@@ -168,7 +168,9 @@ class Model:
                 continue
             state = node.index(value)
             if state is None:
-                raise ObservationError(f"observation: node {name!r} cannot be {value!r}; its states are {node.allowed()}")
+                raise ObservationError(
+                    f"observation: node {name!r} cannot be {value!r}; its states are {node.allowed()}"
+                )
             seen[name] = state
         return seen
 
@@ -198,7 +200,7 @@ class Model:
                     )
 
 
-def compile(d: Diagram) -> Model:  # noqa: A001 - the name is the contract's, used as idb.compile
+def compile(d: Diagram) -> Model:
     """Compile a diagram into its circuits, once; the result prints its size.
 
     >>> d = Diagram("coins")
@@ -269,5 +271,7 @@ def _full_means(name: str, given: Any, shape: tuple[int, ...], states: int) -> F
     sums = means.sum(axis=-1)
     if np.abs(sums - 1).max() > TOLERANCE:
         at = np.argwhere(np.abs(sums - 1) > TOLERANCE)[0].tolist()
-        raise MeansError(f"means: {name!r} at {at} is {means[tuple(at)].tolist()}, which sums to {sums[tuple(at)]}, not 1")
+        raise MeansError(
+            f"means: {name!r} at {at} is {means[tuple(at)].tolist()}, which sums to {sums[tuple(at)]}, not 1"
+        )
     return means.ravel()

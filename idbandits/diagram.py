@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import resources
@@ -18,6 +18,7 @@ import numpy as np
 
 from idbandits.draw import Box, Picture
 from idbandits.errors import DiagramError, FormatError, InfeasibleError
+from idbandits.files import write_whole
 from idbandits.tables import (
     Axis,
     Floats,
@@ -66,7 +67,7 @@ class Node:
         if isinstance(self.values, range):
             if isinstance(value, (bool, np.bool_)) and self.states == 2:
                 return int(value)
-            return int(value) if is_integer(value) and 0 <= value < self.states else None  # type: ignore[operator, call-overload, no-any-return]
+            return int(value) if is_integer(value) and 0 <= value < self.states else None
         try:
             return self._places[value.item() if isinstance(value, np.generic) else value]
         except (KeyError, TypeError):
@@ -148,7 +149,9 @@ class Diagram:
             return [f"{number} {what}{'s' if number != 1 else ''}"] if number else []
 
         parts = count(len(self.of_kind("decision")), "decision") + count(len(self.of_kind("context")), "context node")
-        parts += count(len(self.of_kind("latent")), "latent node") + count(len(self.of_kind("observed")), "observed node")
+        parts += count(len(self.of_kind("latent")), "latent node") + count(
+            len(self.of_kind("observed")), "observed node"
+        )
         parts += count(len(self._learned), "learned table") + count(len(self._rewards), "reward term")
         return f"Diagram {self.name!r}: {', '.join(parts) or 'empty'}"
 
@@ -163,13 +166,23 @@ class Diagram:
         return self._add(Node(self._new_name(name), "context", _values(name, values, "value")))
 
     def latent(
-        self, name: str, parents: Iterable[Node | str] | Node = (), cpd: Any = None, *, states: int | Iterable[Label] = 2
+        self,
+        name: str,
+        parents: Iterable[Node | str] | Node = (),
+        cpd: Any = None,
+        *,
+        states: int | Iterable[Label] = 2,
     ) -> Node:
         """A random node that is never seen; `cpd` is known (a number, an array, a function), or learned."""
         return self._chance("latent", name, parents, cpd, states)
 
     def observed(
-        self, name: str, parents: Iterable[Node | str] | Node = (), cpd: Any = None, *, states: int | Iterable[Label] = 2
+        self,
+        name: str,
+        parents: Iterable[Node | str] | Node = (),
+        cpd: Any = None,
+        *,
+        states: int | Iterable[Label] = 2,
     ) -> Node:
         """A random node that is seen after the decision; `cpd` as for `latent`."""
         return self._chance("observed", name, parents, cpd, states)
@@ -293,7 +306,7 @@ class Diagram:
         choices = {v for name in group for v in self._nodes[name].values}
         if len(choices) < len(group):
             raise InfeasibleError(
-                f"all_different: {len(group)} decisions ({', '.join(group)}) have only {len(choices)} choices among them"
+                f"all_different: {len(group)} decisions ({', '.join(group)}) have {len(choices)} choices among them"
             )
 
     # -- see -----------------------------------------------------------------------------------------------------
@@ -314,9 +327,7 @@ class Diagram:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `from_dict` turns back into the same diagram, exactly."""
-        learned = [
-            {"name": name} | _prior_data(self._declared[name]) for name in self._learned
-        ]
+        learned = [{"name": name} | _prior_data(self._declared[name]) for name in self._learned]
         rewards = [{"nodes": list(r.parents), "table": r.table.tolist()} for r in self._rewards]
         different = ["all" if group is None else list(group) for group in self._different]
         return {
@@ -347,25 +358,6 @@ class Diagram:
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise FormatError(f"{path}: not JSON: {error}") from None
         return Diagram.from_dict(data)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: a reader never sees half of it."""
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(scratch, 0o666 & ~_umask())
-        os.replace(scratch, path)
-    except BaseException:
-        os.unlink(scratch)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _values(name: object, given: Any, what: str) -> Sequence[Label]:
@@ -507,14 +499,10 @@ def _lookup(axes: Sequence[Axis], nested: Any, dtype: Any) -> Callable[..., Any]
     return lambda *values: table[tuple(place[v] for place, v in zip(places, values, strict=True))].item()
 
 
-class _located:
-    """Puts the place in the file in front of what went wrong there."""
-
-    def __init__(self, where: str) -> None:
-        self.where = where
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, DiagramError):
-            raise FormatError(f"{self.where}: {error}") from None
+@contextlib.contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Put the place in the file in front of what went wrong there."""
+    try:
+        yield
+    except DiagramError as error:
+        raise FormatError(f"{where}: {error}") from None

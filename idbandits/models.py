@@ -30,10 +30,18 @@ def cascade(items: Items, positions: int, *, distinct: bool = True, learn_condit
     )
 
 
-def cascade_inverted(items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False) -> Diagram:
+def cascade_inverted(
+    items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False
+) -> Diagram:
     """The paper's cascade model 2: unattractive items are clicked, and a click leads on to the next position."""
     return _cascade(
-        "cascade, inverted", items, positions, distinct, learn_conditionals, lambda w, e: (1 - w) * e, lambda c, e: c * e
+        "cascade, inverted",
+        items,
+        positions,
+        distinct,
+        learn_conditionals,
+        lambda w, e: (1 - w) * e,
+        lambda c, e: c * e,
     )
 
 
@@ -118,7 +126,9 @@ def dynamic_bayesian(
     unsatisfied user goes on to the next position; the simplified model has none: there the user always does.
     The reward is leaving satisfied, or `reward="clicks"`.
     """
-    d, items, attraction = _list_of("dynamic Bayesian network" + (", simplified" if simplified else ""), items, positions)
+    d, items, attraction = _list_of(
+        "dynamic Bayesian network" + (", simplified" if simplified else ""), items, positions
+    )
     satisfaction, continuation = Learned("satisfaction"), Learned("continuation")
     examined = d.latent("E1", cpd=1.0)
     for k in range(1, positions + 1):

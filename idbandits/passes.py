@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +27,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def compiled(function: Function) -> Function:
     """Compile on the first call, keep the machine code on disk, and let other threads run meanwhile."""
-    fast: Function = njit(cache=True, nogil=True, error_model="numpy")(function)
-    return fast
+    return cast(Function, njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
 def inlined(function: Function) -> Function:
-    """Compile into every function that calls it: for small ones, where passing the arguments costs more than the work."""
-    fast: Function = njit(cache=True, nogil=True, error_model="numpy", inline="always")(function)
-    return fast
+    """Compile into every function that calls it: for small ones, where passing arguments costs more than the work."""
+    return cast(Function, njit(cache=True, nogil=True, error_model="numpy", inline="always")(function))
 
 
 _warm: set[int] = set()
@@ -143,7 +141,11 @@ def up(c: Circuit, first: int, last: int, weights: Floats, values: Floats) -> No
         else:
             total = 0.0
             for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-                total += values[c.data[c.child + e]] if c.data[c.slot + e] < 0 else weights[c.data[c.slot + e]] * values[c.data[c.child + e]]
+                total += (
+                    values[c.data[c.child + e]]
+                    if c.data[c.slot + e] < 0
+                    else weights[c.data[c.slot + e]] * values[c.data[c.child + e]]
+                )
             values[c.leaves + n] = total
 
 
@@ -196,7 +198,11 @@ def split(
             if values[c.data[c.child + e]] > 0.0 and (c.data[c.slot + e] < 0 or weights[c.data[c.slot + e]] > 0.0):
                 final = e
         for e in range(c.data[c.start + n], final + 1):
-            part = values[c.data[c.child + e]] if c.data[c.slot + e] < 0 else weights[c.data[c.slot + e]] * values[c.data[c.child + e]]
+            part = (
+                values[c.data[c.child + e]]
+                if c.data[c.slot + e] < 0
+                else weights[c.data[c.slot + e]] * values[c.data[c.child + e]]
+            )
             if part <= 0.0:
                 continue
             drawn = left if e == final or part >= rest else rng.binomial(left, part / rest)

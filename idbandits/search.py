@@ -64,7 +64,7 @@ def clash(s: Decisions, j: int, a: int, k: int, b: int) -> bool:
 @inlined
 def exceeds(bound: float, best: float) -> bool:
     """Whether a bound leaves room above the best value, rounding aside."""
-    return best == -np.inf or bound > best + 1e-12 * (1.0 + abs(best))
+    return bound > best + 1e-12 * (1.0 + abs(best))
 
 
 @compiled
@@ -102,7 +102,7 @@ def extremes(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, most: in
             keys[j], found[at + j] = key, i
         if key < keys[most]:
             j = 0
-            while j < most - 1 and keys[2 * most - 2 - j] < key:
+            while j < most - 1 and keys[2 * most - 1 - j] < key:
                 j += 1
             for moved in range(most - 1, j, -1):
                 keys[2 * most - 1 - moved], found[end - moved] = keys[2 * most - moved], found[end - moved + 1]
@@ -127,7 +127,9 @@ def candidates(c: Circuit, s: Decisions, p: Floats, action: Ints, group: Ints, s
         number = 0
         if inside[k]:
             number = s.data[s.choices + k]
-            if s.data[s.use_start + k] == s.data[s.use_start + k + 1]:  # nothing depends on it: any that is free will do
+            if (
+                s.data[s.use_start + k] == s.data[s.use_start + k + 1]
+            ):  # nothing depends on it: any that is free will do
                 number = min(most[k], number)
             elif s.data[s.key + k] >= 0 and s.data[s.linear + k]:
                 number = min(2 * most[k], number)
@@ -138,7 +140,9 @@ def candidates(c: Circuit, s: Decisions, p: Floats, action: Ints, group: Ints, s
         if s.data[s.like + k] < k and inside[s.data[s.like + k]]:
             for i in range(number):
                 found[start[k] + i] = found[start[s.data[s.like + k]] + i]
-        elif number == 2 * most[k] and number < s.data[s.choices + k] and s.data[s.key + k] >= 0 and s.data[s.linear + k]:
+        elif (
+            number == 2 * most[k] and number < s.data[s.choices + k] and s.data[s.key + k] >= 0 and s.data[s.linear + k]
+        ):
             extremes(c, s, p, action, k, most[k], found, start[k])
         else:
             for i in range(number):
@@ -235,7 +239,9 @@ def relax_jointly(
                 action[k] = cands[i]
         for t in range(first, last):
             for u in range(first, t):
-                fits &= not clash(s, s.data[s.dep + t], action[s.data[s.dep + t]], s.data[s.dep + u], action[s.data[s.dep + u]])
+                fits &= not clash(
+                    s, s.data[s.dep + t], action[s.data[s.dep + t]], s.data[s.dep + u], action[s.data[s.dep + u]]
+                )
         if fits:
             total = mixture(c, n, p, action, values)
             if total > best:
@@ -292,7 +298,9 @@ def read_off(
                         chosen[k] = picks[t]
                 matter[k] = max(matter[k], slope)
         for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-            slopes[c.data[c.child + e]] += slope if c.data[c.slot + e] < 0 else slope * weight(c, c.data[c.slot + e], p, action)
+            slopes[c.data[c.child + e]] += (
+                slope if c.data[c.slot + e] < 0 else slope * weight(c, c.data[c.slot + e], p, action)
+            )
     branch_on = -1
     for k in group:
         if free[k] and against[k] > 0.0 and (branch_on < 0 or against[k] > against[branch_on]):
@@ -301,11 +309,11 @@ def read_off(
         return branch_on
     for k in group:
         for j in group:
-            if j < k and free[j] and free[k] and matter[j] > 0 and matter[k] > 0:
-                if clash(s, j, chosen[j], k, chosen[k]):
-                    worse = k if matter[k] >= matter[j] else j
-                    if branch_on < 0 or matter[worse] > matter[branch_on]:
-                        branch_on = worse
+            both = j < k and free[j] and free[k] and matter[j] > 0 and matter[k] > 0
+            if both and clash(s, j, chosen[j], k, chosen[k]):
+                worse = k if matter[k] >= matter[j] else j
+                if branch_on < 0 or matter[worse] > matter[branch_on]:
+                    branch_on = worse
     if branch_on >= 0:
         return branch_on
     for k in group:  # decisions that nothing depends on take any choice; they may still stand in another's way
@@ -363,14 +371,22 @@ def score(
         for t in range(s.data[s.use_start + k], s.data[s.use_start + k + 1]):
             e = s.data[s.use + t]
             if first <= s.data[s.edge_node + e] < last:
-                base -= slopes[c.leaves + s.data[s.edge_node + e]] * values[c.data[c.child + e]] * weight(c, c.data[c.slot + e], p, action)
+                base -= (
+                    slopes[c.leaves + s.data[s.edge_node + e]]
+                    * values[c.data[c.child + e]]
+                    * weight(c, c.data[c.slot + e], p, action)
+                )
         for i in range(start[k], start[k + 1]):
             action[k] = cands[i]
             total = base
             for t in range(s.data[s.use_start + k], s.data[s.use_start + k + 1]):
                 e = s.data[s.use + t]
                 if first <= s.data[s.edge_node + e] < last:
-                    total += slopes[c.leaves + s.data[s.edge_node + e]] * values[c.data[c.child + e]] * weight(c, c.data[c.slot + e], p, action)
+                    total += (
+                        slopes[c.leaves + s.data[s.edge_node + e]]
+                        * values[c.data[c.child + e]]
+                        * weight(c, c.data[c.slot + e], p, action)
+                    )
             scores[i] = total
     else:
         for i in range(start[k], start[k + 1]):
@@ -396,10 +412,11 @@ def slopes_at(
 
 @compiled
 def improve(
-    c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints,
-    values: Floats, slopes: Floats, weights: Floats, scores: Floats,
-) -> float:  # fmt: skip
-    """Better one decision at a time, and by swapping two that conflict, until nothing helps."""
+    c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints
+) -> float:
+    """Better one decision at a time, and by swapping two that conflict, until nothing helps; returns the value."""
+    nodes = c.leaves + c.inner
+    values, slopes, weights, scores = np.ones(nodes), np.empty(nodes), np.empty(c.slots), np.empty(len(cands))
     best = slopes_at(c, first, last, p, action, values, slopes, weights)
     everything = np.ones(s.decisions, np.bool_)
     for _ in range(20):
@@ -485,7 +502,6 @@ def branch(
     """Branch and bound; leaves the best action found in `action`, returns its value and an upper bound."""
     nodes = c.leaves + c.inner
     values, slopes, room = np.ones(nodes), np.empty(nodes), np.ones(nodes)
-    weights, scores = np.empty(c.slots), np.empty(len(cands))
     allowed = np.zeros(len(cands), np.bool_)
     picks = np.zeros(s.deps, np.int64)
     free = np.zeros(s.decisions, np.bool_)
@@ -516,7 +532,7 @@ def branch(
         if complete:
             found = value_at(c, first, last, p, trial, room)
             if depth < 0 and k >= 0:
-                found = improve(c, s, first, last, p, trial, group, start, cands, room, slopes, weights, scores)
+                found = improve(c, s, first, last, p, trial, group, start, cands)
             if found > best:
                 best = found
                 copy(trial, best_action)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from idbandits.assignment import assign
-from idbandits.circuit import Arrays
+from idbandits.circuit import Arrays, Atom
 from idbandits.compiled import Action, Means, Model, compile
 from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError, InfeasibleError
@@ -27,6 +27,8 @@ from idbandits.search import (
     branch,
     candidates,
     combinations,
+    exceeds,
+    improve,
     try_all,
     value_at,
 )
@@ -89,7 +91,7 @@ def solve(c: Circuit, s: Decisions, p: Floats, action: Ints, budget: float) -> t
             cands = candidates(c, s, p, action, group, start)
             edges = c.data[c.start + last] - c.data[c.start + first]
             proven = False
-            if form == SUM or form == PRODUCT:
+            if form in (SUM, PRODUCT):
                 proven = assign(c, s, g, first, last, p, action, group, start, cands)
             if proven:
                 value = bound = value_at(c, first, last, p, action, room)
@@ -105,6 +107,9 @@ def solve(c: Circuit, s: Decisions, p: Floats, action: Ints, budget: float) -> t
                 for k in group:
                     action[k] = s.data[s.feasible + k]
                 value, bound = branch(c, s, first, last, p, action, group, start, cands, budget)
+            if exceeds(bound, value):
+                value = improve(c, s, first, last, p, action, group, start, cands)
+                bound = max(value, bound)
         total, most = total + value, most + bound
     return total, most
 
@@ -174,10 +179,10 @@ def _decisions(model: Model) -> Decisions:
 
 
 def _decided(c: Arrays, slot: int, number: int) -> list[int]:
-    """The decisions that a slot depends on."""
+    """The decisions that a slot and those it is multiplied with depend on."""
     found: set[int] = set()
     while slot >= 0:
-        found.update(axis for axis in c.slot_axis[c.slot_start[slot] : c.slot_start[slot + 1]] if axis < number)
+        found.update(_own_decisions(c, slot, number))
         slot = c.slot_also[slot]
     return sorted(found)
 
@@ -208,31 +213,49 @@ def _product_form(model: Model, nodes: range, members: Sequence[int]) -> float |
     that a wrong identity passes is below 10^-100.
     """
     draw = random.Random(0)
-    zeros = set()
+    zeros = {_zero_of_product(model, nodes, members, draw) for _ in range(2)}
+    zero = zeros.pop()
+    return None if zeros or zero is None else _as_number(zero)
+
+
+def _zero_of_product(model: Model, nodes: range, members: Sequence[int], draw: random.Random) -> int | None:
+    """That constant at one random point of the field, if the identity holds there.
+
+    The weights that a decision sets are drawn as such, P(0) = 1 - P(1) aside: then it holds for any choices.
+    """
+    c, leaves = model.rewards.arrays, model.rewards.circuit.leaves
+    number = len(model.decisions)
+    axes = [_own_decisions(c, slot, number) for slot in range(len(c.slot_base))]
+    if len(members) < 2 or any(len(a) > 1 for a in axes):
+        return None
+    fixed = _random_parameters(model, draw)
+    given = [0] * number + [draw.randrange(n.states) for n in model.contexts]
+    atoms = [c.atom(slot) for slot in range(len(c.slot_base))]
+    points = []
     for _ in range(2):
-        parameters = _random_parameters(model, draw)
-        base = [draw.randrange(n.states) for n in (*model.decisions, *model.contexts)]
-        movable = [k for k in members if model.decisions[k].states > 1]
-        other = [(a + 1) % model.decisions[k].states if k in movable else a for k, a in enumerate(base)]
-        if len(movable) < 2:
-            return None
+        drawn = {atom: draw.randrange(PRIME) for atom in atoms}
+        for zero_atom, one_atom in model.rewards.complement.items():
+            drawn[zero_atom] = (1 - drawn.get(one_atom, draw.randrange(PRIME))) % PRIME
+        points.append(
+            [drawn[x] if a else fixed[_entry(c, i, given)] for i, (x, a) in enumerate(zip(atoms, axes, strict=True))]
+        )
+    here, there = points
 
-        def at(moved: Sequence[int]) -> int:
-            action = [other[k] if k in moved else base[k] for k in range(len(base))]
-            return _value_in_field(model.rewards.arrays, model.rewards.circuit.leaves, nodes, parameters, action)
+    def at(moved: Sequence[int]) -> int:
+        weights = [b if set(a) & set(moved) else w for a, w, b in zip(axes, here, there, strict=True)]
+        return _value_in_field(c, leaves, nodes, weights)
 
-        corner, left, right, both = at([]), at(movable[:1]), at(movable[1:2]), at(movable[:2])
-        bend = (corner + both - left - right) % PRIME
-        if not bend:
-            return None
-        zero = (corner * both - left * right) * pow(bend, -1, PRIME) % PRIME
-        product = 1
-        for k in movable:
-            product = product * (at([k]) - zero) % PRIME
-        if (product - (at(movable) - zero) * pow(corner - zero, len(movable) - 1, PRIME)) % PRIME:
-            return None
-        zeros.add(zero)
-    return _as_number(zeros.pop()) if len(zeros) == 1 else None
+    corner, left, right, both = at([]), at(members[:1]), at(members[1:2]), at(members[:2])
+    bend = (corner + both - left - right) % PRIME
+    if not bend:
+        return None
+    zero = (corner * both - left * right) * pow(bend, -1, PRIME) % PRIME
+    product = 1
+    for k in members:
+        product = product * (at([k]) - zero) % PRIME
+    if (product - (at(members) - zero) * pow(corner - zero, len(members) - 1, PRIME)) % PRIME:
+        return None
+    return zero
 
 
 def _random_parameters(model: Model, draw: random.Random) -> list[int]:
@@ -243,23 +266,26 @@ def _random_parameters(model: Model, draw: random.Random) -> list[int]:
             row = [draw.randrange(PRIME) for _ in range(table.states - 1)]
             parameters += [(1 - sum(row)) % PRIME, *row]
     for value in model.parameters.known.tolist():
-        numerator, denominator = float(value).as_integer_ratio()
+        numerator, denominator = value.as_integer_ratio()
         parameters.append(numerator * pow(denominator, -1, PRIME) % PRIME)
     return parameters
 
 
-def _value_in_field(
-    c: Arrays, leaves: int, nodes: range, parameters: Sequence[int], action: Sequence[int]
-) -> int:
+def _own_decisions(c: Arrays, slot: int, number: int) -> list[int]:
+    """The decisions that a slot depends on by itself."""
+    return [axis for axis in c.slot_axis[c.slot_start[slot] : c.slot_start[slot + 1]] if axis < number]
+
+
+def _value_in_field(c: Arrays, leaves: int, nodes: range, weights: Sequence[int]) -> int:
     values = {0: 1}
     for n in nodes:
         terms = []
         for e in range(c.start[n], c.start[n + 1]):
-            slot, child = c.slot[e], values[c.child[e]]
+            slot, term = c.slot[e], values[c.child[e]]
             while slot >= 0:
-                child = child * parameters[_entry(c, slot, action)] % PRIME
+                term = term * weights[slot] % PRIME
                 slot = c.slot_also[slot]
-            terms.append(child)
+            terms.append(term)
         values[leaves + n] = (terms[0] * terms[1] if c.product[n] else sum(terms)) % PRIME
     return values[leaves + nodes[-1]]
 
@@ -280,15 +306,15 @@ def _as_number(element: int) -> float | None:
     return numerator / denominator if denominator and denominator**2 * 2 < PRIME else None
 
 
-def _key(c: Arrays, edges: Sequence[int], by_slot: Sequence[Sequence[int]], complement: Mapping[int, int]) -> int:
+def _key(c: Arrays, edges: Sequence[int], by_slot: Sequence[Sequence[int]], complement: Mapping[Atom, Atom]) -> int:
     slots = sorted({c.slot[e] for e in edges})
     if any(len(by_slot[slot]) > 1 for slot in slots):
         return -1
     if len(slots) == 1:
         return slots[0]
-    if len(slots) == 2:
+    if len(slots) == 2 and c.slot_also[slots[0]] < 0 and c.slot_also[slots[1]] < 0:
         for a, b in (slots, slots[::-1]):
-            if complement.get(a) == b:
+            if complement.get(c.atom(a)) == c.atom(b):
                 return b
     return -1
 
@@ -325,9 +351,9 @@ def _column(c: Arrays, slot: int, k: int) -> tuple[object, ...]:
     """What a slot reads, in terms that do not name the decision k."""
     if slot < 0:
         return ()
-    terms = range(c.slot_start[slot], c.slot_start[slot + 1])
-    strides = sorted((-1 if c.slot_axis[t] == k else c.slot_axis[t], c.slot_stride[t]) for t in terms)
-    return (c.slot_base[slot], *strides, c.slot_lookup[slot], _column(c, c.slot_also[slot], k))
+    base, strides, place = c.atom(slot)
+    unnamed = sorted((-1 if axis == k else axis, stride) for axis, stride in strides)
+    return (base, *unnamed, place, _column(c, c.slot_also[slot], k))
 
 
 def _items(model: Model) -> list[list[int]] | None:

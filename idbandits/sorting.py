@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from idbandits.passes import Circuit, compiled, weight
-from idbandits.search import Decisions, exceeds, key_of, slopes_at, value_at
+from idbandits.search import Bools, Decisions, exceeds, key_of, slopes_at, value_at
 from idbandits.tables import Floats, Ints
 
 HIGH, LOW, OPEN = 1, -1, 0
 MOST_PATTERNS = 10  # decisions for which all patterns of classes are looked at
-MOST_ORDERS = 500  # that are tried where the order is not proven
+MOST_ORDERS = 150  # that are tried where the order is not proven
 
 
 @compiled
@@ -106,10 +106,10 @@ def least_gain(
 @compiled
 def moves(s: Decisions, edge: int, k: int) -> bool:
     """Whether the weight of an edge depends on a decision."""
+    found = False
     for t in range(s.data[s.use_start + k], s.data[s.use_start + k + 1]):
-        if s.data[s.use + t] == edge:
-            return True
-    return False
+        found |= s.data[s.use + t] == edge
+    return found
 
 
 @compiled
@@ -152,7 +152,7 @@ def sort(
         best_action[k] = action[k]
     on, second, bounds = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64), np.zeros(size + 1)
     here, there = np.full(s.decisions, np.nan), np.full(s.decisions, np.nan)
-    best, open_bound = -np.inf, -np.inf
+    best, open_bound = value_at(c, first, last, p, action, np.ones(nodes)), -np.inf
     level, spent = 0, 0.0
     while level >= 0:
         now = classes[level]
@@ -301,7 +301,7 @@ def sort_by_patterns(
         limits[pattern] = value + slack
         if value > ahead_value:
             ahead, ahead_value = pattern, value
-    best, open_bound = -np.inf, -np.inf
+    best, open_bound = value_at(c, first, last, p, action, values), -np.inf
     for turn in range(-1, 1 << size):  # the most promising pattern first, so that it rules out others
         pattern = ahead if turn < 0 else turn
         if not exceeds(limits[pattern], best):
@@ -399,7 +399,9 @@ def order_classes(
     for i in range(size):
         for j in range(i):
             if classes[order[i]] == classes[order[j]]:
-                apart = key_of(c, s, p, trial, order[j], trial[order[j]]) - key_of(c, s, p, trial, order[i], trial[order[i]])
+                apart = key_of(c, s, p, trial, order[j], trial[order[j]]) - key_of(
+                    c, s, p, trial, order[i], trial[order[i]]
+                )
                 bound += loss[int(classes[order[i]] == HIGH)] * apart
     bound = min(bound, upper[c.leaves + last - 1])
     if not exceeds(bound, value):
@@ -412,7 +414,9 @@ def order_classes(
                 continue
             if swap_gain(c, s, first, last, at_low, at_high, lower, upper, here, there, room, order[j], order[i]) >= 0:
                 before[j, i] = True
-            elif swap_gain(c, s, first, last, at_low, at_high, lower, upper, here, there, room, order[i], order[j]) >= 0:
+            elif (
+                swap_gain(c, s, first, last, at_low, at_high, lower, upper, here, there, room, order[i], order[j]) >= 0
+            ):
                 before[i, j] = True
     held = np.empty(size, np.int64)  # the items in play, highest first
     for i in range(size):
@@ -471,7 +475,7 @@ def arrange(
 
 @compiled
 def try_orders(
-    c: Circuit, first: int, last: int, p: Floats, trial: Ints, order: Ints, held: Ints, before: Ints, room: Floats,
+    c: Circuit, first: int, last: int, p: Floats, trial: Ints, order: Ints, held: Ints, before: Bools, room: Floats,
     value: float,
 ) -> tuple[float, bool]:  # fmt: skip
     """Try all orders of positions that respect `before`, each getting the next highest item in turn."""
@@ -514,11 +518,9 @@ def try_orders(
 
 
 @compiled
-def may_follow(before: Ints, taken: Ints, i: int) -> bool:
+def may_follow(before: Bools, taken: Bools, i: int) -> bool:
     """Whether all that must come before i has come, and i has not."""
-    if taken[i]:
-        return False
+    follows = not taken[i]
     for j in range(len(taken)):
-        if before[j, i] and not taken[j]:
-            return False
-    return True
+        follows &= taken[j] or not before[j, i]
+    return follows

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias, TypeGuard, final
 
 import numpy as np
 import numpy.typing as npt
@@ -132,7 +132,7 @@ class Axis:
     values: Sequence[Label]
 
 
-def is_integer(value: object) -> bool:
+def is_integer(value: object) -> TypeGuard[int]:
     """A whole number of any type, bools excepted."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
@@ -235,7 +235,9 @@ def _tabulate(node: str, function: Callable[..., Any], parents: Sequence[Axis], 
         entry = _as_floats(f"{node!r}: its function, where {_where(parents, values)}, gives what", function(*values))
         if entry.shape != tail:
             wanted = f"{tail[0]} probabilities, one a state" if tail else "one number"
-            raise TableError(f"node {node!r}: where {_where(parents, values)}, its function gives {entry}, not {wanted}")
+            raise TableError(
+                f"node {node!r}: where {_where(parents, values)}, its function gives {entry}, not {wanted}"
+            )
         rows[i] = entry
     return rows.reshape(*shape, *tail)
 
@@ -251,7 +253,7 @@ def _as_floats(what: str, value: Any) -> Floats:
 
 
 def _check_probabilities(node: str, table: Floats, parents: Sequence[Axis], states: int) -> None:
-    outside = ~((table >= 0) & (table <= 1)).all(axis=-1)
+    outside = np.asarray(~((table >= 0) & (table <= 1)).all(axis=-1))
     if outside.any():
         at = _unravel(table[..., 0], parents, outside)
         row = table[outside][0]

@@ -1,0 +1,79 @@
+"""Declare, draw and solve the ready diagrams; print what was found and save it.
+
+Run it by `make demo`, or: python examples/demo.py --out demo
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import idbandits as idb
+from idbandits.files import write_whole
+
+ITEMS = ["news", "sport", "music", "travel", "food", "film", "science", "games"]
+
+MODELS: dict[str, Callable[[], idb.Diagram]] = {
+    "cascade": lambda: idb.models.cascade(ITEMS, 3),
+    "cascade_inverted": lambda: idb.models.cascade_inverted(ITEMS, 3),
+    "cascade_learned": lambda: idb.models.cascade(ITEMS, 3, learn_conditionals=True),
+    "position_based": lambda: idb.models.position_based(ITEMS, 3),
+    "semi_bandit": lambda: idb.models.semi_bandit(ITEMS, 3),
+    "rank1": lambda: idb.models.rank1(rows=8, columns=10),
+    "dependent_click": lambda: idb.models.dependent_click(ITEMS, 3),
+    "dynamic_bayesian": lambda: idb.models.dynamic_bayesian(ITEMS, 3),
+    "dynamic_bayesian_simplified": lambda: idb.models.dynamic_bayesian(ITEMS, 3, simplified=True),
+    "click_chain": lambda: idb.models.click_chain(ITEMS, 3),
+    "user_browsing": lambda: idb.models.user_browsing(ITEMS, 3),
+}
+
+
+def random_means(d: idb.Diagram, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Means drawn from the prior."""
+    means = {}
+    for table in d.learned.values():
+        draws = rng.standard_gamma(table.prior)
+        rows = draws / draws.sum(axis=-1, keepdims=True)
+        means[table.name] = rows[..., 1] if table.states == 2 else rows
+    return means
+
+
+def solve(name: str, d: idb.Diagram, rng: np.random.Generator, out: Path) -> dict[str, object]:
+    """Solve one diagram, save its pictures and its JSON, and say what was found."""
+    picture = d.draw()
+    for suffix in ("svg", "png", "mmd"):
+        picture.save(out / f"{name}.{suffix}")
+    d.save(out / f"{name}.json")
+    means = random_means(d, rng)
+    idb.best_action(d, means)  # the first call compiles
+    started = time.perf_counter()
+    best = idb.best_action(d, means)
+    microseconds = 1e6 * (time.perf_counter() - started)
+    proof = "proven best" if best.exact else f"nothing exceeds {best.bound:.4f}"
+    print(f"\n{d!r}\n{idb.compile(d)!r}")
+    print(f"  best action: {', '.join(f'{k} = {v}' for k, v in best.action.items())}")
+    print(f"  expected reward {best.value:.4f}, {proof}, found in {microseconds:.0f} µs")
+    found = {"action": best.action, "value": best.value, "exact": best.exact, "bound": best.bound}
+    return {"means": {k: v.tolist() for k, v in means.items()}, **found}
+
+
+def main() -> None:
+    """Read the arguments and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for pictures and results (demo)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random means (0)")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(arguments.seed)
+    results = {name: solve(name, make(), rng, arguments.out) for name, make in MODELS.items()}
+    write_whole(arguments.out / "results.json", json.dumps(results, indent=1).encode())
+    print(f"\nPictures, diagrams and results.json are in {arguments.out}/")
+
+
+if __name__ == "__main__":
+    main()
