@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar, final
 
@@ -17,6 +19,7 @@ from idbandits.tables import TOLERANCE, Floats, Ints, Label
 Action: TypeAlias = Mapping[str, Label]
 Means: TypeAlias = Mapping[str, Any]
 Made = TypeVar("Made")
+DOUBLE = np.dtype(np.float64)
 
 
 @final
@@ -99,9 +102,14 @@ class Model:
         self.learned = dict(d.learned)
         self.different = tuple(d.different)
         self.decisions = d.of_kind("decision")
+        self._choices = [(k, n.name, n.values) for k, n in enumerate(self.decisions)]
         self.contexts = d.of_kind("context")
         self.latents = d.of_kind("latent")
         self.observed = d.of_kind("observed")
+        ends = [0, *itertools.accumulate(math.prod(t.means_shape) for t in self.learned.values())]
+        self.means_size = ends[-1]
+        tables = zip(self.learned.values(), itertools.pairwise(ends), strict=True)
+        self._means_parts = [(t.name, t.means_shape, slice(*ends)) for t, ends in tables]
         self.parameters = Parameters.of(d)
         self.likelihood = Likelihood(d, self.parameters, fold=True)
         self._diagram = d.copy()  # later changes of the diagram are not this model's
@@ -151,7 +159,8 @@ class Model:
 
     def action_of(self, vector: Ints) -> dict[str, Label]:
         """The decisions of an action vector by name, as labels where there are any."""
-        return {n.name: n.values[int(vector[i])] for i, n in enumerate(self.decisions)}
+        chosen = vector.tolist()
+        return {name: values[chosen[k]] for k, name, values in self._choices}
 
     def observation_states(self, observation: Mapping[str, Any]) -> dict[str, int]:
         """What was seen, as numbers; nodes that are missing (or None) were not seen."""
@@ -173,6 +182,18 @@ class Model:
                 )
             seen[name] = state
         return seen
+
+    def flat_means(self, means: Means) -> Floats:
+        """The means as given, one after the other, their shapes checked; whether they are means is not."""
+        flat = np.empty(self.means_size)
+        fits = type(means) is dict and len(means) == len(self._means_parts)
+        for name, shape, part in self._means_parts:
+            given = means.get(name) if fits else None
+            if type(given) is not np.ndarray or given.dtype is not DOUBLE or given.shape != shape:
+                self.parameter_vector(means)
+                given = np.asarray(means[name], dtype=np.float64)
+            flat[part] = given if given.ndim == 1 else given.ravel()
+        return flat
 
     def parameter_vector(self, means: Means) -> Floats:
         """All parameters, states on the last axis of each table, from the means of the learned ones."""

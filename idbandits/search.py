@@ -67,7 +67,7 @@ def exceeds(bound: float, best: float) -> bool:
     return bound > best + 1e-12 * (1.0 + abs(best))
 
 
-@compiled
+@inlined
 def key_of(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, choice: int) -> float:
     """The parameter that says all of a choice."""
     kept = action[k]
@@ -115,17 +115,15 @@ def candidates(c: Circuit, s: Decisions, p: Floats, action: Ints, group: Ints, s
 
     A decision's candidates begin at `start`, which is filled in.
     """
-    most = np.ones(s.decisions, np.int64)
+    most = np.zeros(s.decisions, np.int64)  # so many of the best may be needed; 0 outside the group
     for k in group:
+        most[k] = 1
         for j in group:
             most[k] += s.data[s.conflict + k * s.decisions + j]
-    inside = np.zeros(s.decisions, np.bool_)
-    for k in group:
-        inside[k] = True
     start[0] = 0
     for k in range(s.decisions):
         number = 0
-        if inside[k]:
+        if most[k] > 0:
             number = s.data[s.choices + k]
             if (
                 s.data[s.use_start + k] == s.data[s.use_start + k + 1]
@@ -137,7 +135,7 @@ def candidates(c: Circuit, s: Decisions, p: Floats, action: Ints, group: Ints, s
     found = np.empty(start[s.decisions], np.int64)
     for k in group:
         number = start[k + 1] - start[k]
-        if s.data[s.like + k] < k and inside[s.data[s.like + k]]:
+        if s.data[s.like + k] < k and most[s.data[s.like + k]] > 0:
             for i in range(number):
                 found[start[k] + i] = found[start[s.data[s.like + k]] + i]
         elif (

@@ -15,7 +15,6 @@ from idbandits.tables import Floats, Ints
 
 HIGH, LOW, OPEN = 1, -1, 0
 MOST_PATTERNS = 10  # decisions for which all patterns of classes are looked at
-MOST_ORDERS = 150  # that are tried where the order is not proven
 
 
 @compiled
@@ -193,8 +192,9 @@ def sort(
                         now[k] = rather
                 set_box(c, s, first, last, p, trial, group, pool, now, choices, at_low, at_high, lower, upper)
             value, bound = order_classes(
-                c, s, first, last, p, trial, group, pool, now, at_low, at_high, lower, upper, here, there, room
-            )
+                c, s, first, last, p, trial, group, pool, now, at_low, at_high, lower, upper, here, there, room,
+                budget,
+            )  # fmt: skip
             spent += 4.0 * edges * size
             if value > best:
                 best = value
@@ -219,38 +219,48 @@ def sort(
 
 
 @compiled
-def try_patterns(
-    c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints
-) -> float:
+def try_patterns(c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints) -> float:
     """The best action without constraints: every key at its highest or its lowest, all patterns tried."""
-    size = len(group)
-    edges, values = c.data[c.start + c.inner], np.ones(c.leaves + c.inner)
-    at_low, at_high = np.empty(edges), np.empty(edges)
-    low, high = np.zeros_like(action), np.zeros_like(action)
-    for k in range(len(action)):
-        low[k], high[k] = action[k], action[k]
+    edges, number = c.data[c.start + c.inner], len(action)
+    floats, ints = np.empty(2 * edges + c.leaves + c.inner), np.zeros(3 * number, np.int64)  # two, for speed
+    at, values = floats[: 2 * edges].reshape(2, edges), floats[2 * edges :]
+    low, high, places = ints[:number], ints[number : 2 * number], ints[2 * number :]
+    for leaf in range(c.leaves):
+        values[leaf] = 1.0
     for k in group:
-        pool = ranked(c, s, p, action, k, start, cands)
-        low[k], high[k] = pool[len(pool) - 1], pool[0]
-    read_weights(c, s, first, last, p, action, low, at_low)
-    read_weights(c, s, first, last, p, action, high, at_high)
-    classes = np.zeros(s.decisions, np.int64)
+        low[k], high[k] = lowest_and_highest(c, s, p, action, k)
+    read_weights(c, s, first, last, p, action, low, at[0])
+    read_weights(c, s, first, last, p, action, high, at[1])
     best, best_pattern = -np.inf, 0
-    for pattern in range(1 << size):
-        for i in range(size):
-            classes[group[i]] = HIGH if pattern >> i & 1 else LOW
-        value = value_of_classes(c, s, first, last, classes, at_low, at_high, values)
+    for pattern in range(1 << len(group)):
+        for i in range(len(group)):
+            places[group[i]] = pattern >> i & 1
+        value = value_of_places(c, s, first, last, places, at, values)
         if value > best:
             best, best_pattern = value, pattern
-    for i in range(size):
+    for i in range(len(group)):
         action[group[i]] = high[group[i]] if best_pattern >> i & 1 else low[group[i]]
     return best
 
 
 @compiled
+def lowest_and_highest(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int) -> tuple[int, int]:
+    """The choices of a decision with the lowest and the highest key."""
+    low, high, lowest, highest = 0, 0, np.inf, -np.inf
+    for i in range(s.data[s.choices + k]):
+        key = key_of(c, s, p, action, k, i)
+        if key > highest:
+            high, highest = i, key
+        if key < lowest:
+            low, lowest = i, key
+    return low, high
+
+
+@compiled
 def sort_by_patterns(
-    c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints
-) -> tuple[float, float]:
+    c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints,
+    budget: float,
+) -> tuple[float, float]:  # fmt: skip
     """Like `sort`, for so few positions that all patterns of classes can be looked at.
 
     A pattern with the highest item on all of its high positions and the lowest on all others has a value that no
@@ -282,22 +292,21 @@ def sort_by_patterns(
         here[k], there[k] = np.nan, np.nan
         against[i, 0] = max(0.0, -rise) * (keys[0] - keys[1])
         against[i, 1] = max(0.0, -fall) * (keys[2] - keys[3])
-    for k in group:
-        choices[k] = pool[0]
-    read_weights(c, s, first, last, p, trial, choices, at_high)
-    for k in group:
-        choices[k] = pool[number - 1]
-    read_weights(c, s, first, last, p, trial, choices, at_low)
-    values = np.ones(nodes)
+    at = np.empty((2, edges))
+    for i in range(2):
+        for k in group:
+            choices[k] = pool[0] if i else pool[number - 1]
+        read_weights(c, s, first, last, p, trial, choices, at[i])
+    values, places = np.ones(nodes), np.zeros(s.decisions, np.int64)
     limits = np.empty(1 << size)
     ahead, ahead_value = 0, -np.inf
     for pattern in range(1 << size):
         slack = 0.0
         for i in range(size):
             high = pattern >> i & 1
-            classes[group[i]] = HIGH if high else LOW
+            places[group[i]] = high
             slack += against[i, 0] if high else against[i, 1]
-        value = value_of_classes(c, s, first, last, classes, at_low, at_high, values)
+        value = value_of_places(c, s, first, last, places, at, values)
         limits[pattern] = value + slack
         if value > ahead_value:
             ahead, ahead_value = pattern, value
@@ -314,8 +323,9 @@ def sort_by_patterns(
         if not exceeds(bound, best):
             continue
         value, bound = order_classes(
-            c, s, first, last, p, trial, group, pool, classes, at_low, at_high, lower, upper, here, there, room
-        )
+            c, s, first, last, p, trial, group, pool, classes, at_low, at_high, lower, upper, here, there, room,
+            budget,
+        )  # fmt: skip
         if value > best:
             best = value
             for k in group:
@@ -324,22 +334,6 @@ def sort_by_patterns(
     for k in group:
         action[k] = best_action[k]
     return best, max(best, open_bound)
-
-
-@compiled
-def value_of_classes(
-    c: Circuit, s: Decisions, first: int, last: int, classes: Ints, at_low: Floats, at_high: Floats, values: Floats
-) -> float:
-    """The reward with all keys of a class at its end."""
-    for n in range(first, last):
-        high = False
-        if s.data[s.dep_start + n] < s.data[s.dep_start + n + 1]:
-            high = classes[s.data[s.dep + s.data[s.dep_start + n]]] == HIGH
-        total = 0.0
-        for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-            total += (at_high[e] if high else at_low[e]) * values[c.data[c.child + e]]
-        values[c.leaves + n] = total
-    return float(values[c.leaves + last - 1])
 
 
 @compiled
@@ -361,6 +355,7 @@ def ranked(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, start: Int
 def order_classes(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, trial: Ints, group: Ints, pool: Ints, classes: Ints,
     at_low: Floats, at_high: Floats, lower: Floats, upper: Floats, here: Floats, there: Floats, room: Floats,
+    budget: float,
 ) -> tuple[float, float]:  # fmt: skip
     """The best order within settled classes, left in `trial`; its value, and a bound on all lists of these classes.
 
@@ -421,7 +416,7 @@ def order_classes(
     held = np.empty(size, np.int64)  # the items in play, highest first
     for i in range(size):
         held[i] = trial[order[i]]
-    best, all_tried = try_orders(c, first, last, p, trial, order, held, before, lower, value)
+    best, all_tried = try_orders(c, s, first, last, p, trial, order, held, before, budget, value)
     return best, best if all_tried else max(best, bound)
 
 
@@ -475,17 +470,24 @@ def arrange(
 
 @compiled
 def try_orders(
-    c: Circuit, first: int, last: int, p: Floats, trial: Ints, order: Ints, held: Ints, before: Bools, room: Floats,
-    value: float,
+    c: Circuit, s: Decisions, first: int, last: int, p: Floats, trial: Ints, order: Ints, held: Ints, before: Bools,
+    budget: float, value: float,
 ) -> tuple[float, bool]:  # fmt: skip
     """Try all orders of positions that respect `before`, each getting the next highest item in turn."""
     size = len(order)
-    values = np.ones(len(room))
+    values = np.ones(c.leaves + c.inner)
+    most = budget / (c.data[c.start + last] - c.data[c.start + first])
+    at = np.empty((size, c.data[c.start + c.inner]))  # an item in play, an edge: its weight
+    places = np.zeros(s.decisions, np.int64)
+    for i in range(size):
+        for k in order:
+            trial[k] = held[i]
+        read_weights(c, s, first, last, p, trial, trial, at[i])
     taken = np.zeros(size, np.bool_)
     sequence = np.full(size + 1, -1, np.int64)
     best = np.empty(size, np.int64)
     for i in range(size):
-        best[i] = trial[order[i]]
+        best[i] = held[i]
     tried, depth = 0, 0
     while depth >= 0:
         i = sequence[depth]
@@ -499,22 +501,36 @@ def try_orders(
             depth -= 1
             continue
         sequence[depth], taken[i] = i, True
-        trial[order[i]] = held[depth]
+        places[order[i]] = depth
         if depth + 1 < size:
             depth += 1
             sequence[depth] = -1
             continue
         tried += 1
-        if tried > MOST_ORDERS:
+        if tried > most:
             break
-        found = value_at(c, first, last, p, trial, values)
+        found = value_of_places(c, s, first, last, places, at, values)
         if found > value:
             value = found
             for j in range(size):
-                best[j] = trial[order[j]]
+                best[j] = held[places[order[j]]]
     for i in range(size):
         trial[order[i]] = best[i]
-    return value, 0 < tried <= MOST_ORDERS
+    return value, 0 < tried <= most
+
+
+@compiled
+def value_of_places(c: Circuit, s: Decisions, first: int, last: int, places: Ints, at: Floats, values: Floats) -> float:
+    """The reward with each decision at the item in its place."""
+    for n in range(first, last):
+        place = 0
+        if s.data[s.dep_start + n] < s.data[s.dep_start + n + 1]:
+            place = places[s.data[s.dep + s.data[s.dep_start + n]]]
+        total = 0.0
+        for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
+            total += at[place, e] * values[c.data[c.child + e]]
+        values[c.leaves + n] = total
+    return float(values[c.leaves + last - 1])
 
 
 @compiled

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias, TypeGuard, final
 
 import numpy as np
@@ -118,7 +119,7 @@ class LearnedTable:
         """Entries, states counted."""
         return math.prod(self.shape) * self.states
 
-    @property
+    @cached_property
     def means_shape(self) -> tuple[int, ...]:
         """Shape of its means: two-state tables hold P(1) only."""
         return self.shape if self.states == 2 else (*self.shape, self.states)
