@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from idbandits.passes import Circuit, compiled
-from idbandits.search import PRODUCT, Decisions, item, score, slopes_at
+from idbandits.search import PRODUCT, SUM, Decisions, item, score, slopes_at
 from idbandits.tables import Floats, Ints
 
 
@@ -18,24 +18,31 @@ def assign(
     nodes = c.leaves + c.inner
     values, slopes = np.ones(nodes), np.empty(nodes)
     weights, scores = np.empty(c.slots), np.empty(len(cands))
-    for k in group:
-        action[k] = cands[start[k]]
-    base = slopes_at(c, first, last, p, action, values, slopes, weights)
-    for k in group:
-        score(c, s, first, last, p, action, k, start, cands, values, slopes, scores)
-    if s.data[s.form + g] == PRODUCT:
-        zero = s.zero[g]
-        for k in group:  # a base far from the constant: there the factors lose no digits
+    zero, base = s.zero[g], 0.0
+    for end in range(2):  # a base of first or of last candidates: a product that is 0 shows nothing of its factors
+        for k in group:
+            action[k] = cands[start[k + 1] - 1] if end else cands[start[k]]
+        slopes_at(c, first, last, p, action, values, slopes, weights)
+        for k in group:
+            score(c, s, first, last, p, action, k, start, cands, values, slopes, scores)
+        if s.data[s.form + g] == SUM:
+            break
+        for k in group:  # far from the constant the factors lose no digits
             for i in range(start[k], start[k + 1]):
                 if abs(scores[i] - zero) > abs(scores[start[k]] - zero):
                     scores[start[k]] = scores[i]
                     action[k] = cands[i]
         base = slopes_at(c, first, last, p, action, values, slopes, weights) - zero
+        if base != 0.0:
+            break
+    if s.data[s.form + g] == PRODUCT:
+        if base == 0.0:
+            return False
         for k in group:
             score(c, s, first, last, p, action, k, start, cands, values, slopes, scores)
         for k in group:
             for i in range(start[k], start[k + 1]):
-                factor = (scores[i] - zero) / base if base != 0.0 else 1.0
+                factor = (scores[i] - zero) / base
                 if factor < -1e-9:
                     return False
                 scores[i] = np.log(max(factor, 1e-300)) * (1.0 if base > 0 else -1.0)

@@ -252,6 +252,8 @@ class Builder:
             base = offset + node.states * sum(chance[p] * steps[p] for p in node.parents if p in chance)
             strides = [(self.parameters.axes[p], node.states * steps[p]) for p in moving]
             return [self.slot(base + state, strides) for state in range(node.states)]
+        if isinstance(node.cpd.rows, int):
+            return [self.slot(offset + node.states * node.cpd.rows + state) for state in range(node.states)]
         picked = node.cpd.rows[tuple(chance.get(p, slice(None)) for p in node.parents)]
         rows = [offset + node.states * int(r) for r in picked.ravel()]
         if len(set(rows)) == 1:

@@ -14,7 +14,7 @@ from idbandits.circuit import Arrays, Builder, Parameters
 from idbandits.diagram import Diagram, Node
 from idbandits.errors import ActionError, ContextError, DiagramError, IdbanditsError, MeansError, ObservationError
 from idbandits.passes import Circuit
-from idbandits.tables import TOLERANCE, Floats, Ints, Label
+from idbandits.tables import TOLERANCE, Floats, Ints, Label, brief
 
 Action: TypeAlias = Mapping[str, Label]
 Means: TypeAlias = Mapping[str, Any]
@@ -165,7 +165,7 @@ class Model:
     def observation_states(self, observation: Mapping[str, Any]) -> dict[str, int]:
         """What was seen, as numbers; nodes that are missing (or None) were not seen."""
         if not isinstance(observation, Mapping):
-            raise ObservationError(f"an observation maps names of nodes to states; given {observation!r}")
+            raise ObservationError(f"an observation maps names of nodes to states; given {brief(observation)}")
         seen: dict[str, int] = {}
         for name, value in observation.items():
             node = self.nodes.get(name)
@@ -198,7 +198,7 @@ class Model:
     def parameter_vector(self, means: Means) -> Floats:
         """All parameters, states on the last axis of each table, from the means of the learned ones."""
         if not isinstance(means, Mapping):
-            raise MeansError(f"means map names of learned tables to arrays; given {means!r}")
+            raise MeansError(f"means map names of learned tables to arrays; given {brief(means)}")
         for name in means:
             if name not in self.learned:
                 allowed = ", ".join(self.learned) or "none"
@@ -255,7 +255,7 @@ def _size(c: Circuit, arrays: Arrays) -> str:
 def _indices(what: str, kind: str, nodes: list[Node], given: Action, error: type[IdbanditsError]) -> list[int]:
     names = ", ".join(n.name for n in nodes) or "none"
     if not isinstance(given, Mapping):
-        raise error(f"{what}: a mapping of names to values is needed, not {given!r}; the {kind}s are {names}")
+        raise error(f"{what}: a mapping of names to values is needed, not {brief(given)}; the {kind}s are {names}")
     if len(given) != len(nodes) or any(n.name not in given for n in nodes):
         for name in given:
             if all(n.name != name for n in nodes):
@@ -278,7 +278,7 @@ def _full_means(name: str, given: Any, shape: tuple[int, ...], states: int) -> F
             raise TypeError
         means = means.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise MeansError(f"means: those of {name!r} are not numbers: {given!r}") from None
+        raise MeansError(f"means: those of {name!r} are not numbers: {brief(given)}") from None
     if means.shape != shape:
         raise MeansError(f"means: those of {name!r} have shape {means.shape}; the learned table has {shape}")
     if not (means.min() >= 0 and means.max() <= 1):  # NaN fails both

@@ -42,8 +42,8 @@ def _decisions(model: Model) -> Decisions:
             depends[edge_node[e]][k] = None
     deps = [list(d) for d in depends]
     key = [_key(c, uses[k], by_slot, rewards.complement) for k in range(number)]
-    like = _like(model, c, key, conflict)
     linear = _linear(c, model.rewards.circuit.leaves, by_slot, number)
+    like = _like(model, c, key, linear, conflict)
     groups = [sorted(group) for group in rewards.groups]
     forms = []
     for g, members in enumerate(groups):
@@ -239,13 +239,15 @@ def _linear(c: Arrays, leaves: int, by_slot: Sequence[Sequence[int]], number: in
     return linear
 
 
-def _like(model: Model, c: Arrays, key: Sequence[int], conflict: npt.NDArray[np.bool_]) -> list[int]:
-    """The first decision with the same key column, choices and number of rivals."""
+def _like(
+    model: Model, c: Arrays, key: Sequence[int], linear: Sequence[bool], conflict: npt.NDArray[np.bool_]
+) -> list[int]:
+    """The first decision with the same key column, choices and number of rivals, as linear."""
     seen: dict[object, int] = {}
     like = list(range(len(key)))
     for k, slot in enumerate(key):
         if slot >= 0:
-            signature = (_column(c, slot, k), model.decisions[k].values, int(conflict[k].sum()))
+            signature = (_column(c, slot, k), linear[k], model.decisions[k].values, int(conflict[k].sum()))
             like[k] = seen.setdefault(signature, k)
     return like
 

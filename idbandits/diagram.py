@@ -29,6 +29,7 @@ from idbandits.tables import (
     RowOf,
     Selected,
     Use,
+    brief,
     chosen_rows,
     is_integer,
     known_table,
@@ -245,7 +246,7 @@ class Diagram:
         axes = [self._axis(self._nodes[p]) for p in node.parents]
         shape = tuple(len(a.values) for a in axes)
         if isinstance(cpd, RowOf):
-            use = Use(learned.name, np.full(shape, cpd.row, dtype=np.int64))
+            use = Use(learned.name, cpd.row)
         elif isinstance(cpd, Selected):
             use = Use(learned.name, chosen_rows(node.name, cpd, axes))
         else:
@@ -286,6 +287,8 @@ class Diagram:
         return name
 
     def _parents(self, what: str, given: Node | str | Iterable[Node | str]) -> list[Node]:
+        if not isinstance(given, (Node, str, Iterable)):
+            raise DiagramError(f"{what}: nodes are given as a list of handles or names, not {given!r}")
         handles = [given] if isinstance(given, (Node, str)) else list(given)
         found: list[Node] = []
         for handle in handles:
@@ -354,10 +357,13 @@ class Diagram:
     def load(path: str | os.PathLike[str]) -> Diagram:
         """Read what `save` wrote."""
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_constant)
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            text = Path(path).read_text(encoding="utf-8")
+            data = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+            return Diagram.from_dict(data)
+        except FormatError as error:
+            raise FormatError(f"{path}: {error}") from None
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise FormatError(f"{path}: not JSON: {error}") from None
-        return Diagram.from_dict(data)
 
 
 def _values(name: object, given: Any, what: str) -> Sequence[Label]:
@@ -369,8 +375,8 @@ def _values(name: object, given: Any, what: str) -> Sequence[Label]:
         raise DiagramError(f"node {name!r}: {what}s are a whole number or a list of labels, not {given!r}")
     labels = [v.item() if isinstance(v, np.generic) else v for v in given]
     for label in labels:
-        if not isinstance(label, (str, int, float, bool)) or label != label:
-            raise DiagramError(f"node {name!r}: a label is a string or a number, not {label!r}")
+        if not isinstance(label, (str, int, float, bool)) or (isinstance(label, float) and not math.isfinite(label)):
+            raise DiagramError(f"node {name!r}: a label is a string or a finite number, not {label!r}")
     if not labels:
         raise DiagramError(f"node {name!r}: it needs at least one {what}; the list of labels is empty")
     if len(set(labels)) < len(labels):
@@ -385,8 +391,7 @@ def _caption(node: Node, learned: Mapping[str, LearnedTable]) -> str:
     rows = node.cpd.rows
     if rows is None or learned[node.cpd.name].shape == (1,):
         return node.cpd.name
-    used = np.unique(rows)
-    return f"{node.cpd.name}[{used[0]}]" if len(used) == 1 else f"{node.cpd.name}[…]"
+    return f"{node.cpd.name}[{rows}]" if isinstance(rows, int) else f"{node.cpd.name}[…]"
 
 
 def _states_caption(node: Node) -> str:
@@ -396,7 +401,7 @@ def _states_caption(node: Node) -> str:
 
 
 def _prior_data(learned: Learned) -> dict[str, Any]:
-    prior = np.asarray(learned.prior, dtype=np.float64).tolist()
+    prior = learned.prior.tolist()
     return {"prior": prior} if learned.rows is None else {"prior": prior, "rows": int(learned.rows)}
 
 
@@ -409,12 +414,20 @@ def _node_data(node: Node) -> dict[str, Any]:
     elif isinstance(node.cpd, Use):
         data |= {"parents": list(node.parents), "learned": node.cpd.name}
         if node.cpd.rows is not None:
-            data["select"] = node.cpd.rows.tolist()
+            data["select"] = node.cpd.rows if isinstance(node.cpd.rows, int) else node.cpd.rows.tolist()
     return data
 
 
 def _no_constant(name: str) -> float:
     raise FormatError(f"{name} is not a number that a diagram can hold")
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise FormatError(f"the key {key!r} is given twice in one object")
+    return dict(pairs)
 
 
 def schema() -> dict[str, Any]:
@@ -434,7 +447,21 @@ def _check_schema(data: Any) -> None:
     if error is not None:
         where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.absolute_path).lstrip(".")
         name = _node_name_at(data, list(error.absolute_path))
-        raise FormatError(f"{where or 'the file'}{name}: {error.message}")
+        raise FormatError(f"{where or 'the file'}{name}: {_explained(error)}")
+
+
+def _explained(error: Any) -> str:
+    """What a schema says of a mistake, where its own words would not help."""
+    if error.validator == "const":
+        return f"{brief(error.instance)} was given, {error.validator_value!r} is expected"
+    if error.validator == "oneOf":
+        both = {"known", "learned"} <= error.instance.keys()
+        return (
+            f"has {'both' if both else 'neither'} 'known' {'and' if both else 'nor'} 'learned'; one of them is needed"
+        )
+    if error.validator == "anyOf":
+        return f"{brief(error.instance)} is not {error.schema['description']}"
+    return str(error.message) if len(error.message) < 300 else f"{error.message[:300]}…"
 
 
 def _node_name_at(data: Any, path: list[Any]) -> str:
@@ -451,9 +478,10 @@ def _rebuild(data: Mapping[str, Any]) -> Diagram:
     for i, entry in enumerate(data["learned"]):
         if entry["name"] in tables:
             raise FormatError(f"learned[{i}]: table {entry['name']!r} is declared twice")
-        tables[entry["name"]] = Learned(entry["name"], prior=entry["prior"], rows=entry.get("rows"))
+        with _located(f"learned[{i}]"):
+            tables[entry["name"]] = Learned(entry["name"], prior=entry["prior"], rows=entry.get("rows"))
     for i, entry in enumerate(data["nodes"]):
-        with _located(f"nodes[{i}]"):
+        with _located(f"nodes[{i}] ({entry['name']!r})"):
             _rebuild_node(diagram, tables, entry)
     unused = [name for name in tables if name not in diagram.learned]
     if unused:
@@ -480,7 +508,9 @@ def _rebuild_node(diagram: Diagram, tables: Mapping[str, Learned], entry: Mappin
         if entry["learned"] not in tables:
             raise FormatError(f"node {name!r}: table {entry['learned']!r} is not among the learned tables")
         cpd = tables[entry["learned"]]
-        if "select" in entry:
+        if isinstance(entry.get("select"), int):
+            cpd = cpd[entry["select"]]
+        elif "select" in entry:
             axes = [diagram._axis(p) for p in diagram._parents(f"node {name!r}", entry["parents"])]
             cpd = cpd.select(_lookup(axes, entry["select"], np.int64))
     getattr(diagram, kind)(name, entry["parents"], cpd, states=states)

@@ -204,7 +204,9 @@ def _last_click(d: Diagram, k: int, clicked: Node, before: Node | None) -> Node:
 def _list_of(name: str, items: Items, positions: int) -> tuple[Diagram, Items, Learned]:
     if not is_integer(positions) or positions < 1:
         raise DiagramError(f"model {name!r}: positions is a positive whole number, not {positions!r}")
-    return Diagram(name), items if is_integer(items) else list(items), Learned("attraction")  # type: ignore[arg-type]
+    if isinstance(items, Iterable) and not isinstance(items, str):
+        items = list(items)  # each decision goes through them
+    return Diagram(name), items, Learned("attraction")
 
 
 def _rewarded(reward: str, clicked: Node, satisfied: Node) -> Node:

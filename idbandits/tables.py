@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias, TypeGuard, final
 
@@ -45,6 +45,16 @@ class Learned:
             raise DiagramError(f"a learned table is named by a non-empty string, not {self.name!r}")
         if self.rows is not None and (not is_integer(self.rows) or self.rows < 1):
             raise DiagramError(f"learned table {self.name!r}: rows is a positive whole number, not {self.rows!r}")
+        prior = _numbers(self.prior)
+        if prior is None:
+            raise PriorError(f"learned table {self.name!r}: the prior is not made of numbers: {brief(self.prior)}")
+        if not (np.isfinite(prior) & (prior > 0)).all():
+            worst = prior[~(np.isfinite(prior) & (prior > 0))].flat[0]
+            raise PriorError(
+                f"learned table {self.name!r}: pseudo-counts of a prior are positive and finite; given {worst}"
+            )
+        prior.setflags(write=False)
+        object.__setattr__(self, "prior", prior)  # its own copy
 
     def __getitem__(self, row: int) -> RowOf:
         rows = self._rows_to_pick_from()
@@ -98,10 +108,10 @@ class Known:
 @final
 @dataclass(frozen=True, eq=False)
 class Use:
-    """How a node reads a learned table: row `rows[parent values]`, or one row a combination if `rows` is None."""
+    """How a node reads a learned table: always one row, row `rows[parent values]`, or (None) one row a combination."""
 
     name: str
-    rows: Ints | None = field(default=None)
+    rows: Ints | int | None = None
 
 
 @final
@@ -144,19 +154,12 @@ def learned_table(node: str, learned: Learned, shape: tuple[int, ...], states: i
         raise TableError(f"node {node!r}: a learned table of shape {(*shape, states)} is larger than {MOST_ENTRIES:,}")
     full = (*shape, states)
     try:
-        given = np.asarray(learned.prior, dtype=np.float64)
-        prior = np.broadcast_to(given, full)
-    except (TypeError, ValueError):
-        given = np.asarray(learned.prior, dtype=object)
+        prior = np.broadcast_to(learned.prior, full)
+    except ValueError:
         raise PriorError(
             f"learned table {learned.name!r}: the prior does not broadcast to shape {full} "
-            f"(states on the last axis); given {_brief(learned.prior)} of shape {given.shape}"
+            f"(states on the last axis); given one of shape {learned.prior.shape}"
         ) from None
-    if not (np.isfinite(given).all() and (given > 0).all()):
-        worst = given[~(np.isfinite(given) & (given > 0))].flat[0]
-        raise PriorError(
-            f"learned table {learned.name!r}: pseudo-counts of a prior are positive and finite; given {worst}"
-        )
     return LearnedTable(learned.name, shape, states, prior)
 
 
@@ -165,28 +168,40 @@ def chosen_rows(node: str, selected: Selected, parents: Sequence[Axis]) -> Ints:
     rows = selected.learned.rows
     assert rows is not None
     shape = tuple(len(p.values) for p in parents)
-    _check_size(node, shape)
+    _check_size(f"node {node!r}", shape)
     picked = np.empty(math.prod(shape), dtype=np.int64)
     for i, values in enumerate(itertools.product(*(p.values for p in parents))):
-        row = selected.chooser(*values)
+        row = _call(f"node {node!r}", selected.chooser, parents, values)
         if not is_integer(row) or not 0 <= row < rows:
             raise TableError(
-                f"node {node!r}: select gives row {row!r} of learned table {selected.learned.name!r} "
-                f"where {_where(parents, values)}; its rows are 0 to {rows - 1}"
+                f"node {node!r}: select gives row {row!r} of learned table {selected.learned.name!r}"
+                f"{_where(parents, values)}; its rows are 0 to {rows - 1}"
             )
         picked[i] = row
+    picked.setflags(write=False)
     return picked.reshape(shape)
+
+
+def _call(what: str, function: Callable[..., Any], parents: Sequence[Axis], values: Sequence[Label]) -> Any:
+    try:
+        return function(*values)
+    except Exception as error:
+        error.add_note(f"in the function given for {what}{_where(parents, values)}")
+        raise
 
 
 def known_table(node: str, cpd: Any, parents: Sequence[Axis], states: int) -> Known:
     """A number, an array or a function of the parents' values as a checked probability table."""
     shape = tuple(len(p.values) for p in parents)
-    _check_size(node, (*shape, states))
+    _check_size(f"node {node!r}", (*shape, states))
     full = shape if states == 2 else (*shape, states)
     if callable(cpd):
-        given = _tabulate(node, cpd, parents, full[len(shape) :])
+        given = _tabulate(f"node {node!r}", cpd, parents, full[len(shape) :])
     else:
-        given = _as_floats(f"node {node!r}: its table", cpd)
+        numbers = _numbers(cpd)
+        if numbers is None:
+            raise TableError(f"node {node!r}: its table is not made of numbers: {brief(cpd)}")
+        given = numbers
         if states == 2 and given.ndim == 0:
             given = np.broadcast_to(given, full)
         if given.shape != full:
@@ -211,7 +226,7 @@ def reward_table(parents: Sequence[Axis], function: Callable[..., float] | None)
     table = _tabulate(where, function, parents, ())
     if not np.isfinite(table).all():
         at = _unravel(table, parents, ~np.isfinite(table))
-        raise DiagramError(f"{where} is {table[~np.isfinite(table)][0]} where {at}; rewards are finite")
+        raise DiagramError(f"{where} is {table[~np.isfinite(table)][0]}{at}; rewards are finite")
     table.setflags(write=False)
     return table
 
@@ -224,33 +239,33 @@ def _plain_value(parents: Sequence[Axis]) -> Callable[..., float]:
     return lambda value: float(value)
 
 
-def _check_size(node: str, shape: tuple[int, ...]) -> None:
+def _check_size(what: str, shape: tuple[int, ...]) -> None:
     if math.prod(shape) > MOST_ENTRIES:
-        raise TableError(f"node {node!r}: a table of shape {shape} has more than {MOST_ENTRIES:,} entries")
+        raise TableError(f"{what}: a table of shape {shape} has more than {MOST_ENTRIES:,} entries")
 
 
-def _tabulate(node: str, function: Callable[..., Any], parents: Sequence[Axis], tail: tuple[int, ...]) -> Floats:
+def _tabulate(what: str, function: Callable[..., Any], parents: Sequence[Axis], tail: tuple[int, ...]) -> Floats:
     shape = tuple(len(p.values) for p in parents)
     rows = np.empty((math.prod(shape), *tail))
     for i, values in enumerate(itertools.product(*(p.values for p in parents))):
-        entry = _as_floats(f"{node!r}: its function, where {_where(parents, values)}, gives what", function(*values))
-        if entry.shape != tail:
+        given = _call(what, function, parents, values)
+        entry = _numbers(given)
+        if entry is None or entry.shape != tail:
             wanted = f"{tail[0]} probabilities, one a state" if tail else "one number"
-            raise TableError(
-                f"node {node!r}: where {_where(parents, values)}, its function gives {entry}, not {wanted}"
-            )
+            raise TableError(f"{what}: its function gives {brief(given)}{_where(parents, values)}, not {wanted}")
         rows[i] = entry
     return rows.reshape(*shape, *tail)
 
 
-def _as_floats(what: str, value: Any) -> Floats:
+def _numbers(value: Any) -> Floats | None:
+    """A new array of numbers, None where the value is not made of any: NumPy would read them out of strings."""
     try:
         given = np.asarray(value)
-        if given.dtype.kind in "USMmV":  # NumPy would read numbers out of strings
-            raise TypeError
-        return given.astype(np.float64)
+        if given.dtype.kind == "O" and not any(x is None or isinstance(x, (str, bytes)) for x in given.flat):
+            return given.astype(np.float64)  # fractions, decimals
+        return given.astype(np.float64) if given.dtype.kind in "biuf" else None
     except (TypeError, ValueError):
-        raise TableError(f"{what} is not made of numbers: {_brief(value)}") from None
+        return None
 
 
 def _check_probabilities(node: str, table: Floats, parents: Sequence[Axis], states: int) -> None:
@@ -259,14 +274,12 @@ def _check_probabilities(node: str, table: Floats, parents: Sequence[Axis], stat
         at = _unravel(table[..., 0], parents, outside)
         row = table[outside][0]
         shown = f"P({node} = 1) is {row[1]}" if states == 2 else f"the probabilities are {row.tolist()}"
-        raise TableError(f"node {node!r}: {shown}{f' where {at}' if at else ''}; probabilities lie in [0, 1]")
+        raise TableError(f"node {node!r}: {shown}{at}; probabilities lie in [0, 1]")
     wrong = np.abs(table.sum(axis=-1) - 1) > TOLERANCE
     if wrong.any():
         at = _unravel(table[..., 0], parents, wrong)
         row = table[wrong][0]
-        raise TableError(
-            f"node {node!r}: the probabilities {row.tolist()}{f' where {at}' if at else ''} sum to {row.sum()}, not 1"
-        )
+        raise TableError(f"node {node!r}: the probabilities {row.tolist()}{at} sum to {row.sum()}, not 1")
 
 
 def _unravel(table: Floats, parents: Sequence[Axis], bad: npt.NDArray[np.bool_]) -> str:
@@ -275,13 +288,17 @@ def _unravel(table: Floats, parents: Sequence[Axis], bad: npt.NDArray[np.bool_])
 
 
 def _where(parents: Sequence[Axis], values: Sequence[Label]) -> str:
-    return ", ".join(f"{p.name} = {v!r}" for p, v in zip(parents, values, strict=True))
+    """The place in a table, for messages; nothing where there are no parents."""
+    if not parents:
+        return ""
+    return " where " + ", ".join(f"{p.name} = {v!r}" for p, v in zip(parents, values, strict=True))
 
 
 def _names(parents: Sequence[Axis]) -> str:
     return "parents " + ", ".join(repr(p.name) for p in parents) if parents else "no parents"
 
 
-def _brief(value: object) -> str:
+def brief(value: object) -> str:
+    """A value in a message: not more than a line of it."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"

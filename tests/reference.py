@@ -21,6 +21,8 @@ def entry_of(d: Diagram, node: Node, values: Values) -> tuple[str, tuple[int, ..
     """The learned table and the row that a node is drawn from."""
     assert isinstance(node.cpd, Use)
     at = tuple(values[p] for p in node.parents)
+    if isinstance(node.cpd.rows, int):
+        return node.cpd.name, (node.cpd.rows,)
     if node.cpd.rows is not None:
         return node.cpd.name, (int(node.cpd.rows[at]),)
     shape = d.learned[node.cpd.name].shape

@@ -1,0 +1,52 @@
+"""One command that measures everything: prints the tables as it goes, and writes them as one Markdown file."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+from benchmarks.report import DisagreementError, Measured, Topic, machine, write
+
+TOPICS = ("circuits", "pyagrum_diagrams", "pyagrum_position_based", "networks")
+LIBRARIES = ("idbandits", "numpy", "numba", "pyagrum", "pgmpy")
+
+
+def main() -> None:
+    """Run the topics that were asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the tables there, as Markdown")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats: a look, not a result")
+    parser.add_argument("--only", choices=TOPICS, action="append", help="this topic only; may be given several times")
+    asked = parser.parse_args()
+    command = " ".join(
+        ["python -m benchmarks", *["--quick"] * asked.quick, *(f"--only {name}" for name in asked.only or [])]
+    )
+    about = f"Written by `{command}`, all in one run; times are medians unless a column says otherwise."
+    parts = ["# Benchmarks", "", about, "", machine(LIBRARIES), ""]
+    print("\n".join(parts), flush=True)
+    for name in asked.only or TOPICS:
+        try:
+            section = _measure(name, asked.quick).markdown()
+        except ModuleNotFoundError as missing:
+            sys.exit(f"benchmark {name!r} needs {missing.name}: pip install 'idbandits[bench]'")
+        except DisagreementError as difference:
+            sys.exit(f"benchmark {name!r}: {difference}; nothing was written")
+        print(section, flush=True)
+        parts.append(section)
+    if asked.out is not None:
+        write(asked.out, "\n".join(parts))
+
+
+def _measure(name: str, quick: bool) -> Measured:
+    topic: Topic = importlib.import_module(f"benchmarks.{name}").TOPIC
+    rows = []
+    for row in topic.rows(quick):
+        print(f"  {name}: {' | '.join(row.cells)}", file=sys.stderr, flush=True)
+        rows.append(row)
+    return Measured(topic, rows)
+
+
+if __name__ == "__main__":
+    main()

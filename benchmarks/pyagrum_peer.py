@@ -1,0 +1,128 @@
+"""A diagram with given means in pyAgrum: as its influence diagram, or, given an action, as its Bayesian network."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+from idbandits import Diagram
+from idbandits.diagram import Node
+from idbandits.tables import Known
+
+with warnings.catch_warnings():  # where warnings are errors, as in our tests, those of SWIG crash the interpreter
+    warnings.filterwarnings("ignore", "builtin type .* has no __module__ attribute", DeprecationWarning)
+    gum: Any = importlib.import_module("pyagrum")  # its types are partial
+    importlib.import_module("pyagrum.influence_diagram")  # else at its first use
+
+Floats = npt.NDArray[np.float64]
+Told = Literal["all decisions before", "the decision before", "nothing"]
+
+
+def table_of(d: Diagram, node: Node, means: Mapping[str, Any]) -> Floats:
+    """P(node | parents) under these means: the parents' axes, then the states."""
+    assert node.cpd is not None
+    if isinstance(node.cpd, Known):
+        return node.cpd.table
+    rows = np.asarray(means[node.cpd.name], dtype=np.float64)
+    if node.states == 2:
+        rows = np.stack([1 - rows, rows], axis=-1)
+    if node.cpd.rows is not None:
+        rows = rows[node.cpd.rows]
+    return rows.reshape(*(d.nodes[p].states for p in node.parents), node.states)
+
+
+@final
+class PyAgrumDiagram:
+    """A diagram as pyAgrum's influence diagram, built once and solved under many means.
+
+    Nothing is seen between our decisions, so no chance node points to a decision. As a LIMID in which the decisions
+    know nothing at all, pyAgrum refuses the diagrams measured here ("not solvable": a decision's best choice depends
+    on the others'). What it solves is the diagram in which each decision is told of all those made before it, its
+    no-forgetting assumption: known choices tell nothing new, so the best first choice, the best second one after it,
+    and so on, are the best action. Arcs from all earlier decisions say the same and take as long. Where the diagram
+    falls into unconnected parts, pyAgrum's decisions are wrong however it is told (`pyagrum_position_based`).
+
+    To be told of `the decision before` only is a shortcut that is faster from three decisions on. pyAgrum accepts it
+    without a word; on cascades its answers are right, in general they are not (`pyagrum_diagrams.one_table`).
+    """
+
+    def __init__(self, d: Diagram, told: Told = "all decisions before", one_utility: bool = False) -> None:
+        self.diagram, self.told = d, told
+        self.decisions = [n.name for n in d.of_kind("decision")]
+        self.graph = gum.InfluenceDiagram()
+        for node in d.nodes.values():
+            variable = gum.LabelizedVariable(node.name, node.name, node.states)
+            (self.graph.addChanceNode if node.is_chance else self.graph.addDecisionNode)(variable)
+        for node in d.nodes.values():
+            for parent in node.parents:
+                self.graph.addArc(parent, node.name)
+        if told == "the decision before":
+            for before, after in zip(self.decisions, self.decisions[1:], strict=False):
+                self.graph.addArc(before, after)
+        terms = [(term.parents, term.table) for term in d.rewards]
+        for k, (parents, table) in enumerate([_sum(d, terms)] if one_utility else terms):
+            name = f"utility {k}"
+            self.graph.addUtilityNode(gum.LabelizedVariable(name, name, 1))
+            for parent in parents:
+                self.graph.addArc(parent, name)
+            _fill(self.graph.utility(name), (*parents, name), table[..., np.newaxis])
+        for node in d.of_kind("latent", "observed"):
+            if isinstance(node.cpd, Known):
+                _fill(self.graph.cpt(node.name), (*node.parents, node.name), node.cpd.table)
+
+    def fill(self, means: Mapping[str, Any]) -> None:
+        """Set the tables that are learned."""
+        for node in self.diagram.of_kind("latent", "observed"):
+            if not isinstance(node.cpd, Known):
+                table = table_of(self.diagram, node, means)
+                _fill(self.graph.cpt(node.name), (*node.parents, node.name), table)
+
+    def solve(self) -> tuple[dict[str, int], Any]:
+        """The best action, and the inference that found it: an inference that is used again keeps the old tables."""
+        inference = gum.ShaferShenoyLIMIDInference(self.graph)
+        if self.told == "all decisions before":
+            inference.addNoForgettingAssumption(self.decisions)
+        inference.makeInference()
+        action: dict[str, int] = {}
+        for name in self.decisions:
+            policy = inference.optimalDecision(name)
+            told = {other: action[other] for other in policy.names if other != name}
+            action[name] = int((policy.extract(told) if told else policy).toarray().argmax())
+        return action, inference
+
+
+def network(d: Diagram, given: Mapping[str, int], means: Mapping[str, Any]) -> Any:
+    """The chance nodes as pyAgrum's Bayesian network; decisions and contexts are given as places among their values."""
+    net = gum.BayesNet()
+    chance = d.of_kind("latent", "observed")
+    for node in chance:
+        net.add(gum.LabelizedVariable(node.name, node.name, node.states))
+    for node in chance:
+        parents = [p for p in node.parents if p not in given]
+        for parent in parents:
+            net.addArc(parent, node.name)
+        at = tuple(given.get(p, slice(None)) for p in node.parents)
+        _fill(net.cpt(node.name), (*parents, node.name), table_of(d, node, means)[at])
+    return net
+
+
+def _fill(tensor: Any, axes: Sequence[str], values: Floats) -> None:
+    """Set a tensor of pyAgrum: its first variable is the one that runs fastest."""
+    order = [axes.index(name) for name in reversed(tensor.names)]
+    tensor.fillWith(np.ascontiguousarray(values.transpose(order)).ravel())
+
+
+def _sum(d: Diagram, terms: Sequence[tuple[Sequence[str], Floats]]) -> tuple[list[str], Floats]:
+    """All terms of the reward as one table over all the nodes that they depend on."""
+    over = list(dict.fromkeys(p for parents, _ in terms for p in parents))
+    total = np.zeros([d.nodes[p].states for p in over])
+    for parents, table in terms:
+        order = sorted(range(len(parents)), key=lambda k, parents=parents: over.index(parents[k]))  # type: ignore[misc]
+        shape = [d.nodes[p].states if p in parents else 1 for p in over]
+        total += table.transpose(order).reshape(shape)
+    return over, total

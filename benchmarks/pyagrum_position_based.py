@@ -1,0 +1,87 @@
+"""What pyAgrum makes of a diagram that falls into unconnected parts: the position-based model."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+import idbandits as idb
+from benchmarks.circuits import Means, uniform
+from benchmarks.pyagrum_peer import PyAgrumDiagram, Told
+from benchmarks.report import DisagreementError, Row, Topic
+
+ITEMS, POSITIONS, INSTANCES = 4, 2, 20
+Solver = Callable[[Means], Sequence[int]]
+
+
+def value(action: Sequence[int], means: Means) -> float:
+    """The expected number of clicks, by the model's formula."""
+    return float(sum(means["attraction"][a] * means["examination"][k] for k, a in enumerate(action)))
+
+
+def by_enumeration(means: Means) -> Sequence[int]:
+    """The best of all actions."""
+    return max(itertools.product(range(ITEMS), repeat=POSITIONS), key=lambda action: value(action, means))
+
+
+def ours(means: Means) -> Sequence[int]:
+    """The library's answer, which must be proven exact."""
+    solution = idb.best_action(idb.models.position_based(ITEMS, POSITIONS, distinct=False), means)
+    if not solution.exact:
+        raise DisagreementError("position-based model: not proven exact")
+    return [int(a) for a in solution.action.values()]
+
+
+def pyagrum(told: Told, one_utility: bool = False) -> Solver:
+    """PyAgrum on the whole diagram, which it would refuse were it not solvable."""
+    peer = PyAgrumDiagram(idb.models.position_based(ITEMS, POSITIONS, distinct=False), told, one_utility)
+
+    def solve(means: Means) -> Sequence[int]:
+        peer.fill(means)
+        return list(peer.solve()[0].values())
+
+    return solve
+
+
+def pyagrum_by_parts(means: Means) -> Sequence[int]:
+    """PyAgrum on a diagram of its own for every position."""
+    action: list[int] = []
+    for k in range(POSITIONS):
+        peer = PyAgrumDiagram(idb.models.position_based(ITEMS, 1))
+        peer.fill({"attraction": means["attraction"], "examination": means["examination"][k : k + 1]})
+        action += peer.solve()[0].values()
+    return action
+
+
+def _rows(quick: bool) -> Iterator[Row]:
+    solvers: list[tuple[str, Solver]] = [
+        ("all 16 actions tried", by_enumeration),
+        ("idbandits", ours),
+        ("pyAgrum", pyagrum("nothing")),
+        ("pyAgrum, no forgetting", pyagrum("all decisions before")),
+        ("pyAgrum, no forgetting, one utility node for all clicks", pyagrum("all decisions before", one_utility=True)),
+        ("pyAgrum, one position at a time", pyagrum_by_parts),
+    ]
+    d = idb.models.position_based(ITEMS, POSITIONS, distinct=False)
+    rng = np.random.default_rng(0)
+    instances = [uniform(d, rng) for _ in range(INSTANCES)]
+    best = [value(by_enumeration(means), means) for means in instances]
+    for name, solver in solvers:
+        kept = [value(solver(means), means) / top for means, top in zip(instances, best, strict=True)]
+        right = sum(share > 1 - 1e-9 for share in kept)
+        if name == "idbandits" and right < INSTANCES:
+            raise DisagreementError("position-based model: idbandits is worse than trying all actions")
+        yield Row([name, f"{right} of {INSTANCES}", f"{np.mean(kept):.1%}", f"{min(kept):.1%}"])
+
+
+TOPIC = Topic(
+    "A diagram of unconnected parts: the position-based model",
+    f"{ITEMS} items, {POSITIONS} positions, repeats allowed, {INSTANCES} instances with uniform means. pyAgrum "
+    "reports the diagram as solvable, yet most decisions that it returns are not the best. They are once the parts "
+    "are connected by a utility node that they share, or solved one by one. The shares are of the best expected "
+    "reward.",
+    ["solver", "best action found", "share of the best, mean", "worst"],
+    _rows,
+)

@@ -1,0 +1,133 @@
+"""What a topic measures, as a table; many tables as one Markdown file."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+import textwrap
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import final
+
+
+class DisagreementError(Exception):
+    """Two libraries answer differently: their times cannot be compared."""
+
+
+@final
+@dataclass(frozen=True)
+class Row:
+    """One line of a table, and the bars that it misses, each said in a few words."""
+
+    cells: Sequence[str]
+    missed: Sequence[str] = ()
+
+
+@final
+@dataclass(frozen=True)
+class Topic:
+    """A table: what it shows, its columns, and the measurement that gives its rows one by one."""
+
+    title: str
+    about: str
+    columns: Sequence[str]
+    rows: Callable[[bool], Iterator[Row]]  # given whether to be quick
+
+
+@final
+@dataclass(frozen=True)
+class Measured:
+    """A topic and its rows."""
+
+    topic: Topic
+    rows: Sequence[Row]
+
+    def markdown(self) -> str:
+        """The section of the results."""
+        missed = [f"- {row.cells[0]}: {what}" for row in self.rows for what in row.missed]
+        below = ["Bars missed:", "", *missed, ""] if missed else []
+        table = aligned([self.topic.columns, *(row.cells for row in self.rows)])
+        return "\n".join([f"## {self.topic.title}", "", textwrap.fill(self.topic.about, 118), "", table, "", *below])
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table that also reads well as plain text; all columns but the first are aligned to the right."""
+    widths = [max(_width(line[k]) for line in lines) for k in range(len(lines[0]))]
+
+    def line_of(cells: Sequence[str]) -> str:
+        gaps = [" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
+        padded = [cell + gap if k == 0 else gap + cell for k, (cell, gap) in enumerate(zip(cells, gaps, strict=True))]
+        return f"| {' | '.join(padded)} |"
+
+    rule = "|".join("-" * (width + 2) if k == 0 else "-" * (width + 1) + ":" for k, width in enumerate(widths))
+    return "\n".join([line_of(lines[0]), f"|{rule}|", *(line_of(cells) for cells in lines[1:])])
+
+
+def _width(text: str) -> int:
+    return sum(not unicodedata.combining(c) for c in text)
+
+
+def duration(seconds: float) -> str:
+    """A time to three digits, in the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{_three_digits(seconds / size)} {unit}"
+    return f"{_three_digits(seconds / 1e-6)} µs"
+
+
+def ratio(factor: float) -> str:
+    """How many times faster, to two digits; below 1 it is slower."""
+    return f"{float(f'{factor:.2g}'):,.12g}×"
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def machine(libraries: Sequence[str]) -> str:
+    """What the figures were measured on."""
+    versions = ", ".join(f"{name} {_version(name)}" for name in libraries)
+    load = f"; load average before the run {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    return "\n".join(
+        [
+            f"- {_processor()}, {os.cpu_count()} cores, {platform.system()}{load}",
+            f"- Python {platform.python_version()}, {versions}",
+        ]
+    )
+
+
+def _version(library: str) -> str:
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return "from source" if library == "idbandits" else "not installed"
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
