@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar, final
@@ -106,10 +105,8 @@ class Model:
         self.contexts = d.of_kind("context")
         self.latents = d.of_kind("latent")
         self.observed = d.of_kind("observed")
-        ends = [0, *itertools.accumulate(math.prod(t.means_shape) for t in self.learned.values())]
-        self.means_size = ends[-1]
-        tables = zip(self.learned.values(), itertools.pairwise(ends), strict=True)
-        self._means_parts = [(t.name, t.means_shape, slice(*ends)) for t, ends in tables]
+        self._means_shapes = [(t.name, t.means_shape) for t in self.learned.values()]
+        self.means_size = sum(math.prod(shape) for _, shape in self._means_shapes)
         self.parameters = Parameters.of(d)
         self.likelihood = Likelihood(d, self.parameters, fold=True)
         self._diagram = d.copy()  # later changes of the diagram are not this model's
@@ -185,15 +182,15 @@ class Model:
 
     def flat_means(self, means: Means) -> Floats:
         """The means as given, one after the other, their shapes checked; whether they are means is not."""
-        flat = np.empty(self.means_size)
-        fits = type(means) is dict and len(means) == len(self._means_parts)
-        for name, shape, part in self._means_parts:
-            given = means.get(name) if fits else None
+        complete = type(means) is dict and len(means) == len(self._means_shapes)
+        parts = []
+        for name, shape in self._means_shapes:
+            given = means.get(name) if complete else None
             if type(given) is not np.ndarray or given.dtype is not DOUBLE or given.shape != shape:
                 self.parameter_vector(means)
                 given = np.asarray(means[name], dtype=np.float64)
-            flat[part] = given if given.ndim == 1 else given.ravel()
-        return flat
+            parts.append(given if given.ndim == 1 else given.ravel())
+        return parts[0] if len(parts) == 1 else np.concatenate(parts or [np.empty(0)])
 
     def parameter_vector(self, means: Means) -> Floats:
         """All parameters, states on the last axis of each table, from the means of the learned ones."""

@@ -55,17 +55,26 @@ def best_action(d: Diagram, means: Means, context: Action | None = None, *, effo
     >>> best_action(d, {"first": [0.5, 0.8], "second": [0.5, 0.9]})
     Solution(action={'A1': 'bent', 'A2': 'fair'}, value=0.4, exact=True, bound=0.4)
     """
-    if not (isinstance(effort, (int, float, np.integer, np.floating)) and effort >= 0):
-        raise IdbanditsError(f"effort is a number from 0, not {effort!r}")
-    solver: Solver = getattr(d, "cache", {}).get("solver") or _solver(d)
+    if effort != 1.0:
+        effort = _checked(effort)
+    try:
+        solver: Solver = d.cache["solver"]
+    except (AttributeError, KeyError):
+        solver = _solver(d)
     model = solver.model
     action = solver.blank.copy()
     if context is not None or model.contexts:
         action[len(model.decisions) :] = model.context_vector(context)
-    value, bound, sound = answer(solver.program, solver.known, model.flat_means(means), action, BUDGET * float(effort))
+    value, bound, sound = answer(solver.program, solver.known, model.flat_means(means), action, BUDGET * effort)
     if not sound:
         model.parameter_vector(means)  # says what is wrong
     return Solution(model.action_of(action), value, bound == value, bound)
+
+
+def _checked(effort: float) -> float:
+    if not (isinstance(effort, (int, float, np.integer, np.floating)) and effort >= 0):
+        raise IdbanditsError(f"effort is a number from 0, not {effort!r}")
+    return float(effort)
 
 
 def _solver(d: Diagram) -> Solver:

@@ -233,7 +233,7 @@ def chi_square_tail(x: float, degrees: int) -> float:
 def distribution(r: Round) -> dict[bytes, float]:
     found: Counter[bytes] = Counter()
     for counts, p in reference.distribution_of_counts(r.d, r.given, r.seen, r.means).items():
-        found[as_vector(r, counts).astype(np.int64).tobytes()] += p  # type: ignore[assignment]
+        found[as_vector(r, counts).astype(np.int64).tobytes()] += p
     return dict(found)
 
 
@@ -337,7 +337,7 @@ def test_what_was_not_seen_folds_by_its_weights() -> None:
     np.testing.assert_allclose(counts, [0.8, 0.2, 0, 0, 0, 1], atol=1e-12)
 
 
-# -- numbers of any size, structures of any direction ------------------------------------------------------------------
+# -- numbers of any size, structures of any direction ----------------------------------------------------------------
 
 
 def test_likelihoods_that_underflow() -> None:

@@ -77,7 +77,7 @@ def same(d: Diagram, other: Diagram, seed: int = 0) -> None:
     assert answers(other, np.random.default_rng(seed)) == answers(d, np.random.default_rng(seed))
 
 
-# -- kept exactly --------------------------------------------------------------------------------------------------------
+# -- kept exactly ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -131,7 +131,7 @@ def test_the_schema_is_a_schema_and_says_no() -> None:
     assert schema()["type"] == "object"
 
 
-# -- broken files ----------------------------------------------------------------------------------------------------------
+# -- broken files ----------------------------------------------------------------------------------------------------
 
 
 def kept() -> dict[str, Any]:
@@ -303,7 +303,7 @@ def test_a_missing_file() -> None:
         Diagram.load("no such file.json")
 
 
-# -- written whole -----------------------------------------------------------------------------------------------------
+# -- written whole ---------------------------------------------------------------------------------------------------
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -361,7 +361,7 @@ def test_nothing_is_pickled() -> None:
         )
 
 
-# -- changed, copied, compiled -------------------------------------------------------------------------------------------
+# -- changed, copied, compiled ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("d", [*READY, Diagram.from_dict(kept())], ids=lambda d: d.name)
@@ -466,12 +466,12 @@ def test_labels_are_taken_and_given_wherever_an_action_is() -> None:
 def test_what_a_diagram_holds_cannot_be_changed_from_outside() -> None:
     d = Diagram.from_dict(kept())
     with pytest.raises(TypeError):
-        d.nodes["new"] = d.nodes["A"]  # type: ignore[index]
+        d.nodes["new"] = d.nodes["A"]
     with pytest.raises(TypeError):
-        del d.learned["L"]  # type: ignore[attr-defined]
+        del d.learned["L"]
     with pytest.raises(AttributeError):
-        d.nodes["A"].kind = "latent"  # type: ignore[misc]
-    for array in (d.nodes["O"].cpd.table, d.learned["L"].prior, d.rewards[0].table):  # type: ignore[union-attr]
+        d.nodes["A"].kind = "latent"
+    for array in (d.nodes["O"].cpd.table, d.learned["L"].prior, d.rewards[0].table):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0.5
     data = d.to_dict()
@@ -482,4 +482,4 @@ def test_what_a_diagram_holds_cannot_be_changed_from_outside() -> None:
 
 def test_the_rows_that_a_node_reads_cannot_be_changed_either() -> None:
     with pytest.raises(ValueError, match="read-only"):
-        Diagram.from_dict(kept()).nodes["M"].cpd.rows[...] = 0  # type: ignore[union-attr]
+        Diagram.from_dict(kept()).nodes["M"].cpd.rows[...] = 0

@@ -72,39 +72,39 @@ def case(name: str, error: type[Exception], words: str, do: Callable[[Diagram], 
     return ((name,) if mark is None else (name, mark)), error, tuple(words.split("|")), do
 
 
-# -- declaring ---------------------------------------------------------------------------------------------------------
+# -- declaring -------------------------------------------------------------------------------------------------------
 
 
 @cases(
     case("name taken", DiagramError, "'A'|declared already", lambda d: d.decision("A", 2)),
     case("name taken by another kind", DiagramError, "'S'|declared already", lambda d: d.observed("S")),
     case("empty name", DiagramError, "''|non-empty string", lambda d: d.latent("")),
-    case("name no string", DiagramError, "7|string", lambda d: d.context(7, 2)),  # type: ignore[arg-type]
+    case("name no string", DiagramError, "7|string", lambda d: d.context(7, 2)),
     case("unknown parent", DiagramError, "'X'|'Q'|'small'", lambda d: d.latent("X", ["Q"])),
-    case("parent no node", DiagramError, "'X'|5", lambda d: d.latent("X", [5])),  # type: ignore[list-item]
+    case("parent no node", DiagramError, "'X'|5", lambda d: d.latent("X", [5])),
     case("its own parent", DiagramError, "'X'", lambda d: d.latent("X", ["X"])),
     case("parent of another diagram", DiagramError, "'X'|'stranger'|another", lambda d: d.latent("X", [STRANGER])),
     case("parent named like ours", DiagramError, "'X'|'L'|another", lambda d: d.latent("X", [NAMESAKE])),
     case("parent twice", DiagramError, "'X'|'A'|twice", lambda d: d.latent("X", ["A", d.nodes["A"]])),
-    case("cpd in place of parents", DiagramError, "'X'|1.0", lambda d: d.latent("X", 1.0)),  # type: ignore[arg-type]
-    case("no parents by None", DiagramError, "'X'|None", lambda d: d.latent("X", None)),  # type: ignore[arg-type]
+    case("cpd in place of parents", DiagramError, "'X'|1.0", lambda d: d.latent("X", 1.0)),
+    case("no parents by None", DiagramError, "'X'|None", lambda d: d.latent("X", None)),
     case("unknown node in reward", DiagramError, "reward|'Q'", lambda d: d.reward("Q")),
     case("reward of another diagram", DiagramError, "reward|'stranger'|another", lambda d: d.reward([STRANGER])),
     case("reward of a node twice", DiagramError, "reward|'O'|twice", lambda d: d.reward(["O", "O"], max)),
     case("reward of nothing", DiagramError, "reward|at least one", lambda d: d.reward([])),
-    case("reward of None", DiagramError, "reward|None", lambda d: d.reward(None)),  # type: ignore[arg-type]
+    case("reward of None", DiagramError, "reward|None", lambda d: d.reward(None)),
     case("reward of labels", DiagramError, "'T'|labels|function", lambda d: d.reward("T")),
     case("reward of two, no function", DiagramError, "'O'|'A'|function", lambda d: d.reward(["O", "A"])),
-    case("reward no function", DiagramError, "'A'|[1, 2, 3]|function", lambda d: d.reward("A", [1, 2, 3])),  # type: ignore[arg-type]
+    case("reward no function", DiagramError, "'A'|[1, 2, 3]|function", lambda d: d.reward("A", [1, 2, 3])),
     case(
         "reward NaN", DiagramError, "'A'|A = 1|nan|finite", lambda d: d.reward("A", lambda a: math.nan if a == 1 else 0)
     ),
     case(
         "reward inf", DiagramError, "'A'|A = 2|inf|finite", lambda d: d.reward("A", lambda a: math.inf if a == 2 else 0)
     ),
-    case("reward a list", TableError, "the reward of 'A'|A = 0|one number", lambda d: d.reward("A", lambda a: [a, a])),  # type: ignore[arg-type, return-value]
-    case("reward a string", TableError, "reward of|'A'|A = 0|'1'", lambda d: d.reward("A", lambda a: "1")),  # type: ignore[arg-type, return-value]
-    case("reward None at last", TableError, "'A'|A = 0|None", lambda d: d.reward("A", lambda a: None)),  # type: ignore[arg-type, return-value]
+    case("reward a list", TableError, "the reward of 'A'|A = 0|one number", lambda d: d.reward("A", lambda a: [a, a])),
+    case("reward a string", TableError, "reward of|'A'|A = 0|'1'", lambda d: d.reward("A", lambda a: "1")),
+    case("reward None at last", TableError, "'A'|A = 0|None", lambda d: d.reward("A", lambda a: None)),
     case("all_different unknown", DiagramError, "all_different|'Q'", lambda d: d.all_different("A", "Q")),
     case("all_different twice", DiagramError, "all_different|'A'|twice", lambda d: d.all_different("A", "A")),
     case("all_different latent", DiagramError, "all_different|'L'|latent", lambda d: d.all_different("A", "L")),
@@ -227,18 +227,18 @@ def test_functions_that_raise(do: Callable[..., Any]) -> None:
 @cases(
     case("row out of range", DiagramError, "'rows'|3|0 to 2", lambda d: d.latent("X", (), ROWS[3])),
     case("row below 0", DiagramError, "'rows'|-1|0 to 2", lambda d: d.latent("X", (), ROWS[-1])),
-    case("row no integer", DiagramError, "'rows'|1.0", lambda d: d.latent("X", (), ROWS[1.0])),  # type: ignore[index]
+    case("row no integer", DiagramError, "'rows'|1.0", lambda d: d.latent("X", (), ROWS[1.0])),
     case("row of a table without", DiagramError, "'free'|rows=", lambda d: d.latent("X", (), Learned("free")[0])),
     case("select of a table without", DiagramError, "'free'|rows=", lambda d: Learned("free").select(int)),
     case("iterate a table without", DiagramError, "'free'|rows=", lambda d: list(Learned("free"))),
-    case("select no function", DiagramError, "'rows'|2|function", lambda d: ROWS.select(2)),  # type: ignore[arg-type]
+    case("select no function", DiagramError, "'rows'|2|function", lambda d: ROWS.select(2)),
     case("select beyond", TableError, "'X'|'rows'|3|A = 2|0 to 2", lambda d: d.latent("X", ["A"], ROWS.select(lambda a: a + 1))),
     case("select below", TableError, "'X'|'rows'|-1|A = 0|0 to 2", lambda d: d.latent("X", ["A"], ROWS.select(lambda a: a - 1))),
     case("select a float", TableError, "'X'|'rows'|0.0|A = 0", lambda d: d.latent("X", ["A"], ROWS.select(float))),
-    case("select None", TableError, "'X'|'rows'|None|A = 0", lambda d: d.latent("X", ["A"], ROWS.select(lambda a: None))),  # type: ignore[arg-type, return-value]
+    case("select None", TableError, "'X'|'rows'|None|A = 0", lambda d: d.latent("X", ["A"], ROWS.select(lambda a: None))),
     case("rows for other combinations", DiagramError, "'X'|'rows'|3|2", lambda d: d.latent("X", ["B"], ROWS)),
     case("rows=0", DiagramError, "'z'|0|positive", lambda d: Learned("z", rows=0)),
-    case("rows=2.5", DiagramError, "'z'|2.5|whole", lambda d: Learned("z", rows=2.5)),  # type: ignore[arg-type]
+    case("rows=2.5", DiagramError, "'z'|2.5|whole", lambda d: Learned("z", rows=2.5)),
     case("no name", DiagramError, "''|string", lambda d: Learned("")),
     case("shared, other parents", DiagramError, "'X'|'L'|(3, 2)|(2,)", lambda d: d.latent("X", ["B"], SHARED)),
     case("shared, other order", DiagramError, "'X'|'L'|(3, 2)|(2, 3)", lambda d: d.latent("X", ["B", "A"], SHARED)),
@@ -296,7 +296,7 @@ def test_a_known_table_is_the_diagrams_own() -> None:
     assert d.to_dict() == before
 
 
-# -- constraints -------------------------------------------------------------------------------------------------------
+# -- constraints -----------------------------------------------------------------------------------------------------
 
 
 def test_too_few_choices() -> None:
@@ -342,7 +342,7 @@ def test_overlapping_groups_that_fit() -> None:
     assert solution.value == pytest.approx(1.5)
 
 
-# -- asking ------------------------------------------------------------------------------------------------------------
+# -- asking ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -513,7 +513,7 @@ def test_impossible_observations() -> None:
     )  # fmt: skip
 
 
-# -- small and large ---------------------------------------------------------------------------------------------------
+# -- small and large -------------------------------------------------------------------------------------------------
 
 
 def test_no_decisions() -> None:
@@ -604,7 +604,7 @@ def test_entangled_only_by_the_sum_of_rewards() -> None:
     assert idb.expected_reward(d, {}, {}) == pytest.approx(-0.75 * 435)
 
 
-# -- arguments -----------------------------------------------------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("effort", [None, "much", -1, math.nan, [1], 1j])

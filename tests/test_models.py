@@ -367,7 +367,7 @@ def test_the_search_does_not_grow_with_the_items() -> None:
         assert solution.exact
 
 
-# -- odd but legal -------------------------------------------------------------------------------------------------------
+# -- odd but legal ---------------------------------------------------------------------------------------------------
 
 Drawn = tuple[Diagram, Means]
 
