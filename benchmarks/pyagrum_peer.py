@@ -31,9 +31,10 @@ def table_of(d: Diagram, node: Node, means: Mapping[str, Any]) -> Floats:
     rows = np.asarray(means[node.cpd.name], dtype=np.float64)
     if node.states == 2:
         rows = np.stack([1 - rows, rows], axis=-1)
+    shape = [d.nodes[p].states for p in node.parents]
     if node.cpd.rows is not None:
-        rows = rows[node.cpd.rows]
-    return rows.reshape(*(d.nodes[p].states for p in node.parents), node.states)
+        rows = rows[np.broadcast_to(node.cpd.rows, shape)]
+    return rows.reshape(*shape, node.states)
 
 
 @final

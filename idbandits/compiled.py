@@ -56,6 +56,7 @@ class Rewards:
     def __init__(self, d: Diagram, parameters: Parameters) -> None:
         if not d.rewards:
             raise DiagramError(f"diagram {d.name!r} has no reward: add terms by reward(...)")
+        self.scale = sum(float(np.abs(term.table).max()) for term in d.rewards)
         builder = Builder(d, parameters)
         roots = circuit.rewards(builder)
         decisions = [n.name for n in d.of_kind("decision")]

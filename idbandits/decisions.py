@@ -77,7 +77,7 @@ def _decisions(model: Model) -> Decisions:
             form=[form for form, _ in forms],
             feasible=_feasible(model, conflict, items),
         ),
-        zero=np.array([zero for _, zero in forms]),
+        zero=np.array([*(zero for _, zero in forms), rewards.scale]),
     )
 
 
@@ -107,6 +107,8 @@ def _form(
 
 
 PRIME = 2**521 - 1
+SMALL_TERMS = 2**64  # of a fraction: an element of the field that is none equals such a fraction by chance of 2**-392
+FAR = 10  # times the largest reward: a constant beyond that would cost digits
 
 
 def _product_form(model: Model, nodes: range, members: Sequence[int]) -> float | None:
@@ -118,7 +120,8 @@ def _product_form(model: Model, nodes: range, members: Sequence[int]) -> float |
     draw = random.Random(0)
     zeros = {_zero_of_product(model, nodes, members, draw) for _ in range(2)}
     zero = zeros.pop()
-    return None if zeros or zero is None else _as_number(zero)
+    number = None if zeros or zero is None else _as_number(zero)
+    return None if number is None or abs(number) > FAR * model.rewards.scale else number
 
 
 def _zero_of_product(model: Model, nodes: range, members: Sequence[int], draw: random.Random) -> int | None:
@@ -206,7 +209,7 @@ def _as_number(element: int) -> float | None:
         quotient = before[0] // after[0]
         before, after = after, (before[0] - quotient * after[0], before[1] - quotient * after[1])
     numerator, denominator = after
-    return numerator / denominator if denominator and denominator**2 * 2 < PRIME else None
+    return numerator / denominator if denominator and max(abs(numerator), abs(denominator)) < SMALL_TERMS else None
 
 
 def _key(c: Arrays, edges: Sequence[int], by_slot: Sequence[Sequence[int]], complement: Mapping[Atom, Atom]) -> int:

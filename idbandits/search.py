@@ -43,7 +43,7 @@ class Decisions(NamedTuple):
     form: int  # a group: how its reward is composed, below
     feasible: int  # an action that satisfies the constraints
     data: Ints
-    zero: Floats  # a group: the constant that is added to the product
+    zero: Floats  # a group: the constant that is added to the product; last, how large rewards are
 
 
 GENERAL, SUM, PRODUCT, SORTED, FREE = 0, 1, 2, 3, 4  # FREE: linear in one key a decision, and no constraint
@@ -62,9 +62,9 @@ def clash(s: Decisions, j: int, a: int, k: int, b: int) -> bool:
 
 
 @inlined
-def exceeds(bound: float, best: float) -> bool:
+def exceeds(s: Decisions, bound: float, best: float) -> bool:
     """Whether a bound leaves room above the best value, rounding aside."""
-    return bound > best + 1e-12 * (1.0 + abs(best))
+    return bool(bound > best + 1e-12 * (s.zero[s.groups] + abs(best)))
 
 
 @inlined
@@ -564,7 +564,7 @@ def branch(
             for i in range(start[k], start[k + 1]):
                 if bounds[depth, i - start[k]] > bounds[depth, ahead - start[k]]:
                     ahead = i
-            if exceeds(bounds[depth, ahead - start[k]], best):
+            if exceeds(s, bounds[depth, ahead - start[k]], best):
                 break
             free[k] = True
             depth -= 1

@@ -117,7 +117,7 @@ def _moved(places: tuple[int, ...], by: int) -> Ints:
 def answer(program: Ints, known: Floats, means: Floats, action: Ints, budget: float) -> tuple[float, float, bool]:
     """The best action's value and bound, found from means as users give them; False if these are no means."""
     h = program
-    zero = known[: h[16]]
+    zero = known[: h[16] + 1]
     c = Circuit(h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9], h[10], h[11], h[12], h[13], h)
     s = Decisions(
         h[14], h[15], h[16], h[17], h[18], h[19], h[20], h[21], h[22], h[23], h[24], h[25], h[26], h[27], h[28],
@@ -133,7 +133,7 @@ def answer(program: Ints, known: Floats, means: Floats, action: Ints, budget: fl
     for i in range(len(zero), len(known)):
         p[size + i - len(zero)] = known[i]
     value, bound = solve(c, s, p, action, budget)
-    return value, bound if exceeds(bound, value) else value, True
+    return value, bound if exceeds(s, bound, value) else value, True
 
 
 @compiled
@@ -206,6 +206,6 @@ def solve_group(
         value, bound = sort(c, s, first, last, p, action, group, start, cands, budget)
     else:
         value, bound = branch(c, s, first, last, p, action, group, start, cands, budget)
-    if exceeds(bound, value):
+    if exceeds(s, bound, value):
         value = improve(c, s, first, last, p, action, group, start, cands)
     return value, max(value, bound)

@@ -177,7 +177,7 @@ def sort(
             if settling:
                 set_box(c, s, first, last, p, trial, group, pool, now, choices, at_low, at_high, lower, upper)
         bound = upper[c.leaves + last - 1]
-        if exceeds(bound, best):
+        if exceeds(s, bound, best):
             if branch_on >= 0 and spent <= budget:
                 on[level], second[level], bounds[level] = branch_on, -rather, bound
                 for k in range(s.decisions):
@@ -208,7 +208,7 @@ def sort(
                     classes[level + 1, k] = classes[level, k]
                 classes[level + 1, on[level]] = second[level]
                 second[level] = OPEN
-                if exceeds(bounds[level], best):
+                if exceeds(s, bounds[level], best):
                     level += 1
                     break
         else:
@@ -313,14 +313,14 @@ def sort_by_patterns(
     best, open_bound = value_at(c, first, last, p, action, values), -np.inf
     for turn in range(-1, 1 << size):  # the most promising pattern first, so that it rules out others
         pattern = ahead if turn < 0 else turn
-        if not exceeds(limits[pattern], best):
+        if not exceeds(s, limits[pattern], best):
             continue
         for i in range(size):
             classes[group[i]] = HIGH if pattern >> i & 1 else LOW
         set_box(c, s, first, last, p, trial, group, pool, classes, choices, at_low, at_high, lower, upper)
         bound = min(limits[pattern], upper[c.leaves + last - 1])
         limits[pattern] = -np.inf
-        if not exceeds(bound, best):
+        if not exceeds(s, bound, best):
             continue
         value, bound = order_classes(
             c, s, first, last, p, trial, group, pool, classes, at_low, at_high, lower, upper, here, there, room,
@@ -399,7 +399,7 @@ def order_classes(
                 )
                 bound += loss[int(classes[order[i]] == HIGH)] * apart
     bound = min(bound, upper[c.leaves + last - 1])
-    if not exceeds(bound, value):
+    if not exceeds(s, bound, value):
         return value, value
     before = np.zeros((size, size), np.bool_)  # ranks: must the one hold a higher item than the other
     for i in range(size):

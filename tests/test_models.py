@@ -413,6 +413,25 @@ def zeros(rng: np.random.Generator) -> Drawn:
     return models.dependent_click(4, 3), {"attraction": attraction, "satisfaction": rng.permutation([0, 1, 1])}
 
 
+def additive(rng: np.random.Generator) -> Drawn:
+    """A sum that rounding makes not quite one: 0.1 + 0.2 is not 0.3."""
+    d, table = Diagram(), Learned("t")
+    d.reward([d.observed(f"X{k}", [d.decision(k, 8)], table) for k in "AB"], lambda x, y: 0.1 * x + 0.2 * y)
+    d.all_different()
+    return d, {"t": rng.random(8)}
+
+
+def bilinear(rng: np.random.Generator) -> Drawn:
+    """A constant plus a product of two factors, but the constant is no fraction of small numbers."""
+    d = Diagram()
+    x, y = (d.latent(f"X{k}", [d.decision(k, 4)]) for k in "AB")
+    c = d.observed("C", [x, y], rng.random((2, 2)))
+    e, table = d.observed("E", [c, x], rng.random((2, 2))), rng.normal(size=(2, 2)).tolist()
+    d.reward([e, y], lambda e, y: table[e][y])
+    d.all_different()
+    return d, {"XA": rng.random(4), "XB": rng.random(4)}
+
+
 def twice(rng: np.random.Generator) -> Drawn:
     """A decision with two children in one product, and a context that picks their rows."""
     d, rows = Diagram(), Learned("rows", rows=4)
@@ -448,16 +467,11 @@ def large(rng: np.random.Generator) -> Drawn:
 @pytest.mark.parametrize(
     "draw_one",
     [
-        costs,
-        known,
-        alike,
-        signs,
-        zeros,
-        twice,
-        lists,
-        large,
+        costs, known, alike, signs, zeros, twice, lists, large,
+        additive,
+        bilinear,
     ],
-)
+)  # fmt: skip
 def test_best_action_of_odd_diagrams(draw_one: Callable[[np.random.Generator], Drawn]) -> None:
     rng = np.random.default_rng(8)
     for _ in range(60):
@@ -471,3 +485,15 @@ def test_best_action_of_odd_diagrams(draw_one: Callable[[np.random.Generator], D
         assert solution.value == pytest.approx(best, rel=1e-9, abs=1e-12)
         assert idb.expected_reward(d, solution.action, means, context) == pytest.approx(best, rel=1e-9, abs=1e-12)
         assert solution.exact
+
+
+def test_a_proof_holds_for_tiny_rewards() -> None:
+    """What is called exact is no worse than what is found where the same rewards are large."""
+    d = models.cascade(7, 5, learn_conditionals=True)
+    data = d.to_dict()
+    tiny = Diagram.from_dict({**data, "rewards": [{**term, "table": [0.0, 1e-14]} for term in data["rewards"]]})
+    for seed in range(10):
+        means = draw(np.random.default_rng(seed), {name: t.means_shape for name, t in d.learned.items()})
+        found = idb.best_action(tiny, means)
+        if found.exact:
+            assert found.value * 1e14 >= idb.best_action(d, means).value * (1 - 1e-9)
