@@ -287,11 +287,11 @@ class Builder:
         flat = [(renamed_slots.get(s, UNIT), child) for used in edges for s, child in used]
         arrays = Arrays(
             product=products,
-            start=_starts(edges),
+            start=starts(edges),
             child=[child for _, child in flat],
             slot=[s for s, _ in flat],
             slot_base=[base for base, _, _, _ in kept],
-            slot_start=_starts([strides for _, strides, _, _ in kept]),
+            slot_start=starts([strides for _, strides, _, _ in kept]),
             slot_axis=[axis for _, strides, _, _ in kept for axis, _ in strides],
             slot_stride=[stride for _, strides, _, _ in kept for _, stride in strides],
             slot_lookup=[place for _, _, place, _ in kept],
@@ -303,7 +303,8 @@ class Builder:
         return Finished(circuit, arrays, ends, complement)
 
 
-def _starts(parts: Sequence[Sequence[object]]) -> list[int]:
+def starts(parts: Sequence[Sequence[object]]) -> list[int]:
+    """Where each of several parts begins when they stand one after the other, and where the last ends."""
     return list(itertools.accumulate((len(p) for p in parts), initial=0))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from idbandits.circuit import Arrays, Atom
+from idbandits.circuit import Arrays, Atom, starts
 from idbandits.compiled import Model
 from idbandits.errors import InfeasibleError
 from idbandits.passes import pack
@@ -61,17 +61,17 @@ def _decisions(model: Model) -> Decisions:
         **pack(
             choices=[n.states for n in model.decisions],
             conflict=conflict,
-            item_start=[-1] * number if items is None else _starts(items)[:-1],
+            item_start=[-1] * number if items is None else starts(items)[:-1],
             items=_flat(items or []),
-            dep_start=_starts(deps),
+            dep_start=starts(deps),
             dep=_flat(deps),
-            use_start=_starts(uses),
+            use_start=starts(uses),
             use=_flat(uses),
             edge_node=edge_node,
             linear=linear,
             key=key,
             like=like,
-            group_start=_starts(groups),
+            group_start=starts(groups),
             group=_flat(groups),
             group_end=rewards.ends,
             form=[form for form, _ in forms],
@@ -296,10 +296,6 @@ def _feasible(model: Model, conflict: npt.NDArray[np.bool_], items: list[list[in
             groups = "; ".join(", ".join(group) for group in model.different)
             raise InfeasibleError(f"diagram {model.name!r}: no action satisfies all_different ({groups})")
     return action
-
-
-def _starts(parts: Sequence[Sequence[int]]) -> list[int]:
-    return list(itertools.accumulate((len(p) for p in parts), initial=0))
 
 
 def _flat(parts: Sequence[Sequence[int]]) -> list[int]:
