@@ -57,6 +57,8 @@ class Rewards:
         if not d.rewards:
             raise DiagramError(f"diagram {d.name!r} has no reward: add terms by reward(...)")
         self.scale = sum(float(np.abs(term.table).max()) for term in d.rewards)
+        if not np.isfinite(self.scale):
+            raise DiagramError(f"diagram {d.name!r}: its rewards add up to more than a float can hold")
         builder = Builder(d, parameters)
         roots = circuit.rewards(builder)
         decisions = [n.name for n in d.of_kind("decision")]

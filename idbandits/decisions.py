@@ -106,6 +106,7 @@ def _form(
     return (SORTED if alike and reach.all() else GENERAL), 0.0
 
 
+MOST_STEPS = 100_000  # back, in the search for an action that overlapping constraints allow
 PRIME = 2**521 - 1
 SMALL_TERMS = 2**64  # of a fraction: an element of the field that is none equals such a fraction by chance of 2**-392
 FAR = 10  # times the largest reward: a constant beyond that would cost digits
@@ -275,11 +276,52 @@ def _items(model: Model) -> list[list[int]] | None:
 
 
 def _feasible(model: Model, conflict: npt.NDArray[np.bool_], items: list[list[int]] | None) -> list[int]:
-    """Some action that satisfies the constraints, found by search with the most constrained decision first."""
+    """Some action that satisfies the constraints.
+
+    Decisions that all exclude each other are matched with items. Where groups overlap, choices are made one after
+    the other and taken back, which is given up after many steps.
+    """
     action = [0] * len(model.decisions)
-    order = sorted(np.flatnonzero(conflict.any(axis=1)).tolist(), key=lambda k: model.decisions[k].states)
+    bound = np.flatnonzero(conflict.any(axis=1)).tolist()
+    reach = conflict | np.eye(len(action), dtype=np.bool_)
+    groups = [[k for k in bound if reach[j, k]] for j in bound]
+    for group in groups:
+        if all(reach[j, k] for j in group for k in group):
+            _match(model, group, items, action)
+    if (reach @ reach != reach).any():
+        _backtrack(model, bound, conflict, items, action)
+    return action
+
+
+def _match(model: Model, group: Sequence[int], items: list[list[int]] | None, action: list[int]) -> None:
+    """Give different items to all of a group, along augmenting paths."""
+    holder: dict[int, int] = {}
+
+    def place(k: int, seen: set[int]) -> bool:
+        for choice in range(model.decisions[k].states):
+            item = items[k][choice] if items else choice
+            if item not in seen:
+                seen.add(item)
+                if item not in holder or place(holder[item], seen):
+                    holder[item], action[k] = k, choice
+                    return True
+        return False
+
+    for k in group:
+        if not place(k, set()):
+            raise _infeasible(model)
+
+
+def _backtrack(
+    model: Model,
+    bound: Sequence[int],
+    conflict: npt.NDArray[np.bool_],
+    items: list[list[int]] | None,
+    action: list[int],
+) -> None:
+    order = sorted(bound, key=lambda k: model.decisions[k].states)
     ahead = [0] * len(order)  # the next choice to try
-    depth = 0
+    depth, steps = 0, 0
     while depth < len(order):
         k = order[depth]
         taken = {items[j][action[j]] if items else action[j] for j in order[:depth] if conflict[j, k]}
@@ -292,10 +334,14 @@ def _feasible(model: Model, conflict: npt.NDArray[np.bool_], items: list[list[in
             continue
         ahead[depth] = 0
         depth -= 1
-        if depth < 0:
-            groups = "; ".join(", ".join(group) for group in model.different)
-            raise InfeasibleError(f"diagram {model.name!r}: no action satisfies all_different ({groups})")
-    return action
+        steps += 1
+        if depth < 0 or steps > MOST_STEPS:
+            raise _infeasible(model)
+
+
+def _infeasible(model: Model) -> InfeasibleError:
+    groups = "; ".join(", ".join(group) for group in model.different)
+    return InfeasibleError(f"diagram {model.name!r}: no action was found that satisfies all_different ({groups})")
 
 
 def _flat(parts: Sequence[Sequence[int]]) -> list[int]:

@@ -20,7 +20,7 @@ from idbandits.search import (
     Decisions,
     branch,
     candidates,
-    combinations,
+    cost_of_all,
     exceeds,
     improve,
     try_all,
@@ -55,7 +55,7 @@ def best_action(d: Diagram, means: Means, context: Action | None = None, *, effo
     >>> best_action(d, {"first": [0.5, 0.8], "second": [0.5, 0.9]})
     Solution(action={'A1': 'bent', 'A2': 'fair'}, value=0.4, exact=True, bound=0.4)
     """
-    if effort != 1.0:
+    if type(effort) is not float or effort != 1.0:
         effort = _checked(effort)
     try:
         solver: Solver = d.cache["solver"]
@@ -197,7 +197,7 @@ def solve_group(
         return value, value
     for k in group:
         action[k] = s.data[s.feasible + k]
-    if combinations(group, start) * edges <= budget:
+    if cost_of_all(s, group, start, edges) <= budget:
         value = try_all(c, s, first, last, p, action, group, start, cands)
         return value, value
     if form == SORTED and len(group) <= MOST_PATTERNS:

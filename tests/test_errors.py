@@ -688,3 +688,29 @@ def test_every_error_is_one_of_ours_and_a_value_error() -> None:
     for error in (TableError, PriorError, InfeasibleError, ComplexityError, FormatError):
         assert issubclass(error, DiagramError)
     assert issubclass(ImpossibleObservationError, ObservationError)
+
+
+@pytest.mark.parametrize("effort", [1 + 0j, np.array([1.0, 1.0]), "1", math.nan, -1, None])
+def test_effort_that_is_no_number_from_0(effort: Any) -> None:
+    with pytest.raises(IdbanditsError, match="effort is a number from 0"):
+        idb.best_action(models.cascade(3, 2), {"attraction": [0.1, 0.2, 0.3]}, effort=effort)
+
+
+def test_many_decisions_with_too_few_items_are_refused_at_once() -> None:
+    d = Diagram()
+    for k in range(31):
+        d.decision(f"A{k}", 30)
+    d.decision("Z", [f"z{i}" for i in range(9)])
+    d.reward("A0")
+    d.all_different()
+    with pytest.raises(InfeasibleError, match="A0, A1"):
+        idb.best_action(d, {})
+
+
+def test_rewards_that_overflow() -> None:
+    d = Diagram()
+    node = d.observed("X")
+    d.reward(node, lambda x: 1e308 * x)
+    d.reward(node, lambda x: 1e308 * x)
+    with pytest.raises(DiagramError, match="float"):
+        idb.expected_reward(d, {}, {"X": 0.5})
