@@ -132,16 +132,23 @@ def set_box(
 
 
 @compiled
+def rooms(c: Circuit) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Room for what `set_box` and `least_gain` write: weights an edge, bounds a node, and the gain's own."""
+    nodes, edges = c.leaves + c.inner, c.data[c.start + c.inner]
+    room = np.ones((4, nodes))
+    for leaf in range(c.leaves):
+        room[2, leaf], room[3, leaf] = 0.0, 0.0
+    return np.empty(edges), np.empty(edges), np.ones(nodes), np.ones(nodes), room
+
+
+@compiled
 def sort(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints,
     budget: float,
 ) -> tuple[float, float]:  # fmt: skip
     """Branch on the classes of positions; leaves the best list found in `action`, returns its value and a bound."""
     nodes, edges, size = c.leaves + c.inner, c.data[c.start + c.inner], len(group)
-    at_low, at_high = np.empty(edges), np.empty(edges)
-    lower, upper, room = np.ones(nodes), np.ones(nodes), np.ones((4, nodes))
-    for leaf in range(c.leaves):
-        room[2, leaf], room[3, leaf] = 0.0, 0.0
+    at_low, at_high, lower, upper, room = rooms(c)
     pool = ranked(c, s, p, action, group[0], start, cands)
     classes = np.zeros((size + 1, s.decisions), np.int64)  # a level of the search, a decision
     choices, trial, best_action = np.zeros_like(action), np.zeros_like(action), np.zeros_like(action)
@@ -268,10 +275,7 @@ def sort_by_patterns(
     above the best, the pattern is ordered.
     """
     nodes, edges, size = c.leaves + c.inner, c.data[c.start + c.inner], len(group)
-    at_low, at_high = np.empty(edges), np.empty(edges)
-    lower, upper, room = np.ones(nodes), np.ones(nodes), np.ones((4, nodes))
-    for leaf in range(c.leaves):
-        room[2, leaf], room[3, leaf] = 0.0, 0.0
+    at_low, at_high, lower, upper, room = rooms(c)
     pool = ranked(c, s, p, action, group[0], start, cands)
     number = len(pool)
     here, there = np.full(s.decisions, np.nan), np.full(s.decisions, np.nan)
