@@ -173,6 +173,10 @@ class Builder:
             self._factors[result] = factors
         return result
 
+    def factors(self, node: int) -> tuple[int, ...]:
+        """The nodes that a node is the product of."""
+        return self._factors.get(node, (node,))
+
     def _node(self, key: tuple[Edge, ...] | tuple[int, ...], product: bool, edges: list[Edge]) -> int:
         found = self._memo.get(key)
         if found is None:

@@ -31,6 +31,7 @@ class Likelihood:
         finished = builder.finish([root])
         self.circuit, self.arrays = finished.circuit, finished.arrays
         self.indicators = builder.indicators
+        self.parts = builder.finish([*builder.factors(root), root])  # a run a factor, and the whole again
 
     def leaves(self, observation: Mapping[str, int]) -> Floats:
         """The leaves' values: 1, or 0 for a state that was not the one seen; unseen nodes are summed over."""

@@ -42,16 +42,36 @@ def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
     """Call a compiled function; the first call tells the user if it has to wait for the compiler."""
     if id(kernel) in _warm:
         return kernel(*arguments)
+    result = _announced(kernel, lambda: kernel(*arguments))
+    _warm.add(id(kernel))
+    return result
+
+
+def ready(kernel: Function, signature: Any) -> Function:
+    """Compile a function for these types and no others: then compiled functions can be handed it as an argument."""
+    if id(kernel) not in _warm:
+        with _compiling:
+            if id(kernel) not in _warm:
+                _announced(kernel, lambda: kernel.compile(signature))  # type: ignore[attr-defined]
+                kernel.disable_compile()  # type: ignore[attr-defined]
+                _warm.add(id(kernel))
+    return kernel
+
+
+_compiling = threading.Lock()
+
+
+def _announced(kernel: Any, work: Callable[[], Any]) -> Any:
     notice = threading.Timer(1.0, _say, ["idbandits: compiling for the first time; the result is kept on disk …"])
+    notice.daemon = True
     started = time.perf_counter()
     notice.start()
     try:
-        result = kernel(*arguments)
+        result = work()
     finally:
         notice.cancel()
-    if sum(kernel.stats.cache_misses.values()):  # type: ignore[attr-defined]
+    if sum(kernel.stats.cache_misses.values()) and time.perf_counter() - started > 1.0:
         _say(f"idbandits: compiled {kernel.__name__} in {time.perf_counter() - started:.1f} s")
-    _warm.add(id(kernel))
     return result
 
 
@@ -62,8 +82,8 @@ def _say(message: str) -> None:
 def _forget_stale() -> None:
     """Delete machine code that is older than any source: Numba looks only at the file of the outermost function."""
     folder = Path(__file__).parent
-    changed = max(source.stat().st_mtime for source in folder.glob("*.py"))
-    for index in (folder / "__pycache__").glob("*.nbi"):
+    changed = max(source.stat().st_mtime for source in folder.rglob("*.py"))
+    for index in folder.rglob("__pycache__/*.nbi"):
         with contextlib.suppress(OSError):
             if index.stat().st_mtime < changed:
                 index.unlink()
@@ -174,23 +194,28 @@ def down(c: Circuit, first: int, last: int, weights: Floats, values: Floats, slo
 
 @compiled
 def split(
-    c: Circuit, weights: Floats, values: Floats, times: int, rng: np.random.Generator, visits: Ints, counts: Ints
-) -> None:
+    c: Circuit, first: int, last: int, weights: Floats, values: Floats, same: Ints, times: int,
+    rng: np.random.Generator, visits: Ints, counts: Ints,
+) -> None:  # fmt: skip
     """Draw how often each slot is used in `times` independent draws of what is latent, given what was seen.
 
     A product hands its count to both sides, a sum splits it multinomially in proportion to its terms: exact, at a
-    cost that does not grow with `times`. `visits` is room for a count a node; `counts` are added to.
+    cost that does not grow with `times`. A sum that is marked in `same` is its first child, whatever its weights.
+    `visits` is room for a count a node; `counts` are added to.
     """
-    last = c.inner
-    visits[:] = 0
+    visits[: c.leaves] = 0
+    visits[c.leaves + first : c.leaves + last] = 0
     visits[c.leaves + last - 1] = times
-    for n in range(last - 1, -1, -1):
+    for n in range(last - 1, first - 1, -1):
         left = visits[c.leaves + n]
         if left == 0:
             continue
         if c.data[c.product + n]:
             visits[c.data[c.child + c.data[c.start + n]]] += left
             visits[c.data[c.child + c.data[c.start + n] + 1]] += left
+            continue
+        if same[n]:
+            visits[c.data[c.child + c.data[c.start + n]]] += left
             continue
         rest = values[c.leaves + n]
         final = -1  # the last term takes all that is left, whatever rounding did to `rest`

@@ -60,7 +60,7 @@ def best_action(d: Diagram, means: Means, context: Action | None = None, *, effo
     try:
         solver: Solver = d.cache["solver"]
     except (AttributeError, KeyError):
-        solver = _solver(d)
+        solver = solver_of(d)
     model = solver.model
     action = solver.blank.copy()
     if context is not None or model.contexts:
@@ -77,7 +77,7 @@ def _checked(effort: float) -> float:
     return float(effort)
 
 
-def _solver(d: Diagram) -> Solver:
+def solver_of(d: Diagram) -> Solver:
     solver = Solver(compile(d))
     no_means = np.zeros(solver.model.means_size)
     run(answer, solver.program, solver.known, no_means, solver.blank.copy(), 0.0)  # compiles, and says so
@@ -114,15 +114,22 @@ def _moved(places: tuple[int, ...], by: int) -> Ints:
 
 
 @compiled
-def answer(program: Ints, known: Floats, means: Floats, action: Ints, budget: float) -> tuple[float, float, bool]:
-    """The best action's value and bound, found from means as users give them; False if these are no means."""
-    h = program
-    zero = known[: h[16] + 1]
+def unpack(h: Ints, known: Floats) -> tuple[Circuit, Decisions]:
+    """The circuit and the decisions that a solver's program holds."""
     c = Circuit(h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9], h[10], h[11], h[12], h[13], h)
     s = Decisions(
         h[14], h[15], h[16], h[17], h[18], h[19], h[20], h[21], h[22], h[23], h[24], h[25], h[26], h[27], h[28],
-        h[29], h[30], h[31], h[32], h[33], h, zero,
+        h[29], h[30], h[31], h[32], h[33], h, known[: h[16] + 1],
     )  # fmt: skip
+    return c, s
+
+
+@compiled
+def answer(program: Ints, known: Floats, means: Floats, action: Ints, budget: float) -> tuple[float, float, bool]:
+    """The best action's value and bound, found from means as users give them; False if these are no means."""
+    h = program
+    c, s = unpack(h, known)
+    zero = s.zero
     tables = 34
     size = 0
     for t in range(h[tables]):
@@ -209,3 +216,13 @@ def solve_group(
     if exceeds(s, bound, value):
         value = improve(c, s, first, last, p, action, group, start, cands)
     return value, max(value, bound)
+
+
+@compiled
+def value_of(c: Circuit, s: Decisions, p: Floats, action: Ints) -> float:
+    """The expected reward of an action."""
+    total = 0.0
+    values = np.ones(c.leaves + c.inner)
+    for g in range(s.groups):
+        total += value_at(c, s.data[s.group_end + g], s.data[s.group_end + g + 1], p, action, values)
+    return total

@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import digamma, gammaln, logsumexp, roots_jacobi
 
 from idbandits import Diagram
 from idbandits.diagram import Node
 from idbandits.tables import Known, Use
 
 Values = Mapping[str, Any]  # node name -> the place of its value among its values
+Round = tuple[Values, Values]  # decisions and contexts given, observed nodes seen
+Alpha = Mapping[str, np.ndarray]  # learned table -> pseudo-counts, states on the last axis
+Posterior = list[tuple[dict[str, int], float]]  # q(z) of one round: joint states and their probabilities
 
 
 def entry_of(d: Diagram, node: Node, values: Values) -> tuple[str, tuple[int, ...]]:
@@ -121,3 +125,165 @@ def actions(d: Diagram) -> Iterator[dict[str, int]]:
 def best_value(d: Diagram, context: Values, means: Mapping[str, Any]) -> float:
     """The highest expected reward of any action."""
     return max(expected_reward(d, {**action, **context}, means) for action in actions(d))
+
+
+def prior_of(d: Diagram) -> dict[str, np.ndarray]:
+    """The pseudo-counts before the first round."""
+    return {name: np.array(table.prior) for name, table in d.learned.items()}
+
+
+def rows_of(alpha: Alpha) -> list[tuple[str, tuple[int, ...]]]:
+    """Every row of every learned table."""
+    return [(name, row) for name, a in alpha.items() for row in np.ndindex(a.shape[:-1])]
+
+
+def known_part(d: Diagram, values: Values) -> float:
+    """The probability of a joint state as far as known tables go."""
+    return math.prod(probability(d, n, values, {}) for n in d.nodes.values() if isinstance(n.cpd, Known))
+
+
+def consistent(d: Diagram, round: Round) -> Iterator[dict[str, int]]:
+    """Every joint state that agrees with what was seen and that the known tables allow."""
+    given, seen = round
+    chance = [n for n in d.nodes.values() if n.is_chance]
+    for states in itertools.product(*(range(n.states) for n in chance)):
+        values = {**given, **{n.name: s for n, s in zip(chance, states, strict=True)}}
+        if all(values[n] == s for n, s in seen.items()) and known_part(d, values) > 0:
+            yield values
+
+
+def expected_logs(alpha: Alpha) -> dict[str, np.ndarray]:
+    """E log theta of every entry."""
+    return {name: digamma(a) - digamma(a.sum(axis=-1, keepdims=True)) for name, a in alpha.items()}
+
+
+def expected_log_joint(d: Diagram, values: Values, logs: Alpha) -> float:
+    """E log P(x, z | theta), from E log theta."""
+    return math.log(known_part(d, values)) + sum(
+        n * logs[name][entry] for (name, entry), n in entries_used(d, values).items()
+    )
+
+
+def normalised(states: Sequence[tuple[dict[str, int], float]]) -> Posterior:
+    """Joint states with log weights, as a distribution."""
+    whole = logsumexp([log for _, log in states])
+    return [(values, math.exp(log - whole)) for values, log in states]
+
+
+def variational_step(
+    d: Diagram, rounds: Sequence[Round], alpha: Alpha, prior: Alpha
+) -> tuple[dict[str, np.ndarray], list[Posterior]]:
+    """The E-step (eq. estep) of every round, then the M-step (eq. mstep): the new pseudo-counts, and each q(z)."""
+    logs = expected_logs(alpha)
+    q = [normalised([(z, expected_log_joint(d, z, logs)) for z in consistent(d, round)]) for round in rounds]
+    new = {name: a.copy() for name, a in prior.items()}
+    for posterior in q:
+        for values, p in posterior:
+            for (name, entry), n in entries_used(d, values).items():
+                new[name][entry] += p * n
+    return new, q
+
+
+def elbo(d: Diagram, rounds: Sequence[Round], alpha: Alpha, q: Sequence[Posterior], prior: Alpha) -> float:
+    """L(q) for q(theta) of pseudo-counts `alpha` and q(z) of every round (eq. lq)."""
+    logs = expected_logs(alpha)
+    total = 0.0
+    for (given, seen), posterior in zip(rounds, q, strict=True):
+        for values, p in posterior:
+            assert all(values[n] == s for n, s in {**given, **seen}.items())
+            if p > 0:
+                total += p * (expected_log_joint(d, values, logs) - math.log(p))
+    for name, row in rows_of(alpha):
+        total += expected_log_dirichlet(prior[name][row], logs[name][row])  # E log P(theta)
+        total -= expected_log_dirichlet(alpha[name][row], logs[name][row])  # E log q(theta)
+    return total
+
+
+def expected_log_dirichlet(counts: np.ndarray, logs: np.ndarray) -> float:
+    """E log Dirichlet(theta; counts), given E log theta."""
+    return float(((counts - 1) * logs).sum() - log_beta(counts))
+
+
+def log_beta(counts: np.ndarray) -> float:
+    """The logarithm of the multivariate beta function."""
+    return float(gammaln(counts).sum() - gammaln(counts.sum()))
+
+
+def incremental_step(d: Diagram, round: Round, alpha: Alpha, iterations: int) -> dict[str, np.ndarray]:
+    """idTSinc: E- and M-steps for the newest round only; what was learned before it is its prior."""
+    new = {name: a.copy() for name, a in alpha.items()}
+    for _ in range(iterations):
+        new, _ = variational_step(d, [round], new, alpha)
+    return new
+
+
+def counts_in(d: Diagram, values: Values, alpha: Alpha) -> dict[str, np.ndarray]:
+    """How often each entry is used in a joint state, as arrays like `alpha`."""
+    counts = {name: np.zeros_like(a) for name, a in alpha.items()}
+    for (name, entry), n in entries_used(d, values).items():
+        counts[name][entry] = n
+    return counts
+
+
+def moments_step(d: Diagram, round: Round, alpha: Alpha) -> dict[str, np.ndarray]:
+    """Each row's exact posterior after one round, a mixture over z, as the Dirichlet of its mean and total variance."""
+    states = []
+    for values in consistent(d, round):
+        counts = counts_in(d, values, alpha)
+        ratios = (log_beta(alpha[t][row] + counts[t][row]) - log_beta(alpha[t][row]) for t, row in rows_of(alpha))
+        states.append((values, math.log(known_part(d, values)) + sum(ratios)))
+    mixture = [(counts_in(d, values, alpha), weight) for values, weight in normalised(states)]
+    new = {name: a.copy() for name, a in alpha.items()}
+    for name, row in rows_of(alpha):
+        if any(counts[name][row].any() for counts, _ in mixture):
+            parts = [(alpha[name][row] + counts[name][row], weight) for counts, weight in mixture]
+            mean = sum(w * a / a.sum() for a, w in parts)
+            square = sum(w * a * (a + 1) / (a.sum() * (a.sum() + 1)) for a, w in parts)
+            new[name][row] = mean * (mean - square).sum() / (square - mean**2).sum()
+    return new
+
+
+def posterior_moments_by_quadrature(
+    d: Diagram, rounds: Sequence[Round], points: int = 40
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Mean and variance of P(state 1) of every row under the exact posterior; for a few rows of two states.
+
+    Exact as long as no row is used more than 2 points - 3 times: then all that is integrated are polynomials.
+    """
+    prior = prior_of(d)
+    rows = rows_of(prior)
+    assert all(t.states == 2 for t in d.learned.values())
+    assert points ** len(rows) < 10_000_000
+    theta = {}  # P(state 1) of each row, along an axis of its own
+    log_density = np.zeros([1] * len(rows))
+    for k, (name, row) in enumerate(rows):
+        shape = [points if axis == k else 1 for axis in range(len(rows))]
+        nodes, weights = roots_jacobi(points, *(prior[name][row] - 1))  # Gauss-Legendre where the prior is uniform
+        theta[name, row] = (nodes.reshape(shape) + 1) / 2
+        log_density = log_density + np.log(weights.reshape(shape))
+    for round in rounds:
+        likelihood = np.zeros([1] * len(rows))
+        for values in consistent(d, round):
+            product = np.full([1] * len(rows), known_part(d, values))
+            for (name, (*row, state)), n in entries_used(d, values).items():
+                one = theta[name, tuple(row)]
+                product = product * (one if state else 1 - one) ** n
+            likelihood = likelihood + product
+        log_density = log_density + np.log(likelihood)
+    density = np.exp(log_density - logsumexp(log_density))
+    mean = {name: np.empty(a.shape[:-1]) for name, a in prior.items()}
+    variance = {name: np.empty(a.shape[:-1]) for name, a in prior.items()}
+    for name, row in rows:
+        mean[name][row] = (density * theta[name, row]).sum()
+        variance[name][row] = (density * (theta[name, row] - mean[name][row]) ** 2).sum()
+    return mean, variance
+
+
+def exact_step(d: Diagram, rounds: Sequence[Round], prior: Alpha) -> dict[str, np.ndarray]:
+    """Conjugate counts, where every chance node was seen in every round."""
+    new = {name: a.copy() for name, a in prior.items()}
+    for given, seen in rounds:
+        assert all(n.name in seen for n in d.nodes.values() if n.is_chance)
+        for (name, entry), n in entries_used(d, {**given, **seen}).items():
+            new[name][entry] += n
+    return new

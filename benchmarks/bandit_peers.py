@@ -1,0 +1,205 @@
+"""How many rounds a second a plain Bernoulli bandit is learned at, beside other bandit libraries."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from statistics import mean, stdev, variance
+from typing import Any, final
+
+import numpy as np
+from mabwiser.mab import MAB, LearningPolicy
+from pybandits.model import Beta
+from pybandits.smab import SmabBernoulli
+from river import bandit, proba
+
+import idbandits as idb
+from benchmarks.report import Row, Topic, ratio
+from benchmarks.timing import timed
+
+ARMS, ROUNDS, RUNS = 20, 20_000, 5
+OURS = 10  # runs of ours, which are short, for each run of a peer
+PATIENCE = 60.0  # seconds for all runs of a library: a slow one gets fewer
+FASTER, NOISE = 10.0, 3.5  # the bars: times as many rounds a second; standard errors between average rewards
+FUSED, CALLED = "idbandits, `simulate`", "idbandits, `act` and `update`"
+MEANS = np.random.default_rng(0).permutation(np.arange(1, ARMS + 1) / (ARMS + 1))
+
+Act = Callable[[], int]
+Update = Callable[[int, int], object]  # given the arm and its reward
+Learner = Callable[[int], tuple[Act, Update]]  # made from a seed
+Run = Callable[[int, int], tuple[float, float]]  # given rounds and a seed: average reward, seconds
+
+
+def mabwiser(seed: int) -> tuple[Act, Update]:
+    """MABWiser; it learns from arrays, faster than from lists, and acts only once it was fitted: here to nothing."""
+    mab = MAB(list(range(ARMS)), LearningPolicy.ThompsonSampling(), seed=seed)
+    arms, rewards = np.arange(ARMS).reshape(-1, 1), np.arange(2).reshape(-1, 1)
+    mab.fit(arms[:0, 0], rewards[:0, 0])
+    return mab.predict, lambda arm, reward: mab.partial_fit(arms[arm], rewards[reward])
+
+
+def pybandits(seed: int) -> tuple[Act, Update]:
+    """PyBandits; its actions are strings."""
+    names = [f"arm {k}" for k in range(ARMS)]
+    arms = {name: k for k, name in enumerate(names)}
+    smab = SmabBernoulli(actions={name: Beta() for name in names}, random_seed=seed)
+    return (
+        lambda: arms[smab.predict(n_samples=1)[0][0]],
+        lambda arm, reward: smab.update(actions=[names[arm]], rewards=[reward]),
+    )
+
+
+def river(seed: int) -> tuple[Act, Update]:
+    """The policy of river."""
+    policy: Any = bandit.ThompsonSampling(reward_obj=proba.Beta(1, 1), seed=seed)
+    return partial(policy.pull, range(ARMS)), policy.update
+
+
+def obp(seed: int) -> tuple[Act, Update]:
+    """The Open Bandit Pipeline, which needs PyTorch and so gigabytes: the one that may be missing."""
+    policy = importlib.import_module("obp.policy").BernoulliTS(n_actions=ARMS, random_state=seed)
+    return lambda: policy.select_action()[0], policy.update_params
+
+
+def ours(seed: int) -> tuple[Act, Update]:
+    """The agent, called from Python as the peers are."""
+    agent = idb.Thompson(_diagram(), inference="exact", seed=seed)
+    return lambda: agent.act()["arm"], lambda arm, reward: agent.update({"arm": arm}, {"win": reward})
+
+
+def fused(rounds: int, seed: int) -> tuple[float, float]:
+    """The agent and its world in the compiled loop of `simulate`; drawing the wins is part of the time."""
+    d = _diagram()
+    agent = idb.Thompson(d, inference="exact", seed=seed)
+    world = idb.World(d, {"mean": MEANS}, seed=seed)
+    result, seconds = timed(
+        idb.simulate, world, {"idbandits": agent}, rounds=rounds, runs=1, seed=seed, workers=1, progress=False
+    )
+    return float(result.summary()["reward_mean"].iloc[0]), seconds
+
+
+def called(learner: Learner, rounds: int, seed: int) -> tuple[float, float]:
+    """A learner in a loop in Python; which arms win in which rounds is drawn before, and looked up in lists."""
+    wins = (np.random.default_rng(seed).random((rounds, ARMS)) < MEANS).astype(int).tolist()
+    act, update = learner(seed)
+
+    def play() -> int:
+        total = 0
+        for win in wins:
+            arm = act()
+            reward = win[arm]
+            update(arm, reward)
+            total += reward
+        return total
+
+    total, seconds = timed(play)
+    return total / rounds, seconds
+
+
+@final
+@dataclass(frozen=True)
+class Runs:
+    """The average reward of each run of a library, and the seconds it took."""
+
+    rounds: int
+    rewards: list[float]
+    times: list[float]
+
+    @property
+    def speed(self) -> float:
+        """Rounds a second in all runs together: where others use the machine, a median would favour short runs."""
+        return self.rounds / mean(self.times)
+
+    def error(self) -> float:
+        """The standard error of the average reward."""
+        return stdev(self.rewards) / math.sqrt(len(self.rewards))
+
+    def apart(self, other: Runs) -> float:
+        """How many standard errors lie between the average rewards; all runs tell how much a run varies."""
+        one, two = len(self.rewards), len(other.rewards)
+        pooled = ((one - 1) * variance(self.rewards) + (two - 1) * variance(other.rewards)) / (one + two - 2)
+        return abs(mean(self.rewards) - mean(other.rewards)) / math.sqrt(pooled * (1 / one + 1 / two))
+
+
+def in_turns(libraries: Mapping[str, Run], rounds: int, turns: int) -> dict[str, Runs]:
+    """Runs of all libraries in turns, so that whatever else the machine does slows all of them; each with its seed."""
+    done = {name: Runs(rounds, [], []) for name in libraries}
+    for run in libraries.values():
+        run(100, 0)  # what is made at the first call is no part of the others
+    for turn in range(turns):
+        for k, (name, run) in enumerate(libraries.items()):
+            runs = done[name]
+            if turn >= 2 and sum(runs.times) * (turn + 1) / turn > PATIENCE:
+                continue
+            for _ in range(OURS if name in (FUSED, CALLED) else 1):
+                reward, seconds = run(rounds, 1_000 * k + len(runs.times))
+                runs.rewards.append(reward)
+                runs.times.append(seconds)
+    return done
+
+
+def _rows(quick: bool) -> Iterator[Row]:
+    missing = {name for name, module in OPTIONAL.items() if importlib.util.find_spec(module) is None}
+    peers: dict[str, Run] = {name: partial(called, peer) for name, peer in PEERS.items() if name not in missing}
+    libraries: dict[str, Run] = {FUSED: fused, CALLED: partial(called, ours), **peers}
+    done = in_turns(libraries, *((2_000, 2) if quick else (ROUNDS, RUNS)))
+    for name in (FUSED, CALLED, *PEERS):
+        if name in missing:
+            yield Row([name, *["–"] * 5, "not measured"], [f"not measured: pip install {OPTIONAL[name]}"])
+        else:
+            yield _row(name, done)
+
+
+def _row(name: str, done: Mapping[str, Runs]) -> Row:
+    runs, best = done[name], done[FUSED]
+    faster = best.speed / runs.speed
+    missed = []
+    if name in PEERS and faster < FASTER:
+        missed.append(f"`simulate` is {ratio(faster)} as fast, bar {ratio(FASTER)}")
+    if (apart := best.apart(runs)) >= NOISE:
+        missed.append(f"average rewards are {apart:.1f} standard errors apart, bar {NOISE}")
+    return Row(
+        [
+            name,
+            f"{float(f'{runs.speed:.3g}'):,.0f}",
+            ratio(faster),
+            ratio(done[CALLED].speed / runs.speed),
+            f"{mean(runs.rewards):.4f} ± {runs.error():.4f}",
+            f"{len(runs.rewards)} × {runs.rounds:,}",
+            "no" if missed else "yes",
+        ],
+        missed,
+    )
+
+
+def _diagram() -> idb.Diagram:
+    d = idb.Diagram("bandit")
+    arm = d.decision("arm", ARMS)
+    d.reward(d.observed("win", [arm], idb.Learned("mean")))
+    return d
+
+
+PEERS: dict[str, Learner] = {
+    "Open Bandit Pipeline": obp,
+    "river": river,
+    "MABWiser": mabwiser,
+    "PyBandits": pybandits,
+}
+OPTIONAL = {"Open Bandit Pipeline": "obp"}
+
+TOPIC = Topic(
+    "A plain Bernoulli bandit, beside bandit libraries",
+    f"{ARMS} arms with means 1/{ARMS + 1}, …, {ARMS}/{ARMS + 1}, Thompson sampling with Beta(1, 1) priors, one round "
+    "at a time: act, then learn from one reward. The peers, and idbandits where the line says `act` and `update`, are "
+    "called from the same loop in Python, with the wins drawn beforehand; `simulate` is our compiled loop, which draws "
+    "the wins too. Learners are made before the clock starts, and libraries run in turns. *Rounds a second*: in all "
+    "runs together; *simulate*, *act and update*: how many times faster that one of ours is. *Average reward*: a "
+    f"round, ± its standard error over the runs; a library has fewer runs if {RUNS} take longer than {PATIENCE:.0f} s. "
+    f"*Bars*: `simulate` is at least {ratio(FASTER)} as fast as each peer, and all average rewards are less than "
+    f"{NOISE} standard errors from its own.",
+    ["library", "rounds a second", "simulate", "act and update", "average reward", "runs × rounds", "all bars met"],
+    _rows,
+)

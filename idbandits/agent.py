@@ -1,0 +1,455 @@
+"""Thompson sampling: an agent that acts in a diagram and learns from what it sees."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import pandas
+
+from idbandits.acting import ACT, LATER, LEARN, LEARN_ALL, NOW, THOROUGHLY, act, draw_once, learn_all
+from idbandits.compiled import Action, Model, compile
+from idbandits.diagram import Diagram
+from idbandits.errors import (
+    ActionError,
+    ContextError,
+    FormatError,
+    IdbanditsError,
+    ImpossibleObservationError,
+    ObservationError,
+)
+from idbandits.exactness import check_exact, refuse_ambiguous
+from idbandits.files import write_whole
+from idbandits.inference import Inference, name_of, named
+from idbandits.inference.exact import Exact
+from idbandits.inference.groups import (
+    AMBIGUOUS, BEFORE, CAPACITY, DONE, EACH, HEADER, IMPOSSIBLE, MEANS_GIVEN, PER_ROUND, ROUNDS, USED, WIDTH, State,
+    grown, is_full,
+)  # fmt: skip
+from idbandits.inference.protocol import Rng
+from idbandits.passes import ready
+from idbandits.posterior import Posterior
+from idbandits.solve import Solver
+from idbandits.tables import Floats, Ints, Label, brief, is_integer
+
+FORMAT = "idbandits agent 1"
+CHUNK = 1_000_000  # rounds of a log that are encoded at once
+
+
+@final
+class Propensity(NamedTuple):
+    """The probability of an action, estimated by draws, and its standard error."""
+
+    probability: float
+    standard_error: float
+
+
+@final
+class Thompson:
+    """An agent that draws means from its belief and takes the action that is best under them.
+
+    `inference` is a name, an object with settings (`idb.Variational(sweeps=5)`), or None: `"exact"` where that is
+    possible, else `"ep"`.
+
+    >>> d = Diagram("coins")
+    >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
+    >>> agent = Thompson(d, seed=1)
+    >>> for _ in range(200):
+    ...     action = agent.act()
+    ...     agent.update(action, {"heads": int(action["coin"] == 2)})
+    >>> agent.act()
+    {'coin': 2}
+    >>> agent.posterior()["heads"].mean.round(2)[2]
+    np.float64(0.99)
+    """
+
+    def __init__(self, d: Diagram, inference: str | Inference | None = None, seed: Any = None) -> None:
+        model = compile(d)
+        self.diagram = d.copy()
+        self._bind(model, default_inference(model) if inference is None else named(inference))
+        if isinstance(self.inference, Exact):
+            check_exact(model, self._evidence)
+        self._rng = generator(seed)
+        self._state = self.inference.start(model, self._evidence, self._rng)
+
+    def _bind(self, model: Model, inference: Inference) -> None:
+        self._model, self.inference = model, inference
+        self._evidence = inference.evidence(model)
+        self._solver = model.once("solver", lambda: Solver(model))
+        self._nothing_seen = np.full(len(model.observed), -1, dtype=np.int64)
+        self._act = ready(act, ACT)
+        self._learn = ready(inference.learn, LEARN) if is_compiled(inference) else inference.learn
+
+    # -- acting ----------------------------------------------------------------------------------------------------
+
+    def act(self, context: Action | None = None) -> dict[str, Label]:
+        """The action that is best under means drawn from the belief."""
+        action = self._blank(context)
+        self._choose(action, self._rng)
+        return self._model.action_of(action)
+
+    def _blank(self, context: Action | None) -> Ints:
+        action = self._solver.blank.copy()
+        if context is not None or self._model.contexts:
+            action[len(self._model.decisions) :] = self._model.context_vector(context)
+        return action
+
+    def _choose(self, action: Ints, rng: Rng) -> None:
+        self._act(
+            self._solver.program, self._solver.known, self._evidence.program, self._state.ints, self._state.floats, rng,
+            action,
+        )  # fmt: skip
+
+    def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
+        """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
+        if not is_integer(draws) or draws < 1:
+            raise IdbanditsError(f"draws is a whole number from 1, not {draws!r}")
+        wanted = self._model.action_vector(action, context)
+        rng = copy.deepcopy(self._rng)
+        taken = wanted.copy()
+        hits = 0
+        for _ in range(int(draws)):
+            self._choose(taken, rng)
+            hits += bool((taken == wanted).all())
+        p = hits / int(draws)
+        spread = (hits + 1) / (int(draws) + 2)  # never certain after finitely many draws
+        return Propensity(p, float(np.sqrt(spread * (1 - spread) / int(draws))))
+
+    # -- learning --------------------------------------------------------------------------------------------------
+
+    def update(self, action: Action, observation: Mapping[str, Any], context: Action | None = None) -> None:
+        """Learn from a round; observed nodes that are missing or None were not seen."""
+        vector = self._model.action_vector(action, context)
+        self._take_in(vector, self._seen(observation), 1, NOW)
+
+    def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
+        """Learn from many rounds at once: arrays by node name, or data frames; missing values were not seen.
+
+        >>> d = Diagram("coins")
+        >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
+        >>> agent = Thompson(d, inference="exact")
+        >>> agent.update_many({"coin": [0, 0, 2]}, {"heads": [1, 0, 1]})
+        >>> agent.posterior()["heads"].alpha.tolist()
+        [[2.0, 2.0], [1.0, 1.0], [1.0, 2.0]]
+        """
+        columns = encode_rounds(self._model, actions, observations, contexts)
+        keep = self._state
+        self._state = State(keep.ints.copy(), keep.floats.copy())
+        try:
+            for first in range(0, len(columns[0]) if columns else 0, CHUNK):
+                self._take_in_all(np.stack([c[first : first + CHUNK] for c in columns], axis=1))
+            self._take_in(self._solver.blank, self._nothing_seen, 0, THOROUGHLY)
+        except BaseException:
+            self._state = keep
+            raise
+
+    def _take_in_all(self, rounds: Ints) -> None:
+        evidence = self._evidence
+        width = len(self._solver.blank)
+        done = 0
+        while done < len(rounds):
+            if is_full(self._state.ints):
+                self._state = grown(self._state)
+            ints, floats = self._state
+            if is_compiled(self.inference):
+                done = ready(learn_all, LEARN_ALL)(
+                    self._learn, evidence.program, evidence.numbers, ints, floats, self._rng, rounds[done:], width
+                ) + done
+            if done < len(rounds) and not is_full(ints):  # refused, or not compiled
+                row = np.ascontiguousarray(rounds[done])
+                self._take_in(row[:width], row[width:], 1, LATER)
+                done += 1
+
+    def revise(
+        self,
+        action: Action,
+        old_observation: Mapping[str, Any],
+        new_observation: Mapping[str, Any] | None,
+        context: Action | None = None,
+    ) -> None:
+        """Complete or correct a round that was learned from; take it back if the new observation is None."""
+        if not getattr(self.inference, "revisable", False):
+            raise IdbanditsError(
+                f"inference {self._name()!r} keeps no rounds, so none can be revised; "
+                "exact, variational and gibbs can"
+            )
+        vector = self._model.action_vector(action, context)
+        old = self._seen(old_observation)
+        new = None if new_observation is None else self._seen(new_observation)
+        keep = State(self._state.ints.copy(), self._state.floats.copy())
+        try:
+            self._take_in(vector, old, -1, NOW if new is None else LATER)
+            if new is not None:
+                self._take_in(vector, new, 1, NOW)
+        except BaseException:
+            self._state = keep
+            raise
+
+    def _seen(self, observation: Mapping[str, Any]) -> Ints:
+        states = self._model.observation_states(observation)
+        return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)
+
+    def _take_in(self, vector: Ints, seen: Ints, times: int, effort: int) -> None:
+        if is_full(self._state.ints):
+            self._state = grown(self._state)
+        ints, floats = self._state
+        evidence = self._evidence
+        status = self._learn(evidence.program, evidence.numbers, ints, floats, self._rng, vector, seen, times, effort)
+        if status != DONE:
+            self._refuse(status, vector, seen)
+
+    def _refuse(self, status: int, vector: Ints, seen: Ints) -> None:
+        model = self._model
+        action = model.action_of(vector)
+        shown = ", ".join(
+            f"{n.name} = {n.values[s]!r}" for n, s in zip(model.observed, seen.tolist(), strict=True) if s >= 0
+        )
+        if status == IMPOSSIBLE:
+            raise ImpossibleObservationError(
+                f"observation {shown}: diagram {model.name!r} gives it probability zero for action {action!r}, "
+                "whatever the means"
+            )
+        if status == AMBIGUOUS:
+            refuse_ambiguous(model, self._evidence, vector, seen)
+        raise ObservationError(f"observation {shown or '(nothing seen)'} for action {action!r} was not learned before")
+
+    # -- what it believes ------------------------------------------------------------------------------------------
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were learned from."""
+        return int(self._state.ints[ROUNDS])
+
+    def sample(self) -> dict[str, Floats]:
+        """One draw of the means of all learned tables."""
+        ints, floats = self._state
+        drawn = floats[: self._evidence.learned].copy()
+        if not ints[MEANS_GIVEN]:
+            draw_once(self._evidence.program, floats, self._rng, drawn)
+        return {name: part[..., 1] if part.shape[-1] == 2 else part for name, part in self._tables(drawn)}
+
+    def posterior(self) -> dict[str, Posterior]:
+        """The belief of every learned table."""
+        draws = self.inference.draws(self._evidence, self._state, copy.deepcopy(self._rng))
+        if draws is None:
+            alpha = dict(self._tables(self._state.floats[: self._evidence.learned]))
+            return {name: Posterior(t, alpha[name]) for name, t in self._model.learned.items()}
+        ends = np.cumsum([0, *(t.size for t in self._model.learned.values())])
+        return {
+            t.name: Posterior(t, None, draws[:, first:last])
+            for t, first, last in zip(self._model.learned.values(), ends[:-1], ends[1:], strict=True)
+        }
+
+    def _tables(self, flat: Floats) -> list[tuple[str, Floats]]:
+        at = 0
+        found = []
+        for name, table in self._model.learned.items():
+            found.append((name, flat[at : at + table.size].reshape(*table.shape, table.states)))
+            at += table.size
+        return found
+
+    def elbo(self) -> float:
+        """The evidence lower bound L(q) of the paper, for variational inference."""
+        if not hasattr(self.inference, "elbo"):
+            raise IdbanditsError(f"inference {self._name()!r} has no ELBO; variational has")
+        return float(self.inference.elbo(self._evidence, self._state))
+
+    def _name(self) -> str:
+        return name_of(self.inference) or type(self.inference).__name__
+
+    def __repr__(self) -> str:
+        settings = "".join(f", {name}={value!r}" for name, value in self.inference.settings.items())
+        return f"Thompson({self.diagram.name!r}, {self._name()}{settings}; {self.rounds:,} rounds)"
+
+    # -- keeping it ------------------------------------------------------------------------------------------------
+
+    def copy(self, seed: Any = None) -> Thompson:
+        """An agent that knows the same; with its own random numbers if a seed is given."""
+        other = object.__new__(Thompson)
+        other.diagram = self.diagram.copy()
+        other._bind(self._model, self.inference)
+        other._rng = copy.deepcopy(self._rng) if seed is None else generator(seed)
+        other._state = State(self._state.ints.copy(), self._state.floats.copy())
+        return other
+
+    def save(self, path: str | Path) -> None:
+        """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
+        head = {
+            "format": FORMAT,
+            "diagram": self.diagram.to_dict(),
+            "inference": name_of(self.inference),
+            "class": type(self.inference).__name__,
+            "settings": self.inference.settings,
+            "rng": self._rng.bit_generator.state,
+        }
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer, head=np.array(json.dumps(head, default=_plain)), ints=self._state.ints, floats=self._state.floats
+        )
+        write_whole(Path(path), buffer.getvalue())
+
+    @staticmethod
+    def load(path: str | Path, *, diagram: Diagram | None = None, inference: Inference | None = None) -> Thompson:
+        """An agent from a file. With `diagram`, one of another diagram is refused; own inferences are passed again."""
+        head, ints, floats = _read(Path(path))
+        d = Diagram.from_dict(head["diagram"])
+        if diagram is not None and diagram.to_dict() != d.to_dict():
+            raise FormatError(f"{path}: the agent in it learned in another diagram, {d.name!r}, not in {diagram.name!r}")
+        if inference is None and head["inference"] is None:
+            raise FormatError(f"{path}: its inference {head['class']!r} is not built in: pass it as inference=…")
+        agent = object.__new__(Thompson)
+        agent.diagram = d
+        made = named(head["inference"]) if inference is None else named(inference)
+        if inference is None:
+            made = type(made)(**head["settings"])
+        agent._bind(compile(d), made)
+        agent._rng = np.random.Generator(getattr(np.random, head["rng"]["bit_generator"])())
+        agent._rng.bit_generator.state = head["rng"]
+        fresh = made.start(agent._model, agent._evidence, np.random.default_rng(0))
+        if not _fits(fresh, ints, floats):
+            raise FormatError(f"{path}: what was learned does not fit the diagram {d.name!r} in it")
+        agent._state = State(ints, floats)
+        return agent
+
+
+def generator(seed: Any) -> Rng:
+    """A generator of random numbers, of the kind that compiled functions accept."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise IdbanditsError(f"seed is a whole number from 0, a SeedSequence, a Generator or None, not {seed!r}") from None
+
+
+def default_inference(model: Model) -> Inference:
+    """Exact where it can be, else expectation propagation: the measurements are in docs/learning.md."""
+    exact = named("exact")
+    try:
+        check_exact(model, exact.evidence(model))
+    except IdbanditsError:
+        return named("ep")
+    return exact
+
+
+def is_compiled(inference: Inference) -> bool:
+    """Whether an inference runs inside compiled loops."""
+    return hasattr(inference.learn, "disable_compile")
+
+
+def encode_rounds(model: Model, actions: Any, observations: Any, contexts: Any) -> list[Ints]:
+    """Rounds as columns of numbers: decisions, contexts, observed nodes (-1 where missing)."""
+    columns: list[Ints | None] = []
+    length: int | None = None
+    for what, nodes, given, error in (
+        ("actions", model.decisions, actions, ActionError),
+        ("contexts", model.contexts, contexts, ContextError),
+        ("observations", model.observed, observations, ObservationError),
+    ):
+        names = _columns(what, {} if given is None else given, error)
+        allowed = ", ".join(n.name for n in nodes) or "none"
+        for name in names:
+            if all(n.name != name for n in nodes):
+                raise error(f"{what}: {name!r} is no such node of diagram {model.name!r}; these are {allowed}")
+        for node in nodes:
+            if node.name not in names:
+                if what != "observations":
+                    raise error(f"{what}: {node.name!r} is missing; needed are {allowed}")
+                columns.append(None)
+                continue
+            column = encode_column(what, node, given[node.name], error)
+            if length is not None and len(column) != length:
+                raise error(f"{what}: {node.name!r} has {len(column)} rounds, others have {length}")
+            length = len(column)
+            columns.append(column)
+    whole = [np.full(length or 0, -1, dtype=np.int64) if c is None else c for c in columns]
+    _check_different(model, whole)
+    return whole
+
+
+def _columns(what: str, given: Any, error: type[IdbanditsError]) -> list[str]:
+    if isinstance(given, Mapping):
+        return list(given)
+    if hasattr(given, "columns"):
+        return list(given.columns)
+    raise error(f"{what}: arrays by node name or a data frame are needed, not {brief(given)}")
+
+
+def encode_column(what: str, node: Any, given: Any, error: type[IdbanditsError]) -> Ints:
+    """The places of values among a node's; -1 for None and NaN where they may be missing."""
+    values = np.asarray(given)
+    if values.ndim != 1:
+        raise error(f"{what}: {node.name!r} is one value a round, a flat array; given shape {values.shape}")
+    if values.dtype.kind in "iub" and list(node.values) == list(range(node.states)):
+        found = values.astype(np.int64)
+        wrong = (found < 0) | (found >= node.states)
+    else:
+        codes, distinct = pandas.factorize(values, use_na_sentinel=True)
+        places = [node.index(_whole(value)) for value in np.asarray(distinct).tolist()]
+        missing = -1 if what == "observations" else -2
+        table = np.array([*(-2 if p is None else p for p in places), missing], dtype=np.int64)
+        found = table[codes]
+        wrong = found == -2
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise error(f"{what}: {node.name!r} in round {at} cannot be {values[at]!r}; allowed: {node.allowed()}")
+    return found
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _check_different(model: Model, columns: list[Ints]) -> None:
+    names = [n.name for n in model.decisions]
+    for group in model.different:
+        for i, first in enumerate(group):
+            for second in group[i + 1 :]:
+                a, b = names.index(first), names.index(second)
+                labels = model.decisions[b].values
+                places = np.array([labels.index(x) if x in labels else -1 for x in model.decisions[a].values])
+                same = places[columns[a]] == columns[b]
+                if same.any():
+                    at = int(np.argmax(same))
+                    what = model.decisions[b].values[columns[b][at]]
+                    raise ActionError(
+                        f"actions: {first!r} and {second!r} in round {at} are both {what!r}; all_different forbids repeats"
+                    )
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist()
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Ints, Floats]:
+    content = path.read_bytes()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            head = json.loads(str(file["head"]))
+            ints, floats = file["ints"], file["floats"]
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, json.JSONDecodeError, AttributeError) as broken:
+        raise FormatError(f"{path}: this is no whole file of an agent ({type(broken).__name__}: {broken})") from None
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        kind = head.get("format") if isinstance(head, dict) else None
+        raise FormatError(f"{path}: the format is {kind!r}; this version reads {FORMAT!r}")
+    if ints.dtype != np.int64 or floats.dtype != np.float64 or ints.ndim != 1 or floats.ndim != 1:
+        raise FormatError(f"{path}: the arrays in it are not those of an agent")
+    return head, np.ascontiguousarray(ints), np.ascontiguousarray(floats)
+
+
+def _fits(fresh: State, ints: Ints, floats: Floats) -> bool:
+    """Whether arrays have the layout of a state, with room for any number of groups."""
+    if len(ints) < HEADER or (ints[[PER_ROUND, WIDTH, EACH, BEFORE]] != fresh.ints[[PER_ROUND, WIDTH, EACH, BEFORE]]).any():
+        return False
+    capacity, used = int(ints[CAPACITY]), int(ints[USED])
+    if not 0 <= used <= capacity:
+        return False
+    if capacity == 0:
+        return len(ints) == len(fresh.ints) and len(floats) == len(fresh.floats)
+    return len(ints) == HEADER + capacity * (3 + int(ints[WIDTH])) and len(floats) == int(
+        ints[BEFORE] + capacity * ints[EACH]
+    )

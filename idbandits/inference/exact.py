@@ -1,0 +1,71 @@
+"""Conjugate counts: exact where what is seen is always a single product of table entries."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from idbandits.compiled import Model
+from idbandits.evidence import Evidence, put, unpack
+from idbandits.inference.groups import (
+    AMBIGUOUS,
+    DONE,
+    IMPOSSIBLE,
+    ROUNDS,
+    UNKNOWN,
+    State,
+    add_uses,
+    is_possible,
+    no_groups,
+    room_for,
+    takes_back,
+    uses,
+)
+from idbandits.inference.protocol import Rng
+from idbandits.passes import compiled
+from idbandits.tables import Floats, Ints
+
+
+@final
+class Exact:
+    """Exact posterior: the semi-bandit, the cascade models, and every diagram whose latent nodes are revealed."""
+
+    settings: dict[str, Any] = {}
+    revisable = True
+
+    def evidence(self, model: Model) -> Evidence:
+        """The folded likelihood."""
+        return model.once("evidence", lambda: Evidence(model))
+
+    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
+        """The prior."""
+        return no_groups(np.concatenate([evidence.prior, np.zeros(4)]))
+
+    def draws(self, evidence: Evidence, state: State, rng: Rng) -> None:
+        """The belief is what the pseudo-counts say."""
+
+    @staticmethod
+    @compiled
+    def learn(
+        program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+        effort: int,
+    ) -> int:  # fmt: skip
+        """Add the uses of table entries."""
+        c, v = unpack(program)
+        room = room_for(c, v)
+        for j in range(v.parts):
+            put(v, j, action, seen, room.key, 0)
+            if not is_possible(c, v, numbers, j, room):
+                return IMPOSSIBLE
+            single, _ = uses(c, v, numbers, room.key, room)
+            if not single:
+                return AMBIGUOUS
+            if times < 0 and not takes_back(v, j, times, room, numbers, floats):
+                return UNKNOWN
+        for j in range(v.parts):
+            put(v, j, action, seen, room.key, 0)
+            uses(c, v, numbers, room.key, room)
+            add_uses(v, j, times, room, floats)
+        ints[ROUNDS] += times
+        return DONE

@@ -1,0 +1,128 @@
+"""Gibbs sampling: latent counts given means, means given latent counts; converges to the exact posterior."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from idbandits.compiled import Model
+from idbandits.errors import IdbanditsError
+from idbandits.evidence import GIVEN, MEANS, Evidence, bind, fold, rise, take, unpack
+from idbandits.inference.drawing import draw_rows
+from idbandits.inference.groups import (
+    CAPACITY, DONE, FIGURES, HEADER, SETTING, USED, WIDTH, State, file, refusal, room_for, with_groups,
+)  # fmt: skip
+from idbandits.inference.protocol import Rng
+from idbandits.passes import compiled, split
+from idbandits.tables import Floats, Ints, is_integer
+
+THOROUGH = 200  # steps after many rounds at once
+CHAIN = 2000  # steps that describe the posterior
+
+
+@final
+class Gibbs:
+    """Gibbs sampling with `steps` draws of all latent counts a round, at a cost that does not grow with the counts."""
+
+    revisable = True
+
+    def __init__(self, steps: int = 1) -> None:
+        if not is_integer(steps) or steps < 1:
+            raise IdbanditsError(f"steps is a whole number from 1, not {steps!r}")
+        self.settings: dict[str, Any] = {"steps": int(steps)}
+
+    def evidence(self, model: Model) -> Evidence:
+        """The folded likelihood."""
+        return model.once("evidence", lambda: Evidence(model))
+
+    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
+        """The prior; floats: pseudo-counts given the latent counts, figures, those of what is determined."""
+        floats = np.concatenate([evidence.prior, np.zeros(FIGURES), evidence.prior])
+        return with_groups(floats, evidence.parts, evidence.width, 0, (self.settings["steps"],))
+
+    def draws(self, evidence: Evidence, state: State, rng: Rng) -> Floats | None:
+        """A chain that goes on from the state; where nothing is latent, the pseudo-counts say all."""
+        if state.ints[USED] == 0:
+            return None
+        found = np.empty((CHAIN, evidence.learned))
+        chain(evidence.program, evidence.numbers, state.ints, state.floats.copy(), rng, found)
+        return found
+
+    @staticmethod
+    @compiled
+    def learn(
+        program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+        effort: int,
+    ) -> int:  # fmt: skip
+        """Count the round, then draw latent counts anew."""
+        c, v = unpack(program)
+        room = room_for(c, v)
+        base = floats[v.learned + FIGURES :]
+        if times != 0:
+            status = refusal(c, v, numbers, ints, base, action, seen, times, room)
+            if status != DONE:
+                return status
+            file(c, v, numbers, ints, base, action, seen, times, room)
+        if effort > 0:
+            settle(program, numbers, ints, floats, rng, effort > 1)
+        return DONE
+
+
+@compiled
+def settle(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, thorough: bool) -> None:
+    """Draw means, then latent counts."""
+    steps = max(ints[SETTING], THOROUGH) if thorough and ints[USED] > 0 else ints[SETTING]
+    for _ in range(steps):
+        step(program, numbers, ints, floats, rng)
+
+
+@compiled
+def step(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng) -> None:
+    """Draw all means, and with them all latent counts; the pseudo-counts are then those given these counts."""
+    c, v = unpack(program)
+    alpha, base = floats[: v.learned], floats[v.learned + FIGURES :]
+    if ints[USED] == 0:
+        alpha[:] = base
+        return
+    room = room_for(c, v)
+    means = np.empty(v.learned)
+    draw_rows(v, alpha, rng, means)
+    fresh = base.copy()
+    visits = np.empty(c.leaves + c.inner, np.int64)
+    drawn = np.empty(c.slots, np.int64)
+    keys, counts = ints[HEADER + 2 * ints[CAPACITY] :], HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
+    for g in range(ints[USED]):
+        times = ints[counts + g]
+        if times == 0:
+            continue
+        at = g * v.width
+        j = keys[at]
+        missing = take(v, keys, at, room.action, room.values)
+        if missing:
+            fold(c, v, j, room.action, numbers, room.values, room.same)
+        bind(c, v, j, GIVEN, room.action, numbers, means, means, room.entries, room.weights)
+        if rise(c, v, j, room.weights, room.values, room.same) < 1e-290:  # means at the edge of what numbers can hold
+            bind(c, v, j, MEANS, room.action, numbers, alpha, alpha, room.entries, room.weights)
+            rise(c, v, j, room.weights, room.values, room.same)
+        first, last = v.data[v.node + j], v.data[v.node + j + 1]
+        for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
+            drawn[v.data[v.use + t]] = 0
+        split(c, first, last, room.weights, room.values, room.same, times, rng, visits, drawn)
+        for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
+            slot = v.data[v.use + t]
+            if room.entries[slot] < v.learned:
+                fresh[room.entries[slot]] += drawn[slot]
+        if missing:
+            for n in range(first, last):
+                room.same[n] = 0
+    alpha[:] = fresh
+
+
+@compiled
+def chain(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, found: Floats) -> None:
+    """Draws of the means along a chain."""
+    _, v = unpack(program)
+    for i in range(len(found)):
+        step(program, numbers, ints, floats, rng)
+        draw_rows(v, floats[: v.learned], rng, found[i])

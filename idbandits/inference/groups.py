@@ -1,0 +1,261 @@
+"""Grouped counts: how often each distinct choice and observation of a part occurred, in a growing hash table.
+
+The state of an agent is two flat arrays. Both begin the same way for every inference:
+
+    ints    HEADER numbers, then (where rounds are kept) a hash table, keys and counts of the groups
+    floats  the pseudo-counts that actions are drawn from, FIGURES numbers, what the inference needs, and what it
+            needs for every group
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from idbandits.evidence import GENERIC, ROUNDING, TINY, Parts, bind, expect, put, rise, rise_and_fall_in_logs, take
+from idbandits.passes import Circuit, compiled, inlined
+from idbandits.tables import Floats, Ints
+
+# ints
+MEANS_GIVEN, ROUNDS, USED, CAPACITY, PER_ROUND, WIDTH, EACH, BEFORE, SETTING = 0, 1, 2, 3, 4, 5, 6, 7, 8
+HEADER = 16
+FIGURES = 4  # floats after the pseudo-counts: settings and results of the inference
+
+DONE, IMPOSSIBLE, AMBIGUOUS, UNKNOWN = 0, 1, 2, 3  # what `absorb` says
+
+
+class State(NamedTuple):
+    """All that an agent has learned."""
+
+    ints: Ints
+    floats: Floats
+
+
+def no_groups(floats: Floats, settings: tuple[int, ...] = ()) -> State:
+    """The state of an inference that keeps no rounds."""
+    ints = np.zeros(HEADER, np.int64)
+    ints[SETTING : SETTING + len(settings)] = settings
+    return State(ints, floats)
+
+
+def with_groups(floats: Floats, parts: int, width: int, each: int, settings: tuple[int, ...] = ()) -> State:
+    """The state of an inference that keeps groups, `each` floats beside every group."""
+    ints = np.zeros(HEADER, np.int64)
+    ints[[PER_ROUND, WIDTH, EACH, BEFORE]] = parts, width, each, len(floats)
+    ints[SETTING : SETTING + len(settings)] = settings
+    return grown(State(ints, floats))
+
+
+def is_full(ints: Ints) -> bool:
+    """Whether another round might not fit."""
+    return bool(ints[USED] + ints[PER_ROUND] > ints[CAPACITY])
+
+
+def grown(state: State) -> State:
+    """The same state with room for twice as many groups."""
+    old, floats = state
+    used, width = int(old[USED]), int(old[WIDTH])
+    capacity = max(64, 2 * int(old[CAPACITY]), 2 * int(old[PER_ROUND]))
+    ints = np.zeros(HEADER + capacity * (3 + width), np.int64)
+    ints[:HEADER] = old[:HEADER]
+    ints[CAPACITY] = capacity
+    ints[HEADER : HEADER + 2 * capacity] = -1
+    if used:
+        keys, counts = keys_at(old), counts_at(old)
+        ints[keys_at(ints) : keys_at(ints) + used * width] = old[keys : keys + used * width]
+        ints[counts_at(ints) : counts_at(ints) + used] = old[counts : counts + used]
+        rehash(ints)
+    before = int(old[BEFORE])
+    more = np.zeros(before + capacity * int(old[EACH]))
+    more[: min(len(floats), len(more))] = floats[: len(more)]
+    return State(ints, more)
+
+
+@inlined
+def keys_at(ints: Ints) -> int:
+    """Where the keys begin."""
+    return HEADER + 2 * ints[CAPACITY]
+
+
+@inlined
+def counts_at(ints: Ints) -> int:
+    """Where the counts begin."""
+    return HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
+
+
+@compiled
+def find(ints: Ints, key: Ints) -> int:
+    """The group with a key, or where in the hash table it would be: -1 - place."""
+    size, width, keys = 2 * ints[CAPACITY], ints[WIDTH], HEADER + 2 * ints[CAPACITY]
+    mixed = np.uint64(14695981039346656037)
+    for i in range(width):
+        mixed = (mixed ^ np.uint64(key[i] + 2)) * np.uint64(1099511628211)
+        mixed ^= mixed >> np.uint64(29)
+    place = np.int64(mixed % np.uint64(size))
+    while True:
+        group = ints[HEADER + place]
+        if group < 0:
+            return -1 - place
+        equal = True
+        for i in range(width):
+            if ints[keys + group * width + i] != key[i]:
+                equal = False
+                break
+        if equal:
+            return group
+        place += 1
+        if place == size:
+            place = 0
+
+
+@compiled
+def rehash(ints: Ints) -> None:
+    """Fill the hash table from the keys."""
+    width, keys = ints[WIDTH], HEADER + 2 * ints[CAPACITY]
+    for group in range(ints[USED]):
+        place = -1 - find(ints, ints[keys + group * width : keys + (group + 1) * width])
+        ints[HEADER + place] = group
+
+
+@compiled
+def insert(ints: Ints, key: Ints) -> int:
+    """The group with a key, made if it is new."""
+    group = find(ints, key)
+    if group >= 0:
+        return group
+    place = -1 - group
+    group = ints[USED]
+    ints[HEADER + place] = group
+    at = HEADER + 2 * ints[CAPACITY] + group * ints[WIDTH]
+    for i in range(ints[WIDTH]):
+        ints[at + i] = key[i]
+    ints[USED] += 1
+    return group
+
+
+class Room(NamedTuple):
+    """Scratch arrays of a pass."""
+
+    key: Ints
+    action: Ints
+    entries: Ints
+    same: Ints
+    weights: Floats
+    values: Floats
+    slopes: Floats
+    counts: Floats
+
+
+@compiled
+def room_for(c: Circuit, v: Parts) -> Room:
+    """Scratch arrays."""
+    return Room(
+        np.empty(v.width, np.int64),
+        np.zeros(v.axes, np.int64),
+        np.empty(c.slots, np.int64),
+        np.zeros(c.inner, np.int64),
+        np.empty(c.slots),
+        np.empty(c.leaves + c.inner),
+        np.zeros(c.leaves + c.inner),
+        np.empty(c.slots),
+    )
+
+
+@compiled
+def is_possible(c: Circuit, v: Parts, numbers: Floats, j: int, room: Room) -> bool:
+    """Whether the diagram gives a part of a round a positive probability, for some means; the part's key is in room."""
+    take(v, room.key, 0, room.action, room.values)
+    bind(c, v, j, GENERIC, room.action, numbers, numbers, numbers, room.entries, room.weights)
+    if rise(c, v, j, room.weights, room.values, room.same) > TINY:
+        return True
+    root = rise_and_fall_in_logs(
+        c, v, j, GENERIC, numbers, numbers, numbers, room.entries, room.values, room.same, room.slopes, room.counts
+    )
+    return root > -np.inf
+
+
+@compiled
+def uses(c: Circuit, v: Parts, numbers: Floats, key: Ints, room: Room) -> tuple[bool, float]:
+    """Whether what a part of a round says is a single product of table entries; room has its uses of them.
+
+    Also the logarithm of the constant that it is multiplied with.
+    """
+    j = key[0]
+    constant = expect(
+        c, v, GENERIC, key, 0, numbers, numbers, numbers, room.action, room.entries, room.weights, room.values,
+        room.same, room.slopes, room.counts,
+    )  # fmt: skip
+    single = True
+    for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
+        slot = v.data[v.use + t]
+        if room.entries[slot] < v.learned:
+            whole = np.round(room.counts[slot])
+            single &= abs(room.counts[slot] - whole) <= ROUNDING
+            room.counts[slot] = whole
+            constant -= whole * np.log(room.weights[slot])
+    return single, constant
+
+
+@compiled
+def add_uses(v: Parts, j: int, times: float, room: Room, alpha: Floats) -> None:
+    """Add the uses of a part's slots to pseudo-counts."""
+    for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
+        slot = v.data[v.use + t]
+        if room.entries[slot] < v.learned:
+            alpha[room.entries[slot]] += times * room.counts[slot]
+
+
+@compiled
+def takes_back(v: Parts, j: int, times: int, room: Room, prior: Floats, base: Floats) -> bool:
+    """Whether pseudo-counts stay at or above the prior when the uses of a part's slots are taken back."""
+    for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
+        slot = v.data[v.use + t]
+        e = room.entries[slot]
+        if e < v.learned and base[e] + times * room.counts[slot] < prior[e] * (1 - ROUNDING) - ROUNDING:
+            return False
+    return True
+
+
+@compiled
+def refusal(
+    c: Circuit, v: Parts, numbers: Floats, ints: Ints, base: Floats, action: Ints, seen: Ints, times: int, room: Room
+) -> int:
+    """Why a round cannot be filed, or DONE if it can."""
+    for j in range(v.parts):
+        put(v, j, action, seen, room.key, 0)
+        group = find(ints, room.key)
+        if group >= 0:
+            if ints[HEADER + (2 + ints[WIDTH]) * ints[CAPACITY] + group] + times < 0:
+                return UNKNOWN
+        elif not is_possible(c, v, numbers, j, room):
+            return IMPOSSIBLE
+        elif times < 0:
+            single, _ = uses(c, v, numbers, room.key, room)
+            if not single or not takes_back(v, j, times, room, numbers, base):
+                return UNKNOWN
+    return DONE
+
+
+@compiled
+def file(
+    c: Circuit, v: Parts, numbers: Floats, ints: Ints, base: Floats, action: Ints, seen: Ints, times: int, room: Room
+) -> float:
+    """Count a round: what is determined is added to `base`, the rest to its group.
+
+    Returns the logarithm of the constant factors of what is determined.
+    """
+    constants = 0.0
+    for j in range(v.parts):
+        put(v, j, action, seen, room.key, 0)
+        group = find(ints, room.key)
+        if group < 0:
+            single, constant = uses(c, v, numbers, room.key, room)
+            if single:
+                add_uses(v, j, times, room, base)
+                constants += times * constant
+                continue
+            group = insert(ints, room.key)
+        ints[HEADER + (2 + ints[WIDTH]) * ints[CAPACITY] + group] += times
+    ints[ROUNDS] += times
+    return constants

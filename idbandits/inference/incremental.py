@@ -1,0 +1,87 @@
+"""The paper's idTSinc: the latent nodes of a round are estimated in that round only."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from idbandits.compiled import Model
+from idbandits.errors import IdbanditsError
+from idbandits.evidence import GEOMETRIC, Evidence, expect, put, unpack
+from idbandits.inference.groups import (
+    DONE, FIGURES, IMPOSSIBLE, ROUNDS, SETTING, State, add_uses, is_possible, no_groups, room_for,
+)  # fmt: skip
+from idbandits.inference.protocol import Rng
+from idbandits.passes import compiled
+from idbandits.tables import Floats, Ints, is_integer
+
+CLOSE = 1e-6  # pseudo-counts that change by less than this have converged
+
+
+@final
+class Incremental:
+    """Mean-field inference of one round at a time: at most `iterations` E- and M-steps, then the round is forgotten."""
+
+    revisable = False
+
+    def __init__(self, iterations: int = 30, *, literal: bool = False) -> None:
+        if not is_integer(iterations) or iterations < 1:
+            raise IdbanditsError(f"iterations is a whole number from 1, not {iterations!r}")
+        self.settings: dict[str, Any] = {"iterations": int(iterations), "literal": bool(literal)}
+
+    def evidence(self, model: Model) -> Evidence:
+        """The likelihood, with every latent node or folded."""
+        if self.settings["literal"]:
+            return model.once("literal evidence", lambda: Evidence(model, literal=True))
+        return model.once("evidence", lambda: Evidence(model))
+
+    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
+        """The prior; floats: pseudo-counts, figures, memo of weights."""
+        floats = np.concatenate([evidence.prior, np.zeros(FIGURES), np.full(3 * evidence.learned, np.nan)])
+        return no_groups(floats, (self.settings["iterations"],))
+
+    def draws(self, evidence: Evidence, state: State, rng: Rng) -> None:
+        """The belief is what the pseudo-counts say."""
+
+    @staticmethod
+    @compiled
+    def learn(
+        program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+        effort: int,
+    ) -> int:  # fmt: skip
+        """Alternate between q(z) of this round and q(theta), which is the last one and the counts of this round."""
+        c, v = unpack(program)
+        room = room_for(c, v)
+        alpha, memo = floats[: v.learned], floats[v.learned + FIGURES :]
+        for j in range(v.parts):
+            put(v, j, action, seen, room.key, 0)
+            if not is_possible(c, v, numbers, j, room):
+                return IMPOSSIBLE
+        uses = np.zeros(c.slots)  # of the round so far: subtracted before the next ones are added
+        for _ in range(times):
+            uses[:] = 0.0
+            for i in range(ints[SETTING]):
+                moved = 0.0
+                fresh = np.zeros(c.slots)
+                touched = np.full(c.slots, -1)
+                for j in range(v.parts):
+                    put(v, j, action, seen, room.key, 0)
+                    expect(
+                        c, v, GEOMETRIC, room.key, 0, numbers, alpha, memo, room.action, room.entries, room.weights,
+                        room.values, room.same, room.slopes, room.counts,
+                    )  # fmt: skip
+                    for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
+                        slot = v.data[v.use + t]
+                        if room.entries[slot] < v.learned:
+                            fresh[slot] += room.counts[slot]
+                            touched[slot] = room.entries[slot]
+                for slot in range(c.slots):
+                    if touched[slot] >= 0:
+                        alpha[touched[slot]] += fresh[slot] - uses[slot]
+                        moved = max(moved, abs(fresh[slot] - uses[slot]))
+                        uses[slot] = fresh[slot]
+                if moved < CLOSE:
+                    break
+        ints[ROUNDS] += times
+        return DONE

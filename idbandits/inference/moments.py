@@ -1,0 +1,67 @@
+"""Moment matching, one round at a time: what a round says of a row is a mixture, and a Dirichlet takes its place."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from idbandits.compiled import Model
+from idbandits.evidence import MEANS, Evidence, bind, put, take, unpack
+from idbandits.inference.groups import (
+    DONE, FIGURES, IMPOSSIBLE, ROUNDS, State, is_possible, no_groups, room_for,
+)  # fmt: skip
+from idbandits.inference.matching import has_clash, match_part, match_terms
+from idbandits.inference.protocol import Rng
+from idbandits.passes import compiled
+from idbandits.tables import Floats, Ints
+
+
+@final
+class Moments:
+    """Moment matching: an examination that nobody made leaves an item's belief untouched. Keeps no rounds."""
+
+    settings: dict[str, Any] = {}
+    revisable = False
+
+    def evidence(self, model: Model) -> Evidence:
+        """The folded likelihood."""
+        return model.once("evidence", lambda: Evidence(model))
+
+    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
+        """The prior."""
+        return no_groups(np.concatenate([evidence.prior, np.zeros(FIGURES + evidence.learned)]))
+
+    def draws(self, evidence: Evidence, state: State, rng: Rng) -> None:
+        """The belief is what the pseudo-counts say."""
+
+    @staticmethod
+    @compiled
+    def learn(
+        program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+        effort: int,
+    ) -> int:  # fmt: skip
+        """Match part by part; jointly where a row is used in several parts."""
+        c, v = unpack(program)
+        room = room_for(c, v)
+        alpha, scratch = floats[: v.learned], floats[v.learned + FIGURES :]
+        for j in range(v.parts):
+            put(v, j, action, seen, room.key, 0)
+            if not is_possible(c, v, numbers, j, room):
+                return IMPOSSIBLE
+        together = False
+        if v.data[v.clash_start + v.parts] < v.data[v.clash_start + v.parts + 1]:
+            bind(c, v, v.parts, MEANS, action, numbers, alpha, alpha, room.entries, room.weights)
+            together = has_clash(v, v.parts, room.entries)
+        for _ in range(times):
+            if together:
+                for j in range(v.parts):
+                    put(v, j, action, seen, room.key, 0)
+                    take(v, room.key, 0, room.action, room.values)
+                if match_terms(c, v, v.parts, numbers, alpha, room, scratch):
+                    continue
+            for j in range(v.parts):
+                put(v, j, action, seen, room.key, 0)
+                match_part(c, v, room.key, 0, numbers, alpha, room, scratch)
+        ints[ROUNDS] += times
+        return DONE

@@ -1,0 +1,139 @@
+"""The paper's particle filter: a few models that wander, of which the likeliest acts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import numpy as np
+
+from idbandits.compiled import Model
+from idbandits.errors import IdbanditsError
+from idbandits.evidence import GIVEN, Evidence, Parts, bind, fold, put, rise, take, unpack
+from idbandits.inference.drawing import EDGE, draw_rows
+from idbandits.inference.groups import (
+    DONE, FIGURES, IMPOSSIBLE, MEANS_GIVEN, ROUNDS, SETTING, State, is_possible, no_groups, room_for,
+)  # fmt: skip
+from idbandits.inference.protocol import Rng
+from idbandits.passes import compiled
+from idbandits.tables import Floats, Ints, is_integer
+
+WIDTH = 0  # a figure
+
+
+@final
+class Particles:
+    """A particle filter: `number` models move by Gaussian steps of standard deviation `width`, clipped to [0, 1].
+
+    They are weighted by the likelihood of the round, the heaviest is acted on, and all are resampled. The paper
+    reveals the latent nodes to it: `Thompson(d.revealed(), inference=Particles(20))`.
+    """
+
+    revisable = False
+
+    def __init__(self, number: int = 20, width: float = 0.1) -> None:
+        if not is_integer(number) or number < 1:
+            raise IdbanditsError(f"the number of particles is a whole number from 1, not {number!r}")
+        if not (isinstance(width, (int, float)) and 0 < width < math.inf):
+            raise IdbanditsError(f"width is a positive number, not {width!r}")
+        self.settings: dict[str, Any] = {"number": int(number), "width": float(width)}
+
+    def evidence(self, model: Model) -> Evidence:
+        """The folded likelihood."""
+        return model.once("evidence", lambda: Evidence(model))
+
+    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
+        """Models drawn from the prior, the first of which acts; floats: its means, figures, all models."""
+        number = self.settings["number"]
+        models = np.empty((number, evidence.learned))
+        for one in models:
+            first_draw(evidence.program, evidence.prior, rng, one)
+        figures = np.zeros(FIGURES)
+        figures[WIDTH] = self.settings["width"]
+        state = no_groups(np.concatenate([models[0], figures, models.ravel()]), (number,))
+        state.ints[MEANS_GIVEN] = 1
+        return state
+
+    def draws(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
+        """The particles."""
+        models: Floats = state.floats[evidence.learned + FIGURES :].reshape(-1, evidence.learned)
+        return models
+
+    @staticmethod
+    @compiled
+    def learn(
+        program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+        effort: int,
+    ) -> int:  # fmt: skip
+        """Move, weigh, pick the heaviest, resample."""
+        c, v = unpack(program)
+        room = room_for(c, v)
+        for j in range(v.parts):
+            put(v, j, action, seen, room.key, 0)
+            if not is_possible(c, v, numbers, j, room):
+                return IMPOSSIBLE
+        number = ints[SETTING]
+        best, models = floats[: v.learned], floats[v.learned + FIGURES :].reshape((number, v.learned))
+        moved = np.empty((number, v.learned))
+        weights = np.empty(number)
+        for _ in range(times):
+            heaviest, ties = -np.inf, 0
+            for m in range(number):
+                move(v, models[m], floats[v.learned + WIDTH], rng, moved[m])
+                weights[m] = 0.0
+                for j in range(v.parts):
+                    put(v, j, action, seen, room.key, 0)
+                    missing = take(v, room.key, 0, room.action, room.values)
+                    if missing:
+                        fold(c, v, j, room.action, numbers, room.values, room.same)
+                    bind(c, v, j, GIVEN, room.action, numbers, moved[m], moved[m], room.entries, room.weights)
+                    weights[m] += np.log(rise(c, v, j, room.weights, room.values, room.same))
+                    if missing:
+                        room.same[:] = 0
+                if weights[m] > heaviest:
+                    heaviest, ties = weights[m], 0
+                if weights[m] == heaviest:
+                    ties += 1
+                    if rng.random() * ties < 1.0:
+                        best[:] = moved[m]
+            total = 0.0
+            for m in range(number):
+                weights[m] = np.exp(weights[m] - heaviest) if heaviest > -np.inf else 1.0
+                total += weights[m]
+            for m in range(number):
+                left = rng.random() * total
+                chosen = 0
+                while chosen < number - 1 and left >= weights[chosen]:
+                    left -= weights[chosen]
+                    chosen += 1
+                models[m] = moved[chosen]
+        ints[ROUNDS] += times
+        return DONE
+
+
+@compiled
+def first_draw(program: Ints, prior: Floats, rng: Rng, means: Floats) -> None:
+    """A model from the prior."""
+    _, v = unpack(program)
+    draw_rows(v, prior, rng, means)
+
+
+@compiled
+def move(v: Parts, means: Floats, width: float, rng: Rng, moved: Floats) -> None:
+    """A Gaussian step of every row, back into the simplex."""
+    e = 0
+    while e < v.learned:
+        size = v.data[v.size + e]
+        if size == 2:
+            x = means[e + 1] + width * rng.standard_normal()
+            moved[e + 1] = EDGE * rng.random() if x <= 0.0 else 1.0 - EDGE * rng.random() if x >= 1.0 else x
+            moved[e] = 1.0 - moved[e + 1]
+        else:
+            total = 0.0
+            for i in range(e, e + size):
+                x = means[i] + width * rng.standard_normal()
+                moved[i] = min(1.0, x) if x > 0.0 else EDGE * rng.random()
+                total += moved[i]
+            for i in range(e, e + size):
+                moved[i] /= total
+        e += size

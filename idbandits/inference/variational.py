@@ -1,0 +1,194 @@
+"""The paper's idTSvi: mean-field inference over all rounds, by grouped counts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import numpy as np
+
+from idbandits.compiled import Model
+from idbandits.errors import IdbanditsError
+from idbandits.evidence import GEOMETRIC, Evidence, expect, log_weigh, unpack
+from idbandits.inference.groups import (
+    CAPACITY,
+    DONE,
+    FIGURES,
+    HEADER,
+    ROUNDS,
+    SETTING,
+    USED,
+    WIDTH,
+    State,
+    file,
+    refusal,
+    room_for,
+    with_groups,
+)
+from idbandits.inference.protocol import Rng
+from idbandits.passes import compiled
+from idbandits.tables import Floats, Ints, is_integer
+
+WARM, RANDOM, PRIOR = 0, 1, 2
+STARTS = {"warm": WARM, "random": RANDOM, "prior": PRIOR}
+TOLERANCE, CONSTANTS = 0, 1  # figures: the setting; the logarithm of the constant factors of what is determined
+THOROUGH = 200  # sweeps after many rounds at once
+
+
+@final
+class Variational:
+    """Mean-field inference: at most `sweeps` E- and M-steps a round, fewer once the ELBO rises by less than `tolerance`.
+
+    `start="warm"` goes on from the last belief, the first one being random (a symmetric one may never leave its
+    symmetry); `"prior"` has the prior as the first one; `"random"` begins at random in every round, as the paper's
+    pseudocode does. `literal` keeps every latent node, as the paper's equations do; otherwise those that cannot
+    matter are summed out.
+    """
+
+    revisable = True
+
+    def __init__(
+        self, sweeps: int = 1, tolerance: float = 0.0, start: str = "warm", *, literal: bool = False
+    ) -> None:
+        if not is_integer(sweeps) or sweeps < 1:
+            raise IdbanditsError(f"sweeps is a whole number from 1, not {sweeps!r}")
+        if not (isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf):
+            raise IdbanditsError(f"tolerance is a number from 0, not {tolerance!r}")
+        if start not in STARTS:
+            raise IdbanditsError(f"start is one of {', '.join(map(repr, STARTS))}, not {start!r}")
+        self.settings: dict[str, Any] = {
+            "sweeps": int(sweeps), "tolerance": float(tolerance), "start": start, "literal": bool(literal)
+        }  # fmt: skip
+
+    def evidence(self, model: Model) -> Evidence:
+        """The likelihood, with every latent node or folded."""
+        if self.settings["literal"]:
+            return model.once("literal evidence", lambda: Evidence(model, literal=True))
+        return model.once("evidence", lambda: Evidence(model))
+
+    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
+        """The prior; floats: pseudo-counts, figures, those of what is determined, those before the last E-step, memo."""
+        figures = np.zeros(FIGURES)
+        figures[TOLERANCE] = self.settings["tolerance"]
+        prior = evidence.prior
+        floats = np.concatenate([prior, figures, prior, prior, np.full(3 * evidence.learned, np.nan)])
+        settings = (self.settings["sweeps"], STARTS[self.settings["start"]])
+        return with_groups(floats, evidence.parts, evidence.width, 0, settings)
+
+    def draws(self, evidence: Evidence, state: State, rng: Rng) -> None:
+        """The belief is what the pseudo-counts say."""
+
+    def elbo(self, evidence: Evidence, state: State) -> float:
+        """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""
+        first, size = evidence.learned + FIGURES, evidence.learned
+        base, alpha, memo = (state.floats[first + k * size : first + (k + n) * size].copy() for k, n in ((0, 1), (1, 1), (2, 3)))
+        free = sweep(evidence.program, evidence.numbers, state.ints, alpha, base, memo, True)
+        constants = state.floats[evidence.learned + CONSTANTS]
+        return float(free + constants + bound(evidence.program, evidence.numbers, state.floats))
+
+    @staticmethod
+    @compiled
+    def learn(
+        program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+        effort: int,
+    ) -> int:  # fmt: skip
+        """Count the round, then sweep over all groups."""
+        c, v = unpack(program)
+        room = room_for(c, v)
+        base = floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
+        if times != 0:
+            status = refusal(c, v, numbers, ints, base, action, seen, times, room)
+            if status != DONE:
+                return status
+            floats[v.learned + CONSTANTS] += file(c, v, numbers, ints, base, action, seen, times, room)
+        if effort > 0:
+            settle(program, numbers, ints, floats, rng, effort > 1)
+        return DONE
+
+
+@compiled
+def settle(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, thorough: bool) -> None:
+    """Sweeps over all groups: q(z) of each by the current q(theta), then q(theta) by all of them."""
+    c, v = unpack(program)
+    alpha, base = floats[: v.learned], floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
+    before = floats[2 * v.learned + FIGURES : 3 * v.learned + FIGURES]
+    memo = floats[3 * v.learned + FIGURES : 6 * v.learned + FIGURES]
+    start = ints[SETTING + 1]
+    if ints[USED] > 0 and (start == RANDOM or (start == WARM and ints[SETTING + 2] == 0)):
+        for e in range(v.learned):
+            alpha[e] = numbers[e] + rng.random()
+        ints[SETTING + 2] = 1
+    limit = max(ints[SETTING], THOROUGH) if thorough else ints[SETTING]
+    tolerance = floats[v.learned + TOLERANCE]
+    if thorough:
+        tolerance = max(tolerance, 1e-9 * ints[ROUNDS])
+    if ints[USED] == 0:
+        limit = 1
+    last = -np.inf
+    for i in range(limit):
+        before[:] = alpha
+        asked = limit > 1 and tolerance > 0.0
+        elbo = sweep(program, numbers, ints, alpha, base, memo, asked)
+        if asked:
+            elbo += bound(program, numbers, floats)
+            if i > 0 and elbo - last < tolerance:
+                break
+            last = elbo
+
+
+@compiled
+def sweep(program: Ints, numbers: Floats, ints: Ints, alpha: Floats, base: Floats, memo: Floats, asked: bool) -> float:
+    """One E-step and one M-step; if asked, the entropy of all q(z) and the known entries' logarithms, summed."""
+    c, v = unpack(program)
+    if ints[USED] == 0:
+        alpha[:] = base
+        return 0.0
+    room = room_for(c, v)
+    fresh = base.copy()
+    keys, counts = ints[HEADER + 2 * ints[CAPACITY] :], HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
+    total = 0.0
+    for g in range(ints[USED]):
+        times = ints[counts + g]
+        if times == 0:
+            continue
+        at = g * v.width
+        term = expect(
+            c, v, GEOMETRIC, keys, at, numbers, alpha, memo, room.action, room.entries, room.weights, room.values,
+            room.same, room.slopes, room.counts,
+        )  # fmt: skip
+        j = keys[at]
+        for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
+            slot = v.data[v.use + t]
+            e = room.entries[slot]
+            if e < v.learned and room.counts[slot] > 0.0:
+                fresh[e] += times * room.counts[slot]
+                if asked:
+                    term -= room.counts[slot] * log_weigh(v, GEOMETRIC, e, numbers, alpha, memo)
+        total += times * term
+    alpha[:] = fresh
+    return total
+
+
+@compiled
+def bound(program: Ints, numbers: Floats, floats: Floats) -> float:
+    """What q(theta) adds to the ELBO after an M-step: the change of the Dirichlets' normalising constants."""
+    _, v = unpack(program)
+    total = 0.0
+    e = 0
+    while e < v.learned:
+        size = v.data[v.size + e]
+        total += log_beta(floats, e, size) - log_beta(numbers, e, size)
+        e += size
+    return total
+
+
+@compiled
+def log_beta(alpha: Floats, first: int, size: int) -> float:
+    """The logarithm of the normalising constant of a Dirichlet distribution."""
+    total, result = 0.0, 0.0
+    for i in range(first, first + size):
+        total += alpha[i]
+        result += math.lgamma(alpha[i])
+    return result - math.lgamma(total)
+
+

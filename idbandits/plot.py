@@ -1,0 +1,147 @@
+"""Learning curves of simulated learners: one function makes the numbers, another draws them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from idbandits.errors import IdbanditsError
+
+if TYPE_CHECKING:  # else imported where they are used, because importing them takes long
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+What: TypeAlias = Literal["reward", "regret"]
+_LABELS = {"reward": "average reward", "regret": "total regret"}
+
+# Okabe and Ito's colours as in pictures of diagrams. There are 7 colours, 4 dashes and 9 markers, so that the first
+# 252 learners all look different, and those who share a colour differ in dash or marker, in grey print too.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00", "#000000", "#56B4E9")
+_DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A learner's mean over its runs, and one standard error below and above it: NaN if there is one run only."""
+
+    learner: str
+    rounds: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def comparable(rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Those rows of one learner that can be averaged, where an interruption cut some of its runs short.
+
+    They end at the last checkpoint that at least half of the runs have reached, and belong to the runs that did.
+    """
+    counts = rows.groupby("round")["run"].nunique()
+    last = max(counts.index[2 * counts >= rows["run"].nunique()], default=0)
+    reached = rows.loc[rows["round"] == last, "run"]
+    return rows[(rows["round"] <= last) & rows["run"].isin(reached)]
+
+
+def curves(frame: "pd.DataFrame", what: What) -> list[Curve]:
+    """The curves in the frame of a result, in the order in which their learners first appear in it.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"learner": "A", "run": [0, 1], "round": 10, "regret": [2.0, 4.0]})
+    >>> curves(frame, "regret")
+    [Curve(learner='A', rounds=array([10]), mean=array([3.]), low=array([2.]), high=array([4.]))]
+    """
+    if what not in tuple(_LABELS):
+        raise IdbanditsError(f"what {what!r} is none of {', '.join(map(repr, _LABELS))}")
+    found = []
+    for learner in frame["learner"].unique():
+        rows = comparable(frame[frame["learner"] == learner])
+        table = rows.pivot(index="round", columns="run", values=what).dropna()  # rounds that all of these runs have
+        if what == "reward":
+            table = table.div(table.index, axis=0)
+        rounds, mean, error = table.index.to_numpy(), table.mean(axis=1).to_numpy(), table.sem(axis=1).to_numpy()
+        if rounds.size:
+            found.append(Curve(str(learner), rounds, mean, mean - error, mean + error))
+    return found
+
+
+def settled(curve: Curve) -> Curve:
+    """A curve without its first hundredth, which is noise if it is an average, and a scribble along the axis."""
+    kept = 100 * curve.rounds >= curve.rounds[-1]
+    return Curve(curve.learner, curve.rounds[kept], curve.mean[kept], curve.low[kept], curve.high[kept])
+
+
+def limits(curves: Sequence[Curve], what: What) -> tuple[float, float]:
+    """Where the vertical axis begins and ends, without margins: a total regret has 0 and all else in view.
+
+    An average reward is noisy at first. So the last nine tenths of the rounds take at least half of the height,
+    and what comes before them may leave the picture.
+    """
+    rounds = np.concatenate([curve.rounds for curve in curves])
+    values = np.stack([np.concatenate([getattr(c, name) for c in curves]) for name in ("mean", "low", "high")])
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if what == "regret":
+        return min(low, 0.0), max(high, 0.0)
+    late = values[:, 10 * rounds >= rounds.max()]
+    bottom, top = float(np.nanmin(late)), float(np.nanmax(late))
+    room = (top - bottom) / 2 or high - low  # all there is, if nothing changes later
+    return max(low, bottom - room), min(high, top + room)
+
+
+def draw_curves(curves: Sequence[Curve], what: What, ax: "Axes | None" = None) -> "Axes":
+    """Draw curves into `ax`, or into a new figure that no window and no global state knows of."""
+    if not curves:
+        raise IdbanditsError(f"no learner has a {what} to plot: none has reached a checkpoint where it is known")
+    from matplotlib.figure import Figure
+
+    ax = ax if ax is not None else Figure(layout="constrained").subplots()
+    curves = [settled(curve) for curve in curves] if what == "reward" else curves
+    for i, curve in enumerate(curves):
+        colour = _COLOURS[i % len(_COLOURS)]
+        ax.fill_between(curve.rounds, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
+        [line] = ax.plot(curve.rounds, curve.mean, color=colour, linewidth=1.3, label=curve.learner)
+        line.set(linestyle=_DASHES[i % len(_DASHES)], marker=_MARKERS[i % len(_MARKERS)], markersize=4)
+        if len(curve.rounds) > 5:
+            line.set_markevery((0.2 * (i + 0.5) / len(curves), 0.2))  # few markers, and not above each other
+    low, high = limits(curves, what)
+    margin = 0.04 * (high - low) or 0.04 * abs(high) or 1.0
+    ax.set_ylim(low if what == "regret" and low == 0 else low - margin, high + margin)
+    ax.set(xlabel="round", ylabel=_LABELS[what], xlim=(0, max(curve.rounds[-1] for curve in curves)))
+    ax.spines[["top", "right"]].set_visible(False)
+    _ticks(ax, what)
+    _legend(ax, curves)
+    return ax
+
+
+def _ticks(ax: "Axes", what: What) -> None:
+    """Put ticks at round numbers, no more than their labels have room for."""
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    steps = [1, 2, 2.5, 5, 10]
+    digit = 0.65 * float(ax.get_xticklabels()[0].get_fontsize()) * ax.figure.dpi / 72  # the width of one, in pixels
+    room = int(ax.get_window_extent().width / (digit * len(f"{ax.get_xlim()[1]:,.0f} ")))
+    ax.xaxis.set_major_locator(MaxNLocator(min(max(room, 1), 5), integer=True, steps=steps))
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    ax.ticklabel_format(axis="y", useOffset=False)
+    ax.yaxis.set_major_locator(MaxNLocator(6, steps=steps))
+    if what == "regret":
+        ax.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
+
+
+def _legend(ax: "Axes", curves: Sequence[Curve]) -> None:
+    """Put a legend above the curves, where it hides none, in as many columns as fit, smaller if it is tall."""
+    banded = any(np.isfinite(curve.high).any() for curve in curves)
+    look: dict[str, Any] = {"title": "mean ± 1 standard error" if banded else None, "alignment": "left"}
+    look |= {"frameon": False, "loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+    look |= {"handlelength": 2.4, "columnspacing": 1.2}
+    lines, blank = ax.lines[-len(curves) :], ["-"] * len(curves)
+    for size, columns in [(size, n) for size in ("small", "x-small") for n in range(len(curves), 0, -1)]:
+        legend = ax.legend(lines, blank, fontsize=size, title_fontsize=size, ncols=columns, **look)
+        for text, curve in zip(legend.get_texts(), curves, strict=True):  # as it stands, even if it is _A or $A
+            text.set(text=fill(curve.learner, 24), parse_math=False)
+        fits = legend.get_window_extent().width <= ax.get_window_extent().width
+        if fits and (size == "x-small" or len(curves) <= 3 * columns):
+            break

@@ -1,0 +1,304 @@
+"""Results are checked against sums done by hand; plots are checked as data."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from pyarrow import parquet
+
+from idbandits.errors import FormatError, IdbanditsError
+from idbandits.plot import Curve, curves, draw_curves, limits, settled
+from idbandits.results import Result
+
+COLUMNS = ["learner", "run", "round", "reward", "regret", "seconds"]
+ROWS = [
+    ("B", 0, 5, 1.0, 2.0, 0.1), ("B", 0, 10, 2.0, 6.0, 0.2),
+    ("B", 1, 5, 2.0, 3.0, 0.3), ("B", 1, 10, 4.0, 1.0, 0.4),
+    ("B", 2, 5, 0.0, 1.0, 0.5), ("B", 2, 10, 9.0, 2.0, 0.9),
+    ("A", 0, 5, 4.0, 0.5, 1.0), ("A", 0, 10, 7.0, 1.5, 2.0),
+    ("A", 1, 5, 3.0, 0.5, 1.0), ("A", 1, 10, 9.0, 2.5, 4.0),
+]  # fmt: skip
+
+
+def result(rows=ROWS, learners=("A", "B"), **settings):
+    asked = {"world": "cascade", "learners": [*learners], "rounds": 10, "runs": 3, "seed": 7, "interrupted": False}
+    return Result(pd.DataFrame(rows, columns=COLUMNS), asked | settings)
+
+
+def curve(rounds, mean, error=0.0, name="A"):
+    mean = np.array(mean, dtype=float)
+    return Curve(name, np.array(rounds), mean, mean - error, mean + error)
+
+
+def test_summary_by_hand_in_the_order_of_the_settings():
+    summary = result().summary()
+    assert list(summary.columns) == [
+        "learner", "runs", "rounds", "reward_mean", "reward_se",
+        "regret_mean", "regret_se", "worst_regret", "seconds_mean",
+    ]  # fmt: skip
+    assert summary["learner"].tolist() == ["A", "B"]
+    # A: rewards 0.7, 0.9 a round, regrets 1.5, 2.5; B: rewards 0.2, 0.4, 0.9, regrets 6, 1, 2
+    assert summary.loc[0].tolist()[1:] == pytest.approx([2, 10, 0.8, 0.1, 2.0, 0.5, 2.5, 3.0])
+    assert summary.loc[1].tolist()[1:] == pytest.approx(
+        [3, 10, 0.5, math.sqrt(0.13 / 3), 3.0, math.sqrt(7 / 3), 6.0, 0.5]
+    )
+
+
+def test_one_run_has_no_standard_error():
+    row = result(ROWS[:2], ["B"]).summary().loc[0]
+    assert (row["runs"], row["reward_mean"], row["regret_mean"], row["worst_regret"]) == (1, 0.2, 6.0, 6.0)
+    assert np.isnan([row["reward_se"], row["regret_se"]]).all()
+
+
+def test_a_run_cut_short_is_left_out_once_half_have_got_further():
+    whole, cut = result().summary().loc[1], [*ROWS, ("B", 3, 5, 5.0, 99.0, 9.0)]
+    pd.testing.assert_series_equal(result(cut, interrupted=True).summary().loc[1], whole)
+    [b] = [c for c in curves(result(cut).frame, "regret") if c.learner == "B"]
+    assert (b.rounds.tolist(), b.mean.tolist()) == ([5, 10], [2.0, 3.0])
+
+
+def test_a_run_that_is_ahead_of_most_is_cut_to_where_they_are():
+    rows = [row for row in ROWS if row[:3] not in [("B", 1, 10), ("B", 2, 10)]]
+    row = result(rows, interrupted=True).summary().loc[1]
+    assert (row["runs"], row["rounds"], row["worst_regret"]) == (3, 5, 3.0)
+    assert row["reward_mean"] == pytest.approx(0.2)
+    [b] = [c for c in curves(result(rows).frame, "reward") if c.learner == "B"]
+    assert b.rounds.tolist() == [5]
+
+
+def test_checkpoints_that_only_some_runs_have_are_passed_over():
+    rows = [*ROWS, ("A", 0, 7, 5.0, 1.0, 1.0), ("B", 3, 4, 1.0, 1.0, 1.0)]
+    assert [c.rounds.tolist() for c in curves(result(rows).frame, "regret")] == [[5, 10], [5, 10]]
+    pd.testing.assert_frame_equal(result(rows).summary(), result().summary())
+
+
+def test_a_learner_that_never_ran_is_listed_with_no_runs_and_not_drawn():
+    unrun = result(learners=["A", "C", "B"], interrupted=True)
+    row = unrun.summary().loc[1]
+    assert (row["learner"], row["runs"], row["rounds"]) == ("C", 0, 0)
+    assert np.isnan(row.iloc[3:].astype(float)).all()
+    assert unrun.summary()["runs"].dtype == unrun.summary()["rounds"].dtype == np.int64
+    assert [line.get_label() for line in unrun.plot().lines] == ["A", "B"]
+
+
+def test_curves_by_hand():
+    b, a = curves(result().frame, "reward")
+    assert (b.learner, a.learner) == ("B", "A")
+    assert b.rounds.tolist() == a.rounds.tolist() == [5, 10]
+    assert a.mean == pytest.approx([0.7, 0.8])
+    assert a.low == pytest.approx([0.6, 0.7])
+    assert a.high == pytest.approx([0.8, 0.9])
+    b, a = curves(result().frame, "regret")
+    assert b.mean == pytest.approx([2.0, 3.0])
+    assert b.high - b.mean == pytest.approx([1 / math.sqrt(3), math.sqrt(7 / 3)])
+    assert b.mean - b.low == pytest.approx(b.high - b.mean)
+
+
+@pytest.mark.parametrize("dtype", ["str", "category"])
+def test_the_order_of_rows_and_the_type_of_names_do_not_matter(dtype):
+    frame = result().frame.sample(frac=1, random_state=3).astype({"learner": dtype})
+    shuffled = Result(frame, result().settings)
+    pd.testing.assert_frame_equal(shuffled.summary(), result().summary())
+    assert [line.get_label() for line in shuffled.plot().lines] == ["A", "B"]
+    for line, before in zip(shuffled.plot().lines, result().plot().lines, strict=True):
+        assert np.array_equal(line.get_xydata(), before.get_xydata())
+
+
+def test_early_rewards_do_not_squash_the_late_ones():
+    noisy = [curve([20, 50, 100, 500, 1000], [9.0, -5.0, 0.4, 0.5, 0.6])]
+    assert limits(noisy, "reward") == pytest.approx((0.3, 0.7))
+    assert limits(noisy, "regret") == (-5.0, 9.0)
+    calm = [curve([20, 100, 1000], [0.35, 0.4, 0.6])]
+    assert limits(calm, "reward") == (0.35, 0.6)
+    assert limits([curve([20, 1000], [0.2, 0.6])], "reward") == (0.2, 0.6)
+    assert limits([curve([20, 1000], [0.5, 0.6], error=0.1)], "regret") == pytest.approx((0.0, 0.7))
+    assert settled(curve([1, 9, 10, 1000], [7.0, 8.0, 1.0, 2.0])).rounds.tolist() == [10, 1000]
+
+
+def test_axes_are_labelled_and_tight():
+    reward, regret = result().plot(), result().plot("regret")
+    assert (reward.get_xlabel(), reward.get_ylabel()) == ("round", "average reward")
+    assert (regret.get_xlabel(), regret.get_ylabel()) == ("round", "total regret")
+    assert regret.get_xlim() == (0, 10)
+    assert regret.get_ylim()[0] == 0
+    assert 3 + math.sqrt(7 / 3) < regret.get_ylim()[1] < 5
+    assert regret.get_legend().get_title().get_visible()
+    assert regret.get_legend().get_title().get_text() == "mean ± 1 standard error"
+    long = draw_curves([curve([10_000, 1_000_000], [1.0, 20_000.0])], "regret")
+    assert [long.xaxis.get_major_formatter()(10_000), long.yaxis.get_major_formatter()(2500)] == ["10,000", "2,500"]
+
+
+def test_bands_are_drawn_one_standard_error_wide():
+    ax = result().plot("regret")
+    for band, line in zip(ax.collections, reversed(curves(result().frame, "regret")), strict=True):
+        corners = band.get_paths()[0].vertices
+        for x, low, high in zip(line.rounds, line.low, line.high, strict=True):
+            ys = corners[corners[:, 0] == x, 1]
+            assert (ys.min(), ys.max()) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize("what", ["reward", "regret"])
+def test_one_run_is_drawn_without_a_band(what):
+    ax = result(ROWS[:2], ["B"]).plot(what)
+    assert not ax.get_legend().get_title().get_visible()  # nothing about standard errors
+    ax.figure.draw_without_rendering()
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, -2.0])
+def test_a_single_checkpoint_and_constant_curves_can_be_drawn(value):
+    for what in ("reward", "regret"):
+        for rounds in ([1], [1, 2, 3]):
+            ax = draw_curves([curve(rounds, [value] * len(rounds))], what)
+            ax.figure.draw_without_rendering()
+            assert ax.get_ylim()[0] <= value < ax.get_ylim()[1]
+
+
+def test_many_learners_look_different_without_colour_too():
+    lines = draw_curves([curve([1, 2], [i, i], name=str(i)) for i in range(30)], "regret").lines
+    assert len({(line.get_marker(), str(line._dash_pattern)) for line in lines}) == 30
+    colours = [to_hex(line.get_color()) for line in lines]
+    assert len(set(colours[:7])) == 7
+
+
+@pytest.mark.parametrize("width", [3.4, 6.4])
+def test_the_legend_hides_no_curve_and_stays_in_the_picture(width):
+    names = ["idTSvi", "idTSinc", "CascadeKL-UCB", "_hidden", "$x_1$", "a_b", "TopRank", "ε-greedy", "UCB1"]
+    figure = Figure(figsize=(width, 2.8), layout="constrained")
+    ax = draw_curves([curve([1, 2], [i, i], name=n) for i, n in enumerate(names)], "regret", figure.subplots())
+    figure.draw_without_rendering()
+    legend, axes = ax.get_legend().get_window_extent(), ax.get_window_extent()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == names
+    assert not any(text.get_parse_math() for text in ax.get_legend().get_texts())
+    assert legend.y0 >= axes.y1
+    assert legend.x1 <= figure.bbox.x1
+    assert legend.y1 <= figure.bbox.y1
+    assert axes.height > 0.35 * figure.bbox.height
+
+
+def test_plotting_leaves_no_global_state():
+    ax = Figure().subplots()
+    assert result().plot("reward", ax) is ax
+    assert result().plot().figure is not result().plot().figure
+    code = "import sys, idbandits.results; print([m for m in ('pandas', 'matplotlib', 'pyarrow') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("what", ["rewards", "", None, ["reward"]])
+def test_what_is_neither_reward_nor_regret(what):
+    with pytest.raises(IdbanditsError) as caught:
+        result().plot(what)
+    assert str(caught.value) == f"what {what!r} is none of 'reward', 'regret'"
+
+
+def test_nothing_to_plot():
+    with pytest.raises(IdbanditsError, match="no learner has a reward to plot"):
+        result([]).plot()
+    unknown = result([(*row[:4], math.nan, 0.0) for row in ROWS])
+    with pytest.raises(IdbanditsError, match="no learner has a regret to plot"):
+        unknown.plot("regret")
+
+
+def test_a_result_has_all_columns_settings_and_learners():
+    frame, settings = result().frame, result().settings
+    with pytest.raises(IdbanditsError, match=r"without the columns regret, seconds$"):
+        Result(frame[COLUMNS[:4]], settings)
+    with pytest.raises(IdbanditsError, match=r"without the settings learners$"):
+        Result(frame, {key: value for key, value in settings.items() if key != "learners"})
+    with pytest.raises(IdbanditsError, match=r"learner 'B' is none of \['A'\]"):
+        result(learners=["A"])
+
+
+def test_repr():
+    assert repr(result()) == "Result('cascade', learners=['A', 'B'], runs=3, rounds=10, seed=7)"
+    assert repr(result(interrupted=True)).endswith("seed=7, interrupted=True)")
+
+
+@pytest.mark.parametrize("types", [{}, {"learner": "category"}, {"run": "int32", "regret": "float32"}])
+def test_round_trip_is_exact(tmp_path, types):
+    values = [math.pi, 1e-300, -0.0, math.nan, 1 / 3, 1e22, 5e-324, 0.1, 2.0, 7.0]
+    frame = result().frame.assign(reward=values).astype(types)[::-1]  # with an index of its own
+    before = Result(frame, result(seed=[1, 2], extra={"ε": None}).settings)
+    before.save(tmp_path / "result.parquet")
+    after = Result.load(str(tmp_path / "result.parquet"))
+    pd.testing.assert_frame_equal(after.frame, before.frame, check_exact=True)
+    assert after.settings == before.settings
+    before.save(str(tmp_path / "result.parquet"))  # over the old one
+    assert [file.name for file in tmp_path.iterdir()] == ["result.parquet"]
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path):
+    path = tmp_path / "result.parquet"
+    result().save(path)
+    old = path.read_bytes()
+    with pytest.raises(TypeError):
+        result(seed=object()).save(path)
+    assert path.read_bytes() == old
+
+
+def test_every_truncation_is_an_error_that_names_the_file(tmp_path):
+    path = tmp_path / "result.parquet"
+    result().save(path)
+    content = path.read_bytes()
+    for length in [*range(0, len(content), 97), len(content) - 1]:
+        path.write_bytes(content[:length])
+        with pytest.raises(FormatError, match=r"result\.parquet: not a Parquet file, or a damaged one: "):
+            Result.load(path)
+
+
+def test_a_flipped_bit_is_noticed_or_harmless(tmp_path):
+    path = tmp_path / "result.parquet"
+    result().save(path)
+    content, noticed = path.read_bytes(), 0
+    for place in range(4, len(content), 11):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        try:
+            pd.testing.assert_frame_equal(Result.load(path).frame, result().frame, check_exact=True)
+        except FormatError as error:
+            assert str(path) in str(error)
+            noticed += 1
+    assert noticed > 50
+
+
+def test_other_files_are_errors_that_say_what_is_wrong(tmp_path):
+    path = tmp_path / "other"
+    path.write_text("learner,run,round\nA,0,1\n" * 9)
+    with pytest.raises(FormatError, match="other: not a Parquet file, or a damaged one: "):
+        Result.load(path)
+    result().frame.to_parquet(path)
+    with pytest.raises(FormatError, match=r"other: a Parquet file that no result was saved to: it holds no settings$"):
+        Result.load(path)
+    with pytest.raises(FileNotFoundError):
+        Result.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("columns", "note", "message"),
+    [
+        (
+            ["run"],
+            {"version": 1, "settings": result().settings},
+            "other: a result without the columns learner, round, reward, regret, seconds",
+        ),
+        (
+            COLUMNS,
+            {"version": 1, "settings": {}},
+            "other: a result without the settings world, learners, rounds, runs, seed, interrupted",
+        ),
+        (COLUMNS, {"version": 2}, "other: version 2 is newer than this library, which reads up to version 1"),
+        (COLUMNS, {"version": 1}, "other: not a Parquet file, or a damaged one: 'settings'"),
+    ],
+)
+def test_files_of_other_versions(tmp_path, columns, note, message):
+    table = pa.Table.from_pandas(result().frame[columns])
+    parquet.write_table(table.replace_schema_metadata({"idbandits": json.dumps(note)}), tmp_path / "other")
+    with pytest.raises(FormatError) as caught:
+        Result.load(tmp_path / "other")
+    assert str(caught.value).endswith(message)
