@@ -11,7 +11,7 @@ from idbandits.evidence import unpack as unpack_parts
 from idbandits.inference.drawing import draw_rows
 from idbandits.inference.groups import CAPACITY, DONE, MEANS_GIVEN, PER_ROUND, USED
 from idbandits.inference.protocol import Rng
-from idbandits.passes import compiled
+from idbandits.passes import bare, compiled
 from idbandits.search import Decisions, clash
 from idbandits.solve import BUDGET, solve, unpack
 from idbandits.tables import Floats, Ints
@@ -28,16 +28,16 @@ def act(
     program: Ints, known: Floats, parts: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
 ) -> None:
     """Draw means and put the best action under them into `action`, whose contexts are given."""
-    _, v = unpack_parts(parts)
     c, s = unpack(program, known)
+    learned = learned_in(parts)
     constants = len(known) - len(s.zero)
-    p = np.empty(v.learned + constants)
+    p = np.empty(learned + constants)
     if ints[MEANS_GIVEN]:
-        p[: v.learned] = floats[: v.learned]
+        p[:learned] = floats[:learned]
     else:
-        draw_rows(v, floats, rng, p)
+        draw_means(parts, floats, rng, p)
     for i in range(constants):
-        p[v.learned + i] = known[len(s.zero) + i]
+        p[learned + i] = known[len(s.zero) + i]
     solve(c, s, p, action, BUDGET)
     shuffle_idle(s, rng, action)
 
@@ -56,11 +56,22 @@ def shuffle_idle(s: Decisions, rng: Rng, action: Ints) -> None:
                 action[k] = choice
 
 
+@bare
+def learned_in(parts: Ints) -> int:
+    """The number of learned entries."""
+    return unpack_parts(parts)[1].learned
+
+
+@bare
+def draw_means(parts: Ints, alpha: Floats, rng: Rng, p: Floats) -> None:
+    """Draw every row of learned means."""
+    draw_rows(unpack_parts(parts)[1], alpha, rng, p)
+
+
 @compiled
 def draw_once(parts: Ints, alpha: Floats, rng: Rng, p: Floats) -> None:
-    """Draw every row of learned means."""
-    _, v = unpack_parts(parts)
-    draw_rows(v, alpha, rng, p)
+    """Draw every row of learned means, for Python."""
+    draw_means(parts, alpha, rng, p)
 
 
 @compiled

@@ -14,7 +14,7 @@ import numpy as np
 
 from idbandits.circuit import Arrays
 from idbandits.compiled import Likelihood, Model
-from idbandits.passes import Circuit, add_logs, compiled, entry, inlined, pack
+from idbandits.passes import Circuit, add_logs, bare, compiled, entry, inlined, pack
 from idbandits.tables import Floats, Ints
 
 MEANS, GEOMETRIC, GIVEN, GENERIC = 0, 1, 2, 3  # what weighs a slot: see `weigh`
@@ -212,7 +212,7 @@ def observations(model: Model, most: int) -> Iterator[tuple[int, ...]] | None:
 # -- compiled ------------------------------------------------------------------------------------------------------
 
 
-@compiled
+@bare
 def unpack(h: Ints) -> tuple[Circuit, Parts]:
     """The circuit and the parts that a program holds."""
     c = Circuit(h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9], h[10], h[11], h[12], h[13], h)
@@ -223,7 +223,7 @@ def unpack(h: Ints) -> tuple[Circuit, Parts]:
     return c, v
 
 
-@compiled
+@bare
 def tail(x: float) -> float:
     """The digamma function less the logarithm, of a positive number: small and without loss for a large one."""
     shift, y = 0.0, x
@@ -235,7 +235,7 @@ def tail(x: float) -> float:
     return np.log(y / x) - shift - 0.5 / y - series
 
 
-@compiled
+@bare
 def put(v: Parts, j: int, action: Ints, seen: Ints, keys: Ints, at: int) -> bool:
     """Write the key of a part of a round to keys[at:]; says whether anything of the part was missing."""
     keys[at] = j
@@ -254,7 +254,7 @@ def put(v: Parts, j: int, action: Ints, seen: Ints, keys: Ints, at: int) -> bool
     return missing
 
 
-@compiled
+@bare
 def take(v: Parts, keys: Ints, at: int, action: Ints, values: Floats) -> bool:
     """The choices of a key into `action`, its observations into the leaves; says whether any is missing."""
     j = keys[at]
@@ -291,7 +291,7 @@ def generic(e: int) -> float:
     return 1.0 + x - np.floor(x)
 
 
-@compiled
+@bare
 def weigh(v: Parts, kind: int, e: int, numbers: Floats, alpha: Floats, memo: Floats) -> float:
     """The weight of an entry: its mean or geometric mean under pseudo-counts, as given, or a generic mean.
 
@@ -315,7 +315,7 @@ def weigh(v: Parts, kind: int, e: int, numbers: Floats, alpha: Floats, memo: Flo
     return memo[3 * e + 2]
 
 
-@compiled
+@bare
 def log_weigh(v: Parts, kind: int, e: int, numbers: Floats, alpha: Floats, memo: Floats) -> float:
     """The logarithm of a weight, also where the weight is too small for a number."""
     if kind == GEOMETRIC and e < v.learned:
@@ -324,13 +324,12 @@ def log_weigh(v: Parts, kind: int, e: int, numbers: Floats, alpha: Floats, memo:
     return np.log(weigh(v, kind, e, numbers, alpha, memo))
 
 
-@compiled
+@bare
 def fold(c: Circuit, v: Parts, j: int, action: Ints, numbers: Floats, values: Floats, same: Ints) -> None:
     """Find the sums over rows that do not matter, because of what is missing: all their terms are equal.
 
     Terms are compared as functions of the learned means, by their values at generic ones.
     """
-    kept = values[: c.leaves].copy()
     for n in range(v.data[v.node + j], v.data[v.node + j + 1]):
         first, last = c.data[c.start + n], c.data[c.start + n + 1]
         if c.data[c.product + n]:
@@ -347,10 +346,9 @@ def fold(c: Circuit, v: Parts, j: int, action: Ints, numbers: Floats, values: Fl
             low, high = min(low, child), max(high, child)
         same[n] = v.data[v.whole_row + n] and high - low <= 1e-13 * high
         values[c.leaves + n] = total
-    values[: c.leaves] = kept
 
 
-@compiled
+@bare
 def bind(
     c: Circuit, v: Parts, j: int, kind: int, action: Ints, numbers: Floats, alpha: Floats, memo: Floats,
     entries: Ints, weights: Floats,
@@ -362,7 +360,7 @@ def bind(
         weights[slot] = weigh(v, kind, entries[slot], numbers, alpha, memo)
 
 
-@compiled
+@bare
 def rise(c: Circuit, v: Parts, j: int, weights: Floats, values: Floats, same: Ints) -> float:
     """The value of a part, from its leaves."""
     last = v.data[v.node + j + 1]
@@ -382,7 +380,7 @@ def rise(c: Circuit, v: Parts, j: int, weights: Floats, values: Floats, same: In
     return values[c.leaves + last - 1]
 
 
-@compiled
+@bare
 def fall(
     c: Circuit, v: Parts, j: int, weights: Floats, values: Floats, same: Ints, slopes: Floats, counts: Floats
 ) -> None:
@@ -414,21 +412,19 @@ def fall(
                     counts[slot] += slope * weights[slot] * values[child]
 
 
-@compiled
+@bare
 def rise_and_fall_in_logs(
     c: Circuit, v: Parts, j: int, kind: int, numbers: Floats, alpha: Floats, memo: Floats, entries: Ints,
-    values: Floats, same: Ints, slopes: Floats, counts: Floats,
+    weights: Floats, values: Floats, same: Ints, slopes: Floats, counts: Floats,
 ) -> float:  # fmt: skip
-    """`rise` and `fall` by logarithms: for values that are too small for numbers. The leaves are kept as they are."""
+    """`rise` and `fall` by logarithms, for values that are too small for numbers; `weights` become logarithms."""
     first, last = v.data[v.node + j], v.data[v.node + j + 1]
-    leaves = values[: c.leaves].copy()
-    logs = np.zeros(c.slots)
     for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
         slot = v.data[v.use + t]
         counts[slot] = 0.0
-        logs[slot] = log_weigh(v, kind, entries[slot], numbers, alpha, memo)
+        weights[slot] = log_weigh(v, kind, entries[slot], numbers, alpha, memo)
     for i in range(c.leaves):
-        values[i] = np.log(values[i])
+        values[i] = 0.0 if values[i] > 0.0 else -np.inf
         slopes[i] = -np.inf
     for n in range(first, last):
         slopes[c.leaves + n] = -np.inf
@@ -441,7 +437,7 @@ def rise_and_fall_in_logs(
             total = -np.inf
             for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
                 slot = c.data[c.slot + e]
-                total = add_logs(total, (0.0 if slot < 0 else logs[slot]) + values[c.data[c.child + e]])
+                total = add_logs(total, (0.0 if slot < 0 else weights[slot]) + values[c.data[c.child + e]])
             values[c.leaves + n] = total
     root = values[c.leaves + last - 1]
     slopes[c.leaves + last - 1] = -root
@@ -459,15 +455,16 @@ def rise_and_fall_in_logs(
         else:
             for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
                 slot, child = c.data[c.slot + e], c.data[c.child + e]
-                factor = 0.0 if slot < 0 else logs[slot]
+                factor = 0.0 if slot < 0 else weights[slot]
                 slopes[child] = add_logs(slopes[child], slope + factor)
                 if slot >= 0:
                     counts[slot] += np.exp(slope + factor + values[child])
-    values[: c.leaves] = leaves
+    for i in range(c.leaves):
+        values[i] = np.exp(values[i])
     return root
 
 
-@compiled
+@bare
 def expect(
     c: Circuit, v: Parts, kind: int, keys: Ints, at: int, numbers: Floats, alpha: Floats, memo: Floats, action: Ints,
     entries: Ints, weights: Floats, values: Floats, same: Ints, slopes: Floats, counts: Floats,
@@ -484,7 +481,7 @@ def expect(
         result = np.log(root)
     else:
         result = rise_and_fall_in_logs(
-            c, v, j, kind, numbers, alpha, memo, entries, values, same, slopes, counts
+            c, v, j, kind, numbers, alpha, memo, entries, weights, values, same, slopes, counts
         )  # fmt: skip
     if missing and not v.literal:
         for n in range(v.data[v.node + j], v.data[v.node + j + 1]):

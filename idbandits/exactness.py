@@ -7,8 +7,8 @@ import numpy as np
 from idbandits.compiled import Model
 from idbandits.errors import DiagramError
 from idbandits.evidence import GENERIC, ROUNDING, Evidence, expect, put, unpack
-from idbandits.inference.groups import room_for
-from idbandits.passes import compiled
+from idbandits.inference.groups import room_in, scratch
+from idbandits.passes import bare, compiled
 from idbandits.tables import Floats, Ints
 
 MOST = 4096  # observations of a diagram that are all tried; of more, as many are drawn
@@ -78,8 +78,17 @@ def refuse_ambiguous(model: Model, evidence: Evidence, action: Ints, seen: Ints)
 @compiled
 def unclear(program: Ints, numbers: Floats, action: Ints, seen: Ints, found: Floats) -> int:
     """Mark the learned entries that may or may not have been used; their number, or -1 if this cannot be seen."""
+    whole, real = scratch(program)
+    return mark_unclear(program, numbers, action, seen, found, whole, real)
+
+
+@bare
+def mark_unclear(
+    program: Ints, numbers: Floats, action: Ints, seen: Ints, found: Floats, whole: Ints, real: Floats
+) -> int:
+    """The work of `unclear`."""
     c, v = unpack(program)
-    room = room_for(c, v)
+    room = room_in(c, v, whole, real)
     number = 0
     for j in range(v.parts):
         put(v, j, action, seen, room.key, 0)

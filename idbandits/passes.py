@@ -35,6 +35,11 @@ def inlined(function: Function) -> Function:
     return cast(Function, njit(cache=True, nogil=True, error_model="numpy", inline="always")(function))
 
 
+def bare(function: Function) -> Function:
+    """Compile into every caller, and without counting references to arrays: for passes that make no arrays."""
+    return cast(Function, njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function))
+
+
 _warm: set[int] = set()
 
 
@@ -192,7 +197,7 @@ def down(c: Circuit, first: int, last: int, weights: Floats, values: Floats, slo
                     counts[c.data[c.slot + e]] += slope * values[c.data[c.child + e]]
 
 
-@compiled
+@bare
 def split(
     c: Circuit, first: int, last: int, weights: Floats, values: Floats, same: Ints, times: int,
     rng: np.random.Generator, visits: Ints, counts: Ints,

@@ -10,11 +10,11 @@ from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
 from idbandits.evidence import MEANS, Evidence, Parts, bind, take, unpack
 from idbandits.inference.groups import (
-    CAPACITY, DONE, FIGURES, HEADER, SETTING, USED, WIDTH, BEFORE, EACH, Room, State, file, refusal, room_for, with_groups,
+    CAPACITY, DONE, FIGURES, HEADER, SETTING, USED, WIDTH, BEFORE, EACH, Room, State, file, put_in, refusal, room_in, scratch, with_groups,
 )  # fmt: skip
 from idbandits.inference.matching import match_part
 from idbandits.inference.protocol import Rng
-from idbandits.passes import Circuit, compiled
+from idbandits.passes import Circuit, bare, compiled
 from idbandits.tables import Floats, Ints, is_integer
 
 DAMPING = 0  # a figure
@@ -55,31 +55,40 @@ class EP:
         effort: int,
     ) -> int:  # fmt: skip
         """Count the round, then renew all sites."""
-        c, v = unpack(program)
-        room = room_for(c, v)
-        base = floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
-        if times != 0:
-            status = refusal(c, v, numbers, ints, base, action, seen, times, room)
-            if status != DONE:
-                return status
-            file(c, v, numbers, ints, base, action, seen, times, room)
-        if effort > 0:
-            settle(program, numbers, ints, floats, rng, effort > 1)
-        return DONE
+        whole, real = scratch(program)
+        return learn(program, numbers, ints, floats, rng, action, seen, times, effort, whole, real)
 
 
-@compiled
-def settle(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, thorough: bool) -> None:
-    """Sweeps over all sites."""
+@bare
+def learn(
+    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+    effort: int, whole: Ints, real: Floats,
+) -> int:  # fmt: skip
+    """Count the round, then renew all sites."""
     c, v = unpack(program)
-    room = room_for(c, v)
-    total_up(c, v, ints, floats, room)
+    room = room_in(c, v, whole, real)
+    base = floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
+    if times != 0:
+        status = refusal(c, v, numbers, ints, base, action, seen, times, room)
+        if status != DONE:
+            return status
+        file(c, v, numbers, ints, base, action, seen, times, room)
+    if effort > 0:
+        settle(c, v, numbers, ints, floats, effort > 1, room)
+    return DONE
+
+
+
+@bare
+def settle(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, thorough: bool, room: Room) -> None:
+    """Sweeps over all sites."""
+    total_up(c, v, numbers, ints, floats, room)
     if ints[USED] > 0:
         for _ in range(max(ints[SETTING], THOROUGH) if thorough else ints[SETTING]):
             sweep(c, v, numbers, ints, floats, room)
 
 
-@compiled
+@bare
 def own_slots(v: Parts, j: int, entries: Ints, seen: Floats, owner: Ints) -> None:
     """Say for every slot of a part whether it is the first to read its entry: that one carries the site."""
     first, last = v.data[v.use_start + j], v.data[v.use_start + j + 1]
@@ -94,27 +103,27 @@ def own_slots(v: Parts, j: int, entries: Ints, seen: Floats, owner: Ints) -> Non
             seen[owner[t - first]] = 0.0
 
 
-@compiled
-def total_up(c: Circuit, v: Parts, ints: Ints, floats: Floats, room: Room) -> None:
+@bare
+def total_up(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, room: Room) -> None:
     """The pseudo-counts: of what is determined, and of all sites as often as they occurred."""
     alpha, base = floats[: v.learned], floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
     scratch = floats[2 * v.learned + FIGURES : 3 * v.learned + FIGURES]
     sites = floats[ints[BEFORE] :]
     keys, counts = ints[HEADER + 2 * ints[CAPACITY] :], HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
-    owner = np.empty(v.most_slots, np.int64)
-    alpha[:] = base
+    owner = room.marks
+    put_in(alpha, base)
     for g in range(ints[USED]):
         at = g * v.width
         j = keys[at]
         take(v, keys, at, room.action, room.values)
-        bind(c, v, j, MEANS, room.action, base, base, base, room.entries, room.weights)
+        bind(c, v, j, MEANS, room.action, numbers, base, base, room.entries, room.weights)
         own_slots(v, j, room.entries, scratch, owner)
         for t in range(v.data[v.use_start + j + 1] - v.data[v.use_start + j]):
             if owner[t] >= 0:
                 alpha[owner[t]] += ints[counts + g] * sites[g * ints[EACH] + t]
 
 
-@compiled
+@bare
 def sweep(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, room: Room) -> None:
     """Renew every site: take one copy of it out of the belief, match one round, and the difference is the new site."""
     alpha = floats[: v.learned]
@@ -122,9 +131,7 @@ def sweep(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, roo
     damping = floats[v.learned + DAMPING]
     sites = floats[ints[BEFORE] :]
     keys, counts = ints[HEADER + 2 * ints[CAPACITY] :], HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
-    owner = np.empty(v.most_slots, np.int64)
-    kept = np.empty(v.most_slots)
-    fresh = np.empty(v.most_slots)
+    owner, kept, fresh = room.marks, room.more[: c.slots], room.more[c.slots :]
     for g in range(ints[USED]):
         times = ints[counts + g]
         if times == 0:

@@ -16,14 +16,14 @@ from idbandits.inference.groups import (
     UNKNOWN,
     State,
     add_uses,
-    is_possible,
     no_groups,
-    room_for,
+    room_in,
+    scratch,
     takes_back,
     uses,
 )
 from idbandits.inference.protocol import Rng
-from idbandits.passes import compiled
+from idbandits.passes import bare, compiled
 from idbandits.tables import Floats, Ints
 
 
@@ -52,20 +52,33 @@ class Exact:
         effort: int,
     ) -> int:  # fmt: skip
         """Add the uses of table entries."""
-        c, v = unpack(program)
-        room = room_for(c, v)
+        whole, real = scratch(program)
+        return learn(program, numbers, ints, floats, rng, action, seen, times, effort, whole, real)
+
+
+@bare
+def learn(
+    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+    effort: int, whole: Ints, real: Floats,
+) -> int:  # fmt: skip
+    """Add the uses of table entries."""
+    c, v = unpack(program)
+    room = room_in(c, v, whole, real)
+    if times != 0:
         for j in range(v.parts):
             put(v, j, action, seen, room.key, 0)
-            if not is_possible(c, v, numbers, j, room):
+            single, constant = uses(c, v, numbers, room.key, room)
+            if constant == -np.inf:
                 return IMPOSSIBLE
-            single, _ = uses(c, v, numbers, room.key, room)
             if not single:
                 return AMBIGUOUS
             if times < 0 and not takes_back(v, j, times, room, numbers, floats):
                 return UNKNOWN
         for j in range(v.parts):
-            put(v, j, action, seen, room.key, 0)
-            uses(c, v, numbers, room.key, room)
+            if v.parts > 1:
+                put(v, j, action, seen, room.key, 0)
+                uses(c, v, numbers, room.key, room)
             add_uses(v, j, times, room, floats)
         ints[ROUNDS] += times
-        return DONE
+    return DONE
+

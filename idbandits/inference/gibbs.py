@@ -8,13 +8,13 @@ import numpy as np
 
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import GIVEN, MEANS, Evidence, bind, fold, rise, take, unpack
+from idbandits.evidence import GIVEN, MEANS, Evidence, Parts, bind, fold, rise, take, unpack
 from idbandits.inference.drawing import draw_rows
 from idbandits.inference.groups import (
-    CAPACITY, DONE, FIGURES, HEADER, SETTING, USED, WIDTH, State, file, refusal, room_for, with_groups,
+    CAPACITY, DONE, FIGURES, HEADER, SETTING, USED, WIDTH, Room, State, file, put_in, refusal, room_in, scratch, with_groups,
 )  # fmt: skip
 from idbandits.inference.protocol import Rng
-from idbandits.passes import compiled, split
+from idbandits.passes import Circuit, bare, compiled, split
 from idbandits.tables import Floats, Ints, is_integer
 
 THOROUGH = 200  # steps after many rounds at once
@@ -37,8 +37,8 @@ class Gibbs:
         return model.once("evidence", lambda: Evidence(model))
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior; floats: pseudo-counts given the latent counts, figures, those of what is determined."""
-        floats = np.concatenate([evidence.prior, np.zeros(FIGURES), evidence.prior])
+        """The prior; floats: pseudo-counts given the latent counts, figures, those of what is determined, drawn means."""
+        floats = np.concatenate([evidence.prior, np.zeros(FIGURES), evidence.prior, evidence.prior])
         return with_groups(floats, evidence.parts, evidence.width, 0, (self.settings["steps"],))
 
     def draws(self, evidence: Evidence, state: State, rng: Rng) -> Floats | None:
@@ -56,41 +56,51 @@ class Gibbs:
         effort: int,
     ) -> int:  # fmt: skip
         """Count the round, then draw latent counts anew."""
-        c, v = unpack(program)
-        room = room_for(c, v)
-        base = floats[v.learned + FIGURES :]
-        if times != 0:
-            status = refusal(c, v, numbers, ints, base, action, seen, times, room)
-            if status != DONE:
-                return status
-            file(c, v, numbers, ints, base, action, seen, times, room)
-        if effort > 0:
-            settle(program, numbers, ints, floats, rng, effort > 1)
-        return DONE
+        whole, real = scratch(program)
+        return learn(program, numbers, ints, floats, rng, action, seen, times, effort, whole, real)
 
 
-@compiled
-def settle(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, thorough: bool) -> None:
+@bare
+def learn(
+    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+    effort: int, whole: Ints, real: Floats,
+) -> int:  # fmt: skip
+    """Count the round, then draw latent counts anew."""
+    c, v = unpack(program)
+    room = room_in(c, v, whole, real)
+    base = floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
+    if times != 0:
+        status = refusal(c, v, numbers, ints, base, action, seen, times, room)
+        if status != DONE:
+            return status
+        file(c, v, numbers, ints, base, action, seen, times, room)
+    if effort > 0:
+        settle(c, v, numbers, ints, floats, rng, effort > 1, room)
+    return DONE
+
+
+
+@bare
+def settle(
+    c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, thorough: bool, room: Room
+) -> None:
     """Draw means, then latent counts."""
     steps = max(ints[SETTING], THOROUGH) if thorough and ints[USED] > 0 else ints[SETTING]
     for _ in range(steps):
-        step(program, numbers, ints, floats, rng)
+        step(c, v, numbers, ints, floats, rng, room)
 
 
-@compiled
-def step(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng) -> None:
+@bare
+def step(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, room: Room) -> None:
     """Draw all means, and with them all latent counts; the pseudo-counts are then those given these counts."""
-    c, v = unpack(program)
-    alpha, base = floats[: v.learned], floats[v.learned + FIGURES :]
+    alpha, base = floats[: v.learned], floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
+    means = floats[2 * v.learned + FIGURES :]
     if ints[USED] == 0:
-        alpha[:] = base
+        put_in(alpha, base)
         return
-    room = room_for(c, v)
-    means = np.empty(v.learned)
     draw_rows(v, alpha, rng, means)
-    fresh = base.copy()
-    visits = np.empty(c.leaves + c.inner, np.int64)
-    drawn = np.empty(c.slots, np.int64)
+    fresh, visits, drawn = room.fresh, room.visits, room.marks
+    put_in(fresh, base)
     keys, counts = ints[HEADER + 2 * ints[CAPACITY] :], HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
     for g in range(ints[USED]):
         times = ints[counts + g]
@@ -116,13 +126,23 @@ def step(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng) -
         if missing:
             for n in range(first, last):
                 room.same[n] = 0
-    alpha[:] = fresh
+    put_in(alpha, fresh)
 
 
 @compiled
 def chain(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, found: Floats) -> None:
     """Draws of the means along a chain."""
-    _, v = unpack(program)
+    whole, real = scratch(program)
+    walk(program, numbers, ints, floats, rng, found, whole, real)
+
+
+@bare
+def walk(
+    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, found: Floats, whole: Ints, real: Floats
+) -> None:
+    """The work of `chain`."""
+    c, v = unpack(program)
+    room = room_in(c, v, whole, real)
     for i in range(len(found)):
-        step(program, numbers, ints, floats, rng)
-        draw_rows(v, floats[: v.learned], rng, found[i])
+        step(c, v, numbers, ints, floats, rng, room)
+        draw_rows(v, floats, rng, found[i])

@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from idbandits.evidence import GENERIC, ROUNDING, TINY, Parts, bind, expect, put, rise, rise_and_fall_in_logs, take
-from idbandits.passes import Circuit, compiled, inlined
+from idbandits.evidence import (
+    GENERIC, ROUNDING, TINY, Parts, bind, expect, log_weigh, put, rise, rise_and_fall_in_logs, take,
+)  # fmt: skip
+from idbandits.passes import Circuit, bare, compiled, inlined
 from idbandits.tables import Floats, Ints
 
 # ints
@@ -84,7 +86,7 @@ def counts_at(ints: Ints) -> int:
     return HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
 
 
-@compiled
+@bare
 def find(ints: Ints, key: Ints) -> int:
     """The group with a key, or where in the hash table it would be: -1 - place."""
     size, width, keys = 2 * ints[CAPACITY], ints[WIDTH], HEADER + 2 * ints[CAPACITY]
@@ -109,7 +111,7 @@ def find(ints: Ints, key: Ints) -> int:
             place = 0
 
 
-@compiled
+@bare
 def rehash(ints: Ints) -> None:
     """Fill the hash table from the keys."""
     width, keys = ints[WIDTH], HEADER + 2 * ints[CAPACITY]
@@ -118,7 +120,7 @@ def rehash(ints: Ints) -> None:
         ints[HEADER + place] = group
 
 
-@compiled
+@bare
 def insert(ints: Ints, key: Ints) -> int:
     """The group with a key, made if it is new."""
     group = find(ints, key)
@@ -139,30 +141,58 @@ class Room(NamedTuple):
 
     key: Ints
     action: Ints
-    entries: Ints
-    same: Ints
-    weights: Floats
-    values: Floats
-    slopes: Floats
-    counts: Floats
+    entries: Ints  # a slot
+    same: Ints  # a node; zero between passes
+    marks: Ints  # three numbers a slot
+    visits: Ints  # three numbers a node
+    weights: Floats  # a slot
+    counts: Floats  # a slot
+    values: Floats  # a node
+    slopes: Floats  # a node
+    more: Floats  # three numbers a slot
+    fresh: Floats  # a learned entry
+    other: Floats  # a learned entry
 
 
 @compiled
-def room_for(c: Circuit, v: Parts) -> Room:
-    """Scratch arrays."""
+def scratch(h: Ints) -> tuple[Ints, Floats]:
+    """Two arrays that hold a `Room`; made where references are counted, used where they are not."""
+    nodes, slots, width, learned, axes = h[0] + h[1], h[2], h[15], h[16], h[17]
+    return np.zeros(width + axes + 4 * slots + 4 * nodes, np.int64), np.empty(5 * slots + 2 * nodes + 2 * learned)
+
+
+@bare
+def room_in(c: Circuit, v: Parts, whole: Ints, real: Floats) -> Room:
+    """The parts of scratch arrays."""
+    nodes, slots = c.leaves + c.inner, c.slots
+    a = v.width + v.axes
+    b = a + 4 * slots
+    d = 5 * slots + 2 * nodes
     return Room(
-        np.empty(v.width, np.int64),
-        np.zeros(v.axes, np.int64),
-        np.empty(c.slots, np.int64),
-        np.zeros(c.inner, np.int64),
-        np.empty(c.slots),
-        np.empty(c.leaves + c.inner),
-        np.zeros(c.leaves + c.inner),
-        np.empty(c.slots),
+        whole[: v.width],
+        whole[v.width : a],
+        whole[a : a + slots],
+        whole[b : b + nodes],
+        whole[a + slots : b],
+        whole[b + nodes :],
+        real[:slots],
+        real[slots : 2 * slots],
+        real[2 * slots : 2 * slots + nodes],
+        real[2 * slots + nodes : 2 * slots + 2 * nodes],
+        real[2 * slots + 2 * nodes : d],
+        real[d : d + v.learned],
+        real[d + v.learned :],
     )
 
 
-@compiled
+@bare
+def put_in(target: Floats, source: Floats) -> None:
+    """Copy numbers into an array of the same size."""
+    for i in range(len(target)):
+        target[i] = source[i]
+
+
+@bare
 def is_possible(c: Circuit, v: Parts, numbers: Floats, j: int, room: Room) -> bool:
     """Whether the diagram gives a part of a round a positive probability, for some means; the part's key is in room."""
     take(v, room.key, 0, room.action, room.values)
@@ -170,16 +200,17 @@ def is_possible(c: Circuit, v: Parts, numbers: Floats, j: int, room: Room) -> bo
     if rise(c, v, j, room.weights, room.values, room.same) > TINY:
         return True
     root = rise_and_fall_in_logs(
-        c, v, j, GENERIC, numbers, numbers, numbers, room.entries, room.values, room.same, room.slopes, room.counts
-    )
+        c, v, j, GENERIC, numbers, numbers, numbers, room.entries, room.weights, room.values,
+        room.same, room.slopes, room.counts,
+    )  # fmt: skip
     return root > -np.inf
 
 
-@compiled
+@bare
 def uses(c: Circuit, v: Parts, numbers: Floats, key: Ints, room: Room) -> tuple[bool, float]:
     """Whether what a part of a round says is a single product of table entries; room has its uses of them.
 
-    Also the logarithm of the constant that it is multiplied with.
+    Also the logarithm of the constant that it is multiplied with: minus infinity if this cannot be seen.
     """
     j = key[0]
     constant = expect(
@@ -187,17 +218,20 @@ def uses(c: Circuit, v: Parts, numbers: Floats, key: Ints, room: Room) -> tuple[
         room.same, room.slopes, room.counts,
     )  # fmt: skip
     single = True
+    if constant == -np.inf:
+        return True, constant
     for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
         slot = v.data[v.use + t]
         if room.entries[slot] < v.learned:
             whole = np.round(room.counts[slot])
             single &= abs(room.counts[slot] - whole) <= ROUNDING
             room.counts[slot] = whole
-            constant -= whole * np.log(room.weights[slot])
+            if whole > 0.0:
+                constant -= whole * log_weigh(v, GENERIC, room.entries[slot], numbers, numbers, numbers)
     return single, constant
 
 
-@compiled
+@bare
 def add_uses(v: Parts, j: int, times: float, room: Room, alpha: Floats) -> None:
     """Add the uses of a part's slots to pseudo-counts."""
     for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
@@ -206,7 +240,7 @@ def add_uses(v: Parts, j: int, times: float, room: Room, alpha: Floats) -> None:
             alpha[room.entries[slot]] += times * room.counts[slot]
 
 
-@compiled
+@bare
 def takes_back(v: Parts, j: int, times: int, room: Room, prior: Floats, base: Floats) -> bool:
     """Whether pseudo-counts stay at or above the prior when the uses of a part's slots are taken back."""
     for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
@@ -217,7 +251,7 @@ def takes_back(v: Parts, j: int, times: int, room: Room, prior: Floats, base: Fl
     return True
 
 
-@compiled
+@bare
 def refusal(
     c: Circuit, v: Parts, numbers: Floats, ints: Ints, base: Floats, action: Ints, seen: Ints, times: int, room: Room
 ) -> int:
@@ -237,7 +271,7 @@ def refusal(
     return DONE
 
 
-@compiled
+@bare
 def file(
     c: Circuit, v: Parts, numbers: Floats, ints: Ints, base: Floats, action: Ints, seen: Ints, times: int, room: Room
 ) -> float:

@@ -10,10 +10,10 @@ from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
 from idbandits.evidence import GEOMETRIC, Evidence, expect, put, unpack
 from idbandits.inference.groups import (
-    DONE, FIGURES, IMPOSSIBLE, ROUNDS, SETTING, State, add_uses, is_possible, no_groups, room_for,
+    DONE, FIGURES, IMPOSSIBLE, ROUNDS, SETTING, State, is_possible, no_groups, room_in, scratch,
 )  # fmt: skip
 from idbandits.inference.protocol import Rng
-from idbandits.passes import compiled
+from idbandits.passes import bare, compiled, entry
 from idbandits.tables import Floats, Ints, is_integer
 
 CLOSE = 1e-6  # pseudo-counts that change by less than this have converged
@@ -51,37 +51,47 @@ class Incremental:
         effort: int,
     ) -> int:  # fmt: skip
         """Alternate between q(z) of this round and q(theta), which is the last one and the counts of this round."""
-        c, v = unpack(program)
-        room = room_for(c, v)
-        alpha, memo = floats[: v.learned], floats[v.learned + FIGURES :]
-        for j in range(v.parts):
-            put(v, j, action, seen, room.key, 0)
-            if not is_possible(c, v, numbers, j, room):
-                return IMPOSSIBLE
-        uses = np.zeros(c.slots)  # of the round so far: subtracted before the next ones are added
-        for _ in range(times):
-            uses[:] = 0.0
-            for i in range(ints[SETTING]):
-                moved = 0.0
-                fresh = np.zeros(c.slots)
-                touched = np.full(c.slots, -1)
-                for j in range(v.parts):
-                    put(v, j, action, seen, room.key, 0)
-                    expect(
-                        c, v, GEOMETRIC, room.key, 0, numbers, alpha, memo, room.action, room.entries, room.weights,
-                        room.values, room.same, room.slopes, room.counts,
-                    )  # fmt: skip
-                    for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-                        slot = v.data[v.use + t]
-                        if room.entries[slot] < v.learned:
-                            fresh[slot] += room.counts[slot]
-                            touched[slot] = room.entries[slot]
-                for slot in range(c.slots):
-                    if touched[slot] >= 0:
-                        alpha[touched[slot]] += fresh[slot] - uses[slot]
-                        moved = max(moved, abs(fresh[slot] - uses[slot]))
-                        uses[slot] = fresh[slot]
-                if moved < CLOSE:
-                    break
-        ints[ROUNDS] += times
-        return DONE
+        whole, real = scratch(program)
+        return learn(program, numbers, ints, floats, rng, action, seen, times, effort, whole, real)
+
+
+@bare
+def learn(
+    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+    effort: int, whole: Ints, real: Floats,
+) -> int:  # fmt: skip
+    """Alternate between q(z) of this round and q(theta), which is the last one and the counts of this round."""
+    c, v = unpack(program)
+    room = room_in(c, v, whole, real)
+    alpha, memo = floats[: v.learned], floats[v.learned + FIGURES :]
+    for j in range(v.parts):
+        put(v, j, action, seen, room.key, 0)
+        if not is_possible(c, v, numbers, j, room):
+            return IMPOSSIBLE
+    uses, fresh = room.more[: c.slots], room.more[c.slots : 2 * c.slots]  # of the round: so far, and better
+    for _ in range(times):
+        uses[:] = 0.0
+        fresh[:] = 0.0
+        for _ in range(ints[SETTING]):
+            moved = 0.0
+            for j in range(v.parts):
+                put(v, j, action, seen, room.key, 0)
+                expect(
+                    c, v, GEOMETRIC, room.key, 0, numbers, alpha, memo, room.action, room.entries, room.weights,
+                    room.values, room.same, room.slopes, room.counts,
+                )  # fmt: skip
+                for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
+                    slot = v.data[v.use + t]
+                    if room.entries[slot] < v.learned:
+                        fresh[slot] += room.counts[slot]
+            for slot in range(c.slots):
+                e = entry(c, slot, action)
+                if e < v.learned:
+                    alpha[e] += fresh[slot] - uses[slot]
+                    moved = max(moved, abs(fresh[slot] - uses[slot]))
+                    uses[slot], fresh[slot] = fresh[slot], 0.0
+            if moved < CLOSE:
+                break
+    ints[ROUNDS] += times
+    return DONE
+

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from idbandits.evidence import MEANS, Parts, bind, expect, fold, rise
+from idbandits.evidence import MEANS, Parts, bind, expect, fold, rise, row_sum
 from idbandits.inference.groups import Room
-from idbandits.passes import Circuit, compiled
+from idbandits.passes import Circuit, bare
 from idbandits.tables import Floats, Ints
 
 MOST_TERMS = 4096  # of a part whose rows are used twice: beyond it, uses are matched one after the other
 CERTAIN = 1e-12
 
 
-@compiled
+@bare
 def match(alpha: Floats, first: int, size: int, masses: Floats) -> None:
     """Replace a row by the Dirichlet with the mean and the total variance of a mixture.
 
@@ -49,7 +49,7 @@ def match(alpha: Floats, first: int, size: int, masses: Floats) -> None:
         alpha[i] = fresh * (before + (masses[i] - mass * before) / (total + 1.0))
 
 
-@compiled
+@bare
 def has_clash(v: Parts, j: int, entries: Ints) -> bool:
     """Whether a row may be used twice, with these entries on the slots."""
     for t in range(v.data[v.clash_start + j], v.data[v.clash_start + j + 1]):
@@ -59,7 +59,7 @@ def has_clash(v: Parts, j: int, entries: Ints) -> bool:
     return False
 
 
-@compiled
+@bare
 def match_part(
     c: Circuit, v: Parts, keys: Ints, at: int, numbers: Floats, alpha: Floats, room: Room, masses: Floats
 ) -> None:
@@ -82,7 +82,7 @@ def match_part(
             match_uses(v, v.data[v.row + e], v.data[v.size + e], alpha, masses)
 
 
-@compiled
+@bare
 def match_uses(v: Parts, row: int, size: int, alpha: Floats, masses: Floats) -> None:
     """Match a row to the masses on its entries, which are then zero; more than one use is matched in equal steps."""
     mass = 0.0
@@ -98,7 +98,7 @@ def match_uses(v: Parts, row: int, size: int, alpha: Floats, masses: Floats) -> 
             masses[i] = 0.0
 
 
-@compiled
+@bare
 def match_terms(c: Circuit, v: Parts, j: int, numbers: Floats, alpha: Floats, room: Room, extra: Floats) -> bool:
     """Match the rows of a part in which a row may be used twice, by going through all terms of its polynomial.
 
@@ -120,7 +120,7 @@ def match_terms(c: Circuit, v: Parts, j: int, numbers: Floats, alpha: Floats, ro
     return possible
 
 
-@compiled
+@bare
 def count_terms(c: Circuit, v: Parts, j: int, values: Floats, same: Ints, terms: Floats) -> float:
     """How many terms that are not zero the polynomial of a part has."""
     for i in range(c.leaves):
@@ -143,7 +143,7 @@ def count_terms(c: Circuit, v: Parts, j: int, values: Floats, same: Ints, terms:
     return terms[c.leaves + last - 1]
 
 
-@compiled
+@bare
 def next_edge(c: Circuit, n: int, edge: int, weights: Floats, values: Floats) -> int:
     """The first edge of a sum from `edge` on whose term is not zero, or -1."""
     for e in range(edge, c.data[c.start + n + 1]):
@@ -153,34 +153,27 @@ def next_edge(c: Circuit, n: int, edge: int, weights: Floats, values: Floats) ->
     return -1
 
 
-@compiled
+@bare
 def weigh_terms(c: Circuit, v: Parts, j: int, numbers: Floats, alpha: Floats, room: Room, extra: Floats) -> None:
     """Go through all terms, weighted by their probability under independent Dirichlet rows, and match every row."""
     first_node, last_node = v.data[v.node + j], v.data[v.node + j + 1]
-    rows = np.empty(c.slots, np.int64)  # those touched, each once
-    number = 0
-    for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-        e = room.entries[v.data[v.use + t]]
-        if e < v.learned:
-            known = False
-            for i in range(number):
-                known |= rows[i] == v.data[v.row + e]
-            if not known:
-                rows[number] = v.data[v.row + e]
-                number += 1
-    place = np.zeros(number + 1, np.int64)
-    for i in range(number):
-        place[i + 1] = place[i] + v.data[v.size + rows[i]]
-    shift, inside = np.zeros(place[number]), np.zeros(place[number])
-    choice = np.full(last_node, -1, np.int64)
-    live = np.zeros(last_node, np.bool_)
-    used = np.empty(c.slots + last_node, np.int64)
+    nodes = c.leaves + c.inner
+    rows, shift, inside = room.marks[2 * c.slots :], room.fresh, room.other
+    used, choice, live = room.visits[:nodes], room.visits[nodes : 2 * nodes], room.visits[2 * nodes :]
+    number = touched_rows(v, j, room.entries, extra, rows)
+    for r in range(number):
+        for i in range(rows[r], rows[r] + v.data[v.size + rows[r]]):
+            shift[i], inside[i] = 0.0, 0.0
+    for n in range(first_node, last_node):
+        choice[n] = -1
     sum_of_weights = 0.0
-    while True:
+    n = first_node
+    while n < last_node:
         weight = 1.0
         uses = 0
-        live[:] = False
-        live[last_node - 1] = True
+        for n in range(first_node, last_node):
+            live[n] = 0
+        live[last_node - 1] = 1
         for n in range(last_node - 1, first_node - 1, -1):
             if not live[n]:
                 continue
@@ -188,7 +181,7 @@ def weigh_terms(c: Circuit, v: Parts, j: int, numbers: Floats, alpha: Floats, ro
             if c.data[c.product + n]:
                 for child in (c.data[c.child + e], c.data[c.child + e + 1]):
                     if child >= c.leaves:
-                        live[child - c.leaves] = True
+                        live[child - c.leaves] = 1
                 continue
             if not room.same[n]:
                 if choice[n] < 0:
@@ -199,29 +192,20 @@ def weigh_terms(c: Circuit, v: Parts, j: int, numbers: Floats, alpha: Floats, ro
                     weight *= room.weights[slot]
                 elif slot >= 0:
                     entry = room.entries[slot]
-                    total, more = 0.0, 0.0
-                    for i in range(v.data[v.row + entry], v.data[v.row + entry] + v.data[v.size + entry]):
-                        total += alpha[i]
-                        more += extra[i]
-                    weight *= (alpha[entry] + extra[entry]) / (total + more)
+                    weight *= (alpha[entry] + extra[entry]) / (row_sum(v, entry, alpha) + row_sum(v, entry, extra))
                     extra[entry] += 1.0
                     used[uses] = entry
                     uses += 1
             if c.data[c.child + e] >= c.leaves:
-                live[c.data[c.child + e] - c.leaves] = True
+                live[c.data[c.child + e] - c.leaves] = 1
         sum_of_weights += weight
         for r in range(number):
-            size = place[r + 1] - place[r]
-            total, more = 0.0, 0.0
-            for i in range(size):
-                total += alpha[rows[r] + i]
-                more += extra[rows[r] + i]
-            for i in range(size):
-                before = alpha[rows[r] + i] / total
-                step = (extra[rows[r] + i] - more * before) / (total + more)
-                shift[place[r] + i] += weight * step
-                spread = (before + step) * (1.0 - before - step) / (total + more + 1.0)
-                inside[place[r] + i] += weight * (step * step + spread)
+            total, more = row_sum(v, rows[r], alpha), row_sum(v, rows[r], extra)
+            for i in range(rows[r], rows[r] + v.data[v.size + rows[r]]):
+                before = alpha[i] / total
+                step = (extra[i] - more * before) / (total + more)
+                shift[i] += weight * step
+                inside[i] += weight * (step * step + (before + step) * (1.0 - before - step) / (total + more + 1.0))
         for i in range(uses):
             extra[used[i]] = 0.0
         n = first_node  # the next term: the lowest choice that can move on does, all below it begin again
@@ -232,19 +216,30 @@ def weigh_terms(c: Circuit, v: Parts, j: int, numbers: Floats, alpha: Floats, ro
                     break
             choice[n] = -1
             n += 1
-        if n == last_node:
-            break
     for r in range(number):
-        size = place[r + 1] - place[r]
-        total, spread, variance = 0.0, 0.0, 0.0
-        for i in range(size):
-            total += alpha[rows[r] + i]
-        for i in range(size):
-            before = alpha[rows[r] + i] / total
-            moved = shift[place[r] + i] / sum_of_weights
-            spread += (before + moved) * (1.0 - before - moved)
-            variance += inside[place[r] + i] / sum_of_weights - moved * moved
+        first, last = rows[r], rows[r] + v.data[v.size + rows[r]]
+        total = row_sum(v, first, alpha)
+        spread, variance = 0.0, 0.0
+        for i in range(first, last):
+            mean = alpha[i] / total + shift[i] / sum_of_weights
+            spread += mean * (1.0 - mean)
+            variance += inside[i] / sum_of_weights - (shift[i] / sum_of_weights) ** 2
         fresh = spread / variance - 1.0
         if fresh > 0.0 and fresh < np.inf:
-            for i in range(size):
-                alpha[rows[r] + i] = fresh * (alpha[rows[r] + i] / total + shift[place[r] + i] / sum_of_weights)
+            for i in range(first, last):
+                alpha[i] = fresh * (alpha[i] / total + shift[i] / sum_of_weights)
+
+
+@bare
+def touched_rows(v: Parts, j: int, entries: Ints, marks: Floats, rows: Ints) -> int:
+    """List the learned rows that a part's slots read, each once; `marks` is zero before and after. Their number."""
+    number = 0
+    for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
+        e = entries[v.data[v.use + t]]
+        if e < v.learned and marks[v.data[v.row + e]] == 0.0:
+            rows[number] = v.data[v.row + e]
+            marks[rows[number]] = 1.0
+            number += 1
+    for r in range(number):
+        marks[rows[r]] = 0.0
+    return number

@@ -9,11 +9,11 @@ import numpy as np
 from idbandits.compiled import Model
 from idbandits.evidence import MEANS, Evidence, bind, put, take, unpack
 from idbandits.inference.groups import (
-    DONE, FIGURES, IMPOSSIBLE, ROUNDS, State, is_possible, no_groups, room_for,
+    DONE, FIGURES, IMPOSSIBLE, ROUNDS, State, is_possible, no_groups, room_in, scratch,
 )  # fmt: skip
 from idbandits.inference.matching import has_clash, match_part, match_terms
 from idbandits.inference.protocol import Rng
-from idbandits.passes import compiled
+from idbandits.passes import bare, compiled
 from idbandits.tables import Floats, Ints
 
 
@@ -42,26 +42,37 @@ class Moments:
         effort: int,
     ) -> int:  # fmt: skip
         """Match part by part; jointly where a row is used in several parts."""
-        c, v = unpack(program)
-        room = room_for(c, v)
-        alpha, scratch = floats[: v.learned], floats[v.learned + FIGURES :]
-        for j in range(v.parts):
-            put(v, j, action, seen, room.key, 0)
-            if not is_possible(c, v, numbers, j, room):
-                return IMPOSSIBLE
-        together = False
-        if v.data[v.clash_start + v.parts] < v.data[v.clash_start + v.parts + 1]:
-            bind(c, v, v.parts, MEANS, action, numbers, alpha, alpha, room.entries, room.weights)
-            together = has_clash(v, v.parts, room.entries)
-        for _ in range(times):
-            if together:
-                for j in range(v.parts):
-                    put(v, j, action, seen, room.key, 0)
-                    take(v, room.key, 0, room.action, room.values)
-                if match_terms(c, v, v.parts, numbers, alpha, room, scratch):
-                    continue
+        whole, real = scratch(program)
+        return learn(program, numbers, ints, floats, rng, action, seen, times, effort, whole, real)
+
+
+@bare
+def learn(
+    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+    effort: int, whole: Ints, real: Floats,
+) -> int:  # fmt: skip
+    """Match part by part; jointly where a row is used in several parts."""
+    c, v = unpack(program)
+    room = room_in(c, v, whole, real)
+    alpha, scratch = floats[: v.learned], floats[v.learned + FIGURES :]
+    for j in range(v.parts):
+        put(v, j, action, seen, room.key, 0)
+        if not is_possible(c, v, numbers, j, room):
+            return IMPOSSIBLE
+    together = False
+    if v.data[v.clash_start + v.parts] < v.data[v.clash_start + v.parts + 1]:
+        bind(c, v, v.parts, MEANS, action, numbers, alpha, alpha, room.entries, room.weights)
+        together = has_clash(v, v.parts, room.entries)
+    for _ in range(times):
+        if together:
             for j in range(v.parts):
                 put(v, j, action, seen, room.key, 0)
-                match_part(c, v, room.key, 0, numbers, alpha, room, scratch)
-        ints[ROUNDS] += times
-        return DONE
+                take(v, room.key, 0, room.action, room.values)
+            if match_terms(c, v, v.parts, numbers, alpha, room, scratch):
+                continue
+        for j in range(v.parts):
+            put(v, j, action, seen, room.key, 0)
+            match_part(c, v, room.key, 0, numbers, alpha, room, scratch)
+    ints[ROUNDS] += times
+    return DONE
+

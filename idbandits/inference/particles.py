@@ -12,10 +12,10 @@ from idbandits.errors import IdbanditsError
 from idbandits.evidence import GIVEN, Evidence, Parts, bind, fold, put, rise, take, unpack
 from idbandits.inference.drawing import EDGE, draw_rows
 from idbandits.inference.groups import (
-    DONE, FIGURES, IMPOSSIBLE, MEANS_GIVEN, ROUNDS, SETTING, State, is_possible, no_groups, room_for,
+    DONE, FIGURES, IMPOSSIBLE, MEANS_GIVEN, ROUNDS, SETTING, State, is_possible, no_groups, put_in, room_in, scratch,
 )  # fmt: skip
 from idbandits.inference.protocol import Rng
-from idbandits.passes import compiled
+from idbandits.passes import bare, compiled
 from idbandits.tables import Floats, Ints, is_integer
 
 WIDTH = 0  # a figure
@@ -43,20 +43,20 @@ class Particles:
         return model.once("evidence", lambda: Evidence(model))
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """Models drawn from the prior, the first of which acts; floats: its means, figures, all models."""
+        """Models drawn from the prior, the first of which acts; floats: its means, figures, all models, scratch."""
         number = self.settings["number"]
         models = np.empty((number, evidence.learned))
-        for one in models:
-            first_draw(evidence.program, evidence.prior, rng, one)
+        first_draws(evidence.program, evidence.prior, rng, models)
         figures = np.zeros(FIGURES)
         figures[WIDTH] = self.settings["width"]
-        state = no_groups(np.concatenate([models[0], figures, models.ravel()]), (number,))
+        state = no_groups(np.concatenate([models[0], figures, models.ravel(), np.zeros(models.size + number)]), (number,))
         state.ints[MEANS_GIVEN] = 1
         return state
 
     def draws(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The particles."""
-        models: Floats = state.floats[evidence.learned + FIGURES :].reshape(-1, evidence.learned)
+        first, size = evidence.learned + FIGURES, self.settings["number"] * evidence.learned
+        models: Floats = state.floats[first : first + size].reshape(-1, evidence.learned)
         return models
 
     @staticmethod
@@ -66,59 +66,80 @@ class Particles:
         effort: int,
     ) -> int:  # fmt: skip
         """Move, weigh, pick the heaviest, resample."""
-        c, v = unpack(program)
-        room = room_for(c, v)
-        for j in range(v.parts):
-            put(v, j, action, seen, room.key, 0)
-            if not is_possible(c, v, numbers, j, room):
-                return IMPOSSIBLE
-        number = ints[SETTING]
-        best, models = floats[: v.learned], floats[v.learned + FIGURES :].reshape((number, v.learned))
-        moved = np.empty((number, v.learned))
-        weights = np.empty(number)
-        for _ in range(times):
-            heaviest, ties = -np.inf, 0
-            for m in range(number):
-                move(v, models[m], floats[v.learned + WIDTH], rng, moved[m])
-                weights[m] = 0.0
-                for j in range(v.parts):
-                    put(v, j, action, seen, room.key, 0)
-                    missing = take(v, room.key, 0, room.action, room.values)
-                    if missing:
-                        fold(c, v, j, room.action, numbers, room.values, room.same)
-                    bind(c, v, j, GIVEN, room.action, numbers, moved[m], moved[m], room.entries, room.weights)
-                    weights[m] += np.log(rise(c, v, j, room.weights, room.values, room.same))
-                    if missing:
-                        room.same[:] = 0
-                if weights[m] > heaviest:
-                    heaviest, ties = weights[m], 0
-                if weights[m] == heaviest:
-                    ties += 1
-                    if rng.random() * ties < 1.0:
-                        best[:] = moved[m]
-            total = 0.0
-            for m in range(number):
-                weights[m] = np.exp(weights[m] - heaviest) if heaviest > -np.inf else 1.0
-                total += weights[m]
-            for m in range(number):
-                left = rng.random() * total
-                chosen = 0
-                while chosen < number - 1 and left >= weights[chosen]:
-                    left -= weights[chosen]
-                    chosen += 1
-                models[m] = moved[chosen]
-        ints[ROUNDS] += times
-        return DONE
+        whole, real = scratch(program)
+        return learn(program, numbers, ints, floats, rng, action, seen, times, effort, whole, real)
+
+
+@bare
+def learn(
+    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+    effort: int, whole: Ints, real: Floats,
+) -> int:  # fmt: skip
+    """Move, weigh, pick the heaviest, resample."""
+    c, v = unpack(program)
+    room = room_in(c, v, whole, real)
+    for j in range(v.parts):
+        put(v, j, action, seen, room.key, 0)
+        if not is_possible(c, v, numbers, j, room):
+            return IMPOSSIBLE
+    number = ints[SETTING]
+    size = number * v.learned
+    best, first = floats[: v.learned], v.learned + FIGURES
+    models, moved = floats[first : first + size], floats[first + size : first + 2 * size]
+    weights = floats[first + 2 * size :]
+    for _ in range(times):
+        heaviest, ties = -np.inf, 0
+        for m in range(number):
+            model = moved[m * v.learned : (m + 1) * v.learned]
+            move(v, models[m * v.learned : (m + 1) * v.learned], floats[v.learned + WIDTH], rng, model)
+            weights[m] = 0.0
+            for j in range(v.parts):
+                put(v, j, action, seen, room.key, 0)
+                missing = take(v, room.key, 0, room.action, room.values)
+                if missing:
+                    fold(c, v, j, room.action, numbers, room.values, room.same)
+                bind(c, v, j, GIVEN, room.action, numbers, model, model, room.entries, room.weights)
+                weights[m] += np.log(rise(c, v, j, room.weights, room.values, room.same))
+                if missing:
+                    room.same[:] = 0
+            if weights[m] > heaviest:
+                heaviest, ties = weights[m], 0
+            if weights[m] == heaviest:
+                ties += 1
+                if rng.random() * ties < 1.0:
+                    put_in(best, model)
+        total = 0.0
+        for m in range(number):
+            weights[m] = np.exp(weights[m] - heaviest) if heaviest > -np.inf else 1.0
+            total += weights[m]
+        for m in range(number):
+            left = rng.random() * total
+            chosen = 0
+            while chosen < number - 1 and left >= weights[chosen]:
+                left -= weights[chosen]
+                chosen += 1
+            for e in range(v.learned):
+                models[m * v.learned + e] = moved[chosen * v.learned + e]
+    ints[ROUNDS] += times
+    return DONE
+
 
 
 @compiled
+def first_draws(program: Ints, prior: Floats, rng: Rng, models: Floats) -> None:
+    """Models from the prior."""
+    for m in range(len(models)):
+        first_draw(program, prior, rng, models[m])
+
+
+@bare
 def first_draw(program: Ints, prior: Floats, rng: Rng, means: Floats) -> None:
     """A model from the prior."""
     _, v = unpack(program)
     draw_rows(v, prior, rng, means)
 
 
-@compiled
+@bare
 def move(v: Parts, means: Floats, width: float, rng: Rng, moved: Floats) -> None:
     """A Gaussian step of every row, back into the simplex."""
     e = 0

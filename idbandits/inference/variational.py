@@ -9,7 +9,7 @@ import numpy as np
 
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import GEOMETRIC, Evidence, expect, log_weigh, unpack
+from idbandits.evidence import GEOMETRIC, Evidence, Parts, expect, log_weigh, unpack
 from idbandits.inference.groups import (
     CAPACITY,
     DONE,
@@ -19,14 +19,17 @@ from idbandits.inference.groups import (
     SETTING,
     USED,
     WIDTH,
+    Room,
     State,
     file,
+    put_in,
     refusal,
-    room_for,
+    room_in,
+    scratch,
     with_groups,
 )
 from idbandits.inference.protocol import Rng
-from idbandits.passes import compiled
+from idbandits.passes import Circuit, bare, compiled
 from idbandits.tables import Floats, Ints, is_integer
 
 WARM, RANDOM, PRIOR = 0, 1, 2
@@ -80,11 +83,7 @@ class Variational:
 
     def elbo(self, evidence: Evidence, state: State) -> float:
         """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""
-        first, size = evidence.learned + FIGURES, evidence.learned
-        base, alpha, memo = (state.floats[first + k * size : first + (k + n) * size].copy() for k, n in ((0, 1), (1, 1), (2, 3)))
-        free = sweep(evidence.program, evidence.numbers, state.ints, alpha, base, memo, True)
-        constants = state.floats[evidence.learned + CONSTANTS]
-        return float(free + constants + bound(evidence.program, evidence.numbers, state.floats))
+        return float(elbo(evidence.program, evidence.numbers, state.ints, state.floats))
 
     @staticmethod
     @compiled
@@ -93,23 +92,35 @@ class Variational:
         effort: int,
     ) -> int:  # fmt: skip
         """Count the round, then sweep over all groups."""
-        c, v = unpack(program)
-        room = room_for(c, v)
-        base = floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
-        if times != 0:
-            status = refusal(c, v, numbers, ints, base, action, seen, times, room)
-            if status != DONE:
-                return status
-            floats[v.learned + CONSTANTS] += file(c, v, numbers, ints, base, action, seen, times, room)
-        if effort > 0:
-            settle(program, numbers, ints, floats, rng, effort > 1)
-        return DONE
+        whole, real = scratch(program)
+        return learn(program, numbers, ints, floats, rng, action, seen, times, effort, whole, real)
 
 
-@compiled
-def settle(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, thorough: bool) -> None:
-    """Sweeps over all groups: q(z) of each by the current q(theta), then q(theta) by all of them."""
+@bare
+def learn(
+    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+    effort: int, whole: Ints, real: Floats,
+) -> int:  # fmt: skip
+    """Count the round, then sweep over all groups."""
     c, v = unpack(program)
+    room = room_in(c, v, whole, real)
+    base = floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
+    if times != 0:
+        status = refusal(c, v, numbers, ints, base, action, seen, times, room)
+        if status != DONE:
+            return status
+        floats[v.learned + CONSTANTS] += file(c, v, numbers, ints, base, action, seen, times, room)
+    if effort > 0:
+        settle(c, v, numbers, ints, floats, rng, effort > 1, room)
+    return DONE
+
+
+
+@bare
+def settle(
+    c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, thorough: bool, room: Room
+) -> None:
+    """Sweeps over all groups: q(z) of each by the current q(theta), then q(theta) by all of them."""
     alpha, base = floats[: v.learned], floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
     before = floats[2 * v.learned + FIGURES : 3 * v.learned + FIGURES]
     memo = floats[3 * v.learned + FIGURES : 6 * v.learned + FIGURES]
@@ -126,25 +137,26 @@ def settle(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng,
         limit = 1
     last = -np.inf
     for i in range(limit):
-        before[:] = alpha
+        put_in(before, alpha)
         asked = limit > 1 and tolerance > 0.0
-        elbo = sweep(program, numbers, ints, alpha, base, memo, asked)
+        elbo = sweep(c, v, numbers, ints, alpha, base, memo, asked, room)
         if asked:
-            elbo += bound(program, numbers, floats)
+            elbo += bound(v, numbers, floats)
             if i > 0 and elbo - last < tolerance:
                 break
             last = elbo
 
 
-@compiled
-def sweep(program: Ints, numbers: Floats, ints: Ints, alpha: Floats, base: Floats, memo: Floats, asked: bool) -> float:
+@bare
+def sweep(
+    c: Circuit, v: Parts, numbers: Floats, ints: Ints, alpha: Floats, base: Floats, memo: Floats, asked: bool, room: Room
+) -> float:
     """One E-step and one M-step; if asked, the entropy of all q(z) and the known entries' logarithms, summed."""
-    c, v = unpack(program)
     if ints[USED] == 0:
-        alpha[:] = base
+        put_in(alpha, base)
         return 0.0
-    room = room_for(c, v)
-    fresh = base.copy()
+    fresh = room.fresh
+    put_in(fresh, base)
     keys, counts = ints[HEADER + 2 * ints[CAPACITY] :], HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
     total = 0.0
     for g in range(ints[USED]):
@@ -165,14 +177,13 @@ def sweep(program: Ints, numbers: Floats, ints: Ints, alpha: Floats, base: Float
                 if asked:
                     term -= room.counts[slot] * log_weigh(v, GEOMETRIC, e, numbers, alpha, memo)
         total += times * term
-    alpha[:] = fresh
+    put_in(alpha, fresh)
     return total
 
 
-@compiled
-def bound(program: Ints, numbers: Floats, floats: Floats) -> float:
+@bare
+def bound(v: Parts, numbers: Floats, floats: Floats) -> float:
     """What q(theta) adds to the ELBO after an M-step: the change of the Dirichlets' normalising constants."""
-    _, v = unpack(program)
     total = 0.0
     e = 0
     while e < v.learned:
@@ -182,7 +193,7 @@ def bound(program: Ints, numbers: Floats, floats: Floats) -> float:
     return total
 
 
-@compiled
+@bare
 def log_beta(alpha: Floats, first: int, size: int) -> float:
     """The logarithm of the normalising constant of a Dirichlet distribution."""
     total, result = 0.0, 0.0
@@ -192,3 +203,22 @@ def log_beta(alpha: Floats, first: int, size: int) -> float:
     return result - math.lgamma(total)
 
 
+@compiled
+def elbo(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> float:
+    """L(q) of the last belief: with q(z) by the E-step before it."""
+    whole, real = scratch(program)
+    return lower_bound(program, numbers, ints, floats, floats.copy(), whole, real)
+
+
+@bare
+def lower_bound(
+    program: Ints, numbers: Floats, ints: Ints, floats: Floats, again: Floats, whole: Ints, real: Floats
+) -> float:
+    """The work of `elbo`, on a copy of what a sweep changes."""
+    c, v = unpack(program)
+    first = v.learned + FIGURES
+    base, alpha = again[first : first + v.learned], again[first + v.learned : first + 2 * v.learned]
+    free = sweep(
+        c, v, numbers, ints, alpha, base, again[first + 2 * v.learned :], True, room_in(c, v, whole, real)
+    )  # fmt: skip
+    return free + floats[v.learned + CONSTANTS] + bound(v, numbers, floats)
