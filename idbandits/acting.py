@@ -11,7 +11,7 @@ from idbandits.evidence import unpack as unpack_parts
 from idbandits.inference.drawing import draw_rows
 from idbandits.inference.groups import CAPACITY, DONE, MEANS_GIVEN, PER_ROUND, USED
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, compiled
+from idbandits.passes import bare, compiled, merged
 from idbandits.search import Decisions, clash
 from idbandits.solve import BUDGET, solve, unpack
 from idbandits.tables import Floats, Ints
@@ -56,7 +56,7 @@ def shuffle_idle(s: Decisions, rng: Rng, action: Ints) -> None:
                 action[k] = choice
 
 
-@bare
+@merged
 def learned_in(parts: Ints) -> int:
     """The number of learned entries."""
     return unpack_parts(parts)[1].learned

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -54,8 +56,7 @@ class Propensity(NamedTuple):
 class Thompson:
     """An agent that draws means from its belief and takes the action that is best under them.
 
-    `inference` is a name, an object with settings (`idb.Variational(sweeps=5)`), or None: `"exact"` where that is
-    possible, else `"ep"`.
+    `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/learning.md compares them.
 
     >>> d = Diagram("coins")
     >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
@@ -69,10 +70,10 @@ class Thompson:
     np.float64(0.99)
     """
 
-    def __init__(self, d: Diagram, inference: str | Inference | None = None, seed: Any = None) -> None:
+    def __init__(self, d: Diagram, inference: str | Inference = "ep", seed: Any = None) -> None:
         model = compile(d)
         self.diagram = d.copy()
-        self._bind(model, default_inference(model) if inference is None else named(inference))
+        self._bind(model, named(inference))
         if isinstance(self.inference, Exact):
             check_exact(model, self._evidence)
         self._rng = generator(seed)
@@ -139,17 +140,22 @@ class Thompson:
         [[2.0, 2.0], [1.0, 1.0], [1.0, 2.0]]
         """
         columns = encode_rounds(self._model, actions, observations, contexts)
-        keep = self._state
-        self._state = State(keep.ints.copy(), keep.floats.copy())
-        try:
+        with self._all_or_nothing():
             for first in range(0, len(columns[0]) if columns else 0, CHUNK):
-                self._take_in_all(np.stack([c[first : first + CHUNK] for c in columns], axis=1))
+                self._take_in_all(np.stack([c[first : first + CHUNK] for c in columns], axis=1), first)
             self._take_in(self._solver.blank, self._nothing_seen, 0, THOROUGHLY)
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Restore the agent if what is done inside fails."""
+        kept = State(self._state.ints.copy(), self._state.floats.copy()), self._rng.bit_generator.state
+        try:
+            yield
         except BaseException:
-            self._state = keep
+            self._state, self._rng.bit_generator.state = kept
             raise
 
-    def _take_in_all(self, rounds: Ints) -> None:
+    def _take_in_all(self, rounds: Ints, number: int) -> None:
         evidence = self._evidence
         width = len(self._solver.blank)
         done = 0
@@ -163,7 +169,7 @@ class Thompson:
                 ) + done
             if done < len(rounds) and not is_full(ints):  # refused, or not compiled
                 row = np.ascontiguousarray(rounds[done])
-                self._take_in(row[:width], row[width:], 1, LATER)
+                self._take_in(row[:width], row[width:], 1, LATER, f"in round {number + done}, ")
                 done += 1
 
     def revise(
@@ -182,29 +188,25 @@ class Thompson:
         vector = self._model.action_vector(action, context)
         old = self._seen(old_observation)
         new = None if new_observation is None else self._seen(new_observation)
-        keep = State(self._state.ints.copy(), self._state.floats.copy())
-        try:
+        with self._all_or_nothing():
             self._take_in(vector, old, -1, NOW if new is None else LATER)
             if new is not None:
                 self._take_in(vector, new, 1, NOW)
-        except BaseException:
-            self._state = keep
-            raise
 
     def _seen(self, observation: Mapping[str, Any]) -> Ints:
         states = self._model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)
 
-    def _take_in(self, vector: Ints, seen: Ints, times: int, effort: int) -> None:
+    def _take_in(self, vector: Ints, seen: Ints, times: int, effort: int, where: str = "") -> None:
         if is_full(self._state.ints):
             self._state = grown(self._state)
         ints, floats = self._state
         evidence = self._evidence
         status = self._learn(evidence.program, evidence.numbers, ints, floats, self._rng, vector, seen, times, effort)
         if status != DONE:
-            self._refuse(status, vector, seen)
+            self._refuse(status, vector, seen, where)
 
-    def _refuse(self, status: int, vector: Ints, seen: Ints) -> None:
+    def _refuse(self, status: int, vector: Ints, seen: Ints, where: str) -> None:
         model = self._model
         action = model.action_of(vector)
         shown = ", ".join(
@@ -212,12 +214,12 @@ class Thompson:
         )
         if status == IMPOSSIBLE:
             raise ImpossibleObservationError(
-                f"observation {shown}: diagram {model.name!r} gives it probability zero for action {action!r}, "
+                f"{where}observation {shown}: diagram {model.name!r} gives it probability zero for action {action!r}, "
                 "whatever the means"
             )
         if status == AMBIGUOUS:
-            refuse_ambiguous(model, self._evidence, vector, seen)
-        raise ObservationError(f"observation {shown or '(nothing seen)'} for action {action!r} was not learned before")
+            refuse_ambiguous(model, self._evidence, vector, seen, where)
+        raise ObservationError(f"{where}observation {shown or '(nothing seen)'} for action {action!r} was not learned before")
 
     # -- what it believes ------------------------------------------------------------------------------------------
 
@@ -236,14 +238,11 @@ class Thompson:
 
     def posterior(self) -> dict[str, Posterior]:
         """The belief of every learned table."""
-        draws = self.inference.draws(self._evidence, self._state, copy.deepcopy(self._rng))
-        if draws is None:
-            alpha = dict(self._tables(self._state.floats[: self._evidence.learned]))
-            return {name: Posterior(t, alpha[name]) for name, t in self._model.learned.items()}
-        ends = np.cumsum([0, *(t.size for t in self._model.learned.values())])
+        belief = self.inference.belief(self._evidence, self._state, copy.deepcopy(self._rng))
+        ends = np.cumsum([0, *(t.size for t in self._model.learned.values())]).tolist()
         return {
-            t.name: Posterior(t, None, draws[:, first:last])
-            for t, first, last in zip(self._model.learned.values(), ends[:-1], ends[1:], strict=True)
+            t.name: Posterior(t, belief[..., first:last])
+            for t, first, last in zip(self._model.learned.values(), ends, ends[1:], strict=False)
         }
 
     def _tables(self, flat: Floats) -> list[tuple[str, Floats]]:
@@ -276,7 +275,12 @@ class Thompson:
         other._bind(self._model, self.inference)
         other._rng = copy.deepcopy(self._rng) if seed is None else generator(seed)
         other._state = State(self._state.ints.copy(), self._state.floats.copy())
+        if seed is not None and self.rounds == 0:
+            other._state = self.inference.start(self._model, self._evidence, other._rng)
         return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Thompson:
+        return self.copy()
 
     def save(self, path: str | Path) -> None:
         """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
@@ -298,24 +302,37 @@ class Thompson:
     def load(path: str | Path, *, diagram: Diagram | None = None, inference: Inference | None = None) -> Thompson:
         """An agent from a file. With `diagram`, one of another diagram is refused; own inferences are passed again."""
         head, ints, floats = _read(Path(path))
-        d = Diagram.from_dict(head["diagram"])
-        if diagram is not None and diagram.to_dict() != d.to_dict():
-            raise FormatError(f"{path}: the agent in it learned in another diagram, {d.name!r}, not in {diagram.name!r}")
-        if inference is None and head["inference"] is None:
-            raise FormatError(f"{path}: its inference {head['class']!r} is not built in: pass it as inference=…")
-        agent = object.__new__(Thompson)
-        agent.diagram = d
-        made = named(head["inference"]) if inference is None else named(inference)
-        if inference is None:
-            made = type(made)(**head["settings"])
-        agent._bind(compile(d), made)
-        agent._rng = np.random.Generator(getattr(np.random, head["rng"]["bit_generator"])())
-        agent._rng.bit_generator.state = head["rng"]
-        fresh = made.start(agent._model, agent._evidence, np.random.default_rng(0))
-        if not _fits(fresh, ints, floats):
-            raise FormatError(f"{path}: what was learned does not fit the diagram {d.name!r} in it")
-        agent._state = State(ints, floats)
-        return agent
+        try:
+            return _restored(path, head, State(ints, floats), diagram, inference)
+        except FormatError:
+            raise
+        except Exception as broken:
+            raise FormatError(f"{path}: what it says of the agent is broken ({type(broken).__name__}: {broken})") from None
+
+
+def _restored(
+    path: str | Path, head: dict[str, Any], state: State, diagram: Diagram | None, inference: Inference | None
+) -> Thompson:
+    d = Diagram.from_dict(head["diagram"])
+    if diagram is not None and diagram.to_dict() != d.to_dict():
+        raise FormatError(f"{path}: the agent in it learned in another diagram, {d.name!r}, not in {diagram.name!r}")
+    if inference is None and head["inference"] is None:
+        raise FormatError(f"{path}: its inference {head['class']!r} is not built in: pass it as inference=…")
+    made = type(named(head["inference"]))(**head["settings"]) if inference is None else named(inference)
+    if type(made).__name__ != head["class"] or made.settings != head["settings"]:
+        raise FormatError(
+            f"{path}: the agent in it learned by {head['class']} with settings {head['settings']}, "
+            f"not by {type(made).__name__} with {made.settings}"
+        )
+    agent = object.__new__(Thompson)
+    agent.diagram = d
+    agent._bind(compile(d), made)
+    agent._rng = np.random.Generator(getattr(np.random, head["rng"]["bit_generator"])())
+    agent._rng.bit_generator.state = head["rng"]
+    if not _fits(made.start(agent._model, agent._evidence, np.random.default_rng(0)), *state):
+        raise FormatError(f"{path}: what was learned does not fit the diagram {d.name!r} in it")
+    agent._state = state
+    return agent
 
 
 def generator(seed: Any) -> Rng:
@@ -324,16 +341,6 @@ def generator(seed: Any) -> Rng:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):
         raise IdbanditsError(f"seed is a whole number from 0, a SeedSequence, a Generator or None, not {seed!r}") from None
-
-
-def default_inference(model: Model) -> Inference:
-    """Exact where it can be, else expectation propagation: the measurements are in docs/learning.md."""
-    exact = named("exact")
-    try:
-        check_exact(model, exact.evidence(model))
-    except IdbanditsError:
-        return named("ep")
-    return exact
 
 
 def is_compiled(inference: Inference) -> bool:
@@ -381,14 +388,20 @@ def _columns(what: str, given: Any, error: type[IdbanditsError]) -> list[str]:
 
 def encode_column(what: str, node: Any, given: Any, error: type[IdbanditsError]) -> Ints:
     """The places of values among a node's; -1 for None and NaN where they may be missing."""
-    values = np.asarray(given)
+    try:
+        values = np.asarray(given, dtype=object if isinstance(given, (list, tuple)) else None)
+    except ValueError:
+        raise error(f"{what}: {node.name!r} is one value a round, a flat array; given {brief(given)}") from None
     if values.ndim != 1:
         raise error(f"{what}: {node.name!r} is one value a round, a flat array; given shape {values.shape}")
-    if values.dtype.kind in "iub" and list(node.values) == list(range(node.states)):
+    if values.dtype.kind in "iu" and node.values == tuple(range(node.states)):
         found = values.astype(np.int64)
         wrong = (found < 0) | (found >= node.states)
     else:
-        codes, distinct = pandas.factorize(values, use_na_sentinel=True)
+        try:
+            codes, distinct = pandas.factorize(values, use_na_sentinel=True)
+        except TypeError:
+            raise error(f"{what}: {node.name!r} is one value a round, a flat array; given {brief(given)}") from None
         places = [node.index(_whole(value)) for value in np.asarray(distinct).tolist()]
         missing = -1 if what == "observations" else -2
         table = np.array([*(-2 if p is None else p for p in places), missing], dtype=np.int64)
@@ -428,10 +441,10 @@ def _plain(value: Any) -> Any:
 def _read(path: Path) -> tuple[dict[str, Any], Ints, Floats]:
     content = path.read_bytes()
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        with zipfile.ZipFile(io.BytesIO(content)), np.load(io.BytesIO(content), allow_pickle=False) as file:
             head = json.loads(str(file["head"]))
             ints, floats = file["ints"], file["floats"]
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, json.JSONDecodeError, AttributeError) as broken:
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as broken:
         raise FormatError(f"{path}: this is no whole file of an agent ({type(broken).__name__}: {broken})") from None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         kind = head.get("format") if isinstance(head, dict) else None

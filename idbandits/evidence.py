@@ -6,15 +6,13 @@ part's rounds with equal choices and equal observations are one group, whatever 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from typing import NamedTuple, final
 
 import numpy as np
 
 from idbandits.circuit import Arrays
 from idbandits.compiled import Likelihood, Model
-from idbandits.passes import Circuit, add_logs, bare, compiled, entry, inlined, pack
+from idbandits.passes import Circuit, add_logs, bare, compiled, entry, inlined, pack, merged
 from idbandits.tables import Floats, Ints
 
 MEANS, GEOMETRIC, GIVEN, GENERIC = 0, 1, 2, 3  # what weighs a slot: see `weigh`
@@ -34,6 +32,7 @@ class Parts(NamedTuple):
     literal: int  # 1: rows whose states do not matter are kept
     clashes: int  # how many entries in `clash`
     node: int  # a part's inner nodes: node[j] to node[j + 1] - 1
+    bends: int  # a part: 1 if known entries in it depend on the action: then rows may not matter for some actions
     use_start: int  # a part's slots
     use: int
     source_start: int  # what a part's key is made of
@@ -64,6 +63,7 @@ class Evidence:
         ]
         packed = pack(
             node=ends,
+            bends=[any(_is_bent(arrays, s, len(sizes)) for s in part) for part in slots],
             use_start=_starts(slots),
             use=[s for part in slots for s in part],
             source_start=_starts(sources),
@@ -99,10 +99,27 @@ class Evidence:
         self.numbers = np.concatenate([*prior, model.parameters.known])
         self.parts, self.width, self.learned, self.most_slots = count, parts.width, parts.learned, parts.most_slots
         self.prior = self.numbers[: self.learned]
+        self.sources = [_that_matter(arrays, slots[j], sources[j], self.learned) for j in range(count)]
+
+
+def _that_matter(
+    arrays: Arrays, slots: list[int], sources: list[tuple[int, ...]], learned: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of what decides the value of a part: the axes that known entries depend on, and the observed nodes.
+
+    Which learned entries are read makes no difference to whether a part is a single product.
+    """
+    bent = [s for s in slots if _is_bent(arrays, s, learned)]
+    axes = {a for s in bent for a in arrays.slot_axis[arrays.slot_start[s] : arrays.slot_start[s + 1]]}
+    return tuple(sorted(axes)), tuple(source[0] for source in sources if source[1] >= 0)
 
 
 def _slots_between(arrays: Arrays, first: int, last: int) -> list[int]:
     return sorted({s for s in arrays.slot[arrays.start[first] : arrays.start[last]] if s >= 0})
+
+
+def _is_bent(arrays: Arrays, slot: int, learned: int) -> bool:
+    return _first_entry(arrays, slot) >= learned and arrays.slot_start[slot] < arrays.slot_start[slot + 1]
 
 
 def _starts(parts: list[list[int]] | list[list[tuple[int, ...]]]) -> list[int]:
@@ -202,23 +219,16 @@ def _used_together(arrays: Arrays, leaves: int, first: int, last: int) -> set[tu
     return pairs
 
 
-def observations(model: Model, most: int) -> Iterator[tuple[int, ...]] | None:
-    """All complete observations, if they are not more than `most`."""
-    if math.prod(n.states for n in model.observed) > most:
-        return None
-    return iter(np.ndindex(*(n.states for n in model.observed)))
-
-
 # -- compiled ------------------------------------------------------------------------------------------------------
 
 
-@bare
+@merged
 def unpack(h: Ints) -> tuple[Circuit, Parts]:
     """The circuit and the parts that a program holds."""
     c = Circuit(h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9], h[10], h[11], h[12], h[13], h)
     v = Parts(
         h[14], h[15], h[16], h[17], h[18], h[19], h[20], h[21], h[22], h[23], h[24], h[25], h[26], h[27], h[28],
-        h[29], h[30], h[31], h,
+        h[29], h[30], h[31], h[32], h,
     )  # fmt: skip
     return c, v
 
@@ -235,31 +245,24 @@ def tail(x: float) -> float:
     return np.log(y / x) - shift - 0.5 / y - series
 
 
-@bare
-def put(v: Parts, j: int, action: Ints, seen: Ints, keys: Ints, at: int) -> bool:
-    """Write the key of a part of a round to keys[at:]; says whether anything of the part was missing."""
+@merged
+def put(v: Parts, j: int, action: Ints, seen: Ints, keys: Ints, at: int) -> None:
+    """Write the key of a part of a round to keys[at:]."""
     keys[at] = j
     first = v.data[v.source_start + j]
-    missing = False
     for t in range(first, v.data[v.source_start + j + 1]):
         x = v.source + 3 * t
-        if v.data[x + 1] < 0:
-            value = action[v.data[x]]
-        else:
-            value = seen[v.data[x]]
-            missing |= value < 0
-        keys[at + 1 + t - first] = value
+        keys[at + 1 + t - first] = action[v.data[x]] if v.data[x + 1] < 0 else seen[v.data[x]]
     for i in range(1 + v.data[v.source_start + j + 1] - first, v.width):
         keys[at + i] = 0
-    return missing
 
 
-@bare
+@merged
 def take(v: Parts, keys: Ints, at: int, action: Ints, values: Floats) -> bool:
-    """The choices of a key into `action`, its observations into the leaves; says whether any is missing."""
+    """The choices of a key into `action`, its observations into the leaves; says whether rows may not matter."""
     j = keys[at]
     values[0] = 1.0
-    missing = False
+    missing = v.data[v.bends + j] != 0
     first = v.data[v.source_start + j]
     for t in range(first, v.data[v.source_start + j + 1]):
         x = v.source + 3 * t
@@ -291,7 +294,7 @@ def generic(e: int) -> float:
     return 1.0 + x - np.floor(x)
 
 
-@bare
+@merged
 def weigh(v: Parts, kind: int, e: int, numbers: Floats, alpha: Floats, memo: Floats) -> float:
     """The weight of an entry: its mean or geometric mean under pseudo-counts, as given, or a generic mean.
 
@@ -348,7 +351,7 @@ def fold(c: Circuit, v: Parts, j: int, action: Ints, numbers: Floats, values: Fl
         values[c.leaves + n] = total
 
 
-@bare
+@merged
 def bind(
     c: Circuit, v: Parts, j: int, kind: int, action: Ints, numbers: Floats, alpha: Floats, memo: Floats,
     entries: Ints, weights: Floats,
@@ -360,7 +363,7 @@ def bind(
         weights[slot] = weigh(v, kind, entries[slot], numbers, alpha, memo)
 
 
-@bare
+@merged
 def rise(c: Circuit, v: Parts, j: int, weights: Floats, values: Floats, same: Ints) -> float:
     """The value of a part, from its leaves."""
     last = v.data[v.node + j + 1]
@@ -380,7 +383,7 @@ def rise(c: Circuit, v: Parts, j: int, weights: Floats, values: Floats, same: In
     return values[c.leaves + last - 1]
 
 
-@bare
+@merged
 def fall(
     c: Circuit, v: Parts, j: int, weights: Floats, values: Floats, same: Ints, slopes: Floats, counts: Floats
 ) -> None:
@@ -464,7 +467,7 @@ def rise_and_fall_in_logs(
     return root
 
 
-@bare
+@merged
 def expect(
     c: Circuit, v: Parts, kind: int, keys: Ints, at: int, numbers: Floats, alpha: Floats, memo: Floats, action: Ints,
     entries: Ints, weights: Floats, values: Floats, same: Ints, slopes: Floats, counts: Floats,

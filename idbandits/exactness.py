@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from idbandits.compiled import Model
@@ -11,8 +13,8 @@ from idbandits.inference.groups import room_in, scratch
 from idbandits.passes import bare, compiled
 from idbandits.tables import Floats, Ints
 
-MOST = 4096  # observations of a diagram that are all tried; of more, as many are drawn
-TRIES = 3  # actions an observation
+MOST = 20_000  # choices and observations of a part that are all tried; of more, as many are drawn
+TRIES = 20  # at an action that breaks no constraint
 
 
 def check_exact(model: Model, evidence: Evidence) -> None:
@@ -23,35 +25,64 @@ def check_exact(model: Model, evidence: Evidence) -> None:
 
 
 def _find_ambiguous(model: Model, evidence: Evidence) -> tuple[Ints, Ints] | None:
+    """An action and an observation that is not a single product, if one is found; all are tried if not too many."""
     rng = np.random.default_rng(0)
     nodes = [*model.decisions, *model.contexts]
-    sizes = [n.states for n in model.observed]
     marks = np.zeros(evidence.learned)
-    number = float(np.prod(sizes, dtype=np.float64))
-    for i in range(int(min(number, MOST))):
-        every = number <= MOST
-        seen = np.array(np.unravel_index(i, sizes) if every and sizes else [rng.integers(s) for s in sizes], np.int64)
-        for _ in range(TRIES):
-            action = np.array([rng.integers(n.states) for n in nodes], np.int64)
-            if not every:
-                seen = _walk(evidence, action, sizes, marks, rng)
+    for axes, observed in evidence.sources:
+        sizes = [*(nodes[k].states for k in axes), *(model.observed[k].states for k in observed)]
+        number = math.prod(sizes)
+        for i in range(min(number, MOST)):
+            chosen = np.unravel_index(i, sizes) if number <= MOST else [int(rng.integers(s)) for s in sizes]
+            action = _allowed(model, dict(zip(axes, chosen, strict=False)), rng)
+            if action is None:
+                continue
+            seen = np.full(len(model.observed), -1, np.int64)
+            seen[list(observed)] = chosen[len(axes) :]
+            if number > MOST:
+                _make_possible(evidence, action, seen, [n.states for n in model.observed], marks, rng)
             if unclear(evidence.program, evidence.numbers, action, seen, marks) > 0:
                 return action, seen
     return None
 
 
-def _walk(evidence: Evidence, action: Ints, sizes: list[int], marks: Floats, rng: np.random.Generator) -> Ints:
-    """An observation that is possible: one node after the other takes a random state that leaves it so."""
-    seen = np.full(len(sizes), -1, np.int64)
-    for k in rng.permutation(len(sizes)):
-        for state in rng.permutation(sizes[k]):
+def _allowed(model: Model, fixed: dict[int, int], rng: np.random.Generator) -> Ints | None:
+    """An action with some choices fixed that breaks no constraint; None if none was found."""
+    nodes = [*model.decisions, *model.contexts]
+    names = [n.name for n in model.decisions]
+    for _ in range(TRIES):
+        action = np.array([fixed.get(k, int(rng.integers(n.states))) for k, n in enumerate(nodes)], np.int64)
+        clash = False
+        for group in model.different:
+            taken: set[object] = set()
+            for name in sorted(group, key=lambda name: names.index(name) not in fixed):
+                k = names.index(name)
+                free = [i for i, v in enumerate(nodes[k].values) if v not in taken]
+                if nodes[k].values[action[k]] in taken:
+                    if k in fixed or not free:
+                        clash = True
+                        break
+                    action[k] = free[int(rng.integers(len(free)))]
+                taken.add(nodes[k].values[action[k]])
+        if not clash:
+            return action
+    return None
+
+
+def _make_possible(
+    evidence: Evidence, action: Ints, seen: Ints, sizes: list[int], marks: Floats, rng: np.random.Generator
+) -> None:
+    """Change an observation, node by node, into one that can be seen."""
+    wanted = [int(k) for k in np.flatnonzero(seen >= 0)]
+    seen[:] = -1
+    for k in rng.permutation(wanted).tolist():
+        for state in rng.permutation(sizes[k]).tolist():
             seen[k] = state
             if unclear(evidence.program, evidence.numbers, action, seen, marks) >= 0:
                 break
-    return seen
 
 
-def refuse_ambiguous(model: Model, evidence: Evidence, action: Ints, seen: Ints) -> None:
+def refuse_ambiguous(model: Model, evidence: Evidence, action: Ints, seen: Ints, where: str = "") -> None:
     """Say which observation is not a single product, and what stands in the way."""
     tables = np.zeros(evidence.learned)
     unclear(evidence.program, evidence.numbers, action, seen, tables)
@@ -69,7 +100,7 @@ def refuse_ambiguous(model: Model, evidence: Evidence, action: Ints, seen: Ints)
     unseen = f" ({', '.join(missing)} not seen)" if missing else ""
     hidden = f"latent {', '.join(n for n in model.nodes if n in ways)}" if ways else "what was not seen"
     raise DiagramError(
-        f"inference 'exact' cannot learn from the observation {shown or 'of nothing'}{unseen} in diagram "
+        f"{where}inference 'exact' cannot learn from the observation {shown or 'of nothing'}{unseen} in diagram "
         f"{model.name!r}: {hidden} may have been one or the other, so {', '.join(sorted(open_tables))} is a mixture; "
         "use 'variational', 'incremental', 'moments', 'gibbs', 'ep' or 'particles', or exact on d.revealed()"
     )

@@ -63,13 +63,13 @@ def loop(
     act: Any, learn: Any, world: Ints, numbers: Floats, values: Ints, world_rng: Rng, spare: Rng, solver: Ints,
     known: Floats, parts: Ints, given: Ints, truth: Floats, axes: Ints, best: Floats, own_solver: Ints,
     own_known: Floats, own_parts: Ints, own_numbers: Floats, ints: Ints, floats: Floats, rng: Rng, joint: Ints,
-    decisions: int, contexts: int, observed: int, last: int, marks: Ints, places: Ints, sums: Floats, totals: Floats,
+    decisions: int, contexts: int, observed: int, given_contexts: int, last: int, marks: Ints, places: Ints, sums: Floats, totals: Floats,
 ) -> None:  # fmt: skip
     """Play rounds until `last`, or until the learner's state needs room."""
     c, s = unpack(solver, known)
     action = np.zeros(decisions + contexts, np.int64)
     seen = np.empty(observed, np.int64)
-    truly = np.zeros(len(axes) - contexts, np.int64)  # the action in the world's order: decisions, then contexts
+    truly = np.zeros(len(axes) - given_contexts, np.int64)  # the action in the world's order: decisions, then contexts
     latest = np.full(len(truly), -1, np.int64)
     scratch = np.zeros(len(truly), np.int64)
     expected, highest = 0.0, 0.0
@@ -88,7 +88,7 @@ def loop(
             expected = value_of(c, s, truth, truly)
             index = 0
             other = latest[0] < 0
-            for i in range(contexts):
+            for i in range(given_contexts):
                 index = index * axes[len(truly) + i] + truly[decisions + i]
                 other |= truly[decisions + i] != latest[decisions + i]
             if other:
@@ -119,5 +119,5 @@ def loop(
 LOOP = types.void(
     types.FunctionType(ACT), types.FunctionType(LEARN), INTS, FLOATS, INTS, RNG, RNG, INTS, FLOATS, INTS, INTS, FLOATS,
     INTS, FLOATS, INTS, FLOATS, INTS, FLOATS, INTS, FLOATS, RNG, INTS, types.int64, types.int64, types.int64,
-    types.int64, INTS, INTS, FLOATS, types.float64[:, ::1],
+    types.int64, types.int64, INTS, INTS, FLOATS, types.float64[:, ::1],
 )  # fmt: skip

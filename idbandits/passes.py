@@ -36,7 +36,15 @@ def inlined(function: Function) -> Function:
 
 
 def bare(function: Function) -> Function:
-    """Compile into every caller, and without counting references to arrays: for passes that make no arrays."""
+    """Compile without counting references to arrays, which costs more than a small pass does.
+
+    Such a function makes no arrays. It may return parts of those that it was handed, but to bare functions only.
+    """
+    return cast(Function, njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function))
+
+
+def merged(function: Function) -> Function:
+    """A bare function that becomes part of every caller: for the smallest passes."""
     return cast(Function, njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function))
 
 

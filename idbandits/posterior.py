@@ -18,16 +18,12 @@ class Posterior:
     Two-state tables describe P(1), in the shape of the table; others have the states on the last axis.
     """
 
-    def __init__(self, table: LearnedTable, alpha: Floats | None, draws: Floats | None = None) -> None:
+    def __init__(self, table: LearnedTable, belief: Floats) -> None:
         self._two = table.states == 2
         shape = (*table.shape, table.states)
-        self._draws = None if draws is None else draws.reshape(-1, *shape)
-        self.alpha: Floats  # pseudo-counts, states on the last axis: exact, or those that match the draws best
-        if self._draws is not None:
-            self.alpha = _matched(self._draws)
-        else:
-            assert alpha is not None
-            self.alpha = alpha.reshape(shape).copy()
+        self._draws = belief.reshape(len(belief), *shape) if belief.ndim == 2 else None
+        # pseudo-counts, states on the last axis: those of the belief, or those that match its draws best
+        self.alpha: Floats = belief.reshape(shape).copy() if self._draws is None else _matched(self._draws)
 
     @property
     def mean(self) -> Floats:

@@ -62,7 +62,7 @@ def simulate(
 
     >>> from idbandits import models
     >>> d = models.semi_bandit(items=5, positions=2)
-    >>> world = World(d, {"attraction": [0.1, 0.2, 0.3, 0.8, 0.9]})
+    >>> world = World(d, {"mean": [0.1, 0.2, 0.3, 0.8, 0.9]})
     >>> result = simulate(world, {"idTS": Thompson(d)}, rounds=1000, runs=4, progress=False)
     >>> bool(result.summary()["reward_mean"][0] > 1.6)
     True
@@ -83,8 +83,10 @@ def simulate(
             fresh_world, learner = begin(world, learners[name], name, int(seed), run)
             return plans[name](fresh_world, learner, marks, stop, bar.update)
 
-        waiting: dict[Future[Run | None], tuple[str, int]] = {pool.submit(job, *one): one for one in jobs}
+        waiting: dict[Future[Run | None], tuple[str, int]] = {}
         try:
+            for one in jobs:
+                waiting[pool.submit(job, *one)] = one
             pending = set(waiting)
             while pending:
                 finished, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
@@ -207,11 +209,15 @@ class Joint:
     def __init__(self, world: World, d: Diagram, name: str) -> None:
         truth = world.diagram.nodes
         who = f"learner {name!r} with diagram {d.name!r}"
-        for kind in ("decision", "context"):
-            ours, theirs = ({n.name for n in x.of_kind(kind)} for x in (d, world.diagram))
-            if ours != theirs:
-                odd = sorted(ours ^ theirs)[0]
-                raise IdbanditsError(f"{who}: {kind} {odd!r} is not in both its diagram and the world's")
+        ours, theirs = ([n.name for n in x.of_kind("decision")] for x in (d, world.diagram))
+        if set(ours) != set(theirs):
+            odd = sorted(set(ours) ^ set(theirs))[0]
+            raise IdbanditsError(f"{who}: decision {odd!r} is not in both its diagram and the world's")
+        for group in world.diagram.different:
+            if not any(set(group) <= set(own) for own in d.different):
+                raise IdbanditsError(
+                    f"{who}: in the world, {', '.join(group)} must be all different; in its diagram they need not be"
+                )
         places = {n: i for i, n in enumerate(truth)}
         entries: list[int] = []
         tables: list[int] = []
@@ -219,8 +225,9 @@ class Joint:
         size = 3 * len(inner)
         for node in inner:
             other = truth.get(node.name)
-            if other is None or (node.kind == "observed" and not other.is_chance):
-                raise IdbanditsError(f"{who} observes {node.name!r}, which is no chance node of the world")
+            if other is None or (other.kind != node.kind if node.kind != "observed" else not other.is_chance):
+                what = "observes" if node.kind == "observed" else f"has {node.kind}"
+                raise IdbanditsError(f"{who} {what} {node.name!r}, of which the world has none that fits")
             source, target = (node, other) if node.kind == "decision" else (other, node)
             if any(v not in target.values for v in source.values):
                 odd = next(v for v in source.values if v not in target.values)
@@ -235,17 +242,19 @@ class Joint:
 def in_python(world: World, learner: Any, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]) -> Run | None:
     """A run, round by round."""
     diagram = getattr(learner, "diagram", None)
+    known = (diagram if isinstance(diagram, Diagram) else world.diagram).of_kind("context")
     contextual = bool(world.diagram.of_kind("context"))
     totals = np.zeros((len(marks), 3))
     reward = regret = seconds = 0.0
     at = told = skipped = 0
     looked = time.perf_counter()
     for t in range(1, int(marks[-1]) + 1):
-        extra = {"context": world.context()} if contextual else {}
+        context = world.context() if contextual else None
+        extra = {"context": {n.name: context[n.name] for n in known}} if context is not None and known else {}
         before = time.perf_counter()
         action = learner.act(**extra)
         seconds += time.perf_counter() - before
-        outcome = world.step(action, **extra)
+        outcome = world.step(action, context)
         seen = outcome.seen_by(diagram) if isinstance(diagram, Diagram) else outcome.observation
         before = time.perf_counter()
         try:
@@ -281,7 +290,7 @@ class Fused:
         number = int(np.prod(sizes, dtype=np.float64)) if np.prod(sizes, dtype=np.float64) <= MOST_CONTEXTS else 0
         self._axes = np.array([*axes, *sizes], dtype=np.int64)
         self._best = np.full(max(number, 1), np.nan)
-        self._cached = number
+        self._cached, self._contexts = number, len(sizes)
         self._loop = ready(loop, LOOP)
 
     def run(
@@ -311,7 +320,7 @@ class Fused:
                 world._program, world._numbers, world._values, world._rng, spare,
                 self._solver.program, self._solver.known, self._parts.program, given, self._truth, self._axes, best,
                 agent._solver.program, agent._solver.known, agent._evidence.program, agent._evidence.numbers,
-                ints, floats, agent._rng, joint.array, joint.decisions, joint.contexts, joint.observed,
+                ints, floats, agent._rng, joint.array, joint.decisions, joint.contexts, joint.observed, self._contexts,
                 min(rounds, begun + step), marks, places, sums, totals,
             )  # fmt: skip
             took = time.perf_counter() - started

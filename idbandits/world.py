@@ -117,7 +117,9 @@ class World:
         return f"World({self.diagram.name!r})"
 
 
-def _context_tables(model: Model, given: Mapping[str, Any]) -> dict[str, Floats]:
+def _context_tables(model: Model, given: Any) -> dict[str, Floats]:
+    if not isinstance(given, Mapping):
+        raise ContextError(f"contexts map names of context nodes to probabilities; given {brief(given)}")
     names = ", ".join(n.name for n in model.contexts) or "none"
     for name in given:
         if all(n.name != name for n in model.contexts):
@@ -130,7 +132,10 @@ def _context_tables(model: Model, given: Mapping[str, Any]) -> dict[str, Floats]
                 raise ContextError(f"contexts: those of {node.name!r} have probabilities for {list(chances)!r}; its values are {node.allowed()}")
             chances = [chances[v] for v in node.values]
         try:
-            table = np.asarray(chances, dtype=np.float64)
+            table = np.asarray(chances)
+            if table.dtype.kind not in "biuf":
+                raise TypeError
+            table = table.astype(np.float64)
         except (TypeError, ValueError):
             raise ContextError(f"contexts: those of {node.name!r} are not numbers: {brief(chances)}") from None
         if table.shape != (node.states,) or not ((table >= 0) & (table <= 1)).all() or abs(table.sum() - 1) > TOLERANCE:

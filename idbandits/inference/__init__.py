@@ -32,7 +32,7 @@ def named(inference: Any) -> Inference:
             raise IdbanditsError(f"inference is one of {', '.join(BY_NAME)}, or an object; not {inference!r}")
         made: Inference = BY_NAME[inference]()
         return made
-    missing = [name for name in ("learn", "settings", "evidence", "start", "draws") if not hasattr(inference, name)]
+    missing = [name for name in ("learn", "settings", "evidence", "start", "belief") if not hasattr(inference, name)]
     if missing or isinstance(inference, type):
         what = "it is a class: call it" if isinstance(inference, type) else f"it has no {', '.join(missing)}"
         raise IdbanditsError(f"inference {inference!r} does not follow the protocol: {what}")

@@ -10,7 +10,7 @@ from idbandits.passes import bare, inlined
 from idbandits.tables import Floats
 
 SMALL = 0.1  # pseudo-counts below this are drawn by logarithms, which do not vanish
-EDGE = 1e-12  # draws of exactly 0 or 1 are moved inside by less than this, so that ties are broken at random
+EDGE = 1e-6  # draws of exactly 0 or 1 are moved inside by less than this, so that ties are broken at random
 
 
 @bare

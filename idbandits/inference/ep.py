@@ -12,41 +12,55 @@ from idbandits.evidence import MEANS, Evidence, Parts, bind, take, unpack
 from idbandits.inference.groups import (
     CAPACITY, DONE, FIGURES, HEADER, SETTING, USED, WIDTH, BEFORE, EACH, Room, State, file, put_in, refusal, room_in, scratch, with_groups,
 )  # fmt: skip
+from idbandits.inference.gibbs import step
 from idbandits.inference.matching import match_part
 from idbandits.inference.protocol import Rng
-from idbandits.passes import Circuit, bare, compiled
+from idbandits.passes import Circuit, bare, compiled, merged
 from idbandits.tables import Floats, Ints, is_integer
 
-DAMPING = 0  # a figure
-THOROUGH = 50  # sweeps after many rounds at once
+DAMPING, SHARE = 0, 1  # figures: the settings
+CLOSE = 1e-9  # sweeps end when no pseudo-count changes by a larger part of it
+THOROUGH = 200  # sweeps after many rounds at once
+STEPS = 2  # of Gibbs sampling before an action that uses it
 
 
 @final
 class EP:
-    """Expectation propagation: each distinct choice and observation has one site, used as often as it occurred."""
+    """Expectation propagation: each distinct choice and observation has one site, used as often as it occurred.
+
+    Independent rows are surer of themselves than the exact posterior is, which now and then ends in the wrong action
+    for good. So a `share` of the actions draws its means by Gibbs sampling, from the exact posterior.
+    """
 
     revisable = False
 
-    def __init__(self, sweeps: int = 1, damping: float = 0.5) -> None:
+    def __init__(self, sweeps: int = 1, damping: float = 0.5, share: float = 0.25) -> None:
         if not is_integer(sweeps) or sweeps < 1:
             raise IdbanditsError(f"sweeps is a whole number from 1, not {sweeps!r}")
         if not (isinstance(damping, (int, float)) and 0 < damping <= 1):
             raise IdbanditsError(f"damping is a number above 0 and at most 1, not {damping!r}")
-        self.settings: dict[str, Any] = {"sweeps": int(sweeps), "damping": float(damping)}
+        if not (isinstance(share, (int, float)) and 0 <= share <= 1):
+            raise IdbanditsError(f"share is a number from 0 to 1, not {share!r}")
+        self.settings: dict[str, Any] = {"sweeps": int(sweeps), "damping": float(damping), "share": float(share)}
 
     def evidence(self, model: Model) -> Evidence:
         """The folded likelihood."""
         return model.once("evidence", lambda: Evidence(model))
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior; floats: pseudo-counts, figures, those of what is determined, scratch; then the sites."""
+        """The prior. Floats: the pseudo-counts to act by, figures, those of what is determined, scratch, those of
+        the belief, those of the Gibbs chain, its means; then the sites.
+        """
         figures = np.zeros(FIGURES)
-        figures[DAMPING] = self.settings["damping"]
-        floats = np.concatenate([evidence.prior, figures, evidence.prior, np.zeros(evidence.learned)])
-        return with_groups(floats, evidence.parts, evidence.width, evidence.most_slots, (self.settings["sweeps"],))
+        figures[[DAMPING, SHARE]] = self.settings["damping"], self.settings["share"]
+        p = evidence.prior
+        floats = np.concatenate([p, figures, p, np.zeros(evidence.learned), p, p, p])
+        return with_groups(floats, evidence.parts, evidence.width, evidence.most_slots + 1, (self.settings["sweeps"],))
 
-    def draws(self, evidence: Evidence, state: State, rng: Rng) -> None:
-        """The belief is what the pseudo-counts say."""
+    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
+        """The pseudo-counts of the belief."""
+        first = 3 * evidence.learned + FIGURES
+        return state.floats[first : first + evidence.learned]
 
     @staticmethod
     @compiled
@@ -74,21 +88,35 @@ def learn(
             return status
         file(c, v, numbers, ints, base, action, seen, times, room)
     if effort > 0:
-        settle(c, v, numbers, ints, floats, effort > 1, room)
+        settle(c, v, numbers, ints, floats, rng, effort > 1, room)
     return DONE
 
 
 
 @bare
-def settle(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, thorough: bool, room: Room) -> None:
-    """Sweeps over all sites."""
+def settle(
+    c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, thorough: bool, room: Room
+) -> None:
+    """Sweeps over all sites; then the pseudo-counts to act by."""
+    first = v.learned + FIGURES
     total_up(c, v, numbers, ints, floats, room)
-    if ints[USED] > 0:
-        for _ in range(max(ints[SETTING], THOROUGH) if thorough else ints[SETTING]):
-            sweep(c, v, numbers, ints, floats, room)
+    alpha = floats[first + 2 * v.learned : first + 3 * v.learned]
+    put_in(floats[: v.learned], alpha)
+    if ints[USED] == 0:
+        return
+    for _ in range(max(ints[SETTING], THOROUGH) if thorough else ints[SETTING]):
+        if sweep(c, v, numbers, ints, floats, room) < CLOSE:
+            break
+    put_in(floats[: v.learned], alpha)
+    share = floats[v.learned + SHARE]
+    if share > 0.0 and rng.random() < share:
+        chain, means = floats[first + 3 * v.learned : first + 4 * v.learned], floats[first + 4 * v.learned :]
+        for _ in range(STEPS):
+            step(c, v, numbers, ints, chain, floats[first : first + v.learned], means[: v.learned], rng, room)
+        put_in(floats[: v.learned], chain)
 
 
-@bare
+@merged
 def own_slots(v: Parts, j: int, entries: Ints, seen: Floats, owner: Ints) -> None:
     """Say for every slot of a part whether it is the first to read its entry: that one carries the site."""
     first, last = v.data[v.use_start + j], v.data[v.use_start + j + 1]
@@ -105,8 +133,15 @@ def own_slots(v: Parts, j: int, entries: Ints, seen: Floats, owner: Ints) -> Non
 
 @bare
 def total_up(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, room: Room) -> None:
-    """The pseudo-counts: of what is determined, and of all sites as often as they occurred."""
-    alpha, base = floats[: v.learned], floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
+    """The pseudo-counts: of what is determined, and of all sites as often as they occurred.
+
+    Where a group has grown, its site is made smaller, so that it says as much in all as before: proper pseudo-counts
+    stay proper. The last number of a site is how often it had occurred.
+    """
+    base, alpha = (
+        floats[v.learned + FIGURES : 2 * v.learned + FIGURES],
+        floats[3 * v.learned + FIGURES : 4 * v.learned + FIGURES],
+    )
     scratch = floats[2 * v.learned + FIGURES : 3 * v.learned + FIGURES]
     sites = floats[ints[BEFORE] :]
     keys, counts = ints[HEADER + 2 * ints[CAPACITY] :], HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
@@ -118,15 +153,24 @@ def total_up(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, 
         take(v, keys, at, room.action, room.values)
         bind(c, v, j, MEANS, room.action, numbers, base, base, room.entries, room.weights)
         own_slots(v, j, room.entries, scratch, owner)
+        site = sites[g * ints[EACH] : (g + 1) * ints[EACH]]
+        times, before = ints[counts + g], site[ints[EACH] - 1]
+        site[ints[EACH] - 1] = times
         for t in range(v.data[v.use_start + j + 1] - v.data[v.use_start + j]):
             if owner[t] >= 0:
-                alpha[owner[t]] += ints[counts + g] * sites[g * ints[EACH] + t]
+                if times != before:
+                    site[t] *= before / times if times > 0 else 0.0
+                alpha[owner[t]] += times * site[t]
 
 
 @bare
-def sweep(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, room: Room) -> None:
-    """Renew every site: take one copy of it out of the belief, match one round, and the difference is the new site."""
-    alpha = floats[: v.learned]
+def sweep(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, room: Room) -> float:
+    """Renew every site: take one copy of it out of the belief, match one round, and the difference is the new site.
+
+    Returns by how much a pseudo-count changed at most, as a part of it.
+    """
+    moved = 0.0
+    alpha = floats[3 * v.learned + FIGURES : 4 * v.learned + FIGURES]
     scratch = floats[2 * v.learned + FIGURES : 3 * v.learned + FIGURES]
     damping = floats[v.learned + DAMPING]
     sites = floats[ints[BEFORE] :]
@@ -157,13 +201,16 @@ def sweep(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, roo
         for t in range(slots):
             if owner[t] >= 0:
                 alpha[owner[t]] = kept[t]
-        if proper:
-            for t in range(slots):
-                if owner[t] >= 0:
-                    proper &= kept[t] + times * damping * (fresh[t] - site[t]) > 0.0
-        if proper:
-            for t in range(slots):
-                if owner[t] >= 0:
-                    change = damping * (fresh[t] - site[t])
-                    site[t] += change
-                    alpha[owner[t]] = kept[t] + times * change
+        if not proper:
+            continue
+        step_size = damping  # as much of it as changes no pseudo-count by more than half: counts may be in the millions
+        for t in range(slots):
+            if owner[t] >= 0 and fresh[t] != site[t]:
+                step_size = min(step_size, 0.5 * kept[t] / (times * abs(fresh[t] - site[t])))
+        for t in range(slots):
+            if owner[t] >= 0:
+                change = step_size * (fresh[t] - site[t])
+                moved = max(moved, times * abs(change) / kept[t])
+                site[t] += change
+                alpha[owner[t]] = kept[t] + times * change
+    return moved

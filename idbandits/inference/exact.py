@@ -7,23 +7,24 @@ from typing import Any, final
 import numpy as np
 
 from idbandits.compiled import Model
-from idbandits.evidence import Evidence, put, unpack
+from idbandits.evidence import Evidence, Parts, put, unpack
 from idbandits.inference.groups import (
     AMBIGUOUS,
     DONE,
     IMPOSSIBLE,
     ROUNDS,
     UNKNOWN,
+    Room,
     State,
     add_uses,
+    is_below,
     no_groups,
     room_in,
     scratch,
-    takes_back,
     uses,
 )
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, compiled
+from idbandits.passes import Circuit, bare, compiled
 from idbandits.tables import Floats, Ints
 
 
@@ -42,8 +43,9 @@ class Exact:
         """The prior."""
         return no_groups(np.concatenate([evidence.prior, np.zeros(4)]))
 
-    def draws(self, evidence: Evidence, state: State, rng: Rng) -> None:
-        """The belief is what the pseudo-counts say."""
+    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
+        """The pseudo-counts."""
+        return state.floats[: evidence.learned]
 
     @staticmethod
     @compiled
@@ -72,13 +74,23 @@ def learn(
                 return IMPOSSIBLE
             if not single:
                 return AMBIGUOUS
-            if times < 0 and not takes_back(v, j, times, room, numbers, floats):
-                return UNKNOWN
-        for j in range(v.parts):
-            if v.parts > 1:
-                put(v, j, action, seen, room.key, 0)
-                uses(c, v, numbers, room.key, room)
-            add_uses(v, j, times, room, floats)
+        if ints[ROUNDS] + times < 0:
+            return UNKNOWN
+        add_all(c, v, numbers, floats, action, seen, times, room)
+        if times < 0 and is_below(v, numbers, floats):
+            add_all(c, v, numbers, floats, action, seen, -times, room)
+            return UNKNOWN
         ints[ROUNDS] += times
     return DONE
 
+
+@bare
+def add_all(
+    c: Circuit, v: Parts, numbers: Floats, floats: Floats, action: Ints, seen: Ints, times: int, room: Room
+) -> None:
+    """Add the uses of all parts."""
+    for j in range(v.parts):
+        if v.parts > 1:
+            put(v, j, action, seen, room.key, 0)
+            uses(c, v, numbers, room.key, room)
+        add_uses(v, j, times, room, floats)

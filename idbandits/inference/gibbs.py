@@ -11,7 +11,7 @@ from idbandits.errors import IdbanditsError
 from idbandits.evidence import GIVEN, MEANS, Evidence, Parts, bind, fold, rise, take, unpack
 from idbandits.inference.drawing import draw_rows
 from idbandits.inference.groups import (
-    CAPACITY, DONE, FIGURES, HEADER, SETTING, USED, WIDTH, Room, State, file, put_in, refusal, room_in, scratch, with_groups,
+    CAPACITY, DONE, FIGURES, HEADER, SETTING, UNKNOWN, USED, WIDTH, Room, State, file, is_below, put_in, refusal, room_in, scratch, with_groups,
 )  # fmt: skip
 from idbandits.inference.protocol import Rng
 from idbandits.passes import Circuit, bare, compiled, split
@@ -41,10 +41,10 @@ class Gibbs:
         floats = np.concatenate([evidence.prior, np.zeros(FIGURES), evidence.prior, evidence.prior])
         return with_groups(floats, evidence.parts, evidence.width, 0, (self.settings["steps"],))
 
-    def draws(self, evidence: Evidence, state: State, rng: Rng) -> Floats | None:
-        """A chain that goes on from the state; where nothing is latent, the pseudo-counts say all."""
+    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
+        """Draws along a chain that goes on from the state; where nothing is latent, the pseudo-counts say all."""
         if state.ints[USED] == 0:
-            return None
+            return state.floats[: evidence.learned]
         found = np.empty((CHAIN, evidence.learned))
         chain(evidence.program, evidence.numbers, state.ints, state.floats.copy(), rng, found)
         return found
@@ -74,6 +74,9 @@ def learn(
         if status != DONE:
             return status
         file(c, v, numbers, ints, base, action, seen, times, room)
+        if times < 0 and is_below(v, numbers, base):
+            file(c, v, numbers, ints, base, action, seen, -times, room)
+            return UNKNOWN
     if effort > 0:
         settle(c, v, numbers, ints, floats, rng, effort > 1, room)
     return DONE
@@ -86,15 +89,16 @@ def settle(
 ) -> None:
     """Draw means, then latent counts."""
     steps = max(ints[SETTING], THOROUGH) if thorough and ints[USED] > 0 else ints[SETTING]
+    alpha, base = floats[: v.learned], floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
     for _ in range(steps):
-        step(c, v, numbers, ints, floats, rng, room)
+        step(c, v, numbers, ints, alpha, base, floats[2 * v.learned + FIGURES :], rng, room)
 
 
 @bare
-def step(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, room: Room) -> None:
+def step(
+    c: Circuit, v: Parts, numbers: Floats, ints: Ints, alpha: Floats, base: Floats, means: Floats, rng: Rng, room: Room
+) -> None:
     """Draw all means, and with them all latent counts; the pseudo-counts are then those given these counts."""
-    alpha, base = floats[: v.learned], floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
-    means = floats[2 * v.learned + FIGURES :]
     if ints[USED] == 0:
         put_in(alpha, base)
         return
@@ -143,6 +147,7 @@ def walk(
     """The work of `chain`."""
     c, v = unpack(program)
     room = room_in(c, v, whole, real)
+    base, means = floats[v.learned + FIGURES : 2 * v.learned + FIGURES], floats[2 * v.learned + FIGURES :]
     for i in range(len(found)):
-        step(c, v, numbers, ints, floats, rng, room)
+        step(c, v, numbers, ints, floats[: v.learned], base, means, rng, room)
         draw_rows(v, floats, rng, found[i])

@@ -16,7 +16,7 @@ import numpy as np
 from idbandits.evidence import (
     GENERIC, ROUNDING, TINY, Parts, bind, expect, log_weigh, put, rise, rise_and_fall_in_logs, take,
 )  # fmt: skip
-from idbandits.passes import Circuit, bare, compiled, inlined
+from idbandits.passes import Circuit, bare, compiled, inlined, merged
 from idbandits.tables import Floats, Ints
 
 # ints
@@ -86,7 +86,7 @@ def counts_at(ints: Ints) -> int:
     return HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
 
 
-@bare
+@merged
 def find(ints: Ints, key: Ints) -> int:
     """The group with a key, or where in the hash table it would be: -1 - place."""
     size, width, keys = 2 * ints[CAPACITY], ints[WIDTH], HEADER + 2 * ints[CAPACITY]
@@ -161,7 +161,7 @@ def scratch(h: Ints) -> tuple[Ints, Floats]:
     return np.zeros(width + axes + 4 * slots + 4 * nodes, np.int64), np.empty(5 * slots + 2 * nodes + 2 * learned)
 
 
-@bare
+@merged
 def room_in(c: Circuit, v: Parts, whole: Ints, real: Floats) -> Room:
     """The parts of scratch arrays."""
     nodes, slots = c.leaves + c.inner, c.slots
@@ -185,7 +185,7 @@ def room_in(c: Circuit, v: Parts, whole: Ints, real: Floats) -> Room:
     )
 
 
-@bare
+@merged
 def put_in(target: Floats, source: Floats) -> None:
     """Copy numbers into an array of the same size."""
     for i in range(len(target)):
@@ -206,7 +206,7 @@ def is_possible(c: Circuit, v: Parts, numbers: Floats, j: int, room: Room) -> bo
     return root > -np.inf
 
 
-@bare
+@merged
 def uses(c: Circuit, v: Parts, numbers: Floats, key: Ints, room: Room) -> tuple[bool, float]:
     """Whether what a part of a round says is a single product of table entries; room has its uses of them.
 
@@ -231,7 +231,7 @@ def uses(c: Circuit, v: Parts, numbers: Floats, key: Ints, room: Room) -> tuple[
     return single, constant
 
 
-@bare
+@merged
 def add_uses(v: Parts, j: int, times: float, room: Room, alpha: Floats) -> None:
     """Add the uses of a part's slots to pseudo-counts."""
     for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
@@ -241,21 +241,21 @@ def add_uses(v: Parts, j: int, times: float, room: Room, alpha: Floats) -> None:
 
 
 @bare
-def takes_back(v: Parts, j: int, times: int, room: Room, prior: Floats, base: Floats) -> bool:
-    """Whether pseudo-counts stay at or above the prior when the uses of a part's slots are taken back."""
-    for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-        slot = v.data[v.use + t]
-        e = room.entries[slot]
-        if e < v.learned and base[e] + times * room.counts[slot] < prior[e] * (1 - ROUNDING) - ROUNDING:
-            return False
-    return True
+def is_below(v: Parts, prior: Floats, base: Floats) -> bool:
+    """Whether pseudo-counts are below the prior: more was taken back than was learned."""
+    for e in range(v.learned):
+        if base[e] < prior[e] * (1 - ROUNDING) - ROUNDING:
+            return True
+    return False
 
 
 @bare
 def refusal(
     c: Circuit, v: Parts, numbers: Floats, ints: Ints, base: Floats, action: Ints, seen: Ints, times: int, room: Room
 ) -> int:
-    """Why a round cannot be filed, or DONE if it can."""
+    """Why a round cannot be filed, or DONE if it can; what is taken back is checked by `file` too."""
+    if ints[ROUNDS] + times < 0:
+        return UNKNOWN
     for j in range(v.parts):
         put(v, j, action, seen, room.key, 0)
         group = find(ints, room.key)
@@ -266,7 +266,7 @@ def refusal(
             return IMPOSSIBLE
         elif times < 0:
             single, _ = uses(c, v, numbers, room.key, room)
-            if not single or not takes_back(v, j, times, room, numbers, base):
+            if not single:
                 return UNKNOWN
     return DONE
 

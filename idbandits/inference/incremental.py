@@ -41,8 +41,9 @@ class Incremental:
         floats = np.concatenate([evidence.prior, np.zeros(FIGURES), np.full(3 * evidence.learned, np.nan)])
         return no_groups(floats, (self.settings["iterations"],))
 
-    def draws(self, evidence: Evidence, state: State, rng: Rng) -> None:
-        """The belief is what the pseudo-counts say."""
+    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
+        """The pseudo-counts."""
+        return state.floats[: evidence.learned]
 
     @staticmethod
     @compiled

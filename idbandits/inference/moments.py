@@ -32,8 +32,9 @@ class Moments:
         """The prior."""
         return no_groups(np.concatenate([evidence.prior, np.zeros(FIGURES + evidence.learned)]))
 
-    def draws(self, evidence: Evidence, state: State, rng: Rng) -> None:
-        """The belief is what the pseudo-counts say."""
+    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
+        """The pseudo-counts."""
+        return state.floats[: evidence.learned]
 
     @staticmethod
     @compiled

@@ -15,7 +15,7 @@ from idbandits.inference.groups import (
     DONE, FIGURES, IMPOSSIBLE, MEANS_GIVEN, ROUNDS, SETTING, State, is_possible, no_groups, put_in, room_in, scratch,
 )  # fmt: skip
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, compiled
+from idbandits.passes import bare, compiled, merged
 from idbandits.tables import Floats, Ints, is_integer
 
 WIDTH = 0  # a figure
@@ -53,10 +53,10 @@ class Particles:
         state.ints[MEANS_GIVEN] = 1
         return state
 
-    def draws(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
+    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The particles."""
-        first, size = evidence.learned + FIGURES, self.settings["number"] * evidence.learned
-        models: Floats = state.floats[first : first + size].reshape(-1, evidence.learned)
+        first, number = evidence.learned + FIGURES, self.settings["number"]
+        models: Floats = state.floats[first : first + number * evidence.learned].reshape(number, evidence.learned)
         return models
 
     @staticmethod
@@ -139,7 +139,7 @@ def first_draw(program: Ints, prior: Floats, rng: Rng, means: Floats) -> None:
     draw_rows(v, prior, rng, means)
 
 
-@bare
+@merged
 def move(v: Parts, means: Floats, width: float, rng: Rng, moved: Floats) -> None:
     """A Gaussian step of every row, back into the simplex."""
     e = 0

@@ -38,5 +38,5 @@ class Inference(Protocol):
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The state before the first round; floats[:evidence.learned] are the pseudo-counts that actions use."""
 
-    def draws(self, evidence: Evidence, state: State, rng: Rng) -> Floats | None:
-        """Draws of all learned entries, a row each; None if the belief is what the pseudo-counts say."""
+    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
+        """Pseudo-counts of all learned entries; or draws of them, a row each, where pseudo-counts do not say all."""

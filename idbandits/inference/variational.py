@@ -17,11 +17,13 @@ from idbandits.inference.groups import (
     HEADER,
     ROUNDS,
     SETTING,
+    UNKNOWN,
     USED,
     WIDTH,
     Room,
     State,
     file,
+    is_below,
     put_in,
     refusal,
     room_in,
@@ -78,8 +80,9 @@ class Variational:
         settings = (self.settings["sweeps"], STARTS[self.settings["start"]])
         return with_groups(floats, evidence.parts, evidence.width, 0, settings)
 
-    def draws(self, evidence: Evidence, state: State, rng: Rng) -> None:
-        """The belief is what the pseudo-counts say."""
+    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
+        """The pseudo-counts."""
+        return state.floats[: evidence.learned]
 
     def elbo(self, evidence: Evidence, state: State) -> float:
         """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""
@@ -109,7 +112,11 @@ def learn(
         status = refusal(c, v, numbers, ints, base, action, seen, times, room)
         if status != DONE:
             return status
-        floats[v.learned + CONSTANTS] += file(c, v, numbers, ints, base, action, seen, times, room)
+        constants = file(c, v, numbers, ints, base, action, seen, times, room)
+        if times < 0 and is_below(v, numbers, base):
+            file(c, v, numbers, ints, base, action, seen, -times, room)
+            return UNKNOWN
+        floats[v.learned + CONSTANTS] += constants
     if effort > 0:
         settle(c, v, numbers, ints, floats, rng, effort > 1, room)
     return DONE
