@@ -9,8 +9,17 @@ from pathlib import Path
 
 from benchmarks.report import DisagreementError, Measured, Topic, machine, write
 
-TOPICS = ("circuits", "pyagrum_diagrams", "pyagrum_position_based", "networks")
-LIBRARIES = ("idbandits", "numpy", "numba", "pyagrum", "pgmpy")
+TOPICS = (
+    "circuits",
+    "pyagrum_diagrams",
+    "pyagrum_position_based",
+    "networks",
+    "regret",
+    "speed",
+    "literal_peer",
+    "bandit_peers",
+)
+LIBRARIES = ("idbandits", "numpy", "numba", "pyagrum", "pgmpy", "obp", "river", "mabwiser", "pybandits")
 
 
 def main() -> None:

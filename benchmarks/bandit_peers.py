@@ -67,7 +67,7 @@ def obp(seed: int) -> tuple[Act, Update]:
 def ours(seed: int) -> tuple[Act, Update]:
     """The agent, called from Python as the peers are."""
     agent = idb.Thompson(_diagram(), inference="exact", seed=seed)
-    return lambda: agent.act()["arm"], lambda arm, reward: agent.update({"arm": arm}, {"win": reward})
+    return lambda: int(agent.act()["arm"]), lambda arm, reward: agent.update({"arm": arm}, {"win": reward})
 
 
 def fused(rounds: int, seed: int) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma  # type: ignore[import-untyped]
+from scipy.special import digamma
 
 from idbandits import Diagram
 from idbandits.diagram import Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types, typeof
+from numba import typeof, types
 
 from idbandits.evidence import unpack as unpack_parts
 from idbandits.inference.drawing import draw_rows
@@ -16,7 +16,7 @@ from idbandits.search import Decisions, clash
 from idbandits.solve import BUDGET, solve, unpack
 from idbandits.tables import Floats, Ints
 
-INTS, FLOATS, RNG = types.int64[::1], types.float64[::1], typeof(np.random.default_rng(0))
+INTS, FLOATS, RNG = types.int64[::1], types.float64[::1], typeof(np.random.default_rng(0))  # type: ignore[no-untyped-call]
 ACT = types.void(INTS, FLOATS, INTS, INTS, FLOATS, RNG, INTS)
 LEARN = types.int64(INTS, FLOATS, INTS, FLOATS, RNG, INTS, INTS, types.int64, types.int64)
 LEARN_ALL = types.int64(types.FunctionType(LEARN), INTS, FLOATS, INTS, FLOATS, RNG, types.int64[:, ::1], types.int64)
@@ -24,9 +24,7 @@ LATER, NOW, THOROUGHLY = 0, 1, 2  # efforts of `learn`
 
 
 @compiled
-def act(
-    program: Ints, known: Floats, parts: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
-) -> None:
+def act(program: Ints, known: Floats, parts: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints) -> None:
     """Draw means and put the best action under them into `action`, whose contexts are given."""
     c, s = unpack(program, known)
     learned = learned_in(parts)

@@ -6,13 +6,14 @@ part's rounds with equal choices and equal observations are one group, whatever 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple, final
 
 import numpy as np
 
-from idbandits.circuit import Arrays
+from idbandits.circuit import Arrays, starts
 from idbandits.compiled import Likelihood, Model
-from idbandits.passes import Circuit, add_logs, bare, compiled, entry, inlined, pack, merged
+from idbandits.passes import Circuit, add_logs, bare, entry, inlined, merged, pack
 from idbandits.tables import Floats, Ints
 
 MEANS, GEOMETRIC, GIVEN, GENERIC = 0, 1, 2, 3  # what weighs a slot: see `weigh`
@@ -54,24 +55,21 @@ class Evidence:
         finished = likelihood.parts
         c, arrays, ends = finished.circuit, finished.arrays, finished.ends
         count = len(ends) - 2
-        slots = [_slots_between(arrays, a, b) for a, b in zip(ends, ends[1:], strict=False)]
+        slots = [_slots_between(arrays, a, b) for a, b in pairwise(ends)]
         sources = [_sources(model, likelihood, arrays, slots[j], ends[j], ends[j + 1]) for j in range(count)]
         rows, sizes = _rows(model)
-        clashes = [
-            _clashes(model, arrays, c.leaves, slots[j], a, b, sizes)
-            for j, (a, b) in enumerate(zip(ends, ends[1:], strict=False))
-        ]
+        clashes = [_clashes(model, arrays, c.leaves, slots[j], a, b, sizes) for j, (a, b) in enumerate(pairwise(ends))]
         packed = pack(
             node=ends,
             bends=[any(_is_bent(arrays, s, len(sizes)) for s in part) for part in slots],
-            use_start=_starts(slots),
+            use_start=starts(slots),
             use=[s for part in slots for s in part],
-            source_start=_starts(sources),
+            source_start=starts(sources),
             source=[x for part in sources for source in part for x in source],
             row=rows,
             size=sizes,
             whole_row=[_is_whole_row(arrays, n, sizes) for n in range(c.inner)],
-            clash_start=_starts(clashes),
+            clash_start=starts(clashes),
             clash=[x for part in clashes for pair in part for x in pair],
         )
         parts = Parts(
@@ -120,10 +118,6 @@ def _slots_between(arrays: Arrays, first: int, last: int) -> list[int]:
 
 def _is_bent(arrays: Arrays, slot: int, learned: int) -> bool:
     return _first_entry(arrays, slot) >= learned and arrays.slot_start[slot] < arrays.slot_start[slot + 1]
-
-
-def _starts(parts: list[list[int]] | list[list[tuple[int, ...]]]) -> list[int]:
-    return np.cumsum([0, *(len(p) for p in parts)]).tolist()
 
 
 def _sources(

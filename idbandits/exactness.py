@@ -33,7 +33,8 @@ def _find_ambiguous(model: Model, evidence: Evidence) -> tuple[Ints, Ints] | Non
         sizes = [*(nodes[k].states for k in axes), *(model.observed[k].states for k in observed)]
         number = math.prod(sizes)
         for i in range(min(number, MOST)):
-            chosen = np.unravel_index(i, sizes) if number <= MOST else [int(rng.integers(s)) for s in sizes]
+            places = np.unravel_index(i, sizes) if number <= MOST else [rng.integers(s) for s in sizes]
+            chosen = [int(place) for place in places]
             action = _allowed(model, dict(zip(axes, chosen, strict=False)), rng)
             if action is None:
                 continue
@@ -42,6 +43,7 @@ def _find_ambiguous(model: Model, evidence: Evidence) -> tuple[Ints, Ints] | Non
             if number > MOST:
                 _make_possible(evidence, action, seen, [n.states for n in model.observed], marks, rng)
             if unclear(evidence.program, evidence.numbers, action, seen, marks) > 0:
+                _see_all(evidence, action, seen, [n.states for n in model.observed], marks)
                 return action, seen
     return None
 
@@ -67,6 +69,15 @@ def _allowed(model: Model, fixed: dict[int, int], rng: np.random.Generator) -> I
         if not clash:
             return action
     return None
+
+
+def _see_all(evidence: Evidence, action: Ints, seen: Ints, sizes: list[int], marks: Floats) -> None:
+    """Complete an observation in a way that can be seen."""
+    for k in np.flatnonzero(seen < 0).tolist():
+        for state in range(sizes[k]):
+            seen[k] = state
+            if unclear(evidence.program, evidence.numbers, action, seen, marks) >= 0:
+                break
 
 
 def _make_possible(
@@ -95,14 +106,17 @@ def refuse_ambiguous(model: Model, evidence: Evidence, action: Ints, seen: Ints,
     near = [n for n in model.nodes.values() if getattr(n.cpd, "name", None) in open_tables]
     ways = {n.name for n in near if n.kind == "latent"}
     ways |= {p for n in near for p in n.parents if model.nodes[p].kind == "latent"}
-    shown = ", ".join(f"{n.name} = {n.values[s]!r}" for n, s in zip(model.observed, seen.tolist(), strict=True) if s >= 0)
+    shown = ", ".join(
+        f"{n.name} = {n.values[s]!r}" for n, s in zip(model.observed, seen.tolist(), strict=True) if s >= 0
+    )
     missing = [n.name for n, s in zip(model.observed, seen.tolist(), strict=True) if s < 0]
     unseen = f" ({', '.join(missing)} not seen)" if missing else ""
     hidden = f"latent {', '.join(n for n in model.nodes if n in ways)}" if ways else "what was not seen"
     raise DiagramError(
         f"{where}inference 'exact' cannot learn from the observation {shown or 'of nothing'}{unseen} in diagram "
-        f"{model.name!r}: {hidden} may have been one or the other, so {', '.join(sorted(open_tables))} is a mixture; "
-        "use 'variational', 'incremental', 'moments', 'gibbs', 'ep' or 'particles', or exact on d.revealed()"
+        f"{model.name!r}: {hidden} may have been one or the other, so what it says of "
+        f"{' and '.join(sorted(open_tables))} is a mixture; use 'variational', 'incremental', 'moments', 'gibbs', "
+        "'ep' or 'particles', or exact on d.revealed()"
     )
 
 

@@ -63,7 +63,8 @@ def loop(
     act: Any, learn: Any, world: Ints, numbers: Floats, values: Ints, world_rng: Rng, spare: Rng, solver: Ints,
     known: Floats, parts: Ints, given: Ints, truth: Floats, axes: Ints, best: Floats, own_solver: Ints,
     own_known: Floats, own_parts: Ints, own_numbers: Floats, ints: Ints, floats: Floats, rng: Rng, joint: Ints,
-    decisions: int, contexts: int, observed: int, given_contexts: int, last: int, marks: Ints, places: Ints, sums: Floats, totals: Floats,
+    decisions: int, contexts: int, observed: int, given_contexts: int, last: int, marks: Ints, places: Ints,
+    sums: Floats, totals: Floats,
 ) -> None:  # fmt: skip
     """Play rounds until `last`, or until the learner's state needs room."""
     c, s = unpack(solver, known)

@@ -35,17 +35,20 @@ def inlined(function: Function) -> Function:
     return cast(Function, njit(cache=True, nogil=True, error_model="numpy", inline="always")(function))
 
 
+NO_COUNTS: dict[str, Any] = {"_nrt": False}  # without Numba's runtime, which counts references
+
+
 def bare(function: Function) -> Function:
     """Compile without counting references to arrays, which costs more than a small pass does.
 
     Such a function makes no arrays. It may return parts of those that it was handed, but to bare functions only.
     """
-    return cast(Function, njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function))
+    return cast(Function, njit(cache=True, nogil=True, error_model="numpy", **NO_COUNTS)(function))
 
 
 def merged(function: Function) -> Function:
     """A bare function that becomes part of every caller: for the smallest passes."""
-    return cast(Function, njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function))
+    return cast(Function, njit(cache=True, nogil=True, error_model="numpy", forceinline=True, **NO_COUNTS)(function))
 
 
 _warm: set[int] = set()

@@ -76,9 +76,12 @@ def simulate(
     plans = {name: _plan(world, name, learner) for name, learner in learners.items()}
     interrupted = False
     with (
-        tqdm(total=len(jobs) * int(rounds), unit=" rounds", unit_scale=True, disable=not progress, smoothing=0.1) as bar,
+        tqdm(
+            total=len(jobs) * int(rounds), unit=" rounds", unit_scale=True, disable=not progress, smoothing=0.1
+        ) as bar,
         ThreadPoolExecutor(int(workers) if workers is not None else os.cpu_count() or 1) as pool,
     ):
+
         def job(name: str, run: int) -> Run | None:
             fresh_world, learner = begin(world, learners[name], name, int(seed), run)
             return plans[name](fresh_world, learner, marks, stop, bar.update)
@@ -99,7 +102,12 @@ def simulate(
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             for future, one in waiting.items():
-                if future.done() and not future.cancelled() and future.exception() is None and future.result() is not None:
+                if (
+                    future.done()
+                    and not future.cancelled()
+                    and future.exception() is None
+                    and future.result() is not None
+                ):
                     done[one] = future.result()  # type: ignore[assignment]
         except BaseException:
             stop.set()
@@ -226,12 +234,14 @@ class Joint:
         for node in inner:
             other = truth.get(node.name)
             if other is None or (other.kind != node.kind if node.kind != "observed" else not other.is_chance):
-                what = "observes" if node.kind == "observed" else f"has {node.kind}"
-                raise IdbanditsError(f"{who} {what} {node.name!r}, of which the world has none that fits")
+                what, kind = ("observes", "chance node") if node.kind == "observed" else (f"has {node.kind}", node.kind)
+                raise IdbanditsError(f"{who} {what} {node.name!r}, which is no {kind} of the world")
             source, target = (node, other) if node.kind == "decision" else (other, node)
             if any(v not in target.values for v in source.values):
-                odd = next(v for v in source.values if v not in target.values)
-                raise IdbanditsError(f"{who}: {node.name!r} = {odd!r} exists on one side only; allowed: {target.allowed()}")
+                alone = next(v for v in source.values if v not in target.values)
+                raise IdbanditsError(
+                    f"{who}: {node.name!r} = {alone!r} exists on one side only; allowed: {target.allowed()}"
+                )
             entries.extend([places[node.name], size + len(tables), len(source.values)])
             tables.extend(target.values.index(v) for v in source.values)
         self.array = np.array([*entries, *tables], dtype=np.int64)

@@ -78,6 +78,7 @@ def _checked(effort: float) -> float:
 
 
 def solver_of(d: Diagram) -> Solver:
+    """The solver of a diagram, ready to be called."""
     solver = Solver(compile(d))
     no_means = np.zeros(solver.model.means_size)
     run(answer, solver.program, solver.known, no_means, solver.blank.copy(), 0.0)  # compiles, and says so

@@ -72,7 +72,9 @@ class World:
         """Draw the context of the next round, which `step` then uses."""
         draw_contexts(self._program, self._numbers, self._rng, self._values)
         nodes = self._model.nodes
-        self._drawn = {n.name: n.values[self._values[self._names.index(n.name)]] for n in nodes.values() if n.kind == "context"}
+        self._drawn = {
+            n.name: n.values[self._values[self._names.index(n.name)]] for n in nodes.values() if n.kind == "context"
+        }
         return dict(self._drawn)
 
     def step(self, action: Action, context: Action | None = None) -> Outcome:
@@ -85,7 +87,9 @@ class World:
         self._drawn = None
         reward = play(self._program, self._numbers, self._rng, self._values)
         states = {
-            kind: {n.name: n.values[self._values[i]] for i, n in enumerate(self._model.nodes.values()) if n.kind == kind}
+            kind: {
+                n.name: n.values[self._values[i]] for i, n in enumerate(self._model.nodes.values()) if n.kind == kind
+            }
             for kind in ("observed", "latent")
         }
         return Outcome(states["observed"], states["latent"], reward, self.regret(action, context), dict(context))
@@ -118,9 +122,9 @@ class World:
 
 
 def _context_tables(model: Model, given: Any) -> dict[str, Floats]:
-    if not isinstance(given, Mapping):
-        raise ContextError(f"contexts map names of context nodes to probabilities; given {brief(given)}")
     names = ", ".join(n.name for n in model.contexts) or "none"
+    if not isinstance(given, Mapping):
+        raise ContextError(f"contexts map context nodes ({names}) to probabilities; given {brief(given)}")
     for name in given:
         if all(n.name != name for n in model.contexts):
             raise ContextError(f"contexts: {name!r} is no context node of diagram {model.name!r}; these are {names}")
@@ -129,7 +133,9 @@ def _context_tables(model: Model, given: Any) -> dict[str, Floats]:
         chances = given.get(node.name, np.full(node.states, 1 / node.states))
         if isinstance(chances, Mapping):
             if set(chances) != set(node.values):
-                raise ContextError(f"contexts: those of {node.name!r} have probabilities for {list(chances)!r}; its values are {node.allowed()}")
+                raise ContextError(
+                    f"contexts: {node.name!r} has probabilities for {list(chances)!r}; its values are {node.allowed()}"
+                )
             chances = [chances[v] for v in node.values]
         try:
             table = np.asarray(chances)

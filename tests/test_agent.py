@@ -574,8 +574,8 @@ class Own:
     def start(self, model: Any, evidence: Any, rng: Any) -> Any:
         return self.inner.start(model, evidence, rng)
 
-    def draws(self, evidence: Any, state: Any, rng: Any) -> None:
-        pass
+    def belief(self, evidence: Any, state: Any, rng: Any) -> Any:
+        return state.floats[: evidence.learned]
 
     def learn(self, *arguments: Any) -> int:
         return int(self.inner.learn(*arguments))
@@ -667,7 +667,7 @@ class Half:
         (idb.Exact, ("Exact", "class")),
         (3, ("3", "learn")),
         (object(), ("object", "learn", "start")),
-        (Half(), ("Half", "settings", "evidence", "start", "draws")),
+        (Half(), ("Half", "settings", "evidence", "start", "belief")),
         (["exact"], ("['exact']", "learn")),
     ],
 )
@@ -711,7 +711,7 @@ def test_exact_is_refused_where_it_is_not() -> None:
     with pytest.raises(DiagramError, match=r"'exact'.*C1 = .*'position-based'.*latent.*revealed"):
         idb.Thompson(models.position_based(5, 2), "exact")
     assert type(idb.Thompson(models.position_based(5, 2)).inference) is idb.EP
-    assert type(idb.Thompson(models.cascade(5, 2)).inference) is idb.Exact
+    assert type(idb.Thompson(models.cascade(5, 2)).inference) is idb.EP
 
 
 @pytest.mark.parametrize("inference", [n for n in BY_NAME if n != "variational"])

@@ -13,6 +13,7 @@ from scipy import special, stats
 import idbandits as idb
 import reference
 from idbandits.evidence import tail
+from idbandits.inference.drawing import EDGE
 from idbandits.inference.groups import DONE
 
 # -- extremes ------------------------------------------------------------------------------------------------------
@@ -181,9 +182,9 @@ def test_draws_of_two_states_are_beta_distributed(a: float, b: float) -> None:
     steps = np.arange(len(x) + 1) / len(x)
     distance = np.maximum(abs(p - steps[1:]), abs(p - steps[:-1]))
     # sqrt(log(2 / 1e-6) / 2n) = 0.019 is passed with probability 1e-6; nearer to 0 and 1, draws are moved inside
-    assert distance[(x > 1e-11) & (x < 1 - 1e-11)].max(initial=0.0) < 0.019
+    assert distance[(x > 4 * EDGE) & (x < 1 - 4 * EDGE)].max(initial=0.0) < 0.019
     sd = stats.beta.std(a, b)
-    assert abs(x.mean() - a / (a + b)) < 5 * sd / np.sqrt(len(x)) + 1e-12  # 5 standard errors: 21 times 6e-7
+    assert abs(x.mean() - a / (a + b)) < 5 * sd / np.sqrt(len(x)) + EDGE  # 5 standard errors: 21 times 6e-7
 
 
 @pytest.mark.parametrize("prior", [[1e-3, 1e-3, 1.0], [0.05, 0.5, 1.5], [1.0, 1.0, 1.0, 1.0], [30.0, 1e6, 0.5]])
@@ -196,5 +197,5 @@ def test_draws_of_more_states_are_dirichlet_distributed(prior: list[float]) -> N
         p = stats.beta.cdf(ordered, a, sum(prior) - a)
         steps = np.arange(len(p) + 1) / len(p)
         distance = np.maximum(abs(p - steps[1:]), abs(p - steps[:-1]))
-        inside = (ordered > 1e-11) & (ordered < 1 - 1e-11)
+        inside = (ordered > 4 * EDGE) & (ordered < 1 - 4 * EDGE)
         assert distance[inside].max(initial=0.0) < 0.019  # as above

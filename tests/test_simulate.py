@@ -279,7 +279,6 @@ def coins(
         (coins(states=3), coins(), ("'heads'", "2", "0 to 1")),
         (coins(states=[0, 1, "edge"]), coins(states=[1, 0]), ("'heads'", "'edge'")),
         (coins(), coins(context="user"), ("context", "'user'")),
-        (coins(context="user"), coins(), ("context", "'user'")),
         (coins(context="user"), coins(context="page"), ("context",)),
         (coins(context="user", values=["a", "b"]), coins(context="user", values=["a"]), ("'user'", "'b'")),
     ],

@@ -14,6 +14,10 @@ from idbandits.inference.particles import Particles
 from idbandits.inference.protocol import Inference
 from idbandits.inference.variational import Variational
 
+__all__ = [
+    "EP", "Exact", "Gibbs", "Incremental", "Inference", "Moments", "Particles", "Variational", "name_of", "named",
+]  # fmt: skip
+
 BY_NAME: dict[str, type[Any]] = {
     "exact": Exact,
     "variational": Variational,

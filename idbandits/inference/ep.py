@@ -9,10 +9,26 @@ import numpy as np
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
 from idbandits.evidence import MEANS, Evidence, Parts, bind, take, unpack
-from idbandits.inference.groups import (
-    CAPACITY, DONE, FIGURES, HEADER, SETTING, USED, WIDTH, BEFORE, EACH, Room, State, file, put_in, refusal, room_in, scratch, with_groups,
-)  # fmt: skip
 from idbandits.inference.gibbs import step
+from idbandits.inference.groups import (
+    BEFORE,
+    CAPACITY,
+    DONE,
+    EACH,
+    FIGURES,
+    HEADER,
+    SETTING,
+    USED,
+    WIDTH,
+    Room,
+    State,
+    file,
+    put_in,
+    refusal,
+    room_in,
+    scratch,
+    with_groups,
+)  # fmt: skip
 from idbandits.inference.matching import match_part
 from idbandits.inference.protocol import Rng
 from idbandits.passes import Circuit, bare, compiled, merged
@@ -90,7 +106,6 @@ def learn(
     if effort > 0:
         settle(c, v, numbers, ints, floats, rng, effort > 1, room)
     return DONE
-
 
 
 @bare

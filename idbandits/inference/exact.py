@@ -32,8 +32,10 @@ from idbandits.tables import Floats, Ints
 class Exact:
     """Exact posterior: the semi-bandit, the cascade models, and every diagram whose latent nodes are revealed."""
 
-    settings: dict[str, Any] = {}
     revisable = True
+
+    def __init__(self) -> None:
+        self.settings: dict[str, Any] = {}
 
     def evidence(self, model: Model) -> Evidence:
         """The folded likelihood."""

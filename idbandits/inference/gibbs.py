@@ -11,7 +11,23 @@ from idbandits.errors import IdbanditsError
 from idbandits.evidence import GIVEN, MEANS, Evidence, Parts, bind, fold, rise, take, unpack
 from idbandits.inference.drawing import draw_rows
 from idbandits.inference.groups import (
-    CAPACITY, DONE, FIGURES, HEADER, SETTING, UNKNOWN, USED, WIDTH, Room, State, file, is_below, put_in, refusal, room_in, scratch, with_groups,
+    CAPACITY,
+    DONE,
+    FIGURES,
+    HEADER,
+    SETTING,
+    UNKNOWN,
+    USED,
+    WIDTH,
+    Room,
+    State,
+    file,
+    is_below,
+    put_in,
+    refusal,
+    room_in,
+    scratch,
+    with_groups,
 )  # fmt: skip
 from idbandits.inference.protocol import Rng
 from idbandits.passes import Circuit, bare, compiled, split
@@ -37,7 +53,7 @@ class Gibbs:
         return model.once("evidence", lambda: Evidence(model))
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior; floats: pseudo-counts given the latent counts, figures, those of what is determined, drawn means."""
+        """The prior; floats: pseudo-counts given latent counts, figures, those of what is determined, drawn means."""
         floats = np.concatenate([evidence.prior, np.zeros(FIGURES), evidence.prior, evidence.prior])
         return with_groups(floats, evidence.parts, evidence.width, 0, (self.settings["steps"],))
 
@@ -80,7 +96,6 @@ def learn(
     if effort > 0:
         settle(c, v, numbers, ints, floats, rng, effort > 1, room)
     return DONE
-
 
 
 @bare

@@ -14,7 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from idbandits.evidence import (
-    GENERIC, ROUNDING, TINY, Parts, bind, expect, log_weigh, put, rise, rise_and_fall_in_logs, take,
+    GENERIC,
+    ROUNDING,
+    TINY,
+    Parts,
+    bind,
+    expect,
+    log_weigh,
+    put,
+    rise,
+    rise_and_fall_in_logs,
+    take,
 )  # fmt: skip
 from idbandits.passes import Circuit, bare, compiled, inlined, merged
 from idbandits.tables import Floats, Ints
@@ -94,7 +104,7 @@ def find(ints: Ints, key: Ints) -> int:
     for i in range(width):
         mixed = (mixed ^ np.uint64(key[i] + 2)) * np.uint64(1099511628211)
         mixed ^= mixed >> np.uint64(29)
-    place = np.int64(mixed % np.uint64(size))
+    place = int(mixed % np.uint64(size))
     while True:
         group = ints[HEADER + place]
         if group < 0:
@@ -243,10 +253,10 @@ def add_uses(v: Parts, j: int, times: float, room: Room, alpha: Floats) -> None:
 @bare
 def is_below(v: Parts, prior: Floats, base: Floats) -> bool:
     """Whether pseudo-counts are below the prior: more was taken back than was learned."""
+    below = False
     for e in range(v.learned):
-        if base[e] < prior[e] * (1 - ROUNDING) - ROUNDING:
-            return True
-    return False
+        below |= base[e] < prior[e] * (1 - ROUNDING) - ROUNDING
+    return below
 
 
 @bare

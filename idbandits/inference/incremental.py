@@ -10,7 +10,16 @@ from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
 from idbandits.evidence import GEOMETRIC, Evidence, expect, put, unpack
 from idbandits.inference.groups import (
-    DONE, FIGURES, IMPOSSIBLE, ROUNDS, SETTING, State, is_possible, no_groups, room_in, scratch,
+    DONE,
+    FIGURES,
+    IMPOSSIBLE,
+    ROUNDS,
+    SETTING,
+    State,
+    is_possible,
+    no_groups,
+    room_in,
+    scratch,
 )  # fmt: skip
 from idbandits.inference.protocol import Rng
 from idbandits.passes import bare, compiled, entry
@@ -95,4 +104,3 @@ def learn(
                 break
     ints[ROUNDS] += times
     return DONE
-

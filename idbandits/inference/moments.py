@@ -9,7 +9,15 @@ import numpy as np
 from idbandits.compiled import Model
 from idbandits.evidence import MEANS, Evidence, bind, put, take, unpack
 from idbandits.inference.groups import (
-    DONE, FIGURES, IMPOSSIBLE, ROUNDS, State, is_possible, no_groups, room_in, scratch,
+    DONE,
+    FIGURES,
+    IMPOSSIBLE,
+    ROUNDS,
+    State,
+    is_possible,
+    no_groups,
+    room_in,
+    scratch,
 )  # fmt: skip
 from idbandits.inference.matching import has_clash, match_part, match_terms
 from idbandits.inference.protocol import Rng
@@ -21,8 +29,10 @@ from idbandits.tables import Floats, Ints
 class Moments:
     """Moment matching: an examination that nobody made leaves an item's belief untouched. Keeps no rounds."""
 
-    settings: dict[str, Any] = {}
     revisable = False
+
+    def __init__(self) -> None:
+        self.settings: dict[str, Any] = {}
 
     def evidence(self, model: Model) -> Evidence:
         """The folded likelihood."""
@@ -76,4 +86,3 @@ def learn(
             match_part(c, v, room.key, 0, numbers, alpha, room, scratch)
     ints[ROUNDS] += times
     return DONE
-

@@ -12,7 +12,18 @@ from idbandits.errors import IdbanditsError
 from idbandits.evidence import GIVEN, Evidence, Parts, bind, fold, put, rise, take, unpack
 from idbandits.inference.drawing import EDGE, draw_rows
 from idbandits.inference.groups import (
-    DONE, FIGURES, IMPOSSIBLE, MEANS_GIVEN, ROUNDS, SETTING, State, is_possible, no_groups, put_in, room_in, scratch,
+    DONE,
+    FIGURES,
+    IMPOSSIBLE,
+    MEANS_GIVEN,
+    ROUNDS,
+    SETTING,
+    State,
+    is_possible,
+    no_groups,
+    put_in,
+    room_in,
+    scratch,
 )  # fmt: skip
 from idbandits.inference.protocol import Rng
 from idbandits.passes import bare, compiled, merged
@@ -49,7 +60,9 @@ class Particles:
         first_draws(evidence.program, evidence.prior, rng, models)
         figures = np.zeros(FIGURES)
         figures[WIDTH] = self.settings["width"]
-        state = no_groups(np.concatenate([models[0], figures, models.ravel(), np.zeros(models.size + number)]), (number,))
+        state = no_groups(
+            np.concatenate([models[0], figures, models.ravel(), np.zeros(models.size + number)]), (number,)
+        )
         state.ints[MEANS_GIVEN] = 1
         return state
 
@@ -122,7 +135,6 @@ def learn(
                 models[m * v.learned + e] = moved[chosen * v.learned + e]
     ints[ROUNDS] += times
     return DONE
-
 
 
 @compiled

@@ -26,7 +26,9 @@ class Inference(Protocol):
     the fused loop of `simulate`; a plain Python one works everywhere, at Python's speed.
     """
 
-    learn: Learn
+    @property
+    def learn(self) -> Learn:
+        """Takes in a round, as said above."""
 
     @property
     def settings(self) -> dict[str, Any]:

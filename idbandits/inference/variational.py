@@ -42,7 +42,7 @@ THOROUGH = 200  # sweeps after many rounds at once
 
 @final
 class Variational:
-    """Mean-field inference: at most `sweeps` E- and M-steps a round, fewer once the ELBO rises by less than `tolerance`.
+    """Mean-field inference: up to `sweeps` E- and M-steps a round, until the ELBO rises by less than `tolerance`.
 
     `start="warm"` goes on from the last belief, the first one being random (a symmetric one may never leave its
     symmetry); `"prior"` has the prior as the first one; `"random"` begins at random in every round, as the paper's
@@ -52,9 +52,7 @@ class Variational:
 
     revisable = True
 
-    def __init__(
-        self, sweeps: int = 1, tolerance: float = 0.0, start: str = "warm", *, literal: bool = False
-    ) -> None:
+    def __init__(self, sweeps: int = 1, tolerance: float = 0.0, start: str = "warm", *, literal: bool = False) -> None:
         if not is_integer(sweeps) or sweeps < 1:
             raise IdbanditsError(f"sweeps is a whole number from 1, not {sweeps!r}")
         if not (isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf):
@@ -72,7 +70,7 @@ class Variational:
         return model.once("evidence", lambda: Evidence(model))
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior; floats: pseudo-counts, figures, those of what is determined, those before the last E-step, memo."""
+        """The prior; floats: pseudo-counts, figures, those of what is determined, those of the last E-step, memo."""
         figures = np.zeros(FIGURES)
         figures[TOLERANCE] = self.settings["tolerance"]
         prior = evidence.prior
@@ -122,7 +120,6 @@ def learn(
     return DONE
 
 
-
 @bare
 def settle(
     c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, thorough: bool, room: Room
@@ -156,7 +153,15 @@ def settle(
 
 @bare
 def sweep(
-    c: Circuit, v: Parts, numbers: Floats, ints: Ints, alpha: Floats, base: Floats, memo: Floats, asked: bool, room: Room
+    c: Circuit,
+    v: Parts,
+    numbers: Floats,
+    ints: Ints,
+    alpha: Floats,
+    base: Floats,
+    memo: Floats,
+    asked: bool,
+    room: Room,
 ) -> float:
     """One E-step and one M-step; if asked, the entropy of all q(z) and the known entries' logarithms, summed."""
     if ints[USED] == 0:

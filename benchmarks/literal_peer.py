@@ -1,0 +1,103 @@
+"""One more update after a long history, beside the paper's algorithm written down as it stands."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from statistics import median
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import idbandits as idb
+from benchmarks.literal import Literal
+from benchmarks.problems import CASCADE_1, POSITION_BASED_1, Problem, problem
+from benchmarks.report import DisagreementError, Row, Topic, duration, ratio
+from benchmarks.timing import timed
+
+HISTORY = 5_000  # rounds
+BLOCK = 10  # updates of one, then the same of the other
+SAME = 1e-8
+FASTER = 200.0  # the bar
+
+Round: TypeAlias = tuple[dict[str, Any], dict[str, Any]]  # an action and what was seen
+
+
+def _rows(quick: bool) -> Iterator[Row]:
+    for name in (CASCADE_1, POSITION_BASED_1):
+        for explores in (False, True):
+            with one_thread():
+                yield _row(problem(name), explores, blocks=2 if quick else 20)
+
+
+def one_thread() -> contextlib.AbstractContextManager[Any]:
+    """One thread in BLAS, where threadpoolctl is there to say so."""
+    try:
+        threadpoolctl: Any = importlib.import_module("threadpoolctl")
+    except ModuleNotFoundError:
+        return contextlib.nullcontext()
+    limits: contextlib.AbstractContextManager[Any] = threadpoolctl.threadpool_limits(1)
+    return limits
+
+
+def _row(p: Problem, explores: bool, blocks: int) -> Row:
+    """Both learn from the same rounds, each by one sweep a round from where the last one ended, from the first on."""
+    world, rng = p.world(), np.random.default_rng(0)
+    agent = idb.Thompson(p.diagram, idb.Variational(start="prior", literal=True), seed=0)
+    literal = Literal(p.diagram)
+
+    def play() -> Round:
+        action = dict(zip(("A1", "A2"), rng.permutation(20)[:2].tolist(), strict=True)) if explores else agent.act()
+        return action, world.step(action).observation
+
+    seen = set()
+    for _ in range(HISTORY):
+        action, observation = play()
+        seen.add((*action.values(), *observation.values()))
+        agent.update(action, observation)
+        literal.update(action, observation)
+    ours: list[float] = []
+    theirs: list[float] = []
+    apart = _apart(agent, literal)
+    for _ in range(blocks):
+        rounds = [play() for _ in range(BLOCK)]
+        ours.extend(timed(agent.update, *one)[1] for one in rounds)
+        theirs.extend(timed(literal.update, *one)[1] for one in rounds)
+        apart = max(apart, _apart(agent, literal))
+    if not apart <= SAME:
+        raise DisagreementError(f"{p.name}: pseudo-counts differ by {apart:.1e} of their size")
+    factor = median(theirs) / median(ours)
+    missed = [f"{ratio(factor)} as fast, bar {ratio(FASTER)}"] if factor < FASTER else []
+    return Row(
+        [
+            f"{p.name}, {'random lists' if explores else 'its own actions'}",
+            f"{len(seen):,}",
+            f"{apart:.1e}",
+            duration(median(ours)),
+            duration(median(theirs)),
+            ratio(factor),
+            "no" if missed else "yes",
+        ],
+        missed,
+    )
+
+
+def _apart(agent: idb.Thompson, literal: Literal) -> float:
+    posterior = agent.posterior()
+    return max(float(np.max(np.abs(posterior[name].alpha / a - 1))) for name, a in literal.alpha.items())
+
+
+TOPIC = Topic(
+    "One more update, beside the paper's algorithm as it stands",
+    f'The time of one more `update` after {HISTORY:,} rounds. Ours is `Variational(literal=True, start="prior")`, '
+    "called from Python, with all checks; *as it stands* is `benchmarks/literal.py`: the same algorithm with the "
+    "whole history and all joint latent states, in NumPy. Both learn from the same rounds by one sweep a round, "
+    f"and are timed in turns of {BLOCK} updates. *Distinct*: combinations of action and observation in the "
+    "history, which is what a sweep of ours goes through. *Apart*: the largest difference of a pseudo-count "
+    f"relative to its size; above {SAME:g} there would be no table. Actions are those of the agent, or random "
+    "lists, which are the hardest for us. BLAS has one thread if threadpoolctl is installed. *Bar*: "
+    f"{ratio(FASTER)}.",
+    ["problem", "distinct", "apart", "idbandits", "as it stands", "ratio", "bar met"],
+    _rows,
+)

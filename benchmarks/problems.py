@@ -1,0 +1,74 @@
+"""The six problems of the paper's experiments, and the learners that are compared on them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+import idbandits as idb
+from idbandits.errors import DiagramError
+
+FULL = "idTSfull"  # sees the latent nodes: what no learner that does not see them can be expected to beat
+LITERAL = "variational, literal"
+CASCADE_1, CASCADE_2 = "cascade 1", "cascade 2"
+POSITION_BASED_1, POSITION_BASED_2 = "position-based 1", "position-based 2"
+
+
+@final
+@dataclass(frozen=True)
+class Problem:
+    """A diagram and the truth about it."""
+
+    name: str
+    diagram: idb.Diagram
+    means: dict[str, Any]
+
+    def world(self, seed: int = 0) -> idb.World:
+        """The truth, to act in."""
+        return idb.World(self.diagram, self.means, seed=seed)
+
+
+def problems() -> Iterator[Problem]:
+    """All six; 20 items and 2 positions, or 8 rows and 10 columns."""
+    models = idb.models
+    attraction = {"attraction": _steps(20, 20)}
+    yield Problem(CASCADE_1, models.cascade(20, 2), attraction)
+    yield Problem(CASCADE_2, models.cascade_inverted(20, 2), attraction)
+    for name, examination in ((POSITION_BASED_1, [0.7, 0.7]), (POSITION_BASED_2, [0.8, 0.2])):
+        yield Problem(name, models.position_based(20, 2), {**attraction, "examination": np.array(examination)})
+    yield Problem("rank-1 1", models.rank1(8, 10), {"row": _steps(8, 16), "column": _steps(10, 20)})
+    yield Problem("rank-1 2", models.rank1(8, 10), {"row": _steps(8, 8), "column": _steps(10, 10)})
+
+
+def problem(name: str) -> Problem:
+    """One of the six."""
+    return next(p for p in problems() if p.name == name)
+
+
+def _steps(number: int, of: int) -> np.ndarray:
+    """1/of, 2/of, …"""
+    return np.arange(1, number + 1) / of
+
+
+def learners(d: idb.Diagram) -> dict[str, idb.Thompson]:
+    """All that can learn in a diagram; exact inference only where it is exact."""
+    made = {FULL: idb.Thompson(d.revealed(), "exact")}
+    with contextlib.suppress(DiagramError):  # where what is seen leaves open what happened
+        made["exact"] = idb.Thompson(d, "exact")
+    hidden: dict[str, Any] = {
+        "variational": "variational",
+        "variational, 5 sweeps": idb.Variational(sweeps=5),
+        LITERAL: idb.Variational(literal=True),
+        "incremental": "incremental",
+        "incremental, literal": idb.Incremental(literal=True),
+        "moments": "moments",
+        "gibbs": "gibbs",
+        "ep": "ep",
+    }
+    made.update({name: idb.Thompson(d, inference) for name, inference in hidden.items()})
+    made["particles, 20"] = idb.Thompson(d.revealed(), idb.Particles(20))
+    return made

@@ -1,0 +1,190 @@
+"""How long a round takes, from Python and in the compiled loop, at small and large sizes; and how memory grows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+import idbandits as idb
+from benchmarks.problems import CASCADE_1, FULL, POSITION_BASED_1, Problem, learners, problem
+from benchmarks.report import DisagreementError, Row, Topic, duration
+from benchmarks.timing import timed
+
+ROUNDS, LONGER = 20_000, 10
+SWEEP, LINEAR = 2.0, 11.0  # bars: variational beside idTSfull; ten times the rounds beside as many
+CALLS = 40e-6  # bar: seconds for act and update
+LOG = 10_000_000  # rounds
+GROWTH = 50.0  # bar: MB
+
+
+def _rows(quick: bool) -> Iterator[Row]:
+    for name, bars in ((CASCADE_1, {"variational": SWEEP}), (POSITION_BASED_1, {})):
+        yield from _inferences(problem(name), bars, turns=2 if quick else 7)
+        yield _longer(problem(name), turns=1 if quick else 5)
+    yield from _calls(problem(CASCADE_1), rounds=500 if quick else 5_000)
+    for items, positions, bar in ((1_000, 20, 1e-3), (100_000, 5, 10e-3)):
+        yield from _large(items, positions, bar, rounds=200 if quick else 2_000, turns=1 if quick else 3)
+    yield _log(problem(CASCADE_1), LOG // 10 if quick else LOG, turns=1 if quick else 3)
+    if Path("/proc/self/clear_refs").exists():
+        for name in (CASCADE_1, POSITION_BASED_1):
+            yield _memory(name, 100_000 if quick else 1_000_000)
+
+
+# -- in the compiled loop ------------------------------------------------------------------------------------------
+
+
+def _inferences(p: Problem, bars: Mapping[str, float], turns: int) -> Iterator[Row]:
+    """All inferences in turns, so that whatever else the machine does slows all of them."""
+    chosen = learners(p.diagram)
+    idb.simulate(p.world(), chosen, rounds=10, runs=1, progress=False)  # Numba compiles before anything is timed
+    times: dict[str, list[float]] = {name: [] for name in chosen}
+    for turn in range(turns):
+        for name, learner in chosen.items():
+            times[name].append(_seconds(p, learner, ROUNDS, turn) / ROUNDS)
+    full = median(times[FULL])
+    for name, taken in times.items():
+        factor = median(taken) / full
+        what = f"{p.name}, {name}, a round"
+        yield _row(what, duration(median(taken)), _times(factor), bars.get(name), factor, _times)
+
+
+def _longer(p: Problem, turns: int) -> Row:
+    """Rounds cost as much after many as after few."""
+    learner = idb.Thompson(p.diagram, "variational")
+    short, long = [], []
+    for turn in range(turns):
+        for _ in range(2):  # before and after
+            short.append(_seconds(p, learner, ROUNDS, turn))
+            if len(short) % 2:
+                long.append(_seconds(p, learner, LONGER * ROUNDS, turn))
+    factor = median(long) / median(short)
+    what = f"{p.name}, variational, {LONGER * ROUNDS:,} rounds (ratio: to {ROUNDS:,})"
+    return _row(what, duration(median(long)), _times(factor), LINEAR, factor, _times)
+
+
+def _seconds(p: Problem, learner: idb.Thompson, rounds: int, seed: int) -> float:
+    """The time of a run on one thread."""
+    result = idb.simulate(p.world(), {"it": learner}, rounds=rounds, runs=1, seed=seed, workers=1, progress=False)
+    return float(result.summary()["seconds_mean"].iloc[0])
+
+
+def _large(items: int, positions: int, bar: float, rounds: int, turns: int) -> Iterator[Row]:
+    """The second half of runs, which are short beside the number of items: the belief is still wide."""
+    attraction = {"attraction": np.random.default_rng(0).permutation(np.arange(1, items + 1)) / (items + 1)}
+    examined = {**attraction, "examination": 0.9 ** np.arange(positions)}
+    cascade, position_based = idb.models.cascade(items, positions), idb.models.position_based(items, positions)
+    for d, means in ((position_based, examined), (cascade, attraction)):
+        world, agent = idb.World(d, means), idb.Thompson(d, "moments")
+        simulate = partial(
+            idb.simulate, world, {"it": agent}, rounds, runs=1, workers=1, progress=False, checkpoints=20
+        )
+        taken = [float(s) for turn in range(turns) for s in np.diff(simulate(seed=turn).frame["seconds"])[9:]]
+        each = median(taken) / (rounds / 20)
+        what = f"{d.name}, {items:,} items × {positions} positions, moments, a round"
+        yield _row(what, duration(each), "", bar, each, duration)
+
+
+# -- called from Python --------------------------------------------------------------------------------------------
+
+
+def _calls(p: Problem, rounds: int) -> Iterator[Row]:
+    """Each round of each inference in turn; what the world does is not timed."""
+    agents = {
+        name: idb.Thompson(p.diagram, name, seed=0) for name in ("exact", "variational", "moments", "gibbs", "ep")
+    }
+    world = p.world()
+    times: dict[str, list[float]] = {name: [] for name in agents}
+    for t in range(2 * rounds):
+        for name, agent in agents.items():
+            action, acting = timed(agent.act)
+            observation = world.step(action).observation
+            _, learning = timed(agent.update, action, observation)
+            if t >= rounds:
+                times[name].append(acting + learning)
+    for name, taken in times.items():
+        each = median(taken)
+        yield _row(f"{p.name}, {name}, act and update from Python", duration(each), "", CALLS, each, duration)
+
+
+def _log(p: Problem, rounds: int, turns: int) -> Row:
+    """A log of random lists, learned from at once."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(20, size=rounds)
+    second = (first + rng.integers(1, 20, size=rounds)) % 20
+    attracted = [rng.random(rounds) < p.means["attraction"][shown] for shown in (first, second)]
+    clicks = {"C1": attracted[0].astype(int), "C2": (attracted[1] & ~attracted[0]).astype(int)}
+    taken = []
+    for _ in range(turns):
+        agent = idb.Thompson(p.diagram, "variational", seed=0)
+        taken.append(timed(agent.update_many, {"A1": first, "A2": second}, clicks)[1])
+    belief = agent.posterior()["attraction"]
+    off = np.abs(belief.mean - p.means["attraction"]) / belief.sd
+    if agent.rounds != rounds or off[:-1].max() > 5:
+        raise DisagreementError(f"a log of {rounds:,} rounds: the posterior is {off.max():.1f} sd from the truth")
+    return _row(f"{p.name}, variational, update_many of {rounds:,} rounds", duration(median(taken)))
+
+
+# -- memory --------------------------------------------------------------------------------------------------------
+
+
+def _memory(name: str, rounds: int) -> Row:
+    """How far the resident memory of a process of its own rises during a run, above what it was after a short one."""
+    code = f"from benchmarks.speed import growth; print(growth({name!r}, {rounds}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    grown = float(done.stdout)
+    what = f"{name}, variational, {rounds:,} rounds, growth of resident memory"
+    return _row(what, f"{grown:.1f} MB", "", GROWTH, grown, lambda bar: f"{bar:g} MB")
+
+
+def growth(name: str, rounds: int) -> float:
+    """MB; in this process."""
+    p = problem(name)
+    learner = idb.Thompson(p.diagram, "variational")
+    _seconds(p, learner, 1_000, 0)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is what it is now
+    before = _peak()
+    _seconds(p, learner, rounds, 0)
+    return _peak() - before
+
+
+def _peak() -> float:
+    line = next(s for s in Path("/proc/self/status").read_text().splitlines() if s.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2f}×"
+
+
+def _row(
+    what: str,
+    measured: str,
+    factor: str = "",
+    bar: float | None = None,
+    beside: float = 0.0,
+    shown: Callable[[float], str] = str,
+) -> Row:
+    if bar is None:
+        return Row([what, measured, factor or "–", "–", "–"])
+    missed = [f"{shown(beside)}, bar {shown(bar)}"] if beside > bar else []
+    return Row([what, measured, factor or "–", shown(bar), "no" if missed else "yes"], missed)
+
+
+TOPIC = Topic(
+    "How long a round takes",
+    f"On one thread. *A round*: in the compiled loop of `simulate`, with the world's share; over {ROUNDS:,} "
+    "rounds, or, at large sizes, in the second half of 2,000. Inferences run in turns. *Ratio*: to idTSfull, "
+    "which sees the latent nodes, unless the line says otherwise. *Act and update from Python*: both calls "
+    "together, for an agent that has learned from 5,000 rounds or more. *update_many*: arrays in, belief out. "
+    "*Growth of resident memory*: the peak in a process of its own, above what it was after 1,000 rounds. A "
+    "cascade with known tables leaves nothing to infer, so all but literal inference only count there; "
+    "position-based models do not. Where it is quick, there are fewer rounds.",
+    ["what", "measured", "ratio", "bar", "bar met"],
+    _rows,
+)
