@@ -18,6 +18,7 @@ from benchmarks.timing import timed
 
 ROUNDS, LONGER = 20_000, 10
 SWEEP, LINEAR = 2.0, 11.0  # bars: variational beside idTSfull; ten times the rounds beside as many
+BLOCK = 200  # rounds that one inference plays from Python before the next
 CALLS = 40e-6  # bar: seconds for act and update
 LOG = 10_000_000  # rounds
 GROWTH = 50.0  # bar: MB
@@ -27,7 +28,7 @@ def _rows(quick: bool) -> Iterator[Row]:
     for name, bars in ((CASCADE_1, {"variational": SWEEP}), (POSITION_BASED_1, {})):
         yield from _inferences(problem(name), bars, turns=2 if quick else 7)
         yield _longer(problem(name), turns=1 if quick else 5)
-    yield from _calls(problem(CASCADE_1), rounds=500 if quick else 5_000)
+    yield from _calls(problem(CASCADE_1), blocks=3 if quick else 50)
     for items, positions, bar in ((1_000, 20, 1e-3), (100_000, 5, 10e-3)):
         yield from _large(items, positions, bar, rounds=200 if quick else 2_000, turns=1 if quick else 3)
     yield _log(problem(CASCADE_1), LOG // 10 if quick else LOG, turns=1 if quick else 3)
@@ -93,19 +94,19 @@ def _large(items: int, positions: int, bar: float, rounds: int, turns: int) -> I
 # -- called from Python --------------------------------------------------------------------------------------------
 
 
-def _calls(p: Problem, rounds: int) -> Iterator[Row]:
-    """Each round of each inference in turn; what the world does is not timed."""
+def _calls(p: Problem, blocks: int) -> Iterator[Row]:
+    """Inferences in turns of as many rounds as keep what they use at hand; what the world does is not timed."""
     agents = {
         name: idb.Thompson(p.diagram, name, seed=0) for name in ("exact", "variational", "moments", "gibbs", "ep")
     }
     world = p.world()
     times: dict[str, list[float]] = {name: [] for name in agents}
-    for t in range(2 * rounds):
+    for _ in range(blocks):
         for name, agent in agents.items():
-            action, acting = timed(agent.act)
-            observation = world.step(action).observation
-            _, learning = timed(agent.update, action, observation)
-            if t >= rounds:
+            for _ in range(BLOCK):
+                action, acting = timed(agent.act)
+                observation = world.step(action).observation
+                _, learning = timed(agent.update, action, observation)
                 times[name].append(acting + learning)
     for name, taken in times.items():
         each = median(taken)
@@ -181,7 +182,7 @@ TOPIC = Topic(
     f"On one thread. *A round*: in the compiled loop of `simulate`, with the world's share; over {ROUNDS:,} "
     "rounds, or, at large sizes, in the second half of 2,000. Inferences run in turns. *Ratio*: to idTSfull, "
     "which sees the latent nodes, unless the line says otherwise. *Act and update from Python*: both calls "
-    "together, for an agent that has learned from 5,000 rounds or more. *update_many*: arrays in, belief out. "
+    "together, as a median over 10,000 rounds. *update_many*: arrays in, belief out. "
     "*Growth of resident memory*: the peak in a process of its own, above what it was after 1,000 rounds. A "
     "cascade with known tables leaves nothing to infer, so all but literal inference only count there; "
     "position-based models do not. Where it is quick, there are fewer rounds.",

@@ -1,4 +1,4 @@
-"""Declare, draw and solve the ready diagrams; print what was found and save it.
+"""Declare, draw and solve the ready diagrams, and learn in one; print what was found and save it.
 
 Run it by `make demo`, or: python examples/demo.py --out demo
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import idbandits as idb
 from idbandits.files import write_whole
@@ -62,6 +63,25 @@ def solve(name: str, d: idb.Diagram, rng: np.random.Generator, out: Path) -> dic
     return {"means": {k: v.tolist() for k, v in means.items()}, **found}
 
 
+def learn(out: Path) -> None:
+    """Let three learners meet a position-based world whose examinations are hidden, and draw their regret."""
+    d = idb.models.position_based(ITEMS, 3)
+    means = {"attraction": np.arange(1, 9) / 10, "examination": [0.9, 0.6, 0.3]}
+    learners = {
+        "all revealed": idb.Thompson(d.revealed(), "exact"),
+        "ep (default)": idb.Thompson(d),
+        "variational": idb.Thompson(d, "variational"),
+    }
+    print("\nLearning online in the position-based model, 10 runs of 5,000 rounds:")
+    result = idb.simulate(idb.World(d, means), learners, rounds=5_000, runs=10)
+    print(result.summary().round(4).to_string(index=False))
+    result.save(out / "learning.parquet")
+    for what in ("reward", "regret"):
+        figure = Figure(figsize=(6, 4), layout="constrained")
+        result.plot(what, figure.add_subplot())
+        figure.savefig(out / f"learning-{what}.png", dpi=150)
+
+
 def main() -> None:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -72,6 +92,7 @@ def main() -> None:
     rng = np.random.default_rng(arguments.seed)
     results = {name: solve(name, make(), rng, arguments.out) for name, make in MODELS.items()}
     write_whole(arguments.out / "results.json", json.dumps(results, indent=1).encode())
+    learn(arguments.out)
     print(f"\nPictures, diagrams and results.json are in {arguments.out}/")
 
 

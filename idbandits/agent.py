@@ -124,7 +124,7 @@ class Thompson:
         if not is_integer(draws) or draws < 1:
             raise IdbanditsError(f"draws is a whole number from 1, not {draws!r}")
         wanted = self._model.action_vector(action, context)
-        rng = copy.deepcopy(self._rng)
+        rng = np.random.default_rng(copy.deepcopy(self._rng).integers(2**63))  # not what the next act will draw
         taken = wanted.copy()
         hits = 0
         for _ in range(int(draws)):
@@ -142,7 +142,9 @@ class Thompson:
         self._take_in(vector, self._seen(observation), 1, NOW)
 
     def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
-        """Learn from many rounds at once: arrays by node name, or data frames; missing values were not seen.
+        """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
+
+        Missing values (None, NaN) were not seen.
 
         >>> d = Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
@@ -280,7 +282,7 @@ class Thompson:
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.inference.settings.items())
-        return f"Thompson({self.diagram.name!r}, {self._name()}{settings}; {self.rounds:,} rounds)"
+        return f"Thompson({self.diagram.name!r}, {self._name()}{settings}; {self.rounds:,} round{'' if self.rounds == 1 else 's'})"
 
     # -- keeping it ------------------------------------------------------------------------------------------------
 
@@ -375,7 +377,8 @@ def encode_rounds(model: Model, actions: Any, observations: Any, contexts: Any) 
         names = _columns(what, {} if given is None else given, error)
         allowed = ", ".join(n.name for n in nodes) or "none"
         for name in names:
-            if all(n.name != name for n in nodes):
+            of_others = hasattr(given, "columns") and name in model.nodes  # one frame may hold the whole log
+            if not of_others and all(n.name != name for n in nodes):
                 raise error(f"{what}: {name!r} is no such node of diagram {model.name!r}; these are {allowed}")
         for node in nodes:
             if node.name not in names:

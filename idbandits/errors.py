@@ -26,7 +26,7 @@ class ComplexityError(DiagramError):
 
 
 class FormatError(DiagramError):
-    """A file or dictionary that does not describe a diagram."""
+    """A file or dictionary that does not describe a diagram, an agent or a result."""
 
 
 class ActionError(IdbanditsError):

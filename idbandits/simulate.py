@@ -133,15 +133,17 @@ def begin(world: World, learner: Any, name: str, seed: int, run: int) -> tuple[W
     """The world and the learner that a run starts from: copies, with random numbers of their own.
 
     All learners of a run meet the same random numbers of the world; those of a learner depend on its name, so that
-    more learners do not change the others' results.
+    more learners do not change the others' results. Learners that are not agents are copied deeply, and NumPy
+    generators among their attributes are replaced by such of the run.
     """
     of_world, of_learner = (np.random.SeedSequence([seed, run, k]) for k in (0, 1 + zlib.crc32(name.encode())))
-    fresh = getattr(learner, "copy", None)
     if isinstance(learner, Thompson):
         return world.copy(of_world), learner.copy(of_learner)
-    if callable(fresh) and getattr(learner, "takes_seed", False):
-        return world.copy(of_world), fresh(of_learner)
-    return world.copy(of_world), copy.deepcopy(learner)
+    fresh = copy.deepcopy(learner)
+    held = [k for k, v in getattr(fresh, "__dict__", {}).items() if isinstance(v, np.random.Generator)]
+    for attribute, its_seed in zip(held, of_learner.spawn(len(held)), strict=True):
+        setattr(fresh, attribute, np.random.default_rng(its_seed))
+    return world.copy(of_world), fresh
 
 
 class Run(NamedTuple):

@@ -104,7 +104,7 @@ def find(ints: Ints, key: Ints) -> int:
     for i in range(width):
         mixed = (mixed ^ np.uint64(key[i] + 2)) * np.uint64(1099511628211)
         mixed ^= mixed >> np.uint64(29)
-    place = int(mixed % np.uint64(size))
+    place: int = np.int64(mixed % np.uint64(size))  # type: ignore[assignment]  # not unsigned, for Numba
     while True:
         group = ints[HEADER + place]
         if group < 0:
