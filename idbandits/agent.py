@@ -199,7 +199,7 @@ class Thompson:
         """Complete or correct a round that was learned from; take it back if the new observation is None."""
         if not getattr(self.inference, "revisable", False):
             raise IdbanditsError(
-                f"inference {self._name()!r} keeps no rounds, so none can be revised; exact, variational and gibbs can"
+                f"inference {self._name()!r} cannot take a round back exactly; exact, variational and gibbs can"
             )
         vector = self._model.action_vector(action, context)
         old = self._seen(old_observation)
@@ -282,7 +282,8 @@ class Thompson:
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.inference.settings.items())
-        return f"Thompson({self.diagram.name!r}, {self._name()}{settings}; {self.rounds:,} round{'' if self.rounds == 1 else 's'})"
+        rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"
+        return f"Thompson({self.diagram.name!r}, {self._name()}{settings}; {rounds})"
 
     # -- keeping it ------------------------------------------------------------------------------------------------
 

@@ -465,15 +465,10 @@ def test_all_learners_of_a_run_meet_the_same_luck() -> None:
 
 
 class Seeded:
-    """A learner that can be copied with a seed."""
-
-    takes_seed = True
+    """A learner with random numbers of its own."""
 
     def __init__(self, seed: Any = 0) -> None:
         self.rng = np.random.default_rng(seed)
-
-    def copy(self, seed: Any = None) -> Seeded:
-        return Seeded(seed)
 
     def act(self) -> dict[str, Any]:
         return {"coin": int(self.rng.integers(3))}
@@ -482,7 +477,7 @@ class Seeded:
         pass
 
 
-def test_learners_that_take_seeds_get_one_a_run() -> None:
+def test_generators_of_learners_are_those_of_the_run() -> None:
     learner = Seeded(1)
     state = learner.rng.bit_generator.state
     frame = simulate(coin_world(), {"it": learner, "as": Seeded(1)}, 100, runs=2, progress=False).frame
