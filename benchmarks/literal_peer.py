@@ -102,8 +102,9 @@ def _apart(agent: idb.Thompson, literal: Literal) -> float:
 TOPIC = Topic(
     "One more update, beside the paper's algorithm as it stands",
     f'The time of one more `update` after {HISTORY:,} rounds. Ours is `Variational(literal=True, start="prior")`, '
-    "called from Python, with all checks (*update*), or in the compiled loop of `simulate`, where a whole round is timed: "
-    "act, the world, learn (*round*; acts by itself, whatever the history was); *as it stands* is `benchmarks/literal.py`: the same algorithm with the "
+    "called from Python, with all checks (*update*), or in the compiled loop of `simulate`, where a whole round is "
+    "timed: act, the world, learn (*round*; it acts by itself, whatever the history was). *As it stands* is "
+    "`benchmarks/literal.py`: the same algorithm with the "
     "whole history and all joint latent states, in NumPy. Both learn from the same rounds by one sweep a round, "
     f"and are timed in turns of {BLOCK} updates. *Distinct*: combinations of action and observation in the "
     "history: a sweep of ours goes through no more than these. *Apart*: the largest difference of a pseudo-count "

@@ -95,6 +95,8 @@ class Thompson:
         self._model, self.inference = model, inference
         self._evidence = inference.evidence(model)
         self._solver = model.once("solver", lambda: Solver(model))
+        self._latest: tuple[Any, Any, Ints] = (None, None, self._solver.blank)  # the last action, as labels and encoded
+        self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
         self._nothing_seen = np.full(len(model.observed), -1, dtype=np.int64)
         self._act = ready(act, ACT)
         self._learn = ready(inference.learn, LEARN) if is_compiled(inference) else inference.learn
@@ -105,7 +107,9 @@ class Thompson:
         """The action that is best under means drawn from the belief."""
         action = self._blank(context)
         self._choose(action, self._rng)
-        return self._model.action_of(action)
+        chosen = self._model.action_of(action)
+        self._latest = dict(chosen), None if context is None else dict(context), action
+        return chosen
 
     def _blank(self, context: Action | None) -> Ints:
         action = self._solver.blank.copy()
@@ -138,8 +142,7 @@ class Thompson:
 
     def update(self, action: Action, observation: Mapping[str, Any], context: Action | None = None) -> None:
         """Learn from a round; observed nodes that are missing or None were not seen."""
-        vector = self._model.action_vector(action, context)
-        self._take_in(vector, self._seen(observation), 1, NOW)
+        self._take_in(self._encoded(action, context), self._seen(observation), 1, NOW)
 
     def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
         """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
@@ -209,7 +212,23 @@ class Thompson:
             if new is not None:
                 self._take_in(vector, new, 1, NOW)
 
+    def _encoded(self, action: Action, context: Action | None) -> Ints:
+        taken, given, vector = self._latest
+        try:
+            if action == taken and context == given:  # faster than checking again what `act` chose
+                return vector
+        except ValueError:  # an array where a value is expected
+            pass
+        return self._model.action_vector(action, context)
+
     def _seen(self, observation: Mapping[str, Any]) -> Ints:
+        if type(observation) is dict and len(observation) == len(self._states):
+            try:
+                found = [places[type(v := observation[name]), v] for name, places in self._states]
+            except (KeyError, TypeError):
+                pass  # something is missing, or to be refused
+            else:
+                return np.array(found, dtype=np.int64)
         states = self._model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)
 

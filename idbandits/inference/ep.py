@@ -22,13 +22,12 @@ from idbandits.inference.groups import (
     WIDTH,
     Room,
     State,
-    file,
+    absorb,
     put_in,
-    refusal,
     room_in,
     scratch,
     with_groups,
-)  # fmt: skip
+)
 from idbandits.inference.matching import match_part
 from idbandits.inference.protocol import Rng
 from idbandits.passes import Circuit, bare, compiled, merged
@@ -98,11 +97,9 @@ def learn(
     c, v = unpack(program)
     room = room_in(c, v, whole, real)
     base = floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
-    if times != 0:
-        status = refusal(c, v, numbers, ints, base, action, seen, times, room)
-        if status != DONE:
-            return status
-        file(c, v, numbers, ints, base, action, seen, times, room)
+    status, _ = absorb(c, v, numbers, ints, base, action, seen, times, room)
+    if status != DONE:
+        return status
     if effort > 0:
         settle(c, v, numbers, ints, floats, rng, effort > 1, room)
     return DONE

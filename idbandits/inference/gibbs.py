@@ -16,19 +16,16 @@ from idbandits.inference.groups import (
     FIGURES,
     HEADER,
     SETTING,
-    UNKNOWN,
     USED,
     WIDTH,
     Room,
     State,
-    file,
-    is_below,
+    absorb,
     put_in,
-    refusal,
     room_in,
     scratch,
     with_groups,
-)  # fmt: skip
+)
 from idbandits.inference.protocol import Rng
 from idbandits.passes import Circuit, bare, compiled, split
 from idbandits.tables import Floats, Ints, is_integer
@@ -85,14 +82,9 @@ def learn(
     c, v = unpack(program)
     room = room_in(c, v, whole, real)
     base = floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
-    if times != 0:
-        status = refusal(c, v, numbers, ints, base, action, seen, times, room)
-        if status != DONE:
-            return status
-        file(c, v, numbers, ints, base, action, seen, times, room)
-        if times < 0 and is_below(v, numbers, base):
-            file(c, v, numbers, ints, base, action, seen, -times, room)
-            return UNKNOWN
+    status, _ = absorb(c, v, numbers, ints, base, action, seen, times, room)
+    if status != DONE:
+        return status
     if effort > 0:
         settle(c, v, numbers, ints, floats, rng, effort > 1, room)
     return DONE

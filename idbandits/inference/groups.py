@@ -260,10 +260,8 @@ def is_below(v: Parts, prior: Floats, base: Floats) -> bool:
 
 
 @bare
-def refusal(
-    c: Circuit, v: Parts, numbers: Floats, ints: Ints, base: Floats, action: Ints, seen: Ints, times: int, room: Room
-) -> int:
-    """Why a round cannot be filed, or DONE if it can; what is taken back is checked by `file` too."""
+def refusal(c: Circuit, v: Parts, numbers: Floats, ints: Ints, action: Ints, seen: Ints, times: int, room: Room) -> int:
+    """Why a round cannot be filed, or DONE if it can, as far as can be said before."""
     if ints[ROUNDS] + times < 0:
         return UNKNOWN
     for j in range(v.parts):
@@ -303,3 +301,20 @@ def file(
         ints[HEADER + (2 + ints[WIDTH]) * ints[CAPACITY] + group] += times
     ints[ROUNDS] += times
     return constants
+
+
+@bare
+def absorb(
+    c: Circuit, v: Parts, numbers: Floats, ints: Ints, base: Floats, action: Ints, seen: Ints, times: int, room: Room
+) -> tuple[int, float]:
+    """Count a round if it can be; says DONE or why not, and the logarithm of constant factors of what is determined."""
+    if times == 0:
+        return DONE, 0.0
+    status = refusal(c, v, numbers, ints, action, seen, times, room)
+    if status != DONE:
+        return status, 0.0
+    constants = file(c, v, numbers, ints, base, action, seen, times, room)
+    if times < 0 and is_below(v, numbers, base):
+        file(c, v, numbers, ints, base, action, seen, -times, room)
+        return UNKNOWN, 0.0
+    return DONE, constants

@@ -20,7 +20,7 @@ from idbandits.inference.groups import (
     no_groups,
     room_in,
     scratch,
-)  # fmt: skip
+)
 from idbandits.inference.protocol import Rng
 from idbandits.passes import bare, compiled, entry
 from idbandits.tables import Floats, Ints, is_integer

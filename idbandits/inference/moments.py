@@ -18,7 +18,7 @@ from idbandits.inference.groups import (
     no_groups,
     room_in,
     scratch,
-)  # fmt: skip
+)
 from idbandits.inference.matching import has_clash, match_part, match_terms
 from idbandits.inference.protocol import Rng
 from idbandits.passes import bare, compiled

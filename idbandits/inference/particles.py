@@ -24,7 +24,7 @@ from idbandits.inference.groups import (
     put_in,
     room_in,
     scratch,
-)  # fmt: skip
+)
 from idbandits.inference.protocol import Rng
 from idbandits.passes import bare, compiled, merged
 from idbandits.tables import Floats, Ints, is_integer

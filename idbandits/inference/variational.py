@@ -17,15 +17,12 @@ from idbandits.inference.groups import (
     HEADER,
     ROUNDS,
     SETTING,
-    UNKNOWN,
     USED,
     WIDTH,
     Room,
     State,
-    file,
-    is_below,
+    absorb,
     put_in,
-    refusal,
     room_in,
     scratch,
     with_groups,
@@ -106,15 +103,10 @@ def learn(
     c, v = unpack(program)
     room = room_in(c, v, whole, real)
     base = floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
-    if times != 0:
-        status = refusal(c, v, numbers, ints, base, action, seen, times, room)
-        if status != DONE:
-            return status
-        constants = file(c, v, numbers, ints, base, action, seen, times, room)
-        if times < 0 and is_below(v, numbers, base):
-            file(c, v, numbers, ints, base, action, seen, -times, room)
-            return UNKNOWN
-        floats[v.learned + CONSTANTS] += constants
+    status, constants = absorb(c, v, numbers, ints, base, action, seen, times, room)
+    if status != DONE:
+        return status
+    floats[v.learned + CONSTANTS] += constants
     if effort > 0:
         settle(c, v, numbers, ints, floats, rng, effort > 1, room)
     return DONE
