@@ -100,6 +100,11 @@ class Evidence:
         self.sources = [_that_matter(arrays, slots[j], sources[j], self.learned) for j in range(count)]
 
 
+def evidence_of(model: Model, *, literal: bool = False) -> Evidence:
+    """The parts of a model's likelihood, made once: with every latent node, or folded."""
+    return model.once("literal evidence" if literal else "evidence", lambda: Evidence(model, literal=literal))
+
+
 def _that_matter(
     arrays: Arrays, slots: list[int], sources: list[tuple[int, ...]], learned: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -20,7 +20,7 @@ from idbandits.agent import Thompson, is_compiled
 from idbandits.compiled import Model
 from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError, ImpossibleObservationError
-from idbandits.evidence import Evidence
+from idbandits.evidence import evidence_of
 from idbandits.inference.groups import HEADER, MEANS_GIVEN, grown, is_full
 from idbandits.loop import LOOP, loop
 from idbandits.passes import ready
@@ -294,7 +294,7 @@ class Fused:
         model: Model = world._model
         self._joint = joint
         self._solver: Solver = model.once("solver", lambda: Solver(model))
-        self._parts: Evidence = model.once("evidence", lambda: Evidence(model))
+        self._parts = evidence_of(model)
         self._truth = world._parameters
         places = {n: i for i, n in enumerate(model.nodes)}
         axes = [places[n.name] for n in (*model.decisions, *model.contexts)]

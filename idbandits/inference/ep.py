@@ -8,7 +8,7 @@ import numpy as np
 
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import MEANS, Evidence, Parts, bind, take, unpack
+from idbandits.evidence import MEANS, Evidence, Parts, bind, evidence_of, take, unpack
 from idbandits.inference.gibbs import step
 from idbandits.inference.groups import (
     BEFORE,
@@ -60,7 +60,7 @@ class EP:
 
     def evidence(self, model: Model) -> Evidence:
         """The folded likelihood."""
-        return model.once("evidence", lambda: Evidence(model))
+        return evidence_of(model)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior. Floats: the pseudo-counts to act by, figures, those of what is determined, scratch, those of

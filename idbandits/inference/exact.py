@@ -7,10 +7,11 @@ from typing import Any, final
 import numpy as np
 
 from idbandits.compiled import Model
-from idbandits.evidence import Evidence, Parts, put, unpack
+from idbandits.evidence import Evidence, Parts, evidence_of, put, unpack
 from idbandits.inference.groups import (
     AMBIGUOUS,
     DONE,
+    FIGURES,
     IMPOSSIBLE,
     ROUNDS,
     UNKNOWN,
@@ -39,11 +40,11 @@ class Exact:
 
     def evidence(self, model: Model) -> Evidence:
         """The folded likelihood."""
-        return model.once("evidence", lambda: Evidence(model))
+        return evidence_of(model)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
-        return no_groups(np.concatenate([evidence.prior, np.zeros(4)]))
+        return no_groups(np.concatenate([evidence.prior, np.zeros(FIGURES)]))
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The pseudo-counts."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import GIVEN, MEANS, Evidence, Parts, bind, fold, rise, take, unpack
+from idbandits.evidence import GIVEN, MEANS, Evidence, Parts, bind, evidence_of, fold, rise, take, unpack
 from idbandits.inference.drawing import draw_rows
 from idbandits.inference.groups import (
     CAPACITY,
@@ -47,7 +47,7 @@ class Gibbs:
 
     def evidence(self, model: Model) -> Evidence:
         """The folded likelihood."""
-        return model.once("evidence", lambda: Evidence(model))
+        return evidence_of(model)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior; floats: pseudo-counts given latent counts, figures, those of what is determined, drawn means."""

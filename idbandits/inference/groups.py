@@ -166,7 +166,11 @@ class Room(NamedTuple):
 
 @compiled
 def scratch(h: Ints) -> tuple[Ints, Floats]:
-    """Two arrays that hold a `Room`; made where references are counted, used where they are not."""
+    """Two arrays that hold a `Room`; made where references are counted, used where they are not.
+
+    So every inference has a compiled `learn` that makes them and a bare one that does the work. They are written out
+    each time because Numba keeps no closures over compiled functions on disk.
+    """
     nodes, slots, width, learned, axes = h[0] + h[1], h[2], h[15], h[16], h[17]
     return np.zeros(width + axes + 4 * slots + 4 * nodes, np.int64), np.empty(5 * slots + 2 * nodes + 2 * learned)
 
@@ -214,6 +218,16 @@ def is_possible(c: Circuit, v: Parts, numbers: Floats, j: int, room: Room) -> bo
         room.same, room.slopes, room.counts,
     )  # fmt: skip
     return root > -np.inf
+
+
+@bare
+def can_be_seen(c: Circuit, v: Parts, numbers: Floats, action: Ints, seen: Ints, room: Room) -> bool:
+    """Whether the diagram gives a whole round a positive probability, for some means."""
+    for j in range(v.parts):
+        put(v, j, action, seen, room.key, 0)
+        if not is_possible(c, v, numbers, j, room):
+            return False
+    return True
 
 
 @merged

@@ -8,7 +8,7 @@ import numpy as np
 
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import GEOMETRIC, Evidence, expect, put, unpack
+from idbandits.evidence import GEOMETRIC, Evidence, evidence_of, expect, put, unpack
 from idbandits.inference.groups import (
     DONE,
     FIGURES,
@@ -16,7 +16,7 @@ from idbandits.inference.groups import (
     ROUNDS,
     SETTING,
     State,
-    is_possible,
+    can_be_seen,
     no_groups,
     room_in,
     scratch,
@@ -41,9 +41,7 @@ class Incremental:
 
     def evidence(self, model: Model) -> Evidence:
         """The likelihood, with every latent node or folded."""
-        if self.settings["literal"]:
-            return model.once("literal evidence", lambda: Evidence(model, literal=True))
-        return model.once("evidence", lambda: Evidence(model))
+        return evidence_of(model, literal=self.settings["literal"])
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior; floats: pseudo-counts, figures, memo of weights."""
@@ -74,10 +72,8 @@ def learn(
     c, v = unpack(program)
     room = room_in(c, v, whole, real)
     alpha, memo = floats[: v.learned], floats[v.learned + FIGURES :]
-    for j in range(v.parts):
-        put(v, j, action, seen, room.key, 0)
-        if not is_possible(c, v, numbers, j, room):
-            return IMPOSSIBLE
+    if not can_be_seen(c, v, numbers, action, seen, room):
+        return IMPOSSIBLE
     uses, fresh = room.more[: c.slots], room.more[c.slots : 2 * c.slots]  # of the round: so far, and better
     for _ in range(times):
         uses[:] = 0.0

@@ -7,14 +7,14 @@ from typing import Any, final
 import numpy as np
 
 from idbandits.compiled import Model
-from idbandits.evidence import MEANS, Evidence, bind, put, take, unpack
+from idbandits.evidence import MEANS, Evidence, bind, evidence_of, put, take, unpack
 from idbandits.inference.groups import (
     DONE,
     FIGURES,
     IMPOSSIBLE,
     ROUNDS,
     State,
-    is_possible,
+    can_be_seen,
     no_groups,
     room_in,
     scratch,
@@ -36,7 +36,7 @@ class Moments:
 
     def evidence(self, model: Model) -> Evidence:
         """The folded likelihood."""
-        return model.once("evidence", lambda: Evidence(model))
+        return evidence_of(model)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
@@ -66,10 +66,8 @@ def learn(
     c, v = unpack(program)
     room = room_in(c, v, whole, real)
     alpha, scratch = floats[: v.learned], floats[v.learned + FIGURES :]
-    for j in range(v.parts):
-        put(v, j, action, seen, room.key, 0)
-        if not is_possible(c, v, numbers, j, room):
-            return IMPOSSIBLE
+    if not can_be_seen(c, v, numbers, action, seen, room):
+        return IMPOSSIBLE
     together = False
     if v.data[v.clash_start + v.parts] < v.data[v.clash_start + v.parts + 1]:
         bind(c, v, v.parts, MEANS, action, numbers, alpha, alpha, room.entries, room.weights)

@@ -9,7 +9,7 @@ import numpy as np
 
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import GIVEN, Evidence, Parts, bind, fold, put, rise, take, unpack
+from idbandits.evidence import GIVEN, Evidence, Parts, bind, evidence_of, fold, put, rise, take, unpack
 from idbandits.inference.drawing import EDGE, draw_rows
 from idbandits.inference.groups import (
     DONE,
@@ -19,7 +19,7 @@ from idbandits.inference.groups import (
     ROUNDS,
     SETTING,
     State,
-    is_possible,
+    can_be_seen,
     no_groups,
     put_in,
     room_in,
@@ -51,7 +51,7 @@ class Particles:
 
     def evidence(self, model: Model) -> Evidence:
         """The folded likelihood."""
-        return model.once("evidence", lambda: Evidence(model))
+        return evidence_of(model)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """Models drawn from the prior, the first of which acts; floats: its means, figures, all models, scratch."""
@@ -91,10 +91,8 @@ def learn(
     """Move, weigh, pick the heaviest, resample."""
     c, v = unpack(program)
     room = room_in(c, v, whole, real)
-    for j in range(v.parts):
-        put(v, j, action, seen, room.key, 0)
-        if not is_possible(c, v, numbers, j, room):
-            return IMPOSSIBLE
+    if not can_be_seen(c, v, numbers, action, seen, room):
+        return IMPOSSIBLE
     number = ints[SETTING]
     size = number * v.learned
     best, first = floats[: v.learned], v.learned + FIGURES

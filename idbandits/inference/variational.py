@@ -9,7 +9,7 @@ import numpy as np
 
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import GEOMETRIC, Evidence, Parts, expect, log_weigh, unpack
+from idbandits.evidence import GEOMETRIC, Evidence, Parts, evidence_of, expect, log_weigh, unpack
 from idbandits.inference.groups import (
     CAPACITY,
     DONE,
@@ -62,9 +62,7 @@ class Variational:
 
     def evidence(self, model: Model) -> Evidence:
         """The likelihood, with every latent node or folded."""
-        if self.settings["literal"]:
-            return model.once("literal evidence", lambda: Evidence(model, literal=True))
-        return model.once("evidence", lambda: Evidence(model))
+        return evidence_of(model, literal=self.settings["literal"])
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior; floats: pseudo-counts, figures, those of what is determined, those of the last E-step, memo."""
