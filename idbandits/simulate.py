@@ -102,13 +102,9 @@ def simulate(
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             for future, one in waiting.items():
-                if (
-                    future.done()
-                    and not future.cancelled()
-                    and future.exception() is None
-                    and future.result() is not None
-                ):
-                    done[one] = future.result()  # type: ignore[assignment]
+                result = None if future.cancelled() or future.exception() is not None else future.result()
+                if result is not None:
+                    done[one] = result
         except BaseException:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)

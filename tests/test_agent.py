@@ -563,10 +563,9 @@ def test_an_array_in_a_file(tmp_path: Path) -> None:
 class Own:
     """An inference of one's own: exact, at Python's speed."""
 
-    settings: dict[str, Any] = {}  # noqa: RUF012
-
     def __init__(self) -> None:
         self.inner = idb.Exact()
+        self.settings: dict[str, Any] = {}
 
     def evidence(self, model: Any) -> Any:
         return self.inner.evidence(model)

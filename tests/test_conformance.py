@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from inferences import (
     ALL,
@@ -101,7 +102,7 @@ def test_nothing_seen_says_nothing(name: str) -> None:
 @every
 def test_items_never_shown_keep_their_prior(name: str) -> None:
     if name == "particles":
-        pytest.skip("particles wander")
+        pytest.skip("particles move whatever is shown")
     d = position_based()
     agent = agent_of(name, d)
     played = play(agent.diagram, np.random.default_rng(2), 40, world=d)
@@ -168,7 +169,6 @@ def many_at_once(agent: idb.Thompson, rounds: list[tuple[dict[str, int], dict[st
 
 @every
 def test_many_rounds_in_a_data_frame_and_in_blocks(name: str) -> None:
-    pandas = pytest.importorskip("pandas")
     d = position_based()
     agent = agent_of(name, d)
     played = play(agent.diagram, np.random.default_rng(4), 20, world=d)

@@ -192,8 +192,8 @@ def with_entry(value: float, at: tuple[int, ...] = (2, 0, 1)) -> np.ndarray:
     case("function: one for three", TableError, "'X'|A = 0, B = 'p'|0.5|3", lambda d: three(d, lambda a, b: 0.5)),
     case("function: two for three", TableError, "'X'|A = 0, B = 'p'|[0.5, 0.5]|3", lambda d: three(d, lambda a, b: [0.5, 0.5])),
     case("function: no row", TableError, "'X'|A = 0, B = 'p'|sum", lambda d: three(d, lambda a, b: [0.5, 0.4, 0])),
-    case("too large", TableError, "'X'|50,000,000", lambda d: d.latent("X", ["A", OTHERS(d), "B"], 0.5)),
-    case("too large a reward", TableError, "'huge'|50,000,000", lambda d: d.reward([OTHERS(d), "A"], max)),
+    case("too large", TableError, "'X'|50,000,000", lambda d: d.latent("X", ["A", many(d), "B"], 0.5)),
+    case("too large a reward", TableError, "'huge'|50,000,000", lambda d: d.reward([many(d), "A"], max)),
 )  # fmt: skip
 def test_known_tables(error: type[Exception], words: tuple[str, ...], do: Callable[[Diagram], Any]) -> None:
     d = small()
@@ -201,7 +201,7 @@ def test_known_tables(error: type[Exception], words: tuple[str, ...], do: Callab
     refused(d, error, words, do)
 
 
-def OTHERS(d: Diagram) -> Any:  # noqa: N802 - used above, before its diagram is there
+def many(d: Diagram) -> Any:
     return d.nodes["huge"]
 
 
