@@ -1,6 +1,6 @@
 """Structured bandits: declare an influence diagram, and learn online to act well in it."""
 
-from idbandits import models
+from idbandits import baselines, models
 from idbandits.agent import Thompson
 from idbandits.ask import expected_reward, log_likelihood, posterior_of_latents
 from idbandits.compiled import compile
@@ -27,6 +27,7 @@ __all__ = [
     "Thompson",
     "Variational",
     "World",
+    "baselines",
     "best_action",
     "compile",
     "expected_reward",

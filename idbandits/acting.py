@@ -2,42 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import typeof, types
 
+from idbandits.errors import IdbanditsError
 from idbandits.evidence import unpack as unpack_parts
 from idbandits.inference.drawing import draw_rows
 from idbandits.inference.groups import CAPACITY, DONE, MEANS_GIVEN, PER_ROUND, USED
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, compiled, merged
+from idbandits.passes import FLOATS, INTS, bare, compiled, merged
 from idbandits.search import Decisions, clash
-from idbandits.solve import BUDGET, solve, unpack
+from idbandits.solve import BUDGET, SOLVE, unpack
 from idbandits.tables import Floats, Ints
 
-INTS, FLOATS, RNG = types.int64[::1], types.float64[::1], typeof(np.random.default_rng(0))  # type: ignore[no-untyped-call]
-ACT = types.void(INTS, FLOATS, INTS, INTS, FLOATS, RNG, INTS)
+RNG = typeof(np.random.default_rng(0))  # type: ignore[no-untyped-call]
+ACT = types.void(types.FunctionType(SOLVE), INTS, FLOATS, INTS, INTS, FLOATS, RNG, INTS)
 LEARN = types.int64(INTS, FLOATS, INTS, FLOATS, RNG, INTS, INTS, types.int64, types.int64)
 LEARN_ALL = types.int64(types.FunctionType(LEARN), INTS, FLOATS, INTS, FLOATS, RNG, types.int64[:, ::1], types.int64)
 LATER, NOW, THOROUGHLY = 0, 1, 2  # efforts of `learn`
 
 
+class Player(NamedTuple):
+    """What a loop needs of a learner, besides its state and its random numbers."""
+
+    act: Any  # compiled, of the type ACT
+    solve: Any  # of the type SOLVE, handed to `act`
+    learn: Any  # of the type LEARN
+    program: Ints
+    known: Floats
+    parts: Ints
+    numbers: Floats
+
+
+def generator(seed: Any) -> Rng:
+    """A generator of random numbers, of the kind that compiled functions accept."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise IdbanditsError(
+            f"seed is a whole number from 0, a SeedSequence, a Generator or None, not {seed!r}"
+        ) from None
+
+
 @compiled
-def act(program: Ints, known: Floats, parts: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints) -> None:
+def act(
+    solve: Any, program: Ints, known: Floats, parts: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
+) -> None:
     """Draw means and put the best action under them into `action`, whose contexts are given."""
-    c, s = unpack(program, known)
-    learned = learned_in(parts)
-    constants = len(known) - len(s.zero)
-    p = np.empty(learned + constants)
     if ints[MEANS_GIVEN]:
-        p[:learned] = floats[:learned]
+        solve(program, known, floats, True, action, BUDGET)
     else:
+        p = np.empty(learned_in(parts))
         draw_means(parts, floats, rng, p)
-    for i in range(constants):
-        p[learned + i] = known[len(s.zero) + i]
-    solve(c, s, p, action, BUDGET)
-    shuffle_idle(s, rng, action)
+        solve(program, known, p, True, action, BUDGET)
+    shuffle_idle(unpack(program, known)[1], rng, action)
 
 
 @compiled

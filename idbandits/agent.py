@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import pandas
 
-from idbandits.acting import ACT, LATER, LEARN, LEARN_ALL, NOW, THOROUGHLY, act, draw_once, learn_all
+from idbandits.acting import ACT, LATER, LEARN, LEARN_ALL, NOW, THOROUGHLY, Player, act, draw_once, generator, learn_all
 from idbandits.compiled import Action, Model, compile
 from idbandits.diagram import Diagram
 from idbandits.errors import (
@@ -49,7 +49,7 @@ from idbandits.inference.groups import (
 from idbandits.inference.protocol import Rng
 from idbandits.passes import ready
 from idbandits.posterior import Posterior
-from idbandits.solve import Solver
+from idbandits.solve import solver_of
 from idbandits.tables import Floats, Ints, Label, brief, is_integer
 
 FORMAT = "idbandits agent 1"
@@ -94,7 +94,7 @@ class Thompson:
     def _bind(self, model: Model, inference: Inference) -> None:
         self._model, self.inference = model, inference
         self._evidence = inference.evidence(model)
-        self._solver = model.once("solver", lambda: Solver(model))
+        self._solver = solver_of(model)
         self._latest: tuple[Any, Any, Ints] = (None, None, self._solver.blank)  # the last action, as labels and encoded
         self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
         self._nothing_seen = np.full(len(model.observed), -1, dtype=np.int64)
@@ -117,10 +117,20 @@ class Thompson:
             action[len(self._model.decisions) :] = self._model.context_vector(context)
         return action
 
+    @property
+    def _player(self) -> Player | None:
+        """What a compiled loop needs; None if the inference is not compiled."""
+        solver, evidence = self._solver, self._evidence
+        if not is_compiled(self.inference):
+            return None
+        return Player(
+            self._act, solver.kernel, self._learn, solver.program, solver.known, evidence.program, evidence.numbers
+        )
+
     def _choose(self, action: Ints, rng: Rng) -> None:
         self._act(
-            self._solver.program, self._solver.known, self._evidence.program, self._state.ints, self._state.floats, rng,
-            action,
+            self._solver.kernel, self._solver.program, self._solver.known, self._evidence.program, self._state.ints,
+            self._state.floats, rng, action,
         )  # fmt: skip
 
     def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
@@ -368,16 +378,6 @@ class Thompson:
         if not _fits(made.start(agent._model, agent._evidence, np.random.default_rng(0)), ints, floats):
             raise FormatError(f"{path}: what was learned does not fit the diagram {d.name!r} in it")
         return agent
-
-
-def generator(seed: Any) -> Rng:
-    """A generator of random numbers, of the kind that compiled functions accept."""
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError):
-        raise IdbanditsError(
-            f"seed is a whole number from 0, a SeedSequence, a Generator or None, not {seed!r}"
-        ) from None
 
 
 def is_compiled(inference: Inference) -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from idbandits.acting import ACT, FLOATS, INTS, LEARN, NOW, RNG
+from idbandits.acting import ACT, LEARN, NOW, RNG
 from idbandits.inference.groups import CAPACITY, DONE, PER_ROUND, USED
 from idbandits.inference.protocol import Rng
-from idbandits.passes import compiled
-from idbandits.solve import unpack, value_of
+from idbandits.passes import FLOATS, INTS, compiled
+from idbandits.solve import BUDGET, SOLVE, unpack, value_of
 from idbandits.tables import Floats, Ints
 
 
@@ -60,11 +60,11 @@ def draw_section(program: Ints, numbers: Floats, rng: Rng, values: Ints, at: int
 
 @compiled
 def loop(
-    act: Any, learn: Any, world: Ints, numbers: Floats, values: Ints, world_rng: Rng, spare: Rng, solver: Ints,
-    known: Floats, parts: Ints, given: Ints, truth: Floats, axes: Ints, best: Floats, own_solver: Ints,
-    own_known: Floats, own_parts: Ints, own_numbers: Floats, ints: Ints, floats: Floats, rng: Rng, joint: Ints,
-    decisions: int, contexts: int, observed: int, given_contexts: int, last: int, marks: Ints, places: Ints,
-    sums: Floats, totals: Floats,
+    act: Any, solve: Any, learn: Any, find_best: Any, world: Ints, numbers: Floats, values: Ints, world_rng: Rng,
+    solver: Ints, known: Floats, truth: Floats, axes: Ints, best: Floats, own_solver: Ints, own_known: Floats,
+    own_parts: Ints, own_numbers: Floats, ints: Ints, floats: Floats, rng: Rng, joint: Ints, decisions: int,
+    contexts: int, observed: int, given_contexts: int, last: int, marks: Ints, places: Ints, sums: Floats,
+    totals: Floats,
 ) -> None:  # fmt: skip
     """Play rounds until `last`, or until the learner's state needs room."""
     c, s = unpack(solver, known)
@@ -78,7 +78,7 @@ def loop(
         draw_contexts(world, numbers, world_rng, values)
         for k in range(decisions, decisions + contexts):
             action[k] = joint[joint[3 * k + 1] + values[joint[3 * k]]]
-        act(own_solver, own_known, own_parts, ints, floats, rng, action)
+        act(solve, own_solver, own_known, own_parts, ints, floats, rng, action)
         for k in range(decisions):
             values[joint[3 * k]] = joint[joint[3 * k + 1] + action[k]]
         changed = False
@@ -97,7 +97,7 @@ def loop(
                     highest = best[index]
                 else:
                     scratch[:] = truly
-                    act(solver, known, parts, given, truth, spare, scratch)
+                    find_best(solver, known, truth, True, scratch, BUDGET)
                     highest = value_of(c, s, truth, scratch)
                     if places[3] > 0:
                         best[index] = highest
@@ -118,7 +118,7 @@ def loop(
 
 
 LOOP = types.void(
-    types.FunctionType(ACT), types.FunctionType(LEARN), INTS, FLOATS, INTS, RNG, RNG, INTS, FLOATS, INTS, INTS, FLOATS,
-    INTS, FLOATS, INTS, FLOATS, INTS, FLOATS, INTS, FLOATS, RNG, INTS, types.int64, types.int64, types.int64,
-    types.int64, types.int64, INTS, INTS, FLOATS, types.float64[:, ::1],
+    types.FunctionType(ACT), types.FunctionType(SOLVE), types.FunctionType(LEARN), types.FunctionType(SOLVE), INTS,
+    FLOATS, INTS, RNG, INTS, FLOATS, FLOATS, INTS, FLOATS, INTS, FLOATS, INTS, FLOATS, INTS, FLOATS, RNG, INTS,
+    types.int64, types.int64, types.int64, types.int64, types.int64, INTS, INTS, FLOATS, types.float64[:, ::1],
 )  # fmt: skip

@@ -18,11 +18,12 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import njit, types
 
 from idbandits.tables import Floats, Ints
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+INTS, FLOATS = types.int64[::1], types.float64[::1]
 
 
 def compiled(function: Function) -> Function:
@@ -72,6 +73,11 @@ def ready(kernel: Function, signature: Any) -> Function:
                 kernel.disable_compile()  # type: ignore[attr-defined]
                 _warm.add(id(kernel))
     return kernel
+
+
+def in_python(kernel: Function) -> Function:
+    """The same function without compilation, for what is done once and costs less than the compiler."""
+    return cast(Function, kernel.py_func)  # type: ignore[attr-defined]
 
 
 _compiling = threading.Lock()

@@ -110,12 +110,9 @@ def extremes(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, most: in
 
 
 @compiled
-def candidates(c: Circuit, s: Decisions, p: Floats, action: Ints, group: Ints, start: Ints) -> Ints:
-    """The choices worth a look: all, or those with extreme keys where the reward is linear in one key.
-
-    A decision's candidates begin at `start`, which is filled in.
-    """
-    most = np.zeros(s.decisions, np.int64)  # so many of the best may be needed; 0 outside the group
+def count_candidates(s: Decisions, group: Ints, start: Ints) -> Ints:
+    """Fill in where each decision's candidates begin; how many of the best may be needed, 0 outside `group`."""
+    most = np.zeros(s.decisions, np.int64)
     for k in group:
         most[k] = 1
         for j in group:
@@ -132,6 +129,16 @@ def candidates(c: Circuit, s: Decisions, p: Floats, action: Ints, group: Ints, s
             elif s.data[s.key + k] >= 0 and s.data[s.linear + k]:
                 number = min(2 * most[k], number)
         start[k + 1] = start[k] + number
+    return most
+
+
+@compiled
+def candidates(c: Circuit, s: Decisions, p: Floats, action: Ints, group: Ints, start: Ints) -> Ints:
+    """The choices worth a look: all, or those with extreme keys where the reward is linear in one key.
+
+    A decision's candidates begin at `start`, which is filled in.
+    """
+    most = count_candidates(s, group, start)
     found = np.empty(start[s.decisions], np.int64)
     for k in group:
         number = start[k + 1] - start[k]

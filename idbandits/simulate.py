@@ -16,16 +16,16 @@ import numpy as np
 import pandas
 from tqdm import tqdm
 
-from idbandits.agent import Thompson, is_compiled
+from idbandits.agent import Thompson
+from idbandits.baselines.baseline import Baseline
 from idbandits.compiled import Model
 from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError, ImpossibleObservationError
-from idbandits.evidence import evidence_of
-from idbandits.inference.groups import HEADER, MEANS_GIVEN, grown, is_full
+from idbandits.inference.groups import grown, is_full
 from idbandits.loop import LOOP, loop
 from idbandits.passes import ready
 from idbandits.results import Result
-from idbandits.solve import Solver
+from idbandits.solve import solver_of
 from idbandits.tables import Floats, Ints, is_integer
 from idbandits.world import World
 
@@ -133,7 +133,7 @@ def begin(world: World, learner: Any, name: str, seed: int, run: int) -> tuple[W
     generators among their attributes are replaced by such of the run.
     """
     of_world, of_learner = (np.random.SeedSequence([seed, run, k]) for k in (0, 1 + zlib.crc32(name.encode())))
-    if isinstance(learner, Thompson):
+    if isinstance(learner, (Thompson, Baseline)):
         return world.copy(of_world), learner.copy(of_learner)
     fresh = copy.deepcopy(learner)
     held = [k for k, v in getattr(fresh, "__dict__", {}).items() if isinstance(v, np.random.Generator)]
@@ -204,7 +204,7 @@ def _plan(world: World, name: str, learner: Any) -> Plan:
     diagram = getattr(learner, "diagram", None)
     if isinstance(diagram, Diagram):
         joint = Joint(world, diagram, name)
-        if isinstance(learner, Thompson) and is_compiled(learner.inference):
+        if isinstance(learner, (Thompson, Baseline)) and learner._player is not None:
             return Fused(world, joint).run
     return in_python
 
@@ -289,8 +289,7 @@ class Fused:
     def __init__(self, world: World, joint: Joint) -> None:
         model: Model = world._model
         self._joint = joint
-        self._solver: Solver = model.once("solver", lambda: Solver(model))
-        self._parts = evidence_of(model)
+        self._solver = solver_of(model)
         self._truth = world._parameters
         places = {n: i for i, n in enumerate(model.nodes)}
         axes = [places[n.name] for n in (*model.decisions, *model.contexts)]
@@ -302,9 +301,11 @@ class Fused:
         self._loop = ready(loop, LOOP)
 
     def run(
-        self, world: World, agent: Thompson, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]
+        self, world: World, agent: Thompson | Baseline, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]
     ) -> Run | None:
-        """A run of a Thompson agent."""
+        """A run of a compiled learner."""
+        player = agent._player
+        assert player is not None
         totals = np.zeros((len(marks), 3))
         sums = np.zeros(2)
         places = np.zeros(4, dtype=np.int64)  # rounds done, checkpoints done, rounds ruled out, best values kept
@@ -312,9 +313,6 @@ class Fused:
         rounds, step, seconds = int(marks[-1]), 64, 0.0
         joint = self._joint
         best = self._best.copy()
-        given = np.zeros(HEADER, dtype=np.int64)
-        given[MEANS_GIVEN] = 1
-        spare = np.random.default_rng(0)
         while places[0] < rounds:
             if stop.is_set():
                 return None
@@ -324,10 +322,10 @@ class Fused:
                 ints, floats = agent._state
             begun, started, marked = int(places[0]), time.perf_counter(), int(places[1])
             self._loop(
-                agent._act, agent._learn,
-                world._program, world._numbers, world._values, world._rng, spare,
-                self._solver.program, self._solver.known, self._parts.program, given, self._truth, self._axes, best,
-                agent._solver.program, agent._solver.known, agent._evidence.program, agent._evidence.numbers,
+                player.act, player.solve, player.learn, self._solver.kernel,
+                world._program, world._numbers, world._values, world._rng,
+                self._solver.program, self._solver.known, self._truth, self._axes, best,
+                player.program, player.known, player.parts, player.numbers,
                 ints, floats, agent._rng, joint.array, joint.decisions, joint.contexts, joint.observed, self._contexts,
                 min(rounds, begun + step), marks, places, sums, totals,
             )  # fmt: skip

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
+from numba import types
 
 from idbandits.assignment import assign
 from idbandits.compiled import Action, Means, Model, compile
 from idbandits.decisions import decisions_of
 from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError
-from idbandits.passes import Circuit, compiled, run
+from idbandits.passes import FLOATS, INTS, Circuit, compiled, in_python, inlined, ready
 from idbandits.search import (
     FREE,
     PRODUCT,
@@ -21,6 +22,7 @@ from idbandits.search import (
     branch,
     candidates,
     cost_of_all,
+    count_candidates,
     exceeds,
     improve,
     try_all,
@@ -29,6 +31,7 @@ from idbandits.search import (
 from idbandits.sorting import MOST_PATTERNS, sort, sort_by_patterns, try_patterns
 from idbandits.tables import TOLERANCE, Floats, Ints, Label
 
+TABLES = 34  # where a program lists its learned tables: after the fields of `Circuit` and `Decisions`
 BUDGET = 200_000.0  # edges that branch and bound may look at: a few milliseconds
 
 
@@ -60,12 +63,13 @@ def best_action(d: Diagram, means: Means, context: Action | None = None, *, effo
     try:
         solver: Solver = d.cache["solver"]
     except (AttributeError, KeyError):
-        solver = solver_of(d)
+        solver = d.cache["solver"] = solver_of(compile(d))
     model = solver.model
     action = solver.blank.copy()
     if context is not None or model.contexts:
         action[len(model.decisions) :] = model.context_vector(context)
-    value, bound, sound = answer(solver.program, solver.known, model.flat_means(means), action, BUDGET * effort)
+    kernel = solver.kernel if effort >= 1.0 else ready(solve, SOLVE)
+    value, bound, sound = kernel(solver.program, solver.known, model.flat_means(means), False, action, BUDGET * effort)
     if not sound:
         model.parameter_vector(means)  # says what is wrong
     return Solution(model.action_of(action), value, bound == value, bound)
@@ -77,13 +81,9 @@ def _checked(effort: float) -> float:
     return float(effort)
 
 
-def solver_of(d: Diagram) -> Solver:
-    """The solver of a diagram, ready to be called."""
-    solver = Solver(compile(d))
-    no_means = np.zeros(solver.model.means_size)
-    run(answer, solver.program, solver.known, no_means, solver.blank.copy(), 0.0)  # compiles, and says so
-    d.cache["solver"] = solver
-    return solver
+def solver_of(model: Model) -> Solver:
+    """The solver of a model, made once."""
+    return model.once("solver", lambda: Solver(model))
 
 
 @final
@@ -107,6 +107,26 @@ class Solver:
         self.model = model
         self.known = np.concatenate([decisions.zero, model.parameters.known])
         self.blank = np.zeros(len(model.decisions) + len(model.contexts), dtype=np.int64)
+        self._kernel = solve_easily if _is_easy(circuit, decisions) else solve
+
+    @property
+    def kernel(self) -> Any:
+        """The compiled function that finds the best action: the small one where nothing has to be searched for."""
+        return ready(self._kernel, SOLVE)
+
+
+def _is_easy(c: Circuit, s: Decisions) -> bool:
+    """Whether all combinations of candidates can be tried, in every group of decisions and under any means."""
+    for g in range(s.groups):
+        group = s.data[s.group + s.data[s.group_start + g] : s.group + s.data[s.group_start + g + 1]]
+        if len(group) == 0 or (s.data[s.form + g] == FREE and len(group) <= MOST_PATTERNS):
+            continue
+        start = np.zeros(s.decisions + 1, dtype=np.int64)
+        in_python(count_candidates)(s, group, start)
+        edges = c.data[c.start + s.data[s.group_end + g + 1]] - c.data[c.start + s.data[s.group_end + g]]
+        if in_python(cost_of_all)(s, group, start, edges) > BUDGET:
+            return False
+    return True
 
 
 def _moved(places: tuple[int, ...], by: int) -> Ints:
@@ -123,25 +143,6 @@ def unpack(h: Ints, known: Floats) -> tuple[Circuit, Decisions]:
         h[29], h[30], h[31], h[32], h[33], h, known[: h[16] + 1],
     )  # fmt: skip
     return c, s
-
-
-@compiled
-def answer(program: Ints, known: Floats, means: Floats, action: Ints, budget: float) -> tuple[float, float, bool]:
-    """The best action's value and bound, found from means as users give them; False if these are no means."""
-    h = program
-    c, s = unpack(h, known)
-    zero = s.zero
-    tables = 34
-    size = 0
-    for t in range(h[tables]):
-        size += h[tables + 1 + 2 * t] * h[tables + 2 + 2 * t]
-    p = np.empty(size + len(known) - len(zero))
-    if not expand(h, tables, means, p):
-        return 0.0, 0.0, False
-    for i in range(len(zero), len(known)):
-        p[size + i - len(zero)] = known[i]
-    value, bound = solve(c, s, p, action, budget)
-    return value, bound if exceeds(s, bound, value) else value, True
 
 
 @compiled
@@ -173,44 +174,122 @@ def expand(program: Ints, tables: int, means: Floats, p: Floats) -> bool:
 
 
 @compiled
-def solve(c: Circuit, s: Decisions, p: Floats, action: Ints, budget: float) -> tuple[float, float]:
-    """Put the best action found into `action` (its contexts are given); returns its value and an upper bound."""
+def solve(
+    program: Ints, known: Floats, means: Floats, expanded: bool, action: Ints, budget: float
+) -> tuple[float, float, bool]:
+    """Put the best action found into `action`, whose contexts are given; its value and an upper bound.
+
+    `means` are as users give them, or `expanded`: those of all states. False if these are no means.
+    """
+    c, s = unpack(program, known)
+    p = np.empty(parameters_of(program, known, s))
+    if not read_means(program, known, means, expanded, s, p):
+        return 0.0, 0.0, False
+    make_feasible(s, action)
     total, most = 0.0, 0.0
-    for k in range(s.decisions):
-        action[k] = s.data[s.feasible + k]
     for g in range(s.groups):
-        group = s.data[s.group + s.data[s.group_start + g] : s.group + s.data[s.group_start + g + 1]]
-        first, last = s.data[s.group_end + g], s.data[s.group_end + g + 1]
-        if len(group) == 0:
-            value = bound = value_at(c, first, last, p, action, np.ones(c.leaves + c.inner))
-        elif s.data[s.form + g] == FREE and len(group) <= MOST_PATTERNS:
-            value = bound = try_patterns(c, s, first, last, p, action, group)
-        else:
-            value, bound = solve_group(c, s, g, first, last, p, action, group, budget)
+        value, bound = solve_group(c, s, g, p, action, budget)
+        if bound == np.inf:
+            value, bound = search(c, s, g, p, action, budget)
         total, most = total + value, most + bound
-    return total, most
+    return total, most if exceeds(s, most, total) else total, True
 
 
 @compiled
-def solve_group(
-    c: Circuit, s: Decisions, g: int, first: int, last: int, p: Floats, action: Ints, group: Ints, budget: float
-) -> tuple[float, float]:
+def solve_easily(
+    program: Ints, known: Floats, means: Floats, expanded: bool, action: Ints, budget: float
+) -> tuple[float, float, bool]:
+    """The same where `budget` suffices to try all: a tenth of the work for the compiler."""
+    c, s = unpack(program, known)
+    p = np.empty(parameters_of(program, known, s))
+    if not read_means(program, known, means, expanded, s, p):
+        return 0.0, 0.0, False
+    make_feasible(s, action)
+    total, most = 0.0, 0.0
+    for g in range(s.groups):
+        value, bound = solve_group(c, s, g, p, action, budget)
+        total, most = total + value, most + bound
+    return total, most if exceeds(s, most, total) else total, True
+
+
+SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(  # type: ignore[no-untyped-call]
+    INTS, FLOATS, FLOATS, types.boolean, INTS, types.float64
+)
+
+
+@inlined
+def parameters_of(program: Ints, known: Floats, s: Decisions) -> int:
+    """How many parameters the circuit refers to: the states of all learned tables, and what is known."""
+    size = 0
+    for t in range(program[TABLES]):
+        size += program[TABLES + 1 + 2 * t] * program[TABLES + 2 + 2 * t]
+    return size + len(known) - len(s.zero)
+
+
+@compiled
+def read_means(program: Ints, known: Floats, means: Floats, expanded: bool, s: Decisions, p: Floats) -> bool:
+    """Write the means and what is known to p; False if these are no means."""
+    size = len(p) - len(known) + len(s.zero)
+    if expanded:
+        for i in range(size):
+            p[i] = means[i]
+    elif not expand(program, TABLES, means, p):
+        return False
+    for i in range(size, len(p)):
+        p[i] = known[len(s.zero) + i - size]
+    return True
+
+
+@inlined
+def make_feasible(s: Decisions, action: Ints) -> None:
+    """Start from an action that the constraints allow."""
+    for k in range(s.decisions):
+        action[k] = s.data[s.feasible + k]
+
+
+@inlined
+def members(s: Decisions, g: int) -> Ints:
+    """The decisions of a group."""
+    return s.data[s.group + s.data[s.group_start + g] : s.group + s.data[s.group_start + g + 1]]
+
+
+@compiled
+def solve_group(c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, budget: float) -> tuple[float, float]:
+    """The best choices for a group of decisions, and their value twice; a bound of infinity where this needs a search.
+
+    What needs one is left at the feasible choices.
+    """
+    group = members(s, g)
+    first, last = s.data[s.group_end + g], s.data[s.group_end + g + 1]
+    if len(group) > 0 and s.data[s.form + g] == FREE and len(group) <= MOST_PATTERNS:
+        value = try_patterns(c, s, first, last, p, action, group)
+        return value, value
+    values = np.ones(c.leaves + c.inner)
+    if len(group) > 0:
+        start = np.zeros(s.decisions + 1, np.int64)
+        cands = candidates(c, s, p, action, group, start)
+        edges = c.data[c.start + last] - c.data[c.start + first]
+        if s.data[s.form + g] not in (SUM, PRODUCT) or not assign(c, s, g, first, last, p, action, group, start, cands):
+            for k in group:
+                action[k] = s.data[s.feasible + k]
+            if cost_of_all(s, group, start, edges) > budget:
+                return value_at(c, first, last, p, action, values), np.inf
+            value = try_all(c, s, first, last, p, action, group, start, cands)
+            return value, value
+    value = value_at(c, first, last, p, action, values)
+    return value, value
+
+
+@compiled
+def search(c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, budget: float) -> tuple[float, float]:
     """The best choices found for a group of decisions, by the first way that applies; their value and a bound."""
-    form = s.data[s.form + g]
+    group = members(s, g)
+    first, last = s.data[s.group_end + g], s.data[s.group_end + g + 1]
     start = np.zeros(s.decisions + 1, np.int64)
     cands = candidates(c, s, p, action, group, start)
-    edges = c.data[c.start + last] - c.data[c.start + first]
-    if form in (SUM, PRODUCT) and assign(c, s, g, first, last, p, action, group, start, cands):
-        value = value_at(c, first, last, p, action, np.ones(c.leaves + c.inner))
-        return value, value
-    for k in group:
-        action[k] = s.data[s.feasible + k]
-    if cost_of_all(s, group, start, edges) <= budget:
-        value = try_all(c, s, first, last, p, action, group, start, cands)
-        return value, value
-    if form == SORTED and len(group) <= MOST_PATTERNS:
+    if s.data[s.form + g] == SORTED and len(group) <= MOST_PATTERNS:
         value, bound = sort_by_patterns(c, s, first, last, p, action, group, start, cands, budget)
-    elif form == SORTED:
+    elif s.data[s.form + g] == SORTED:
         value, bound = sort(c, s, first, last, p, action, group, start, cands, budget)
     else:
         value, bound = branch(c, s, first, last, p, action, group, start, cands, budget)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.agent import generator
+from idbandits.acting import generator
 from idbandits.ask import reward_at
 from idbandits.compiled import Action, Means, Model, compile
 from idbandits.diagram import Diagram, Node

@@ -1,0 +1,60 @@
+"""Confidence bounds of means: the indices of UCB1 and KL-UCB."""
+
+from __future__ import annotations
+
+import math
+
+from idbandits.passes import bare, merged
+
+UNSEEN = 1e9  # the index of what was never tried: above any other
+
+
+@merged
+def level(t: int) -> float:
+    """log t + 3 log log t, the confidence level of KL-UCB (Garivier and Cappé 2011), at least 0."""
+    log = math.log(max(t, 1))
+    return log + 3.0 * math.log(max(log, 1.0))
+
+
+@bare
+def kl_above(mean: float, allowance: float) -> float:
+    """The largest q with d(mean, q) ≤ allowance, d being the divergence between Bernoulli distributions.
+
+    Newton's method in x = -log(1 - q), where d is convex and nearly linear, from above: it never steps over the root.
+    """
+    if allowance <= 0.0:
+        return mean
+    if mean >= 1.0:
+        return 1.0
+    if mean <= 0.0:
+        return -math.expm1(-allowance)
+    entropy = -mean * math.log(mean) - (1.0 - mean) * math.log1p(-mean)
+    x = (allowance + entropy) / (1.0 - mean)
+    pinsker = mean + math.sqrt(allowance / 2.0)
+    if pinsker < 1.0:
+        x = min(x, -math.log1p(-pinsker))
+    for _ in range(50):
+        q = -math.expm1(-x)
+        if q <= mean:  # rounding
+            return mean
+        excess = (1.0 - mean) * x - mean * math.log(q) - entropy - allowance
+        slope = (1.0 - mean) - mean * (1.0 - q) / q
+        if slope <= 0.0:
+            break
+        step = excess / slope
+        x -= step
+        if step <= 1e-12 * (1.0 + x):
+            break
+    return max(mean, -math.expm1(-x))
+
+
+@merged
+def kl_below(mean: float, allowance: float) -> float:
+    """The smallest q with d(mean, q) ≤ allowance."""
+    return 1.0 - kl_above(1.0 - mean, allowance)
+
+
+@merged
+def ucb1(mean: float, times: float, t: int) -> float:
+    """mean + sqrt(1.5 log t / times): the index of CascadeUCB1 and CombUCB1 (Kveton et al. 2015)."""
+    return mean + math.sqrt(1.5 * math.log(max(t, 1)) / times)
