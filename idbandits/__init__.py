@@ -1,6 +1,6 @@
 """Structured bandits: declare an influence diagram, and learn online to act well in it."""
 
-from idbandits import baselines, models
+from idbandits import baselines, models, theory
 from idbandits.agent import Thompson
 from idbandits.ask import expected_reward, log_likelihood, posterior_of_latents
 from idbandits.compiled import compile
@@ -35,4 +35,5 @@ __all__ = [
     "models",
     "posterior_of_latents",
     "simulate",
+    "theory",
 ]

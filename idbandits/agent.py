@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import io
 import json
 import zipfile
@@ -49,7 +50,7 @@ from idbandits.inference.groups import (
 from idbandits.inference.protocol import Rng
 from idbandits.passes import ready
 from idbandits.posterior import Posterior
-from idbandits.solve import solver_of
+from idbandits.solve import SOLVE, solver_of
 from idbandits.tables import Floats, Ints, Label, brief, is_integer
 
 FORMAT = "idbandits agent 1"
@@ -98,8 +99,14 @@ class Thompson:
         self._latest: tuple[Any, Any, Ints] = (None, None, self._solver.blank)  # the last action, as labels and encoded
         self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
         self._nothing_seen = np.full(len(model.observed), -1, dtype=np.int64)
-        self._act = ready(act, ACT)
-        self._learn = ready(inference.learn, LEARN) if is_compiled(inference) else inference.learn
+
+    @functools.cached_property
+    def _act(self) -> Any:
+        return ready(act, ACT)
+
+    @functools.cached_property
+    def _learn(self) -> Any:
+        return ready(self.inference.learn, LEARN) if is_compiled(self.inference) else self.inference.learn
 
     # -- acting ----------------------------------------------------------------------------------------------------
 
@@ -116,6 +123,12 @@ class Thompson:
         if context is not None or self._model.contexts:
             action[len(self._model.decisions) :] = self._model.context_vector(context)
         return action
+
+    @property
+    def kernels(self) -> list[tuple[Any, Any]]:
+        """The compiled functions that it uses, and their types."""
+        learn = [(self.inference.learn, LEARN)] if is_compiled(self.inference) else []
+        return [(act, ACT), (self._solver.uncompiled, SOLVE), *learn]
 
     @property
     def _player(self) -> Player | None:

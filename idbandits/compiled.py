@@ -193,7 +193,7 @@ class Model:
             if type(given) is not np.ndarray or given.dtype is not DOUBLE or given.shape != shape:
                 self.parameter_vector(means)
                 given = np.asarray(means[name], dtype=np.float64)
-            parts.append(given if given.ndim == 1 else given.ravel())
+            parts.append(given if given.ndim == 1 and given.flags.c_contiguous else given.ravel())
         return parts[0] if len(parts) == 1 else np.concatenate(parts or [np.empty(0)])
 
     def parameter_vector(self, means: Means) -> Floats:

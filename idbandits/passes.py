@@ -9,10 +9,14 @@ action by `entry`. `weights` holds a number a slot, `values` a number a node.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -75,6 +79,35 @@ def ready(kernel: Function, signature: Any) -> Function:
     return kernel
 
 
+def compile_together(kernels: Iterable[tuple[Any, Any]], processes: int | None) -> None:
+    """Compile functions for their types in several processes at once (all cores if None); the disk hands them on."""
+    wanted = {
+        (kernel.py_func.__module__, kernel.py_func.__qualname__, signature): None
+        for kernel, signature in kernels
+        if id(kernel) not in _warm and not _is_kept(kernel)
+    }
+    if len(wanted) < 2:
+        return
+    _say(f"idbandits: compiling {len(wanted)} functions for the first time; the result is kept on disk …")
+    started = time.perf_counter()
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        list(pool.map(_compile_elsewhere, *zip(*wanted, strict=True)))
+    _say(f"idbandits: compiled in {time.perf_counter() - started:.0f} s")
+
+
+def _is_kept(kernel: Any) -> bool:
+    """Whether there is machine code on disk; if it is for another machine, it is compiled again later."""
+    function = kernel.py_func
+    source = Path(function.__code__.co_filename)
+    pattern = f"{source.stem}.{function.__qualname__}-{function.__code__.co_firstlineno}.*.nbi"
+    return any((source.parent / "__pycache__").glob(pattern))
+
+
+def _compile_elsewhere(module: str, name: str, signature: Any) -> None:
+    """In a process of its own: compile a function, which leaves the result on disk."""
+    attrgetter(name)(importlib.import_module(module)).compile(signature)
+
+
 def in_python(kernel: Function) -> Function:
     """The same function without compilation, for what is done once and costs less than the compiler."""
     return cast(Function, kernel.py_func)  # type: ignore[attr-defined]
@@ -101,10 +134,14 @@ def _say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
+MARK = b"idbandits.passes"  # in every source of machine code, but for constants of `tables`
+
+
 def _forget_stale() -> None:
-    """Delete machine code that is older than any source: Numba looks only at the file of the outermost function."""
+    """Delete machine code that is older than any source of it: Numba looks only at the file of the outermost function."""
     folder = Path(__file__).parent
-    changed = max(source.stat().st_mtime for source in folder.rglob("*.py"))
+    sources = [source for source in folder.rglob("*.py") if MARK in source.read_bytes()]
+    changed = max(source.stat().st_mtime for source in [folder / "tables.py", *sources])
     for index in folder.rglob("__pycache__/*.nbi"):
         with contextlib.suppress(OSError):
             if index.stat().st_mtime < changed:

@@ -1,6 +1,6 @@
 """Learning curves of simulated learners: one function makes the numbers, another draws them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -13,6 +13,7 @@ from idbandits.errors import IdbanditsError
 if TYPE_CHECKING:  # else imported where they are used, because importing them takes long
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 What: TypeAlias = Literal["reward", "regret"]
 _LABELS = {"reward": "average reward", "regret": "total regret"}
@@ -91,8 +92,14 @@ def limits(curves: Sequence[Curve], what: What) -> tuple[float, float]:
     return max(low, bottom - room), min(high, top + room)
 
 
-def draw_curves(curves: Sequence[Curve], what: What, ax: "Axes | None" = None) -> "Axes":
-    """Draw curves into `ax`, or into a new figure that no window and no global state knows of."""
+def draw_curves(
+    curves: Sequence[Curve], what: What, ax: "Axes | None" = None, *, looks: Mapping[str, int] | None = None,
+    legend: bool = True, log: bool = False,
+) -> "Axes":  # fmt: skip
+    """Draw curves into `ax`, or into a new figure that no window and no global state knows of.
+
+    `looks` gives each learner a look, the same in several figures; without it they are numbered as they come.
+    """
     if not curves:
         raise IdbanditsError(f"no learner has a {what} to plot: none has reached a checkpoint where it is known")
     from matplotlib.figure import Figure
@@ -100,20 +107,40 @@ def draw_curves(curves: Sequence[Curve], what: What, ax: "Axes | None" = None) -
     ax = ax if ax is not None else Figure(layout="constrained").subplots()
     curves = [settled(curve) for curve in curves] if what == "reward" else curves
     for i, curve in enumerate(curves):
-        colour = _COLOURS[i % len(_COLOURS)]
-        ax.fill_between(curve.rounds, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
-        [line] = ax.plot(curve.rounds, curve.mean, color=colour, linewidth=1.3, label=curve.learner)
-        line.set(linestyle=_DASHES[i % len(_DASHES)], marker=_MARKERS[i % len(_MARKERS)], markersize=4)
+        look = line_style(i if looks is None else looks[curve.learner])
+        ax.fill_between(curve.rounds, curve.low, curve.high, color=look["color"], alpha=0.2, linewidth=0)
+        [line] = ax.plot(curve.rounds, curve.mean, label=curve.learner, **look)
         if len(curve.rounds) > 5:
             line.set_markevery((0.2 * (i + 0.5) / len(curves), 0.2))  # few markers, and not above each other
-    low, high = limits(curves, what)
-    margin = 0.04 * (high - low) or 0.04 * abs(high) or 1.0
-    ax.set_ylim(low if what == "regret" and low == 0 else low - margin, high + margin)
     ax.set(xlabel="round", ylabel=_LABELS[what], xlim=(0, max(curve.rounds[-1] for curve in curves)))
+    if log and (positive := np.concatenate([c.mean[c.mean > 0] for c in curves])).size:
+        ax.set_yscale("log")
+        ax.set_ylim(0.8 * max(float(positive.min()), 1e-3 * float(positive.max())), 1.25 * float(positive.max()))
+    else:
+        low, high = limits(curves, what)
+        margin = 0.04 * (high - low) or 0.04 * abs(high) or 1.0
+        ax.set_ylim(low if what == "regret" and low == 0 else low - margin, high + margin)
     ax.spines[["top", "right"]].set_visible(False)
     _ticks(ax, what)
-    _legend(ax, curves)
+    if legend:
+        _legend(ax, curves)
     return ax
+
+
+def line_style(look: int) -> dict[str, Any]:
+    """How the lines of a look are drawn."""
+    return {
+        "color": _COLOURS[look % len(_COLOURS)], "linestyle": _DASHES[look % len(_DASHES)], "linewidth": 1.3,
+        "marker": _MARKERS[look % len(_MARKERS)], "markersize": 4,
+    }  # fmt: skip
+
+
+def draw_legend(figure: "Figure", looks: Mapping[str, int], columns: int) -> None:
+    """One legend below all axes of a figure."""
+    from matplotlib.lines import Line2D
+
+    lines = [Line2D([], [], **line_style(look)) for look in looks.values()]
+    figure.legend(lines, list(looks), loc="outside lower center", ncols=min(columns, len(lines)), frameon=False)
 
 
 def _ticks(ax: "Axes", what: What) -> None:
@@ -125,8 +152,9 @@ def _ticks(ax: "Axes", what: What) -> None:
     room = int(ax.get_window_extent().width / (digit * len(f"{ax.get_xlim()[1]:,.0f} ")))
     ax.xaxis.set_major_locator(MaxNLocator(min(max(room, 1), 5), integer=True, steps=steps))
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    ax.ticklabel_format(axis="y", useOffset=False)
-    ax.yaxis.set_major_locator(MaxNLocator(6, steps=steps))
+    if ax.get_yscale() == "linear":
+        ax.ticklabel_format(axis="y", useOffset=False)
+        ax.yaxis.set_major_locator(MaxNLocator(6, steps=steps))
     if what == "regret":
         ax.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
 

@@ -28,7 +28,7 @@ class Result:
     """How learners fared in simulated runs: totals at the checkpoints in `frame`, what was asked for in `settings`.
 
     A row of the frame has a learner, a run, the number of rounds done, the reward and regret of these rounds in
-    total, and the seconds they took.
+    total, and the seconds of a processor that they took.
 
     >>> import pandas as pd
     >>> row = {"learner": "A", "run": [0, 1], "round": 10, "reward": [2.0, 4.0], "regret": [5.0, 3.0], "seconds": 0.1}

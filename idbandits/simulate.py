@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import copy
-import os
 import threading
 import time
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +22,7 @@ from idbandits.errors import IdbanditsError, ImpossibleObservationError
 from idbandits.inference.groups import grown, is_full
 from idbandits.loop import LOOP, loop
 from idbandits.passes import ready
+from idbandits.pool import run_all
 from idbandits.results import Result
 from idbandits.solve import solver_of
 from idbandits.tables import Floats, Ints, is_integer
@@ -68,47 +67,21 @@ def simulate(
     True
     """
     _check(world, learners, rounds, runs, seed, workers)
-    marks = _marks(int(rounds), checkpoints)
+    marks = marks_of(int(rounds), checkpoints)
     jobs = [(name, run) for run in range(int(runs)) for name in learners]
-    stop = threading.Event()
     done: dict[tuple[str, int], Run] = {}
     skipped: dict[str, int] = {}
-    plans = {name: _plan(world, name, learner) for name, learner in learners.items()}
-    interrupted = False
-    with (
-        tqdm(
-            total=len(jobs) * int(rounds), unit=" rounds", unit_scale=True, disable=not progress, smoothing=0.1
-        ) as bar,
-        ThreadPoolExecutor(int(workers) if workers is not None else os.cpu_count() or 1) as pool,
-    ):
+    plans = {name: plan(world, name, learner) for name, learner in learners.items()}
+    with tqdm(
+        total=len(jobs) * int(rounds), unit=" rounds", unit_scale=True, disable=not progress, smoothing=0.1
+    ) as bar:
 
-        def job(name: str, run: int) -> Run | None:
+        def job(one: tuple[str, int], stop: threading.Event) -> Run | None:
+            name, run = one
             fresh_world, learner = begin(world, learners[name], name, int(seed), run)
             return plans[name](fresh_world, learner, marks, stop, bar.update)
 
-        waiting: dict[Future[Run | None], tuple[str, int]] = {}
-        try:
-            for one in jobs:
-                waiting[pool.submit(job, *one)] = one
-            pending = set(waiting)
-            while pending:
-                finished, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    result = future.result()
-                    if result is not None:
-                        done[waiting[future]] = result
-        except KeyboardInterrupt:
-            interrupted = True
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            for future, one in waiting.items():
-                result = None if future.cancelled() or future.exception() is not None else future.result()
-                if result is not None:
-                    done[one] = result
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+        finished = run_all(jobs, job, done.__setitem__, None if workers is None else int(workers))
     for (name, _), run_done in done.items():
         skipped[name] = skipped.get(name, 0) + run_done.skipped
     for name, number in skipped.items():
@@ -120,9 +93,9 @@ def simulate(
             )
     settings = {
         "world": world.diagram.name, "learners": list(learners), "rounds": int(rounds), "runs": int(runs),
-        "seed": int(seed), "interrupted": interrupted, "ruled_out": skipped,
+        "seed": int(seed), "interrupted": not finished, "ruled_out": skipped,
     }  # fmt: skip
-    return Result(_frame(jobs, done, marks, list(learners)), settings)
+    return Result(frame_of(done, marks, list(learners)), settings)
 
 
 def begin(world: World, learner: Any, name: str, seed: int, run: int) -> tuple[World, Any]:
@@ -143,7 +116,7 @@ def begin(world: World, learner: Any, name: str, seed: int, run: int) -> tuple[W
 
 
 class Run(NamedTuple):
-    """Total reward, total regret and seconds at every checkpoint; and rounds that the learner's diagram ruled out."""
+    """Total reward, regret and processor seconds at each checkpoint; and how many rounds the diagram ruled out."""
 
     totals: Floats
     skipped: int
@@ -167,7 +140,8 @@ def _check(world: Any, learners: Any, rounds: Any, runs: Any, seed: Any, workers
         raise IdbanditsError(f"workers is a whole number from 1, or None for all cores; not {workers!r}")
 
 
-def _marks(rounds: int, checkpoints: int | str) -> Ints:
+def marks_of(rounds: int, checkpoints: int | str) -> Ints:
+    """The rounds after which totals are kept."""
     if checkpoints == "every":
         return np.arange(1, rounds + 1)
     if not is_integer(checkpoints) or int(checkpoints) < 1:
@@ -175,13 +149,10 @@ def _marks(rounds: int, checkpoints: int | str) -> Ints:
     return np.unique(np.linspace(0, rounds, min(int(checkpoints), rounds) + 1).round().astype(np.int64)[1:])
 
 
-def _frame(
-    jobs: list[tuple[str, int]], done: Mapping[tuple[str, int], Run], marks: Ints, names: list[str]
-) -> pandas.DataFrame:
-    kept = [job for job in jobs if job in done]
-    kept.sort(key=lambda job: (names.index(job[0]), job[1]))
-    totals = [done[job].totals for job in kept]
-    values = np.concatenate([np.empty((0, 3)), *totals])
+def frame_of(done: Mapping[tuple[str, int], Run], marks: Ints, names: list[str]) -> pandas.DataFrame:
+    """Finished runs as one table, a row a checkpoint."""
+    kept = sorted(done, key=lambda job: (names.index(job[0]), job[1]))
+    values = np.concatenate([np.empty((0, 3)), *(done[job].totals for job in kept)])
     return pandas.DataFrame(
         {
             "learner": pandas.Categorical(np.repeat([name for name, _ in kept], len(marks)), categories=names),
@@ -199,7 +170,7 @@ def _frame(
 Plan = Callable[[World, Any, Ints, threading.Event, Callable[[int], Any]], Run | None]
 
 
-def _plan(world: World, name: str, learner: Any) -> Plan:
+def plan(world: World, name: str, learner: Any) -> Plan:
     """The way to run a learner, once it is known to fit the world."""
     diagram = getattr(learner, "diagram", None)
     if isinstance(diagram, Diagram):
@@ -259,17 +230,17 @@ def in_python(world: World, learner: Any, marks: Ints, stop: threading.Event, te
     for t in range(1, int(marks[-1]) + 1):
         context = world.context() if contextual else None
         extra = {"context": {n.name: context[n.name] for n in known}} if context is not None and known else {}
-        before = time.perf_counter()
+        before = time.thread_time()
         action = learner.act(**extra)
-        seconds += time.perf_counter() - before
+        seconds += time.thread_time() - before
         outcome = world.step(action, context)
         seen = outcome.seen_by(diagram) if isinstance(diagram, Diagram) else outcome.observation
-        before = time.perf_counter()
+        before = time.thread_time()
         try:
             learner.update(action, seen, **extra)
         except ImpossibleObservationError:
             skipped += 1
-        seconds += time.perf_counter() - before
+        seconds += time.thread_time() - before
         reward += outcome.reward
         regret += outcome.regret
         if t == marks[at]:
@@ -320,7 +291,7 @@ class Fused:
             if is_full(ints):
                 agent._state = grown(agent._state)
                 ints, floats = agent._state
-            begun, started, marked = int(places[0]), time.perf_counter(), int(places[1])
+            begun, started, marked = int(places[0]), time.thread_time(), int(places[1])
             self._loop(
                 player.act, player.solve, player.learn, self._solver.kernel,
                 world._program, world._numbers, world._values, world._rng,
@@ -329,7 +300,7 @@ class Fused:
                 ints, floats, agent._rng, joint.array, joint.decisions, joint.contexts, joint.observed, self._contexts,
                 min(rounds, begun + step), marks, places, sums, totals,
             )  # fmt: skip
-            took = time.perf_counter() - started
+            took = time.thread_time() - started
             now = int(places[0])
             if now > begun:
                 passed = marks[marked : places[1]]

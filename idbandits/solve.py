@@ -107,12 +107,12 @@ class Solver:
         self.model = model
         self.known = np.concatenate([decisions.zero, model.parameters.known])
         self.blank = np.zeros(len(model.decisions) + len(model.contexts), dtype=np.int64)
-        self._kernel = solve_easily if _is_easy(circuit, decisions) else solve
+        self.uncompiled: Any = solve_easily if _is_easy(circuit, decisions) else solve
 
     @property
     def kernel(self) -> Any:
         """The compiled function that finds the best action: the small one where nothing has to be searched for."""
-        return ready(self._kernel, SOLVE)
+        return ready(self.uncompiled, SOLVE)
 
 
 def _is_easy(c: Circuit, s: Decisions) -> bool:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from literal import Literal
 from scipy.special import roots_legendre
 from scipy.stats import beta
 
 import reference
 from diagrams import labels, random_diagram, random_given, random_means
 from idbandits import Diagram, Learned, models
+from idbandits.literal import Literal
 from idbandits.tables import Use
 from reference import Alpha, Round
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -11,40 +12,55 @@ import numpy as np
 from idbandits.acting import ACT, LEARN, NOW, Player, generator
 from idbandits.compiled import Action, compile
 from idbandits.diagram import Diagram
-from idbandits.errors import DiagramError, ObservationError
-from idbandits.inference.groups import HEADER, ROUNDS, State
+from idbandits.errors import DiagramError, IdbanditsError, ObservationError
+from idbandits.inference.groups import HEADER, ROUNDS, State, grown, is_full, with_groups
 from idbandits.passes import ready
 from idbandits.solve import SOLVE, Solver, solve_easily
-from idbandits.tables import Floats, Ints, Label
+from idbandits.tables import Floats, Ints, Label, is_integer
 
 
 class Baseline:
     """A learner that is not Thompson sampling. Subclasses say how it acts and learns, and what it keeps.
 
     `layout` is what stays: integers for the compiled functions. `ints` (after a header) and `floats` are what changes.
-    `solver` finds best actions for those that need it, in a diagram with the same decisions.
+    `solver` finds best actions for those that need it, in a diagram with the same decisions. A learner that counts
+    lists of `lists` numbers, one a round, has a growing table of them in place of `ints`.
     """
 
     def __init__(
         self, d: Diagram, seed: Any, act: Any, learn: Any, layout: Sequence[int] | Ints, ints: Ints, floats: Floats,
-        solver: Solver | None = None, numbers: Floats | None = None,
+        solver: Solver | None = None, numbers: Floats | None = None, lists: int = 0,
     ) -> None:  # fmt: skip
         self._model = compile(d)
         self.diagram = d.copy()
-        none = np.empty(0, dtype=np.int64), np.empty(0)
-        self._player = Player(
-            ready(act, ACT),
-            ready(solve_easily, SOLVE) if solver is None else solver.kernel,
-            ready(learn, LEARN),
-            none[0] if solver is None else solver.program,
-            none[1] if solver is None else solver.known,
-            np.array(layout, dtype=np.int64),
-            np.empty(0) if numbers is None else numbers,
-        )
+        self._layout = np.array(layout, dtype=np.int64)
+        self._numbers = np.empty(0) if numbers is None else np.array(numbers, dtype=np.float64)
+        self._solver = solver
+        self.kernels = [(act, ACT), (solve_easily if solver is None else solver.uncompiled, SOLVE), (learn, LEARN)]
         self._rng = generator(seed)
-        self._state = State(
-            np.concatenate([np.zeros(HEADER, dtype=np.int64), ints.astype(np.int64)]),
-            np.array(floats, dtype=np.float64),
+        floats = np.array(floats, dtype=np.float64)
+        self._state = (
+            with_groups(floats, 1, lists, 0)
+            if lists
+            else State(np.concatenate([np.zeros(HEADER, dtype=np.int64), ints.astype(np.int64)]), floats)
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What makes one learner differ from another of its class on the same diagram, as plain data."""
+        return {"layout": self._layout.tolist(), "numbers": self._numbers.tolist()}
+
+    @functools.cached_property
+    def _player(self) -> Player:
+        act, solve, learn = (ready(*kernel) for kernel in self.kernels)
+        return Player(
+            act,
+            solve,
+            learn,
+            np.empty(0, dtype=np.int64) if self._solver is None else self._solver.program,
+            np.empty(0) if self._solver is None else self._solver.known,
+            self._layout,
+            self._numbers,
         )
 
     def act(self) -> dict[str, Label]:
@@ -63,6 +79,8 @@ class Baseline:
             raise ObservationError(f"{type(self).__name__} learns from whole rounds; {unseen[0]!r} was not seen")
         seen = np.array([states[n.name] for n in self._model.observed], dtype=np.int64)
         player = self._player
+        if is_full(self._state.ints):
+            self._state = grown(self._state)
         player.learn(player.parts, player.numbers, *self._state, self._rng, vector, seen, 1, NOW)
 
     @property
@@ -85,10 +103,23 @@ class Baseline:
         return f"{type(self).__name__}({self.diagram.name!r}; {rounds})"
 
 
-def refuse_contexts(who: str, d: Diagram) -> None:
-    """Baselines know no contexts."""
+def check_diagram(who: str, d: Diagram) -> None:
+    """What is no diagram, decides nothing or has contexts is refused: baselines know none."""
+    if not isinstance(d, Diagram):
+        raise DiagramError(f"{who} is built from a Diagram, not {d!r}")
     for node in d.of_kind("context"):
         raise DiagramError(f"{who} makes no use of contexts; diagram {d.name!r} has {node.name!r}")
+    if not d.of_kind("decision"):
+        raise DiagramError(f"{who} has nothing to choose: diagram {d.name!r} has no decisions")
+
+
+def checked_horizon(who: str, horizon: Any) -> int:
+    """The number of rounds that a learner is made for."""
+    if not is_integer(horizon) or horizon < 2:
+        raise IdbanditsError(
+            f"{who}: horizon is the number of rounds it is made for, a whole number from 2; not {horizon!r}"
+        )
+    return int(horizon)
 
 
 def ranking(who: str, d: Diagram) -> tuple[int, int]:
@@ -96,10 +127,8 @@ def ranking(who: str, d: Diagram) -> tuple[int, int]:
 
     The k-th observed node is the click on the k-th decision: it depends on that one and on none further down.
     """
-    refuse_contexts(who, d)
+    check_diagram(who, d)
     decisions, clicks = d.of_kind("decision"), d.of_kind("observed")
-    if not decisions:
-        raise DiagramError(f"{who} ranks items; diagram {d.name!r} has no decisions")
     for node in decisions:
         if node.values != decisions[0].values:
             raise DiagramError(
@@ -130,3 +159,34 @@ def decisions_above(d: Diagram, name: str) -> set[str]:
     """The decisions that a node depends on."""
     node = d.nodes[name]
     return {name} if node.kind == "decision" else set().union(*(decisions_above(d, p) for p in node.parents))
+
+
+def clashes(d: Diagram) -> set[tuple[int, int]]:
+    """The pairs of decisions, by their places, that may not share a choice."""
+    places = {n.name: k for k, n in enumerate(d.of_kind("decision"))}
+    return {(places[a], places[b]) for group in d.different for a in group for b in group if a != b}
+
+
+def feasible_actions(who: str, d: Diagram, most: int) -> list[tuple[int, ...]]:
+    """All actions that the constraints allow, as places among the choices, in order."""
+    decisions, forbidden = d.of_kind("decision"), clashes(d)
+    found: list[tuple[int, ...]] = []
+    before: list[list[int]] = [[j for j in range(k) if (j, k) in forbidden] for k in range(len(decisions))]
+    stack: list[tuple[int, ...]] = [()]
+    looked = 0
+    while stack:
+        action = stack.pop()
+        k, looked = len(action), looked + 1
+        if k == len(decisions):
+            found.append(action)
+        if len(found) > most or looked > 20 * most:
+            raise DiagramError(
+                f"{who} keeps a number for every action; diagram {d.name!r} has more than {most:,} of them, "
+                f"with {len(decisions)} decisions ({', '.join(n.name for n in decisions[:5])}"
+                f"{', …' if len(decisions) > 5 else ''})"
+            )
+        if k < len(decisions):
+            taken = {decisions[j].values[action[j]] for j in before[k]}
+            values = decisions[k].values
+            stack.extend((*action, i) for i in range(len(values) - 1, -1, -1) if values[i] not in taken)
+    return found

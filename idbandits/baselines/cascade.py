@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from idbandits.baselines.baseline import Baseline, ranking
+from idbandits.baselines.chance import below
 from idbandits.baselines.confidence import UNSEEN, kl_above, level, ucb1
 from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError
@@ -92,7 +93,7 @@ def show_highest(index: Floats, items: int, rng: Rng, action: Ints) -> None:
                 best, ties = i, 1
             elif index[i] == index[best]:
                 ties += 1
-                if rng.integers(0, ties) == 0:
+                if below(rng, ties) == 0:
                     best = i
         action[k] = best
         index[best] = -np.inf

@@ -18,34 +18,43 @@ def level(t: int) -> float:
 
 @bare
 def kl_above(mean: float, allowance: float) -> float:
-    """The largest q with d(mean, q) ≤ allowance, d being the divergence between Bernoulli distributions.
-
-    Newton's method in x = -log(1 - q), where d is convex and nearly linear, from above: it never steps over the root.
-    """
+    """The largest q with d(mean, q) ≤ allowance, d being the divergence between Bernoulli distributions."""
     if allowance <= 0.0:
         return mean
+    return max(mean, -math.expm1(-kl_exponent(mean, allowance, 0.0)))
+
+
+@bare
+def kl_exponent(mean: float, allowance: float, near: float) -> float:
+    """The x = -log(1 - q) of the largest q with d(mean, q) ≤ allowance > 0, sought from `near` if that is positive.
+
+    Newton's method in x, where d is convex and nearly linear: from above it never steps over the root, from below
+    once. It stops where the next step would change the width of the interval by less than 1e-12 of it.
+    """
     if mean >= 1.0:
-        return 1.0
+        return math.inf
     if mean <= 0.0:
-        return -math.expm1(-allowance)
-    entropy = -mean * math.log(mean) - (1.0 - mean) * math.log1p(-mean)
-    x = (allowance + entropy) / (1.0 - mean)
+        return allowance
+    lowest = -math.log1p(-mean)
+    entropy = -mean * math.log(mean) + (1.0 - mean) * lowest
+    above = (allowance + entropy) / (1.0 - mean)
     pinsker = mean + math.sqrt(allowance / 2.0)
     if pinsker < 1.0:
-        x = min(x, -math.log1p(-pinsker))
+        above = min(above, -math.log1p(-pinsker))
+    x = near if lowest < near < above else above
     for _ in range(50):
         q = -math.expm1(-x)
-        if q <= mean:  # rounding
-            return mean
-        excess = (1.0 - mean) * x - mean * math.log(q) - entropy - allowance
         slope = (1.0 - mean) - mean * (1.0 - q) / q
-        if slope <= 0.0:
+        if q <= mean or slope <= 0.0:
+            if x >= above:  # the interval is narrower than rounding
+                break
+            x = above
+            continue
+        step = ((1.0 - mean) * x - mean * math.log(q) - entropy - allowance) / slope
+        x = min(x - step, above)
+        if abs(step) <= 1e-6 * (x - lowest):
             break
-        step = excess / slope
-        x -= step
-        if step <= 1e-12 * (1.0 + x):
-            break
-    return max(mean, -math.expm1(-x))
+    return max(x, lowest)
 
 
 @merged

@@ -1,0 +1,12 @@
+"""Random choices in compiled code."""
+
+from __future__ import annotations
+
+from idbandits.inference.protocol import Rng
+from idbandits.passes import merged
+
+
+@merged
+def below(rng: Rng, number: int) -> int:
+    """A whole number from 0 to `number` - 1, all equally likely: as `rng.integers`, which makes an array each time."""
+    return int(rng.random() * number)

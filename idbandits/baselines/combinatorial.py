@@ -1,0 +1,205 @@
+"""CombUCB1 and KL-CombUCB1: the best action under upper confidence bounds of what each part of it earns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+
+from idbandits.acting import shuffle_idle
+from idbandits.baselines.baseline import Baseline, check_diagram, checked_horizon, decisions_above
+from idbandits.baselines.confidence import kl_exponent, level, ucb1
+from idbandits.compiled import compile
+from idbandits.diagram import Diagram, Node
+from idbandits.errors import DiagramError
+from idbandits.inference.groups import DONE, ROUNDS
+from idbandits.inference.protocol import Rng
+from idbandits.passes import bare, compiled
+from idbandits.solve import BUDGET, Solver, solver_of, unpack
+from idbandits.tables import Floats, Ints, Learned, Use
+
+ARMS, NODES, KL, ENTRIES = range(4)  # of a layout; then five numbers and more for every node
+MOST_ARMS = 100_000
+TIES = 1e-9  # by what part an index is lowered at random, so that equal ones take turns
+
+
+@final
+class CombUCB1(Baseline):
+    """CombUCB1: the best action under the indices mean + sqrt(1.5 log t / times) of its base arms.
+
+    Kveton, Wen, Ashkan and Szepesvári, Tight Regret Bounds for Stochastic Combinatorial Semi-Bandits, AISTATS 2015,
+    Algorithm 1. The reward is to be a sum of terms that depend on one observed node each. A base arm is a node with
+    the choices that it depends on: an item at a position in the position-based model. Nodes that depend directly on a
+    decision by the same learned table share theirs: an item in the semi-bandit. Rewards are scaled to [0, 1] by what a
+    node can earn, and weighed by it. As in the paper's initialization, actions with the most base arms that were never
+    tried come first; ties are broken at random.
+
+    >>> from idbandits import models
+    >>> learner = CombUCB1(models.semi_bandit(items=4, positions=2), seed=0)
+    >>> for _ in range(300):
+    ...     action = learner.act()
+    ...     learner.update(action, {"X1": int(action["A1"] > 1), "X2": int(action["A2"] > 1)})
+    >>> sorted(learner.act().values())
+    [2, 3]
+    """
+
+    def __init__(self, d: Diagram, seed: Any = None) -> None:
+        arms = BaseArms("CombUCB1", d)
+        super().__init__(d, seed, act, learn, arms.layout(0), *arms.nothing(0.0), arms.solver, arms.values)
+
+
+@final
+class KLCombUCB1(Baseline):
+    """KL-CombUCB1: CombUCB1 with KL-UCB indices, the highest q with times · d(mean, q) ≤ log `horizon`.
+
+    It has no paper of its own: this is the variant that Gauthier, Gaudel, Fromont and Lompo compare with in Parametric
+    Graph for Unimodal Ranking Bandit, ICML 2021, and the level of their code. With `horizon=None`, the level is that
+    of KL-UCB, log t + 3 log log t (Garivier and Cappé 2011), which explores more.
+    """
+
+    def __init__(self, d: Diagram, seed: Any = None, *, horizon: int | None = 20_000) -> None:
+        arms = BaseArms("KLCombUCB1", d)
+        fixed = 0.0 if horizon is None else math.log(checked_horizon("KLCombUCB1", horizon))
+        super().__init__(d, seed, act, learn, arms.layout(1), *arms.nothing(fixed), arms.solver, arms.values)
+
+
+@final
+class BaseArms:
+    """The base arms of a diagram, and a flat diagram with the same decisions in which they are what is learned."""
+
+    def __init__(self, who: str, d: Diagram) -> None:
+        check_diagram(who, d)
+        earned = _earned(who, d)
+        decisions = d.of_kind("decision")
+        places = {n.name: k for k, n in enumerate(decisions)}
+        flat = Diagram(f"{d.name}, flat")
+        for node in decisions:
+            flat.decision(node.name, len(node.values) if isinstance(node.values, range) else node.values)
+        tables: dict[tuple[Any, ...], tuple[Learned, int]] = {}
+        values: list[float] = []
+        self._entries: list[int] = []
+        self.nodes = self.arms = 0
+        for seen, node in enumerate(d.of_kind("observed")):
+            above = [n.name for n in decisions if n.name in decisions_above(d, node.name)]
+            if node.name not in earned or not above:
+                continue
+            low, high = earned[node.name].min(), earned[node.name].max()
+            if high == low:
+                continue
+            scaled = (earned[node.name] - low) / (high - low)
+            table = _shared_table(d, node)
+            parents = above if table is None else node.parents
+            key = (node.name,) if table is None else (table, *scaled.tolist())
+            sizes = [d.nodes[p].states for p in parents]
+            if key not in tables:
+                tables[key] = Learned(f"{len(tables)}"), self.arms
+                self.arms += math.prod(sizes)
+                if self.arms > MOST_ARMS:
+                    raise DiagramError(
+                        f"{who} keeps a number for every base arm; with {node.name!r}, which depends on "
+                        f"{', '.join(parents)}, there are {self.arms:,}, and at most {MOST_ARMS:,} are allowed"
+                    )
+            learned, base = tables[key]
+            strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+            axes = [x for p, stride in zip(parents, strides, strict=True) for x in (places[p], stride)]
+            self._entries += [seen, len(values), base, len(parents), *axes]
+            values += scaled.tolist()
+            self.nodes += 1
+            weight = float(high - low)
+            flat.reward(flat.observed(node.name, parents, learned), lambda v, weight=weight: weight * v)
+        if not self.nodes:
+            raise DiagramError(f"{who} has nothing to learn: no decision of diagram {d.name!r} changes the reward")
+        for group in d.different:
+            flat.all_different(*group)
+        self.solver: Solver = solver_of(compile(flat))
+        self.values = np.array(values)
+
+    def layout(self, kl: int) -> list[int]:
+        """For the compiled functions: how a node's base arm and its reward are found."""
+        return [self.arms, self.nodes, kl, *self._entries]
+
+    def nothing(self, fixed: float) -> tuple[Ints, Floats]:
+        """What is kept: a fixed level, and of an arm how often it was tried, what it earned, and room for its index."""
+        return np.empty(0, dtype=np.int64), np.array([fixed, *np.zeros(3 * self.arms)])
+
+
+def _earned(who: str, d: Diagram) -> Mapping[str, Floats]:
+    """What every state of an observed node earns."""
+    earned: dict[str, Floats] = {}
+    for term in d.rewards:
+        for name in term.parents:
+            if d.nodes[name].kind != "observed" or len(term.parents) > 1:
+                raise DiagramError(
+                    f"{who} adds up what observed nodes earn, each by itself; a reward term of diagram {d.name!r} "
+                    f"depends on {', '.join(f'{p!r} ({d.nodes[p].kind})' for p in term.parents)}"
+                )
+            earned[name] = earned.get(name, 0.0) + term.table
+    return earned
+
+
+def _shared_table(d: Diagram, node: Node) -> str | None:
+    """The learned table that a node reads by its decisions alone, row by row, if it does."""
+    direct = all(d.nodes[p].kind == "decision" for p in node.parents)
+    return node.cpd.name if direct and isinstance(node.cpd, Use) and node.cpd.rows is None else None
+
+
+@compiled
+def act(
+    solve: Any, program: Ints, known: Floats, layout: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
+) -> None:
+    """The best action under the indices as means; what was never tried outweighs all that was."""
+    arms = layout[ARMS]
+    highest = refresh(layout[KL], ints[ROUNDS] + 1, floats[0], arms, floats[1:])
+    untried = 10.0 * layout[NODES] * max(highest, 1.0)
+    p = np.empty(2 * arms)
+    scale = highest if highest > 0.0 else 1.0
+    for a in range(arms):
+        if floats[1 + a] == 0.0:
+            scale = untried
+    for a in range(arms):
+        index = untried if floats[1 + a] == 0.0 else floats[1 + 2 * arms + a]
+        p[2 * a + 1] = index / scale * (1.0 - TIES * rng.random())
+        p[2 * a] = 1.0 - p[2 * a + 1]
+    solve(program, known, p, True, action, BUDGET)
+    shuffle_idle(unpack(program, known)[1], rng, action)
+
+
+@bare
+def refresh(kl: int, t: int, fixed: float, arms: int, kept: Floats) -> float:
+    """Bring the indices of the arms that were tried up to date; the highest of them."""
+    allowed = fixed if fixed > 0.0 else level(t)
+    highest = 0.0
+    for a in range(arms):
+        times = kept[a]
+        if times > 0.0:
+            mean = kept[arms + a] / times
+            if not kl:
+                kept[2 * arms + a] = ucb1(mean, times, t)
+            elif fixed == 0.0 or kept[2 * arms + a] < 0.0:
+                near = -math.log1p(-kept[2 * arms + a]) if 0.0 < kept[2 * arms + a] < 1.0 else 0.0
+                x = kl_exponent(mean, allowed / times, near) if allowed > 0.0 else 0.0
+                kept[2 * arms + a] = max(mean, -math.expm1(-x))
+            highest = max(highest, kept[2 * arms + a])
+    return highest
+
+
+@compiled
+def learn(
+    layout: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+    effort: int,
+) -> int:  # fmt: skip
+    """Count what every base arm of the action earned."""
+    arms = layout[ARMS]
+    at = ENTRIES
+    for _ in range(layout[NODES]):
+        arm = layout[at + 2]
+        for i in range(layout[at + 3]):
+            arm += layout[at + 5 + 2 * i] * action[layout[at + 4 + 2 * i]]
+        floats[1 + arm] += times
+        floats[1 + arms + arm] += times * numbers[layout[at + 1] + seen[layout[at]]]
+        floats[1 + 2 * arms + arm] = -1.0  # its index has to be found anew
+        at += 4 + 2 * layout[at + 3]
+    ints[ROUNDS] += times
+    return DONE

@@ -1,0 +1,47 @@
+"""Independent pieces of work in threads: what is finished when an interruption comes is kept."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+Job = TypeVar("Job")
+Made = TypeVar("Made")
+
+
+def run_all(
+    jobs: Iterable[Job],
+    work: Callable[[Job, threading.Event], Made | None],
+    keep: Callable[[Job, Made], None],
+    workers: int | None,
+) -> bool:
+    """Do `work` for every job, in `workers` threads (all cores if None), and `keep` each result in this thread.
+
+    Ctrl-C sets the event that `work` is handed, which then returns None soon. Returns whether all was done.
+    """
+    stop = threading.Event()
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+        waiting: dict[Future[Made | None], Job] = {}
+
+        def collect(futures: Iterable[Future[Made | None]]) -> None:
+            for future in futures:
+                job = waiting.pop(future)
+                if not future.cancelled() and (made := future.result()) is not None:
+                    keep(job, made)
+
+        try:
+            for job in jobs:
+                waiting[pool.submit(work, job, stop)] = job
+            while waiting:
+                collect(wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED).done)
+        except BaseException as error:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            if not isinstance(error, KeyboardInterrupt):
+                raise
+            collect(future for future in list(waiting) if future.cancelled() or future.exception() is None)
+            return False
+    return True

@@ -1,0 +1,302 @@
+"""Runs of the evaluation: made in threads or on a Dask cluster, kept in a file as soon as they are finished.
+
+A run is known by all that its result depends on: the world, the learner, the numbers of rounds and checkpoints, the
+seed, the sources of this library and the versions of NumPy and Numba. So a second start goes on from what the first
+has finished, and nothing that has changed is used again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numba
+import numpy as np
+
+from idbandits.agent import Thompson
+from idbandits.baselines.baseline import Baseline
+from idbandits.errors import FormatError, IdbanditsError
+from idbandits.loop import LOOP, loop
+from idbandits.paper import LEARNERS, PROBLEMS
+from idbandits.passes import compile_together
+from idbandits.pool import run_all
+from idbandits.simulate import Plan, Run, begin, marks_of, plan
+from idbandits.solve import SOLVE, solver_of
+from idbandits.tables import Ints
+from idbandits.world import World
+
+CHECKPOINTS = 200
+ABOVE = {
+    "__main__.py",
+    "cli.py",
+    "command.py",
+    "draw.py",
+    "layout.py",
+    "plot.py",
+    "reading.py",
+    "report.py",
+    "runs.py",
+    "evaluation.py",
+    "progress.py",
+}
+FORMAT = 1
+
+
+@final
+@dataclass(frozen=True)
+class Settings:
+    """Of all runs."""
+
+    rounds: int
+    runs: int
+    seed: int
+
+
+class Cell(NamedTuple):
+    """A learner on a problem, by name."""
+
+    problem: str
+    learner: str
+
+    def rounds(self, settings: Settings) -> int:
+        """How many rounds it plays."""
+        return max(1, round(LEARNERS[self.learner].share * settings.rounds))
+
+    def runs(self, settings: Settings) -> int:
+        """How many runs it plays."""
+        return max(1, round(LEARNERS[self.learner].share * settings.runs))
+
+
+class Job(NamedTuple):
+    """One run of a cell."""
+
+    cell: Cell
+    run: int
+
+
+@functools.cache
+def version() -> str:
+    """A digest of all that results depend on besides the settings: these sources, and the libraries they rest on."""
+    digest = hashlib.sha256(f"{FORMAT} {np.__version__} {numba.__version__}".encode())
+    folder = Path(__file__).parent
+    for source in sorted(folder.rglob("*.py")):
+        if source.name not in ABOVE:
+            digest.update(source.relative_to(folder).as_posix().encode() + source.read_bytes())
+    return digest.hexdigest()
+
+
+@final
+class Prepared:
+    """All that the runs of a cell share."""
+
+    def __init__(self, cell: Cell, settings: Settings) -> None:
+        problem = PROBLEMS[cell.problem]
+        self.cell, self.settings = cell, settings
+        self.world: World = problem.world()
+        self.learner: Any = LEARNERS[cell.learner].make(problem, cell.rounds(settings))
+        self.marks: Ints = marks_of(cell.rounds(settings), CHECKPOINTS)
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """How runs are made; what it needs is compiled."""
+        return plan(self.world, self.cell.learner, self.learner)
+
+    def kernels(self) -> list[tuple[Any, Any]]:
+        """The compiled functions that it needs, and their types."""
+        if not isinstance(self.learner, (Thompson, Baseline)):
+            return []
+        return [(solver_of(self.world._model).uncompiled, SOLVE), (loop, LOOP), *self.learner.kernels]
+
+    def run(self, number: int, stop: threading.Event, tell: Callable[[int], Any]) -> Run | None:
+        """One run; None if it was stopped."""
+        world, learner = begin(self.world, self.learner, self.cell.learner, self.settings.seed, number)
+        return self.plan(world, learner, self.marks, stop, tell)
+
+    @functools.cached_property
+    def _told(self) -> str:
+        """What the result depends on, the number of the run aside."""
+        return json.dumps(
+            {
+                "version": version(), "world": self.world.diagram.to_dict(), "learner": describe(self.learner),
+                "means": {name: table.tolist() for name, table in self.world.means.items()},
+                "name": self.cell.learner, "marks": self.marks.tolist(), "seed": self.settings.seed,
+            },
+            sort_keys=True,
+        )  # fmt: skip
+
+    def key(self, run: int) -> str:
+        """By what a run is found again."""
+        return hashlib.sha256(f"{run} {self._told}".encode()).hexdigest()
+
+
+def describe(learner: Any) -> dict[str, Any]:
+    """A learner as plain data: equal for equal ones."""
+    told: dict[str, Any] = {"class": type(learner).__name__, "diagram": learner.diagram.to_dict()}
+    if isinstance(learner, Thompson):
+        told |= {"inference": type(learner.inference).__name__, "settings": learner.inference.settings}
+    elif isinstance(learner, Baseline):
+        told |= {"settings": learner.settings}
+    return told
+
+
+# -- keeping -------------------------------------------------------------------------------------------------------
+
+
+@final
+class Store:
+    """Finished runs in a file. Each is written whole, or not at all if the power fails."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._database = sqlite3.connect(path, timeout=60)
+        try:
+            self._database.execute(
+                "CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, skipped INTEGER, totals BLOB)"
+            )
+            self._database.execute("CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, text TEXT)")
+            self._database.commit()
+        except sqlite3.DatabaseError as error:
+            self._database.close()
+            raise FormatError(
+                f"{path}: this is no file of finished runs ({error}); move it away to begin anew"
+            ) from None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def get(self, key: str) -> Run | None:
+        """A finished run."""
+        row = self._database.execute("SELECT skipped, totals FROM runs WHERE key = ?", [key]).fetchone()
+        return None if row is None else Run(np.frombuffer(row[1]).reshape(-1, 3), row[0])
+
+    def put(self, key: str, run: Run) -> None:
+        """Keep a finished run."""
+        with self._database:
+            totals = np.ascontiguousarray(run.totals, dtype=np.float64).tobytes()
+            self._database.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", [key, run.skipped, totals])
+
+    def note(self, told: Any, make: Callable[[], str]) -> str:
+        """A text that was made for what is told, or is made now and kept."""
+        key = hashlib.sha256(json.dumps([version(), told], sort_keys=True).encode()).hexdigest()
+        row = self._database.execute("SELECT text FROM notes WHERE key = ?", [key]).fetchone()
+        if row is not None:
+            return str(row[0])
+        text = make()
+        with self._database:
+            self._database.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", [key, text])
+        return text
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Store]:
+    """A store that is closed in the end."""
+    with closing(Store(path)) as store:
+        yield store
+
+
+# -- making --------------------------------------------------------------------------------------------------------
+
+Tell = Callable[[Cell, int], None]  # of progress: so many rounds of a cell
+
+
+def make_runs(
+    cells: Sequence[Cell], settings: Settings, store: Store, workers: int | None, cluster: str | None, tell: Tell
+) -> dict[Job, Run] | None:
+    """All runs of these cells, those that are missing made now; None if interrupted, and what was finished is kept."""
+    prepared = {cell: Prepared(cell, settings) for cell in cells}
+    found: dict[Job, Run] = {}
+    missing: list[Job] = []
+    for cell in cells:
+        for number in range(cell.runs(settings)):
+            job = Job(cell, number)
+            kept = store.get(prepared[cell].key(number))
+            if kept is None:
+                missing.append(job)
+            else:
+                found[job] = kept
+                tell(cell, cell.rounds(settings))
+
+    def keep(job: Job, run: Run) -> None:
+        store.put(prepared[job.cell].key(job.run), run)
+        found[job] = run
+
+    try:
+        if cluster is not None:
+            run_on_cluster(cluster, missing, settings, keep, tell)
+        elif not _run_here(missing, prepared, keep, workers, tell):
+            return None
+    except KeyboardInterrupt:
+        return None
+    return found
+
+
+def _run_here(
+    jobs: Sequence[Job], prepared: dict[Cell, Prepared], keep: Callable[[Job, Run], None], workers: int | None,
+    tell: Tell,
+) -> bool:  # fmt: skip
+    wanted = list(dict.fromkeys(job.cell for job in jobs))
+    compile_together([pair for cell in wanted for pair in prepared[cell].kernels()], workers)
+    for cell in wanted:
+        prepared[cell].plan  # noqa: B018  # made before threads ask for it
+
+    def work(job: Job, stop: threading.Event) -> Run | None:
+        return prepared[job.cell].run(job.run, stop, lambda rounds: tell(job.cell, rounds))
+
+    return run_all(jobs, work, keep, workers)
+
+
+def run_on_cluster(
+    address: str, jobs: Iterable[Job], settings: Settings, keep: Callable[[Job, Run], None], tell: Tell
+) -> None:
+    """Make runs on the workers of a Dask scheduler. Those of a worker that dies are made by others."""
+    try:
+        import distributed
+    except ImportError:
+        raise IdbanditsError("--cluster needs Dask: pip install 'idbandits[cluster]'") from None
+    try:
+        client: Any = distributed.Client(address, timeout="20s", set_as_default=False)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError, TimeoutError) as error:
+        raise IdbanditsError(f"no Dask scheduler answers at {address!r}: {error}") from None
+    with client:
+        futures = {client.submit(run_remotely, job.cell, job.run, settings, pure=False, retries=3): job for job in jobs}
+        try:
+            for future in distributed.as_completed(futures):  # type: ignore[no-untyped-call]
+                job = futures.pop(future)
+                theirs, run = future.result()
+                if theirs != version():
+                    raise IdbanditsError(
+                        f"a worker of {address!r} has another version of idbandits, NumPy or Numba than this machine"
+                    )
+                keep(job, run)
+                tell(job.cell, job.cell.rounds(settings))
+                future.release()
+        except BaseException:
+            client.cancel(list(futures))
+            raise
+
+
+_preparing = threading.Lock()
+
+
+@functools.lru_cache(maxsize=256)
+def _prepared(cell: Cell, settings: Settings) -> Prepared:
+    return Prepared(cell, settings)
+
+
+def run_remotely(cell: Cell, run: int, settings: Settings) -> tuple[str, Run]:
+    """One run, on a worker; with its version."""
+    with _preparing:
+        prepared = _prepared(Cell(*cell), settings)
+        prepared.plan  # noqa: B018  # compiles
+    made = prepared.run(run, threading.Event(), lambda rounds: None)
+    assert made is not None
+    return version(), made
