@@ -115,7 +115,7 @@ def prior_means(d: Diagram, rng: np.random.Generator) -> dict[str, Floats]:
 def study(
     rounds: Sequence[int] = (100, 300, 1000, 3000, 10_000),
     items: Sequence[int] = (5, 10, 20, 40),
-    positions: Sequence[int] = (1, 2, 4, 8),
+    positions: Sequence[int] = (1, 2, 3, 4),
     *,
     usual: tuple[int, int, int] = (1000, 10, 3),
     runs: int = 40,

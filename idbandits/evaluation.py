@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from argparse import Namespace
 from pathlib import Path
@@ -195,7 +196,8 @@ def _theory_section(store: Store, seed: int, quick: bool, workers: int | None) -
     for name, d in found.items():
         monotone, decomposed = theory.check_monotone(d), theory.check_decomposition(d)
         one = "Assumption 1 holds" if monotone.holds else "Assumption 1 fails"
-        two = f"Assumption 2 with C = {decomposed.C:.3g}" if float("inf") > decomposed.C else "Assumption 2 fails"
+        fails = math.isinf(decomposed.constant)
+        two = "Assumption 2 fails" if fails else f"Assumption 2 with C = {decomposed.constant:.3g}"
         told.append(f"{name}: {one}, {two}{'' if decomposed.proved and monotone.proved else ' (by search)'}")
     text = (
         f"Computed from the circuits of the diagrams (for 10 items and 3 positions, 8 rows and 10 columns): "

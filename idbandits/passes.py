@@ -138,7 +138,7 @@ MARK = b"idbandits.passes"  # in every source of machine code, but for constants
 
 
 def _forget_stale() -> None:
-    """Delete machine code that is older than any source of it: Numba looks only at the file of the outermost function."""
+    """Delete machine code that is older than a source of it: Numba looks only at the file of the outermost function."""
     folder = Path(__file__).parent
     sources = [source for source in folder.rglob("*.py") if MARK in source.read_bytes()]
     changed = max(source.stat().st_mtime for source in [folder / "tables.py", *sources])

@@ -116,10 +116,11 @@ class Solver:
 
 
 def _is_easy(c: Circuit, s: Decisions) -> bool:
-    """Whether all combinations of candidates can be tried, in every group of decisions and under any means."""
+    """Whether every group of decisions is solved without a search, whatever the means."""
     for g in range(s.groups):
-        group = s.data[s.group + s.data[s.group_start + g] : s.group + s.data[s.group_start + g + 1]]
-        if len(group) == 0 or (s.data[s.form + g] == FREE and len(group) <= MOST_PATTERNS):
+        group = in_python(members)(s, g)
+        form = s.data[s.form + g]
+        if len(group) == 0 or form == SUM or (form == FREE and len(group) <= MOST_PATTERNS):
             continue
         start = np.zeros(s.decisions + 1, dtype=np.int64)
         in_python(count_candidates)(s, group, start)
