@@ -167,7 +167,7 @@ def _theory(arguments: Namespace) -> int:
 def _study(rounds: int, runs: int, seed: int, workers: int | None, keep: Any = None) -> Any:
     from idbandits.bayes import study
 
-    lengths = sorted({max(1, rounds // part) for part in (100, 30, 10, 3, 1)})
+    lengths = sorted({max(1, rounds * part // 100) for part in (1, 3, 10, 30, 100)})
     usual = max(1, rounds // 10), 10, 3
     return study(lengths, usual=usual, runs=runs, seed=seed, workers=workers, keep=keep)
 

@@ -145,7 +145,7 @@ def draw_legend(figure: "Figure", looks: Mapping[str, int], columns: int) -> Non
 
 def _ticks(ax: "Axes", what: What) -> None:
     """Put ticks at round numbers, no more than their labels have room for."""
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
     steps = [1, 2, 2.5, 5, 10]
     digit = 0.65 * float(ax.get_xticklabels()[0].get_fontsize()) * ax.figure.dpi / 72  # the width of one, in pixels
@@ -155,6 +155,10 @@ def _ticks(ax: "Axes", what: What) -> None:
     if ax.get_yscale() == "linear":
         ax.ticklabel_format(axis="y", useOffset=False)
         ax.yaxis.set_major_locator(MaxNLocator(6, steps=steps))
+    else:
+        low, high = ax.get_ylim()
+        ax.yaxis.set_major_locator(LogLocator(10, (1.0, 2.0, 5.0) if high < 300 * low else (1.0,)))
+        ax.yaxis.set_minor_locator(NullLocator())
     if what == "regret":
         ax.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
 

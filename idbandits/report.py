@@ -21,7 +21,9 @@ from idbandits.paper import (
     BEYOND,
     FAILS,
     FIGURES,
+    FULL,
     HOLDS,
+    INC,
     LEARNERS,
     PAPERS_MACHINE,
     PAPERS_TABLE,
@@ -101,8 +103,9 @@ def findings_of(runs: Mapping[Job, Run], settings: Settings, panels: Iterable[Pa
 
 
 def looks(figure: Figure) -> dict[str, int]:
-    """Which look each learner has in all panels of a figure."""
-    return {name: i for i, name in enumerate(dict.fromkeys(name for p in figure.panels for name in p.learners))}
+    """Which look each learner has in all panels of a figure; the paper's three have the same in all figures."""
+    names = dict.fromkeys([FULL, VI, INC, *(name for panel in figure.panels for name in panel.learners)])
+    return {name: i for i, name in enumerate(names)}
 
 
 def draw(figure: Figure, findings: Findings) -> Picture:
@@ -124,7 +127,8 @@ def draw(figure: Figure, findings: Findings) -> Picture:
         result = findings.result(panel)
         made = sorted(curves(result.frame, what), key=lambda curve: names[curve.learner])
         draw_curves(made, what, ax, looks=names, legend=False, log=what == "regret")
-        ax.set_title(f"({panel.key[len(figure.key) :]}) {PROBLEMS[panel.problem].title}", loc="left")
+        note = f": {panel.note}" if panel.note else ""
+        ax.set_title(f"({panel.key[len(figure.key) :]}) {PROBLEMS[panel.problem].title}{note}", loc="left")
         if i % columns:
             ax.set_ylabel("")
         if i + columns < len(panels):
