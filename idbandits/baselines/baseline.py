@@ -47,8 +47,9 @@ class Baseline:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What makes one learner differ from another of its class on the same diagram, as plain data."""
-        return {"layout": self._layout.tolist(), "numbers": self._numbers.tolist()}
+        """All that its actions depend on besides the diagram and random numbers, as plain data."""
+        state = {"ints": self._state.ints.tolist(), "floats": self._state.floats.tolist()}
+        return {"layout": self._layout.tolist(), "numbers": self._numbers.tolist(), **state}
 
     @functools.cached_property
     def _player(self) -> Player:

@@ -45,7 +45,18 @@ class CascadeKLUCB(Baseline):
 
 @final
 class CascadeUCB1(Baseline):
-    """CascadeUCB1: as CascadeKL-UCB, with the index mean + sqrt(1.5 log t / times), (5) in the same paper."""
+    """CascadeUCB1: as CascadeKL-UCB, with the index mean + sqrt(1.5 log t / times) after t rounds.
+
+    It is (5) in the same paper.
+
+    >>> from idbandits import models
+    >>> learner = CascadeUCB1(models.cascade(items=3, positions=1), seed=0)
+    >>> for _ in range(300):
+    ...     action = learner.act()
+    ...     learner.update(action, {"C1": int(action["A1"] == 2)})
+    >>> learner.act()
+    {'A1': 2}
+    """
 
     def __init__(self, d: Diagram, seed: Any = None, *, reading: str = "first") -> None:
         super().__init__(d, seed, act, learn, _layout("CascadeUCB1", d, reading, 0), *_nothing(d))
@@ -79,7 +90,7 @@ def act(
         elif layout[KL]:
             index[i] = kl_above(floats[items + i] / times, level(t) / times)
         else:
-            index[i] = ucb1(floats[items + i] / times, times, t)
+            index[i] = ucb1(floats[items + i] / times, times, t - 1)
     show_highest(index, items, rng, action)
 
 

@@ -10,31 +10,34 @@ import numpy as np
 
 from idbandits.acting import shuffle_idle
 from idbandits.baselines.baseline import Baseline, check_diagram, checked_horizon, decisions_above
-from idbandits.baselines.confidence import kl_exponent, level, ucb1
+from idbandits.baselines.confidence import kl_exponent, level
+from idbandits.baselines.matching import match
 from idbandits.compiled import compile
 from idbandits.diagram import Diagram, Node
-from idbandits.errors import DiagramError
+from idbandits.errors import DiagramError, IdbanditsError
 from idbandits.inference.groups import DONE, ROUNDS
 from idbandits.inference.protocol import Rng
 from idbandits.passes import bare, compiled
 from idbandits.solve import BUDGET, Solver, solver_of, unpack
 from idbandits.tables import Floats, Ints, Learned, Use
 
-ARMS, NODES, KL, ENTRIES = range(4)  # of a layout; then five numbers and more for every node
+ARMS, NODES, KL, LISTED, ENTRIES = range(5)  # of a layout; then four numbers and more for every node
+SETTING, WEIGHTS = range(2)  # of the floats: a level or factor, the nodes' weights, and three numbers for every arm
 MOST_ARMS = 100_000
 TIES = 1e-9  # by what part an index is lowered at random, so that equal ones take turns
 
 
 @final
 class CombUCB1(Baseline):
-    """CombUCB1: the best action under the indices mean + sqrt(1.5 log t / times) of its base arms.
+    """CombUCB1: the best action under the indices mean + sqrt(`factor` log t / times) of its base arms, after t rounds.
 
     Kveton, Wen, Ashkan and Szepesvári, Tight Regret Bounds for Stochastic Combinatorial Semi-Bandits, AISTATS 2015,
-    Algorithm 1. The reward is to be a sum of terms that depend on one observed node each. A base arm is a node with
-    the choices that it depends on: an item at a position in the position-based model. Nodes that depend directly on a
-    decision by the same learned table share theirs: an item in the semi-bandit. Rewards are scaled to [0, 1] by what a
-    node can earn, and weighed by it. As in the paper's initialization, actions with the most base arms that were never
-    tried come first; ties are broken at random.
+    Algorithm 1; 1.5 is the paper's factor, and 1 that of some public code, which explores less. The reward is to be a
+    sum of terms that depend on one observed node each. A base arm is a node with the choices that it depends on: an
+    item at a position in the position-based model. Nodes that depend directly on a decision by the same learned table
+    share theirs: an item in the semi-bandit. Rewards are scaled to [0, 1] by what a node can earn, and weighed by it.
+    As in the paper's initialization, actions with the most base arms that were never tried come first; ties are broken
+    at random.
 
     >>> from idbandits import models
     >>> learner = CombUCB1(models.semi_bandit(items=4, positions=2), seed=0)
@@ -45,9 +48,11 @@ class CombUCB1(Baseline):
     [2, 3]
     """
 
-    def __init__(self, d: Diagram, seed: Any = None) -> None:
+    def __init__(self, d: Diagram, seed: Any = None, *, factor: float = 1.5) -> None:
+        if not (isinstance(factor, (int, float)) and 0 < factor < math.inf):
+            raise IdbanditsError(f"CombUCB1: factor is a positive number, not {factor!r}")
         arms = BaseArms("CombUCB1", d)
-        super().__init__(d, seed, act, learn, arms.layout(0), *arms.nothing(0.0), arms.solver, arms.values)
+        super().__init__(d, seed, act, learn, arms.layout(0), *arms.nothing(factor), arms.solver, arms.values)
 
 
 @final
@@ -57,6 +62,14 @@ class KLCombUCB1(Baseline):
     It has no paper of its own: this is the variant that Gauthier, Gaudel, Fromont and Lompo compare with in Parametric
     Graph for Unimodal Ranking Bandit, ICML 2021, and the level of their code. With `horizon=None`, the level is that
     of KL-UCB, log t + 3 log log t (Garivier and Cappé 2011), which explores more.
+
+    >>> from idbandits import models
+    >>> learner = KLCombUCB1(models.position_based(items=3, positions=2), seed=0)
+    >>> for _ in range(300):
+    ...     action = learner.act()
+    ...     learner.update(action, {"C1": int(action["A1"] == 2), "C2": int(action["A2"] == 0)})
+    >>> learner.act()
+    {'A1': 2, 'A2': 0}
     """
 
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int | None = 20_000) -> None:
@@ -79,6 +92,7 @@ class BaseArms:
             flat.decision(node.name, len(node.values) if isinstance(node.values, range) else node.values)
         tables: dict[tuple[Any, ...], tuple[Learned, int]] = {}
         values: list[float] = []
+        self._weights: list[float] = []
         self._entries: list[int] = []
         self.nodes = self.arms = 0
         for seen, node in enumerate(d.of_kind("observed")):
@@ -108,21 +122,26 @@ class BaseArms:
             values += scaled.tolist()
             self.nodes += 1
             weight = float(high - low)
+            self._weights.append(weight)
             flat.reward(flat.observed(node.name, parents, learned), lambda v, weight=weight: weight * v)
         if not self.nodes:
             raise DiagramError(f"{who} has nothing to learn: no decision of diagram {d.name!r} changes the reward")
         for group in d.different:
             flat.all_different(*group)
+        singly = all(len(node.parents) == 1 for node in flat.of_kind("observed"))
+        alike = all(node.values == decisions[0].values for node in decisions)
+        listed = singly and alike and any(len(group) == len(decisions) for group in d.different)
+        self._choices = decisions[0].states if listed else 0  # of a list of different items, that needs no solver
         self.solver: Solver = solver_of(compile(flat))
         self.values = np.array(values)
 
     def layout(self, kl: int) -> list[int]:
         """For the compiled functions: how a node's base arm and its reward are found."""
-        return [self.arms, self.nodes, kl, *self._entries]
+        return [self.arms, self.nodes, kl, self._choices, *self._entries]
 
-    def nothing(self, fixed: float) -> tuple[Ints, Floats]:
-        """What is kept: a fixed level, and of an arm how often it was tried, what it earned, and room for its index."""
-        return np.empty(0, dtype=np.int64), np.array([fixed, *np.zeros(3 * self.arms)])
+    def nothing(self, setting: float) -> tuple[Ints, Floats]:
+        """What is kept: a setting, weights, and of an arm how often it was tried, what it earned, and its index."""
+        return np.empty(0, dtype=np.int64), np.array([setting, *self._weights, *np.zeros(3 * self.arms)])
 
 
 def _earned(who: str, d: Diagram) -> Mapping[str, Floats]:
@@ -149,40 +168,65 @@ def _shared_table(d: Diagram, node: Node) -> str | None:
 def act(
     solve: Any, program: Ints, known: Floats, layout: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
 ) -> None:
-    """The best action under the indices as means; what was never tried outweighs all that was."""
-    arms = layout[ARMS]
-    highest = refresh(layout[KL], ints[ROUNDS] + 1, floats[0], arms, floats[1:])
-    untried = 10.0 * layout[NODES] * max(highest, 1.0)
+    """The best action under the indices; what was never tried outweighs all that was."""
+    arms, items, positions = layout[ARMS], layout[LISTED], len(action)
+    kept = floats[WEIGHTS + layout[NODES] :]
+    top = refresh(layout[KL], ints[ROUNDS] + 1, floats[SETTING], arms, 10.0 * layout[NODES], kept)
+    if items > 0:
+        room = np.empty(positions * items + 2 * items + positions + 3)
+        score(layout, floats, TIES * top, rng, positions * items, room)
+        match(room, positions, items, np.empty(2 * items + 2, np.int64), room[positions * items :], action)
+        return
     p = np.empty(2 * arms)
-    scale = highest if highest > 0.0 else 1.0
     for a in range(arms):
-        if floats[1 + a] == 0.0:
-            scale = untried
-    for a in range(arms):
-        index = untried if floats[1 + a] == 0.0 else floats[1 + 2 * arms + a]
-        p[2 * a + 1] = index / scale * (1.0 - TIES * rng.random())
+        p[2 * a + 1] = kept[2 * arms + a] / top * (1.0 - TIES * rng.random())
         p[2 * a] = 1.0 - p[2 * a + 1]
     solve(program, known, p, True, action, BUDGET)
     shuffle_idle(unpack(program, known)[1], rng, action)
 
 
 @bare
-def refresh(kl: int, t: int, fixed: float, arms: int, kept: Floats) -> float:
-    """Bring the indices of the arms that were tried up to date; the highest of them."""
-    allowed = fixed if fixed > 0.0 else level(t)
-    highest = 0.0
+def refresh(kl: int, t: int, setting: float, arms: int, more: float, kept: Floats) -> float:
+    """Bring all indices up to date; the highest of them. Arms that were never tried have `more` times the others'."""
+    allowed = setting if setting > 0.0 else level(t)
+    factor = math.sqrt(setting * math.log(max(t - 1, 1)))
+    highest, untried = 0.0, 0
     for a in range(arms):
         times = kept[a]
-        if times > 0.0:
+        if times == 0.0:
+            untried += 1
+            continue
+        at = 2 * arms + a
+        if not kl:
+            kept[at] = kept[arms + a] / times + factor / math.sqrt(times)
+        elif setting == 0.0 or kept[at] < 0.0:
             mean = kept[arms + a] / times
-            if not kl:
-                kept[2 * arms + a] = ucb1(mean, times, t)
-            elif fixed == 0.0 or kept[2 * arms + a] < 0.0:
-                near = -math.log1p(-kept[2 * arms + a]) if 0.0 < kept[2 * arms + a] < 1.0 else 0.0
-                x = kl_exponent(mean, allowed / times, near) if allowed > 0.0 else 0.0
-                kept[2 * arms + a] = max(mean, -math.expm1(-x))
-            highest = max(highest, kept[2 * arms + a])
+            near = -math.log1p(-kept[at]) if 0.0 < kept[at] < 1.0 else 0.0
+            x = kl_exponent(mean, allowed / times, near) if allowed > 0.0 else 0.0
+            kept[at] = max(mean, -math.expm1(-x))
+        highest = max(highest, kept[at])
+    if untried == 0:
+        return highest if highest > 0.0 else 1.0
+    highest = more * max(highest, 1.0)
+    for a in range(arms):
+        if kept[a] == 0.0:
+            kept[2 * arms + a] = highest
     return highest
+
+
+@bare
+def score(layout: Ints, floats: Floats, ties: float, rng: Rng, size: int, scores: Floats) -> None:
+    """What each item promises at each position."""
+    items, nodes = layout[LISTED], layout[NODES]
+    first = WEIGHTS + nodes + 2 * layout[ARMS]
+    for i in range(size):
+        scores[i] = ties * rng.random()
+    at = ENTRIES
+    for n in range(nodes):
+        to, arm = layout[at + 4] * items, first + layout[at + 2]
+        for i in range(items):
+            scores[to + i] += floats[WEIGHTS + n] * floats[arm + i]
+        at += 6
 
 
 @compiled
@@ -191,15 +235,15 @@ def learn(
     effort: int,
 ) -> int:  # fmt: skip
     """Count what every base arm of the action earned."""
-    arms = layout[ARMS]
+    arms, first = layout[ARMS], WEIGHTS + layout[NODES]
     at = ENTRIES
     for _ in range(layout[NODES]):
         arm = layout[at + 2]
         for i in range(layout[at + 3]):
             arm += layout[at + 5 + 2 * i] * action[layout[at + 4 + 2 * i]]
-        floats[1 + arm] += times
-        floats[1 + arms + arm] += times * numbers[layout[at + 1] + seen[layout[at]]]
-        floats[1 + 2 * arms + arm] = -1.0  # its index has to be found anew
+        floats[first + arm] += times
+        floats[first + arms + arm] += times * numbers[layout[at + 1] + seen[layout[at]]]
+        floats[first + 2 * arms + arm] = -1.0  # its index has to be found anew
         at += 4 + 2 * layout[at + 3]
     ints[ROUNDS] += times
     return DONE

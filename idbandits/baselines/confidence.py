@@ -7,6 +7,7 @@ import math
 from idbandits.passes import bare, merged
 
 UNSEEN = 1e9  # the index of what was never tried: above any other
+FARTHEST = 700.0  # beyond that, exp(-x) is no number above 0
 
 
 @merged
@@ -26,10 +27,10 @@ def kl_above(mean: float, allowance: float) -> float:
 
 @bare
 def kl_exponent(mean: float, allowance: float, near: float) -> float:
-    """The x = -log(1 - q) of the largest q with d(mean, q) ≤ allowance > 0, sought from `near` if that is positive.
+    """The x = -log(1 - q) of the largest q with d(mean, q) ≤ allowance > 0; sought from `near`, where that makes sense.
 
     Newton's method in x, where d is convex and nearly linear: from above it never steps over the root, from below
-    once. It stops where the next step would change the width of the interval by less than 1e-12 of it.
+    once. It stops where the next step would change the width of the interval by less than about 1e-10 of it.
     """
     if mean >= 1.0:
         return math.inf
@@ -37,22 +38,20 @@ def kl_exponent(mean: float, allowance: float, near: float) -> float:
         return allowance
     lowest = -math.log1p(-mean)
     entropy = -mean * math.log(mean) + (1.0 - mean) * lowest
-    above = (allowance + entropy) / (1.0 - mean)
-    pinsker = mean + math.sqrt(allowance / 2.0)
-    if pinsker < 1.0:
-        above = min(above, -math.log1p(-pinsker))
-    x = near if lowest < near < above else above
+    x = near
+    if not lowest < near < FARTHEST:
+        x = (allowance + entropy) / (1.0 - mean)
+        pinsker = mean + math.sqrt(allowance / 2.0)
+        if pinsker < 1.0:
+            x = min(x, -math.log1p(-pinsker))
     for _ in range(50):
         q = -math.expm1(-x)
         slope = (1.0 - mean) - mean * (1.0 - q) / q
-        if q <= mean or slope <= 0.0:
-            if x >= above:  # the interval is narrower than rounding
-                break
-            x = above
-            continue
+        if q <= mean or slope <= 0.0:  # the interval is narrower than rounding
+            break
         step = ((1.0 - mean) * x - mean * math.log(q) - entropy - allowance) / slope
-        x = min(x - step, above)
-        if abs(step) <= 1e-6 * (x - lowest):
+        x -= step
+        if abs(step) <= 1e-5 * (x - lowest):
             break
     return max(x, lowest)
 
@@ -65,5 +64,5 @@ def kl_below(mean: float, allowance: float) -> float:
 
 @merged
 def ucb1(mean: float, times: float, t: int) -> float:
-    """mean + sqrt(1.5 log t / times): the index of CascadeUCB1 and CombUCB1 (Kveton et al. 2015)."""
+    """mean + sqrt(1.5 log t / times): the index of CascadeUCB1 (Kveton et al. 2015)."""
     return mean + math.sqrt(1.5 * math.log(max(t, 1)) / times)

@@ -10,13 +10,12 @@ import numpy as np
 from idbandits.baselines.baseline import Baseline, checked_horizon, ranking
 from idbandits.baselines.chance import below
 from idbandits.baselines.confidence import kl_exponent, level
-from idbandits.compiled import compile
+from idbandits.baselines.matching import match
 from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError
 from idbandits.inference.groups import CAPACITY, DONE, HEADER, ROUNDS, WIDTH, find, insert
 from idbandits.inference.protocol import Rng
 from idbandits.passes import bare, compiled
-from idbandits.solve import BUDGET, Solver, solver_of
 from idbandits.tables import Floats, Ints, is_integer
 
 POSITIONS, ITEMS, PERIOD = range(3)  # of a layout
@@ -58,17 +57,7 @@ class GRAB(Baseline):
         layout = [positions, items, 1 + (items - 1 if gamma is None else int(gamma))]
         floats = np.array([fixed, 0.0, *np.zeros(positions + 4 * positions * items)])
         none = np.empty(0, dtype=np.int64)
-        super().__init__(d, seed, act, learn, layout, none, floats, _solver(d), lists=positions)
-
-
-def _solver(d: Diagram) -> Solver:
-    """Finds the best assignment under a table of mean clicks for every position."""
-    flat = Diagram(f"{d.name}, flat")
-    for k, node in enumerate(d.of_kind("decision")):
-        place = flat.decision(node.name, len(node.values))
-        flat.reward(flat.observed(f"click {k} {node.name}", [place]))
-    flat.all_different()
-    return solver_of(compile(flat))
+        super().__init__(d, seed, act, learn, layout, none, floats, lists=positions)
 
 
 @compiled
@@ -82,12 +71,11 @@ def act(
     if floats[STARTED] == 0.0:
         for a in range(size):
             kept[3 * size + a] = TIES * rng.random()
-    p = np.empty(2 * size)
+    room, whole = np.empty(size + 2 * items + positions + 3), np.empty(2 * items + 2, np.int64)
     for a in range(size):
         mean = kept[size + a] / kept[a] if kept[a] > 0.0 else 0.0
-        p[2 * a + 1] = (mean + kept[3 * size + a]) / (1.0 + TIES)
-        p[2 * a] = 1.0 - p[2 * a + 1]
-    solve(program, known, p, True, action, BUDGET)
+        room[a] = mean + kept[3 * size + a]
+    match(room, positions, items, whole, room[size:], action)
     for k in range(positions):
         floats[FIRST + k] = action[k]
     floats[STARTED] = 1.0
@@ -95,17 +83,17 @@ def act(
     led = ints[HEADER + (2 + ints[WIDTH]) * ints[CAPACITY] + group] if group >= 0 else 0
     if led % layout[PERIOD] > 0:
         allowed = floats[FIXED] if floats[FIXED] > 0.0 else level(led)
-        explore(positions, items, allowed, p, kept, rng, np.empty(positions, np.int64), action)
+        explore(positions, items, allowed, room, kept, rng, whole, action)
 
 
 @bare
 def explore(
-    positions: int, items: int, allowed: float, p: Floats, kept: Floats, rng: Rng, order: Ints, action: Ints
+    positions: int, items: int, allowed: float, means: Floats, kept: Floats, rng: Rng, order: Ints, action: Ints
 ) -> None:
     """Change the leader in `action` into the neighbour with the highest sum of indices, if that is higher."""
     for k in range(positions):  # by the mean clicks of the leader
         at = k
-        while at > 0 and leads(items, p, action, k, order[at - 1]):
+        while at > 0 and leads(items, means, action, k, order[at - 1]):
             order[at] = order[at - 1]
             at -= 1
         order[at] = k
@@ -148,9 +136,9 @@ def explore(
 
 
 @bare
-def leads(items: int, p: Floats, action: Ints, k: int, other: int) -> bool:
+def leads(items: int, means: Floats, action: Ints, k: int, other: int) -> bool:
     """Whether the leader has more clicks at one position than at another."""
-    return bool(p[2 * (k * items + action[k]) + 1] > p[2 * (other * items + action[other]) + 1])
+    return bool(means[k * items + action[k]] > means[other * items + action[other]])
 
 
 @bare
@@ -159,7 +147,7 @@ def bound(positions: int, items: int, allowed: float, kept: Floats, k: int, item
     size, a = positions * items, k * items + item
     if kept[a] == 0.0:
         return 1.0
-    mean = kept[size + a] / kept[a]
+    mean: float = kept[size + a] / kept[a]
     if allowed <= 0.0:
         return mean
     x = kl_exponent(mean, allowed / kept[a], kept[2 * size + a])

@@ -11,7 +11,7 @@ from idbandits.baselines.baseline import Baseline, check_diagram, checked_horizo
 from idbandits.baselines.chance import below
 from idbandits.baselines.confidence import kl_above, kl_below, level
 from idbandits.diagram import Diagram
-from idbandits.errors import DiagramError
+from idbandits.errors import DiagramError, IdbanditsError
 from idbandits.inference.groups import DONE, HEADER, ROUNDS
 from idbandits.inference.protocol import Rng
 from idbandits.passes import bare, compiled, in_python
@@ -53,14 +53,28 @@ class Rank1ElimKL(Baseline):
     """Rank1ElimKL: as Rank1Elim, with bounds by the Kullback-Leibler divergence.
 
     Katariya, Kveton, Szepesvári, Vernade and Wen, Bernoulli Rank-1 Bandits for Click Feedback, IJCAI 2017, Algorithm
-    1: n_ℓ = ceil(16 · 4^ℓ log n), and the bounds are the q with n_ℓ d(mean, q) = log n + 3 log log n.
+    1: n_ℓ = ceil(16 · 4^ℓ log n), and the bounds are the q with n_ℓ d(mean, q) = log n + 3 log log n, or `level` in
+    its place. The authors' code (github.com/sumeetsk/rank1bandits) has log t + log log t, t being the round: it
+    eliminates more.
+
+    >>> from idbandits import models
+    >>> learner = Rank1ElimKL(models.rank1(rows=2, columns=2), seed=0, horizon=1000)
+    >>> for _ in range(1000):
+    ...     action = learner.act()
+    ...     learner.update(action, {"X": int(action == {"A1": 1, "A2": 0})})
+    >>> learner.act()
+    {'A1': 1, 'A2': 0}
     """
 
-    def __init__(self, d: Diagram, seed: Any = None, *, horizon: int = 20_000) -> None:
-        super().__init__(d, seed, act, learn, *_beginning("Rank1ElimKL", d, horizon, 1))
+    def __init__(self, d: Diagram, seed: Any = None, *, horizon: int = 20_000, level: float | None = None) -> None:
+        if level is not None and not (isinstance(level, (int, float)) and 0 < level < math.inf):
+            raise IdbanditsError(f"Rank1ElimKL: level is a positive number or None, not {level!r}")
+        super().__init__(d, seed, act, learn, *_beginning("Rank1ElimKL", d, horizon, 1, level))
 
 
-def _beginning(who: str, d: Diagram, horizon: Any, kl: int) -> tuple[list[int], Ints, Floats]:
+def _beginning(
+    who: str, d: Diagram, horizon: Any, kl: int, given: float | None = None
+) -> tuple[list[int], Ints, Floats]:
     """The layout and the state: h, sums of what was seen by row and by column, log n and the level of the bounds."""
     rows, columns = _factors(who, d)
     n = checked_horizon(who, horizon)
@@ -68,7 +82,8 @@ def _beginning(who: str, d: Diagram, horizon: Any, kl: int) -> tuple[list[int], 
     ints = np.array([0, 0, 0, 0, NOT_DRAWN, *range(rows), *range(columns)], dtype=np.int64)
     ints[LEFT - HEADER] = math.ceil(layout[FACTOR] * math.log(n))
     log = math.log(n)
-    return layout, ints, np.array([log, in_python(level)(n) if kl else log, *np.zeros(rows + columns)])
+    confidence = given if given is not None else in_python(level)(n) if kl else log
+    return layout, ints, np.array([log, confidence, *np.zeros(rows + columns)])
 
 
 def _factors(who: str, d: Diagram) -> tuple[int, int]:

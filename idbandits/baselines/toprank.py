@@ -17,7 +17,7 @@ from idbandits.passes import bare, compiled
 from idbandits.tables import Floats, Ints
 
 POSITIONS, ITEMS = range(2)  # of a layout
-C = 4.0 * math.sqrt(2.0 / math.pi) / math.erf(math.sqrt(2.0))  # 3.34…, in the paper's Theorem 1
+C = 4.0 * math.sqrt(2.0 / math.pi) / math.erf(math.sqrt(2.0))  # 3.34…, which the paper rounds to 3.43
 
 
 @final

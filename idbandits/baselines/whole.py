@@ -52,6 +52,14 @@ class EpsilonGreedy(Baseline):
     With `decay`, the probability in round t is min(`epsilon`, `decay` / t): with `epsilon=1` it is the schedule of
     Auer, Cesa-Bianchi and Fischer 2002, Figure 3, where decay = c K / d² for K actions. Rewards are as for UCB1. What
     was never tried counts as the lowest reward; ties are broken at random.
+
+    >>> from idbandits import models
+    >>> learner = EpsilonGreedy(models.rank1(rows=2, columns=3), seed=0, epsilon=1, decay=30)
+    >>> for _ in range(2000):
+    ...     action = learner.act()
+    ...     learner.update(action, {"X": int(action == {"A1": 1, "A2": 2})})
+    >>> learner.act()
+    {'A1': 1, 'A2': 2}
     """
 
     def __init__(
@@ -82,7 +90,7 @@ def _beginning(who: str, d: Diagram, epsilon: float, decay: float) -> tuple[Ints
 
 
 def _rewards(who: str, d: Diagram) -> tuple[list[int], Floats]:
-    """For every term where its table begins and how it is read, and the tables: scaled, so that they add up to 0 … 1."""
+    """How the table of every term is read, and the tables: scaled, so that they add up to 0 … 1."""
     if not d.rewards:
         raise DiagramError(f"{who} learns from rewards; diagram {d.name!r} has none")
     seen = [n.name for n in (*d.of_kind("decision"), *d.of_kind("observed"))]
