@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test bench clean
+.PHONY: paper demo test bench clean
+
+paper: $(VENV)/run
+	$(BIN)/idbandits paper --out report
 
 demo: $(VENV)/run
 	$(BIN)/python examples/demo.py --out demo
@@ -33,4 +36,4 @@ $(VENV)/bench: $(VENV)/run
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo report

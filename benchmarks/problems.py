@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
 import idbandits as idb
+from idbandits import paper
 from idbandits.errors import DiagramError
 
-FULL = "idTSfull"  # sees the latent nodes: what no learner that does not see them can be expected to beat
+FULL = paper.FULL  # sees the latent nodes: what no learner that does not see them can be expected to beat
 LITERAL = "variational, literal"
 CASCADE_1, CASCADE_2 = "cascade 1", "cascade 2"
 POSITION_BASED_1, POSITION_BASED_2 = "position-based 1", "position-based 2"
+SIX = list(paper.PROBLEMS)[:6]
 
 
 @final
@@ -34,24 +34,13 @@ class Problem:
 
 def problems() -> Iterator[Problem]:
     """All six; 20 items and 2 positions, or 8 rows and 10 columns."""
-    models = idb.models
-    attraction = {"attraction": _steps(20, 20)}
-    yield Problem(CASCADE_1, models.cascade(20, 2), attraction)
-    yield Problem(CASCADE_2, models.cascade_inverted(20, 2), attraction)
-    for name, examination in ((POSITION_BASED_1, [0.7, 0.7]), (POSITION_BASED_2, [0.8, 0.2])):
-        yield Problem(name, models.position_based(20, 2), {**attraction, "examination": np.array(examination)})
-    yield Problem("rank-1 1", models.rank1(8, 10), {"row": _steps(8, 16), "column": _steps(10, 20)})
-    yield Problem("rank-1 2", models.rank1(8, 10), {"row": _steps(8, 8), "column": _steps(10, 10)})
+    return map(problem, SIX)
 
 
 def problem(name: str) -> Problem:
     """One of the six."""
-    return next(p for p in problems() if p.name == name)
-
-
-def _steps(number: int, of: int) -> np.ndarray:
-    """1/of, 2/of, …"""
-    return np.arange(1, number + 1) / of
+    one = paper.PROBLEMS[name]
+    return Problem(name, one.make(), dict(one.means))
 
 
 def learners(d: idb.Diagram) -> dict[str, idb.Thompson]:
