@@ -12,7 +12,7 @@ from idbandits.evidence import unpack as unpack_parts
 from idbandits.inference.drawing import draw_rows
 from idbandits.inference.groups import CAPACITY, DONE, MEANS_GIVEN, PER_ROUND, USED
 from idbandits.inference.protocol import Rng
-from idbandits.passes import FLOATS, INTS, bare, compiled, merged
+from idbandits.machine import FLOATS, INTS, bare, compiled, merged
 from idbandits.search import Decisions, clash
 from idbandits.solve import BUDGET, SOLVE, unpack
 from idbandits.tables import Floats, Ints
@@ -60,12 +60,12 @@ def act(
     shuffle_idle(unpack(program, known)[1], rng, action)
 
 
-@compiled
+@bare
 def shuffle_idle(s: Decisions, rng: Rng, action: Ints) -> None:
     """Make decisions that nothing depends on at random, where that is in no other's way."""
     for k in range(s.decisions):
         if s.data[s.use_start + k] == s.data[s.use_start + k + 1] and s.data[s.choices + k] > 1:
-            choice = rng.integers(0, s.data[s.choices + k])
+            choice = int(rng.random() * s.data[s.choices + k])
             free = True
             for other in range(s.decisions):
                 if other != k and clash(s, k, choice, other, action[other]):

@@ -48,7 +48,7 @@ from idbandits.inference.groups import (
     is_full,
 )  # fmt: skip
 from idbandits.inference.protocol import Rng
-from idbandits.passes import ready
+from idbandits.machine import ready
 from idbandits.posterior import Posterior
 from idbandits.solve import SOLVE, solver_of
 from idbandits.tables import Floats, Ints, Label, brief, is_integer

@@ -10,7 +10,8 @@ import numpy as np
 from idbandits.compiled import Action, Likelihood, Means, Model, compile
 from idbandits.diagram import Diagram
 from idbandits.errors import ImpossibleObservationError
-from idbandits.passes import bind, down_logs, run, up, up_logs
+from idbandits.machine import run
+from idbandits.passes import bind, down_logs, up, up_logs
 from idbandits.tables import Floats
 
 

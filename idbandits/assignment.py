@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from idbandits.passes import Circuit, compiled
+from idbandits.machine import part
+from idbandits.passes import Circuit
 from idbandits.search import PRODUCT, SUM, Decisions, item, score, slopes_at
 from idbandits.tables import Floats, Ints
 
 
-@compiled
+@part
 def assign(
     c: Circuit, s: Decisions, g: int, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints,
     cands: Ints,
@@ -60,7 +61,7 @@ def assign(
     return True
 
 
-@compiled
+@part
 def match(s: Decisions, rows: Ints, start: Ints, cands: Ints, scores: Floats, action: Ints) -> None:
     """Different items for these decisions with the highest sum of scores: successive shortest paths."""
     most = 0

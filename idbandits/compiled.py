@@ -193,8 +193,10 @@ class Model:
             if type(given) is not np.ndarray or given.dtype is not DOUBLE or given.shape != shape:
                 self.parameter_vector(means)
                 given = np.asarray(means[name], dtype=np.float64)
-            parts.append(given if given.ndim == 1 and given.flags.c_contiguous else given.ravel())
-        return parts[0] if len(parts) == 1 else np.concatenate(parts or [np.empty(0)])
+            parts.append(given if given.ndim == 1 else given.ravel())
+        if len(parts) == 1 and parts[0].flags.carray:  # what compiled functions are made for
+            return parts[0]
+        return np.concatenate(parts or [np.empty(0)])
 
     def parameter_vector(self, means: Means) -> Floats:
         """All parameters, states on the last axis of each table, from the means of the learned ones."""

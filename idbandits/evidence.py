@@ -13,7 +13,8 @@ import numpy as np
 
 from idbandits.circuit import Arrays, starts
 from idbandits.compiled import Likelihood, Model
-from idbandits.passes import Circuit, add_logs, bare, entry, inlined, merged, pack
+from idbandits.machine import bare, merged
+from idbandits.passes import Circuit, add_logs, entry, pack
 from idbandits.tables import Floats, Ints
 
 MEANS, GEOMETRIC, GIVEN, GENERIC = 0, 1, 2, 3  # what weighs a slot: see `weigh`
@@ -276,7 +277,7 @@ def take(v: Parts, keys: Ints, at: int, action: Ints, values: Floats) -> bool:
     return missing
 
 
-@inlined
+@merged
 def row_sum(v: Parts, e: int, alpha: Floats) -> float:
     """The sum of the row that a learned entry is in."""
     first = v.data[v.row + e]
@@ -286,7 +287,7 @@ def row_sum(v: Parts, e: int, alpha: Floats) -> float:
     return total
 
 
-@inlined
+@merged
 def generic(e: int) -> float:
     """A number between 1 and 2 for every entry, with no pattern in them."""
     x = 0.6180339887498949 * (e + 1) + 0.4142135623730951 * (e + 1) * (e + 1)

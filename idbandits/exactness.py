@@ -10,7 +10,7 @@ from idbandits.compiled import Model
 from idbandits.errors import DiagramError
 from idbandits.evidence import GENERIC, ROUNDING, Evidence, expect, put, unpack
 from idbandits.inference.groups import room_in, scratch
-from idbandits.passes import bare, compiled
+from idbandits.machine import bare, compiled
 from idbandits.tables import Floats, Ints
 
 MOST = 20_000  # choices and observations of a part that are all tried; of more, as many are drawn
@@ -146,7 +146,7 @@ def mark_unclear(
         for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
             slot = v.data[v.use + t]
             uses = room.counts[slot]
-            if room.entries[slot] < v.learned and abs(uses - np.round(uses)) > ROUNDING:
+            if room.entries[slot] < v.learned and abs(uses - np.floor(uses + 0.5)) > ROUNDING:
                 found[room.entries[slot]] = 1.0
                 number += 1
     return number

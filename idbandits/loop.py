@@ -10,7 +10,8 @@ from numba import types
 from idbandits.acting import ACT, LEARN, NOW, RNG
 from idbandits.inference.groups import CAPACITY, DONE, PER_ROUND, USED
 from idbandits.inference.protocol import Rng
-from idbandits.passes import FLOATS, INTS, compiled
+from idbandits.machine import FLOATS, INTS, bare, compiled
+from idbandits.search import copy
 from idbandits.solve import BUDGET, SOLVE, unpack, value_of
 from idbandits.tables import Floats, Ints
 
@@ -40,7 +41,7 @@ def play(program: Ints, numbers: Floats, rng: Rng, values: Ints) -> float:
     return total
 
 
-@compiled
+@bare
 def draw_section(program: Ints, numbers: Floats, rng: Rng, values: Ints, at: int) -> int:
     """Draw the nodes of a section in order; returns where the next one begins."""
     count = program[at]
@@ -75,7 +76,7 @@ def loop(
     scratch = np.zeros(len(truly), np.int64)
     expected, highest = 0.0, 0.0
     while places[0] < last and ints[USED] + ints[PER_ROUND] <= ints[CAPACITY]:
-        draw_contexts(world, numbers, world_rng, values)
+        draw_section(world, numbers, world_rng, values, 0)
         for k in range(decisions, decisions + contexts):
             action[k] = joint[joint[3 * k + 1] + values[joint[3 * k]]]
         act(solve, own_solver, own_known, own_parts, ints, floats, rng, action)
@@ -96,12 +97,12 @@ def loop(
                 if places[3] > 0 and not np.isnan(best[index]):
                     highest = best[index]
                 else:
-                    scratch[:] = truly
+                    copy(truly, scratch)
                     find_best(solver, known, truth, True, scratch, BUDGET)
                     highest = value_of(c, s, truth, scratch)
                     if places[3] > 0:
                         best[index] = highest
-            latest[:] = truly
+            copy(truly, latest)
         reward = play(world, numbers, world_rng, values)
         for k in range(observed):
             j = 3 * (decisions + contexts + k)

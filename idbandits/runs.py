@@ -25,8 +25,8 @@ from idbandits.agent import Thompson
 from idbandits.baselines.baseline import Baseline
 from idbandits.errors import FormatError, IdbanditsError
 from idbandits.loop import LOOP, loop
+from idbandits.machine import compile_together
 from idbandits.paper import LEARNERS, PROBLEMS
-from idbandits.passes import compile_together
 from idbandits.pool import run_all
 from idbandits.simulate import Plan, Run, begin, marks_of, plan
 from idbandits.solve import SOLVE, solver_of

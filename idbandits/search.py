@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from idbandits.passes import Circuit, compiled, down, entry, inlined, up, weight
+from idbandits.machine import bare, inlined, merged, part
+from idbandits.passes import Circuit, down, entry, up, weight
 from idbandits.tables import Floats, Ints
 
 Bools = npt.NDArray[np.bool_]
@@ -61,13 +62,13 @@ def clash(s: Decisions, j: int, a: int, k: int, b: int) -> bool:
     return bool(s.data[s.conflict + j * s.decisions + k]) and item(s, j, a) == item(s, k, b)
 
 
-@inlined
+@merged
 def exceeds(s: Decisions, bound: float, best: float) -> bool:
     """Whether a bound leaves room above the best value, rounding aside."""
     return bool(bound > best + 1e-12 * (s.zero[s.groups] + abs(best)))
 
 
-@inlined
+@merged
 def key_of(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, choice: int) -> float:
     """The parameter that says all of a choice."""
     kept = action[k]
@@ -77,7 +78,7 @@ def key_of(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, choice: in
     return value
 
 
-@compiled
+@part
 def extremes(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, most: int, found: Ints, at: int) -> None:
     """The choices with the `most` highest and the `most` lowest keys, highest first: the others cannot be needed."""
     keys = np.empty(2 * most)
@@ -109,7 +110,7 @@ def extremes(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, most: in
             keys[2 * most - 1 - j], found[end - j] = key, i
 
 
-@compiled
+@part
 def count_candidates(s: Decisions, group: Ints, start: Ints) -> Ints:
     """Fill in where each decision's candidates begin; how many of the best may be needed, 0 outside `group`."""
     most = np.zeros(s.decisions, np.int64)
@@ -132,7 +133,7 @@ def count_candidates(s: Decisions, group: Ints, start: Ints) -> Ints:
     return most
 
 
-@compiled
+@part
 def candidates(c: Circuit, s: Decisions, p: Floats, action: Ints, group: Ints, start: Ints) -> Ints:
     """The choices worth a look: all, or those with extreme keys where the reward is linear in one key.
 
@@ -155,7 +156,7 @@ def candidates(c: Circuit, s: Decisions, p: Floats, action: Ints, group: Ints, s
     return found
 
 
-@compiled
+@bare
 def value_at(c: Circuit, first: int, last: int, p: Floats, action: Ints, values: Floats) -> float:
     """The expected reward of a group of decisions."""
     for n in range(first, last):
@@ -167,7 +168,7 @@ def value_at(c: Circuit, first: int, last: int, p: Floats, action: Ints, values:
     return float(values[c.leaves + last - 1])
 
 
-@inlined
+@merged
 def mixture(c: Circuit, n: int, p: Floats, action: Ints, values: Floats) -> float:
     """The weighted sum at a node."""
     total = 0.0
@@ -177,7 +178,7 @@ def mixture(c: Circuit, n: int, p: Floats, action: Ints, values: Floats) -> floa
     return total
 
 
-@compiled
+@part
 def relax(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, free: Bools, start: Ints, cands: Ints,
     allowed: Bools, values: Floats, picks: Ints,
@@ -221,7 +222,7 @@ def relax(
     return float(values[c.leaves + last - 1])
 
 
-@compiled
+@part
 def relax_jointly(
     c: Circuit, s: Decisions, n: int, p: Floats, action: Ints, free: Bools, start: Ints, cands: Ints,
     allowed: Bools, values: Floats, picks: Ints,
@@ -267,7 +268,7 @@ def relax_jointly(
     return best
 
 
-@compiled
+@part
 def read_off(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, free: Bools, group: Ints, picks: Ints,
     values: Floats, slopes: Floats, chosen: Ints,
@@ -327,7 +328,7 @@ def read_off(
     return -1
 
 
-@compiled
+@part
 def fill(s: Decisions, group: Ints, free: Bools, start: Ints, cands: Ints, chosen: Ints, action: Ints) -> bool:
     """Turn choices into an action without clashes, changing as few as possible; says whether it could."""
     done = np.zeros(s.decisions, np.bool_)
@@ -352,7 +353,7 @@ def fill(s: Decisions, group: Ints, free: Bools, start: Ints, cands: Ints, chose
     return True
 
 
-@compiled
+@bare
 def fits_with(s: Decisions, k: int, choice: int, action: Ints, done: Bools) -> bool:
     """Whether a choice clashes with no decision that is made."""
     for j in range(s.decisions):
@@ -361,7 +362,7 @@ def fits_with(s: Decisions, k: int, choice: int, action: Ints, done: Bools) -> b
     return True
 
 
-@compiled
+@bare
 def score(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, k: int, start: Ints, cands: Ints,
     values: Floats, slopes: Floats, scores: Floats,
@@ -402,7 +403,7 @@ def score(
     action[k] = kept
 
 
-@compiled
+@part
 def slopes_at(
     c: Circuit, first: int, last: int, p: Floats, action: Ints, values: Floats, slopes: Floats, weights: Floats
 ) -> float:
@@ -415,7 +416,7 @@ def slopes_at(
     return float(values[c.leaves + last - 1])
 
 
-@compiled
+@part
 def improve(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints
 ) -> float:
@@ -452,7 +453,7 @@ def improve(
     return best
 
 
-@compiled
+@bare
 def all_fit(s: Decisions, group: Ints, action: Ints) -> bool:
     """Whether no two decisions clash."""
     for k in group:
@@ -462,7 +463,7 @@ def all_fit(s: Decisions, group: Ints, action: Ints) -> bool:
     return True
 
 
-@compiled
+@part
 def try_all(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints
 ) -> float:
@@ -490,7 +491,7 @@ def try_all(
     return best
 
 
-@compiled
+@bare
 def cost_of_all(s: Decisions, group: Ints, start: Ints, edges: int) -> float:
     """What `try_all` costs, in edges: it goes through all combinations and evaluates those without clashes."""
     steps, fitting = 1.0, 1.0
@@ -504,7 +505,7 @@ def cost_of_all(s: Decisions, group: Ints, start: Ints, edges: int) -> float:
     return steps * len(group) + fitting * edges
 
 
-@compiled
+@part
 def branch(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints,
     budget: float,
@@ -597,7 +598,7 @@ def branch(
     return best, bound
 
 
-@inlined
+@merged
 def copy(source: Ints, target: Ints) -> None:
     """Copy a vector."""
     for i in range(len(source)):

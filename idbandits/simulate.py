@@ -21,7 +21,7 @@ from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError, ImpossibleObservationError
 from idbandits.inference.groups import grown, is_full
 from idbandits.loop import LOOP, loop
-from idbandits.passes import ready
+from idbandits.machine import ready
 from idbandits.pool import run_all
 from idbandits.results import Result
 from idbandits.solve import solver_of

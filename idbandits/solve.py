@@ -12,7 +12,8 @@ from idbandits.compiled import Action, Means, Model, compile
 from idbandits.decisions import decisions_of
 from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError
-from idbandits.passes import FLOATS, INTS, Circuit, compiled, in_python, inlined, ready
+from idbandits.machine import FLOATS, INTS, bare, compiled, in_python, inlined, part, ready
+from idbandits.passes import Circuit
 from idbandits.search import (
     FREE,
     PRODUCT,
@@ -135,7 +136,7 @@ def _moved(places: tuple[int, ...], by: int) -> Ints:
     return np.array([*places[:3], *(place + by for place in places[3:])], dtype=np.int64)
 
 
-@compiled
+@part
 def unpack(h: Ints, known: Floats) -> tuple[Circuit, Decisions]:
     """The circuit and the decisions that a solver's program holds."""
     c = Circuit(h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9], h[10], h[11], h[12], h[13], h)
@@ -146,7 +147,7 @@ def unpack(h: Ints, known: Floats) -> tuple[Circuit, Decisions]:
     return c, s
 
 
-@compiled
+@bare
 def expand(program: Ints, tables: int, means: Floats, p: Floats) -> bool:
     """Write the means of all states of all learned tables to p; False if they are no probabilities."""
     at, to = 0, 0
@@ -227,7 +228,7 @@ def parameters_of(program: Ints, known: Floats, s: Decisions) -> int:
     return size + len(known) - len(s.zero)
 
 
-@compiled
+@bare
 def read_means(program: Ints, known: Floats, means: Floats, expanded: bool, s: Decisions, p: Floats) -> bool:
     """Write the means and what is known to p; False if these are no means."""
     size = len(p) - len(known) + len(s.zero)
@@ -254,7 +255,7 @@ def members(s: Decisions, g: int) -> Ints:
     return s.data[s.group + s.data[s.group_start + g] : s.group + s.data[s.group_start + g + 1]]
 
 
-@compiled
+@part
 def solve_group(c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, budget: float) -> tuple[float, float]:
     """The best choices for a group of decisions, and their value twice; a bound of infinity where this needs a search.
 
@@ -281,7 +282,7 @@ def solve_group(c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, budge
     return value, value
 
 
-@compiled
+@part
 def search(c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, budget: float) -> tuple[float, float]:
     """The best choices found for a group of decisions, by the first way that applies; their value and a bound."""
     group = members(s, g)
@@ -299,7 +300,7 @@ def search(c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, budget: fl
     return value, max(value, bound)
 
 
-@compiled
+@part
 def value_of(c: Circuit, s: Decisions, p: Floats, action: Ints) -> float:
     """The expected reward of an action."""
     total = 0.0

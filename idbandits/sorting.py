@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from idbandits.passes import Circuit, compiled, weight
+from idbandits.machine import bare, part
+from idbandits.passes import Circuit, weight
 from idbandits.search import Bools, Decisions, exceeds, key_of, slopes_at, value_at
 from idbandits.tables import Floats, Ints
 
@@ -17,7 +18,7 @@ HIGH, LOW, OPEN = 1, -1, 0
 MOST_PATTERNS = 10  # decisions for which all patterns of classes are looked at
 
 
-@compiled
+@bare
 def read_weights(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, choices: Ints, weights: Floats
 ) -> None:
@@ -31,7 +32,7 @@ def read_weights(
             weights[e] = weight(c, c.data[c.slot + e], p, action)
 
 
-@compiled
+@bare
 def span(
     c: Circuit, s: Decisions, first: int, last: int, at_low: Floats, at_high: Floats, lower: Floats, upper: Floats
 ) -> None:
@@ -47,7 +48,7 @@ def span(
         lower[c.leaves + n], upper[c.leaves + n] = min(a, b), max(x, y)
 
 
-@compiled
+@bare
 def least_gain(
     c: Circuit, s: Decisions, first: int, last: int, at_low: Floats, at_high: Floats, lower: Floats, upper: Floats,
     here: Floats, there: Floats, room: Floats,
@@ -102,7 +103,7 @@ def least_gain(
     return float(gain[c.leaves + last - 1])
 
 
-@compiled
+@bare
 def moves(s: Decisions, edge: int, k: int) -> bool:
     """Whether the weight of an edge depends on a decision."""
     found = False
@@ -111,7 +112,7 @@ def moves(s: Decisions, edge: int, k: int) -> bool:
     return found
 
 
-@compiled
+@bare
 def set_box(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, pool: Ints, classes: Ints,
     choices: Ints, at_low: Floats, at_high: Floats, lower: Floats, upper: Floats,
@@ -131,7 +132,7 @@ def set_box(
     span(c, s, first, last, at_low, at_high, lower, upper)
 
 
-@compiled
+@part
 def rooms(c: Circuit) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Room for what `set_box` and `least_gain` write: weights an edge, bounds a node, and the gain's own."""
     nodes, edges = c.leaves + c.inner, c.data[c.start + c.inner]
@@ -141,7 +142,7 @@ def rooms(c: Circuit) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     return np.empty(edges), np.empty(edges), np.ones(nodes), np.ones(nodes), room
 
 
-@compiled
+@part
 def sort(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints,
     budget: float,
@@ -225,7 +226,7 @@ def sort(
     return best, max(best, open_bound)
 
 
-@compiled
+@part
 def try_patterns(c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints) -> float:
     """The best action without constraints: every key at its highest or its lowest, all patterns tried."""
     edges, number = c.data[c.start + c.inner], len(action)
@@ -250,7 +251,7 @@ def try_patterns(c: Circuit, s: Decisions, first: int, last: int, p: Floats, act
     return best
 
 
-@compiled
+@bare
 def lowest_and_highest(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int) -> tuple[int, int]:
     """The choices of a decision with the lowest and the highest key."""
     low, high, lowest, highest = 0, 0, np.inf, -np.inf
@@ -263,7 +264,7 @@ def lowest_and_highest(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int
     return low, high
 
 
-@compiled
+@part
 def sort_by_patterns(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints, cands: Ints,
     budget: float,
@@ -340,7 +341,7 @@ def sort_by_patterns(
     return best, max(best, open_bound)
 
 
-@compiled
+@part
 def ranked(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, start: Ints, cands: Ints) -> Ints:
     """The candidates of a decision, highest key first."""
     number = start[k + 1] - start[k]
@@ -355,7 +356,7 @@ def ranked(c: Circuit, s: Decisions, p: Floats, action: Ints, k: int, start: Int
     return pool
 
 
-@compiled
+@part
 def order_classes(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, trial: Ints, group: Ints, pool: Ints, classes: Ints,
     at_low: Floats, at_high: Floats, lower: Floats, upper: Floats, here: Floats, there: Floats, room: Floats,
@@ -424,7 +425,7 @@ def order_classes(
     return best, best if all_tried else max(best, bound)
 
 
-@compiled
+@bare
 def swap_gain(
     c: Circuit, s: Decisions, first: int, last: int, at_low: Floats, at_high: Floats, lower: Floats, upper: Floats,
     here: Floats, there: Floats, room: Floats, j: int, k: int,
@@ -436,7 +437,7 @@ def swap_gain(
     return gain
 
 
-@compiled
+@part
 def arrange(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, trial: Ints, group: Ints, pool: Ints, classes: Ints
 ) -> float:
@@ -472,7 +473,7 @@ def arrange(
     return value_at(c, first, last, p, trial, values)
 
 
-@compiled
+@part
 def try_orders(
     c: Circuit, s: Decisions, first: int, last: int, p: Floats, trial: Ints, order: Ints, held: Ints, before: Bools,
     budget: float, value: float,
@@ -523,7 +524,7 @@ def try_orders(
     return value, 0 < tried <= most
 
 
-@compiled
+@bare
 def value_of_places(c: Circuit, s: Decisions, first: int, last: int, places: Ints, at: Floats, values: Floats) -> float:
     """The reward with each decision at the item in its place."""
     for n in range(first, last):
@@ -537,7 +538,7 @@ def value_of_places(c: Circuit, s: Decisions, first: int, last: int, places: Int
     return float(values[c.leaves + last - 1])
 
 
-@compiled
+@bare
 def may_follow(before: Bools, taken: Bools, i: int) -> bool:
     """Whether all that must come before i has come, and i has not."""
     follows = not taken[i]

@@ -59,3 +59,13 @@ def test_random_diagrams(seed: int) -> None:
 @given(st.integers(1_000, 10**9))
 def test_diagrams_that_hypothesis_finds(seed: int) -> None:
     check(seed)
+
+
+def test_means_may_lie_anywhere_in_memory() -> None:
+    d = idb.models.cascade(6, 2)
+    means = np.linspace(0.1, 0.9, 6)
+    fixed = means.copy()
+    fixed.flags.writeable = False
+    wanted = idb.best_action(d, {"attraction": means})
+    assert idb.best_action(d, {"attraction": np.repeat(means, 2)[::2]}) == wanted
+    assert idb.best_action(d, {"attraction": fixed}) == wanted

@@ -28,17 +28,23 @@ from idbandits.baselines import (
     Rank1ElimKL,
     TopRank,
     Uniform,
+    confidence,
 )
 from idbandits.baselines.baseline import Baseline
-from idbandits.baselines.confidence import kl_above, kl_below, kl_exponent, level, ucb1
 from idbandits.baselines.grab import FIRST
 from idbandits.baselines.matching import match
 from idbandits.errors import ActionError, DiagramError, IdbanditsError, ObservationError
 from idbandits.inference.groups import CAPACITY, USED
-from idbandits.passes import in_python
+from idbandits.machine import in_python
 from idbandits.simulate import begin, simulate
+from parts import alone
 
 Make = Callable[..., Baseline]
+
+kl_above, kl_below, kl_exponent, level, ucb1 = (
+    alone(part)
+    for part in (confidence.kl_above, confidence.kl_below, confidence.kl_exponent, confidence.level, confidence.ucb1)
+)
 
 
 # -- diagrams that some fit ----------------------------------------------------------------------------------------

@@ -22,6 +22,9 @@ from idbandits import Diagram, Learned, models
 from idbandits.compiled import Likelihood, Model
 from idbandits.passes import bind, down, entry, split, up
 from idbandits.tables import Known, Use
+from parts import alone
+
+split_alone = alone(split)
 
 ALPHA = 1e-6  # the error rate of a test
 
@@ -213,7 +216,7 @@ def draws(r: Round, times: int, number: int, seed: int, likelihood: Likelihood |
     rng, visits = np.random.default_rng(seed), np.empty(c.leaves + c.inner, dtype=np.int64)
     by_slot = np.zeros((number, c.slots), dtype=np.int64)
     for counts in by_slot:
-        split(c, 0, c.inner, weights, values, np.zeros(c.inner, np.int64), times, rng, visits, counts)
+        split_alone(c, 0, c.inner, weights, values, np.zeros(c.inner, np.int64), times, rng, visits, counts)
     entries = np.array([entry(c, s, r.vector) for s in range(c.slots)], dtype=np.int64)
     learned = entries < r.model.parameters.learned_size
     total = np.zeros((number, r.model.parameters.learned_size), dtype=np.int64)

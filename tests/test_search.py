@@ -11,9 +11,13 @@ import pytest
 import idbandits as idb
 import reference
 from diagrams import random_diagram, random_given, random_means
-from idbandits import decisions, search, sorting
-from idbandits.assignment import assign
+from idbandits import assignment, decisions, search, sorting
 from idbandits.search import FREE, GENERAL, PRODUCT, SORTED, SUM
+from parts import alone
+
+assign, branch, candidates = alone(assignment.assign), alone(search.branch), alone(search.candidates)
+sort, sort_by_patterns, try_patterns = map(alone, (sorting.sort, sorting.sort_by_patterns, sorting.try_patterns))
+try_all, value_at = alone(search.try_all), alone(search.value_at)
 
 LISTS: dict[str, Callable[..., idb.Diagram]] = {
     "cascade": idb.models.cascade,
@@ -52,7 +56,7 @@ def groups(d: idb.Diagram, means: dict[str, np.ndarray], context: list[int]) -> 
         if len(members):
             action = np.array([*s.data[s.feasible : s.feasible + s.decisions], *context])
             start = np.zeros(s.decisions + 1, dtype=np.int64)
-            cands = search.candidates(c, s, p, action, members, start)
+            cands = candidates(c, s, p, action, members, start)
             first, last = s.data[s.group_end + g], s.data[s.group_end + g + 1]
             ready.append((g, s.data[s.form + g], (c, s, first, last, p, action, members, start, cands)))
     return ready
@@ -60,7 +64,7 @@ def groups(d: idb.Diagram, means: dict[str, np.ndarray], context: list[int]) -> 
 
 def value_of(d: idb.Diagram, arguments: tuple) -> float:
     c, _, first, last, p, action, *_ = arguments
-    return search.value_at(c, first, last, p, action, np.ones(c.leaves + c.inner))
+    return value_at(c, first, last, p, action, np.ones(c.leaves + c.inner))
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -76,7 +80,7 @@ def test_lists(name: str, distinct: bool) -> None:
             assert solution.exact
             assert solution.value == pytest.approx(best, abs=1e-9)
             for g, form, arguments in groups(d, means, []):
-                wanted = search.try_all(*copied(arguments))
+                wanted = try_all(*copied(arguments))
                 check_all_searches(d, g, form, arguments, wanted)
 
 
@@ -87,13 +91,13 @@ def test_random_diagrams() -> None:
         means = random_means(rng, d)
         _, context = random_given(rng, d)
         for g, form, arguments in groups(d, means, list(context.values())):
-            check_all_searches(d, g, form, arguments, search.try_all(*copied(arguments)))
+            check_all_searches(d, g, form, arguments, try_all(*copied(arguments)))
 
 
 def check_all_searches(d: idb.Diagram, g: int, form: int, arguments: tuple, wanted: float) -> None:
     for budget in (1e9, 0.0):
         given = copied(arguments)
-        value, bound = search.branch(*given, budget)
+        value, bound = branch(*given, budget)
         assert value == pytest.approx(value_of(d, given), abs=1e-9)
         assert value <= wanted + 1e-9 <= bound + 2e-9
         if budget:
@@ -107,7 +111,7 @@ def check_all_searches(d: idb.Diagram, g: int, form: int, arguments: tuple, want
             assert value_of(d, given) == pytest.approx(wanted, abs=1e-9)
             assert reference_fits(given)
     if form == SORTED:
-        for method, budget in itertools.product((sorting.sort, sorting.sort_by_patterns), (1e9, 0.0)):
+        for method, budget in itertools.product((sort, sort_by_patterns), (1e9, 0.0)):
             given = copied(arguments)
             value, bound = method(*given, budget)
             assert value == pytest.approx(value_of(d, given), abs=1e-9)
@@ -115,7 +119,7 @@ def check_all_searches(d: idb.Diagram, g: int, form: int, arguments: tuple, want
             assert reference_fits(given)
     if form == FREE:
         given = copied(arguments)
-        assert sorting.try_patterns(*given[:7]) == pytest.approx(wanted, abs=1e-9)
+        assert try_patterns(*given[:7]) == pytest.approx(wanted, abs=1e-9)
         assert value_of(d, given) == pytest.approx(wanted, abs=1e-9)
 
 

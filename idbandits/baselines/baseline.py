@@ -14,7 +14,7 @@ from idbandits.compiled import Action, compile
 from idbandits.diagram import Diagram
 from idbandits.errors import DiagramError, IdbanditsError, ObservationError
 from idbandits.inference.groups import HEADER, ROUNDS, State, grown, is_full, with_groups
-from idbandits.passes import ready
+from idbandits.machine import ready
 from idbandits.solve import SOLVE, Solver, solve_easily
 from idbandits.tables import Floats, Ints, Label, is_integer
 

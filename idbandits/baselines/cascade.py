@@ -13,7 +13,7 @@ from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError
 from idbandits.inference.groups import DONE, ROUNDS
 from idbandits.inference.protocol import Rng
-from idbandits.passes import compiled
+from idbandits.machine import bare, compiled
 from idbandits.tables import Floats, Ints
 
 POSITIONS, ITEMS, READING, KL = range(4)  # of a layout
@@ -94,7 +94,7 @@ def act(
     show_highest(index, items, rng, action)
 
 
-@compiled
+@bare
 def show_highest(index: Floats, items: int, rng: Rng, action: Ints) -> None:
     """Put the items with the highest indices into the action, the highest first, ties in random order."""
     for k in range(len(action)):

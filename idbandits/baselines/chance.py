@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from idbandits.inference.protocol import Rng
-from idbandits.passes import merged
+from idbandits.machine import merged
 
 
 @merged

@@ -17,7 +17,7 @@ from idbandits.diagram import Diagram, Node
 from idbandits.errors import DiagramError, IdbanditsError
 from idbandits.inference.groups import DONE, ROUNDS
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, compiled
+from idbandits.machine import bare, compiled
 from idbandits.solve import BUDGET, Solver, solver_of, unpack
 from idbandits.tables import Floats, Ints, Learned, Use
 

@@ -15,7 +15,7 @@ from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError
 from idbandits.inference.groups import CAPACITY, DONE, HEADER, ROUNDS, WIDTH, find, insert
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, compiled
+from idbandits.machine import bare, compiled
 from idbandits.tables import Floats, Ints, is_integer
 
 POSITIONS, ITEMS, PERIOD = range(3)  # of a layout

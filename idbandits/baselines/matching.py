@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from idbandits.passes import bare
+from idbandits.machine import bare
 from idbandits.tables import Floats, Ints
 
 

@@ -14,7 +14,7 @@ from idbandits.diagram import Diagram
 from idbandits.errors import DiagramError, IdbanditsError
 from idbandits.inference.groups import DONE, HEADER, ROUNDS
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, compiled, in_python
+from idbandits.machine import bare, compiled, in_python
 from idbandits.tables import Floats, Ints
 
 ROWS, COLUMNS, KL, FACTOR = range(4)  # of a layout

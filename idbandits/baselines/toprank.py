@@ -13,7 +13,7 @@ from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError
 from idbandits.inference.groups import DONE, HEADER, ROUNDS
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, compiled
+from idbandits.machine import bare, compiled
 from idbandits.tables import Floats, Ints
 
 POSITIONS, ITEMS = range(2)  # of a layout

@@ -11,7 +11,7 @@ from idbandits.baselines.chance import below
 from idbandits.diagram import Diagram
 from idbandits.inference.groups import DONE, ROUNDS
 from idbandits.inference.protocol import Rng
-from idbandits.passes import compiled
+from idbandits.machine import compiled
 from idbandits.tables import Floats, Ints
 
 DECISIONS, ACTIONS, TABLES = range(3)  # of a layout; then actions one after the other, or choices and clashes

@@ -13,7 +13,7 @@ from idbandits.diagram import Diagram
 from idbandits.errors import DiagramError, IdbanditsError
 from idbandits.inference.groups import DONE, HEADER, ROUNDS
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, compiled
+from idbandits.machine import bare, compiled
 from idbandits.tables import Floats, Ints
 
 ACTIONS, DECISIONS, TERMS, CHOICES = range(4)  # of a layout; then choices, the codes of all actions, reward terms

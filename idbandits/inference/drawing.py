@@ -6,7 +6,7 @@ import numpy as np
 
 from idbandits.evidence import Parts
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, inlined
+from idbandits.machine import bare, merged
 from idbandits.tables import Floats
 
 SMALL = 0.1  # pseudo-counts below this are drawn by logarithms, which do not vanish
@@ -27,7 +27,7 @@ def draw_rows(v: Parts, alpha: Floats, rng: Rng, p: Floats) -> None:
         e += size
 
 
-@inlined
+@merged
 def draw_beta(a: float, b: float, rng: Rng) -> float:
     """A draw of a mean: never exactly 0 or 1."""
     if a == 1.0 and b == 1.0:
@@ -45,15 +45,14 @@ def draw_beta(a: float, b: float, rng: Rng) -> float:
     return x
 
 
-@inlined
+@merged
 def gamma(a: float, rng: Rng) -> float:
     """A gamma draw, by Marsaglia and Tsang (2000): Numba's own takes half as long again."""
-    if a < 1.0:
-        return gamma_from_one(a + 1.0, rng) * (1.0 - rng.random()) ** (1.0 / a)
-    return gamma_from_one(a, rng)
+    x = gamma_from_one(a + 1.0 if a < 1.0 else a, rng)
+    return x * (1.0 - rng.random()) ** (1.0 / a) if a < 1.0 else x
 
 
-@inlined
+@merged
 def gamma_from_one(a: float, rng: Rng) -> float:
     """A gamma draw whose shape is at least 1."""
     d = a - 1.0 / 3.0
@@ -72,9 +71,8 @@ def gamma_from_one(a: float, rng: Rng) -> float:
 @bare
 def log_gamma(a: float, rng: Rng) -> float:
     """The logarithm of a gamma draw, also where the draw is too small for a number."""
-    if a >= 1.0:
-        return np.log(gamma_from_one(a, rng))
-    return np.log(gamma_from_one(a + 1.0, rng)) + np.log(1.0 - rng.random()) / a
+    x = np.log(gamma_from_one(a + 1.0 if a < 1.0 else a, rng))
+    return x + np.log(1.0 - rng.random()) / a if a < 1.0 else x
 
 
 @bare

@@ -30,7 +30,8 @@ from idbandits.inference.groups import (
 )
 from idbandits.inference.matching import match_part
 from idbandits.inference.protocol import Rng
-from idbandits.passes import Circuit, bare, compiled, merged
+from idbandits.machine import bare, compiled, merged
+from idbandits.passes import Circuit
 from idbandits.tables import Floats, Ints, is_integer
 
 DAMPING, SHARE = 0, 1  # figures: the settings

@@ -25,7 +25,8 @@ from idbandits.inference.groups import (
     uses,
 )
 from idbandits.inference.protocol import Rng
-from idbandits.passes import Circuit, bare, compiled
+from idbandits.machine import bare, compiled
+from idbandits.passes import Circuit
 from idbandits.tables import Floats, Ints
 
 

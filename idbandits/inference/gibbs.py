@@ -27,7 +27,8 @@ from idbandits.inference.groups import (
     with_groups,
 )
 from idbandits.inference.protocol import Rng
-from idbandits.passes import Circuit, bare, compiled, split
+from idbandits.machine import bare, compiled
+from idbandits.passes import Circuit, split
 from idbandits.tables import Floats, Ints, is_integer
 
 THOROUGH = 200  # steps after many rounds at once

@@ -26,7 +26,8 @@ from idbandits.evidence import (
     rise_and_fall_in_logs,
     take,
 )  # fmt: skip
-from idbandits.passes import Circuit, bare, compiled, inlined, merged
+from idbandits.machine import bare, compiled, inlined, merged, part
+from idbandits.passes import Circuit
 from idbandits.tables import Floats, Ints
 
 # ints
@@ -121,7 +122,7 @@ def find(ints: Ints, key: Ints) -> int:
             place = 0
 
 
-@bare
+@compiled
 def rehash(ints: Ints) -> None:
     """Fill the hash table from the keys."""
     width, keys = ints[WIDTH], HEADER + 2 * ints[CAPACITY]
@@ -164,7 +165,7 @@ class Room(NamedTuple):
     other: Floats  # a learned entry
 
 
-@compiled
+@part
 def scratch(h: Ints) -> tuple[Ints, Floats]:
     """Two arrays that hold a `Room`; made where references are counted, used where they are not.
 
@@ -230,7 +231,7 @@ def can_be_seen(c: Circuit, v: Parts, numbers: Floats, action: Ints, seen: Ints,
     return True
 
 
-@merged
+@bare
 def uses(c: Circuit, v: Parts, numbers: Floats, key: Ints, room: Room) -> tuple[bool, float]:
     """Whether what a part of a round says is a single product of table entries; room has its uses of them.
 
@@ -247,7 +248,7 @@ def uses(c: Circuit, v: Parts, numbers: Floats, key: Ints, room: Room) -> tuple[
     for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
         slot = v.data[v.use + t]
         if room.entries[slot] < v.learned:
-            whole = np.round(room.counts[slot])
+            whole = np.floor(room.counts[slot] + 0.5)
             single &= abs(room.counts[slot] - whole) <= ROUNDING
             room.counts[slot] = whole
             if whole > 0.0:
@@ -255,7 +256,7 @@ def uses(c: Circuit, v: Parts, numbers: Floats, key: Ints, room: Room) -> tuple[
     return single, constant
 
 
-@merged
+@bare
 def add_uses(v: Parts, j: int, times: float, room: Room, alpha: Floats) -> None:
     """Add the uses of a part's slots to pseudo-counts."""
     for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):

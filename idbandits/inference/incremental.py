@@ -22,7 +22,8 @@ from idbandits.inference.groups import (
     scratch,
 )
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, compiled, entry
+from idbandits.machine import bare, compiled
+from idbandits.passes import entry
 from idbandits.tables import Floats, Ints, is_integer
 
 CLOSE = 1e-6  # pseudo-counts that change by less than this have converged

@@ -6,14 +6,15 @@ import numpy as np
 
 from idbandits.evidence import MEANS, Parts, bind, expect, fold, rise, row_sum
 from idbandits.inference.groups import Room
-from idbandits.passes import Circuit, bare, merged
+from idbandits.machine import bare
+from idbandits.passes import Circuit
 from idbandits.tables import Floats, Ints
 
 MOST_TERMS = 4096  # of a part whose rows are used twice: beyond it, uses are matched one after the other
 CERTAIN = 1e-12
 
 
-@merged
+@bare
 def match(alpha: Floats, first: int, size: int, masses: Floats) -> None:
     """Replace a row by the Dirichlet with the mean and the total variance of a mixture.
 
@@ -49,7 +50,7 @@ def match(alpha: Floats, first: int, size: int, masses: Floats) -> None:
         alpha[i] = fresh * (before + (masses[i] - mass * before) / (total + 1.0))
 
 
-@merged
+@bare
 def has_clash(v: Parts, j: int, entries: Ints) -> bool:
     """Whether a row may be used twice, with these entries on the slots."""
     for t in range(v.data[v.clash_start + j], v.data[v.clash_start + j + 1]):
@@ -82,7 +83,7 @@ def match_part(
             match_uses(v, v.data[v.row + e], v.data[v.size + e], alpha, masses)
 
 
-@merged
+@bare
 def match_uses(v: Parts, row: int, size: int, alpha: Floats, masses: Floats) -> None:
     """Match a row to the masses on its entries, which are then zero; more than one use is matched in equal steps."""
     mass = 0.0

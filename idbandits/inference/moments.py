@@ -21,7 +21,7 @@ from idbandits.inference.groups import (
 )
 from idbandits.inference.matching import has_clash, match_part, match_terms
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, compiled
+from idbandits.machine import bare, compiled
 from idbandits.tables import Floats, Ints
 
 

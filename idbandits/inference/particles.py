@@ -9,7 +9,7 @@ import numpy as np
 
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import GIVEN, Evidence, Parts, bind, evidence_of, fold, put, rise, take, unpack
+from idbandits.evidence import GIVEN, Evidence, Parts, bind, evidence_of, fold, put, rise, take, unpack, weigh
 from idbandits.inference.drawing import EDGE, draw_rows
 from idbandits.inference.groups import (
     DONE,
@@ -26,7 +26,7 @@ from idbandits.inference.groups import (
     scratch,
 )
 from idbandits.inference.protocol import Rng
-from idbandits.passes import bare, compiled, merged
+from idbandits.machine import bare, compiled, merged
 from idbandits.tables import Floats, Ints, is_integer
 
 WIDTH = 0  # a figure
@@ -98,6 +98,11 @@ def learn(
     best, first = floats[: v.learned], v.learned + FIGURES
     models, moved = floats[first : first + size], floats[first + size : first + 2 * size]
     weights = floats[first + 2 * size :]
+    for j in range(v.parts):  # what was seen and which entries it is about is the same for all models
+        put(v, j, action, seen, room.key, 0)
+        if take(v, room.key, 0, room.action, room.values):
+            fold(c, v, j, room.action, numbers, room.values, room.same)
+        bind(c, v, j, GIVEN, room.action, numbers, best, best, room.entries, room.weights)
     for _ in range(times):
         heaviest, ties = -np.inf, 0
         for m in range(number):
@@ -105,14 +110,10 @@ def learn(
             move(v, models[m * v.learned : (m + 1) * v.learned], floats[v.learned + WIDTH], rng, model)
             weights[m] = 0.0
             for j in range(v.parts):
-                put(v, j, action, seen, room.key, 0)
-                missing = take(v, room.key, 0, room.action, room.values)
-                if missing:
-                    fold(c, v, j, room.action, numbers, room.values, room.same)
-                bind(c, v, j, GIVEN, room.action, numbers, model, model, room.entries, room.weights)
+                for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
+                    slot = v.data[v.use + t]
+                    room.weights[slot] = weigh(v, GIVEN, room.entries[slot], numbers, model, model)
                 weights[m] += np.log(rise(c, v, j, room.weights, room.values, room.same))
-                if missing:
-                    room.same[:] = 0
             if weights[m] > heaviest:
                 heaviest, ties = weights[m], 0
             if weights[m] == heaviest:

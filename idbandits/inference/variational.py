@@ -28,7 +28,8 @@ from idbandits.inference.groups import (
     with_groups,
 )
 from idbandits.inference.protocol import Rng
-from idbandits.passes import Circuit, bare, compiled
+from idbandits.machine import bare, compiled
+from idbandits.passes import Circuit
 from idbandits.tables import Floats, Ints, is_integer
 
 WARM, RANDOM, PRIOR = 0, 1, 2

@@ -1,0 +1,191 @@
+"""How functions become machine code: compiled by Numba, kept on disk, and without work that nobody needs."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from numba import njit, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+INTS, FLOATS = types.int64[::1], types.float64[::1]
+
+
+def compiled(function: Function) -> Function:
+    """Compile on the first call, keep the machine code on disk, and let other threads run meanwhile."""
+    return cast(Function, njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def inlined(function: Function) -> Function:
+    """Compile into every function that calls it: for small ones, where passing arguments costs more than the work."""
+    return cast(Function, njit(cache=True, nogil=True, error_model="numpy", inline="always")(function))
+
+
+class _Part(JITCodeLibrary):
+    """Code that is linked into what calls it, and optimised there: not once more at every level of calls."""
+
+    def finalize(self) -> None:
+        """Link, and leave the rest to the callers."""
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """What Python runs if it calls a part: a function that raises a TypeError."""
+        return cast(int, ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value)
+
+    @property
+    def codegen(self) -> _Part:
+        """Where Numba puts the globals of a function that runs on its own: nowhere."""
+        return self
+
+    def set_env(self, name: str, env: Any) -> None:
+        """There are none."""
+
+
+class _PartCompiler(Compiler):
+    """Numba's compiler, with such a library."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
+        part: Any = _Part
+        super().__init__(typing, target, library or part(target.codegen(), "part"), *rest)  # type: ignore[no-untyped-call]
+
+
+PART: dict[str, Any] = {
+    "nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+    "pipeline_class": _PartCompiler,
+}  # fmt: skip
+
+
+def _as_part(function: Function, **options: Any) -> Function:
+    """Compile for compiled callers only, once for all integers: Numba would do it for every constant apart."""
+    made: Any = njit(**(PART | options))(function)
+    template = made.get_call_template
+    made.get_call_template = lambda args, kws: template([types.unliteral(a) for a in args], kws)  # type: ignore[no-untyped-call]
+    return cast(Function, made)
+
+
+def part(function: Function) -> Function:
+    """Compile into its callers: for what makes arrays and is never called from Python."""
+    return _as_part(function)
+
+
+def bare(function: Function) -> Function:
+    """A part that does not count references to arrays, which costs more than a small pass does.
+
+    Such a function makes no arrays. It may return parts of those that it was handed, but to bare functions only.
+    """
+    return _as_part(function, _nrt=False)
+
+
+def merged(function: Function) -> Function:
+    """A bare function that becomes part of every caller: for the smallest passes."""
+    return _as_part(function, _nrt=False, forceinline=True)
+
+
+_warm: set[int] = set()
+
+
+def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a compiled function; the first call tells the user if it has to wait for the compiler."""
+    if id(kernel) in _warm:
+        return kernel(*arguments)
+    result = _announced(kernel, lambda: kernel(*arguments))
+    _warm.add(id(kernel))
+    return result
+
+
+def ready(kernel: Function, signature: Any) -> Function:
+    """Compile a function for these types and no others: then compiled functions can be handed it as an argument."""
+    if id(kernel) not in _warm:
+        with _compiling:
+            if id(kernel) not in _warm:
+                _announced(kernel, lambda: kernel.compile(signature))  # type: ignore[attr-defined]
+                kernel.disable_compile()  # type: ignore[attr-defined]
+                _warm.add(id(kernel))
+    return kernel
+
+
+def compile_together(kernels: Iterable[tuple[Any, Any]], processes: int | None) -> None:
+    """Compile functions for their types in several processes at once (all cores if None); the disk hands them on."""
+    wanted = {
+        (kernel.py_func.__module__, kernel.py_func.__qualname__, signature): None
+        for kernel, signature in kernels
+        if id(kernel) not in _warm and not _is_kept(kernel)
+    }
+    if len(wanted) < 2:
+        return
+    _say(f"idbandits: compiling {len(wanted)} functions for the first time; the result is kept on disk …")
+    started = time.perf_counter()
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        list(pool.map(_compile_elsewhere, *zip(*wanted, strict=True)))
+    _say(f"idbandits: compiled in {time.perf_counter() - started:.0f} s")
+
+
+def _is_kept(kernel: Any) -> bool:
+    """Whether there is machine code on disk; if it is for another machine, it is compiled again later."""
+    function = kernel.py_func
+    source = Path(function.__code__.co_filename)
+    pattern = f"{source.stem}.{function.__qualname__}-{function.__code__.co_firstlineno}.*.nbi"
+    return any((source.parent / "__pycache__").glob(pattern))
+
+
+def _compile_elsewhere(module: str, name: str, signature: Any) -> None:
+    """In a process of its own: compile a function, which leaves the result on disk."""
+    attrgetter(name)(importlib.import_module(module)).compile(signature)
+
+
+def in_python(kernel: Function) -> Function:
+    """The same function without compilation, for what is done once and costs less than the compiler."""
+    return cast(Function, kernel.py_func)  # type: ignore[attr-defined]
+
+
+_compiling = threading.Lock()
+
+
+def _announced(kernel: Any, work: Callable[[], Any]) -> Any:
+    notice = threading.Timer(1.0, _say, ["idbandits: compiling for the first time; the result is kept on disk …"])
+    notice.daemon = True
+    started = time.perf_counter()
+    notice.start()
+    try:
+        result = work()
+    finally:
+        notice.cancel()
+    if sum(kernel.stats.cache_misses.values()) and time.perf_counter() - started > 1.0:
+        _say(f"idbandits: compiled {kernel.__name__} in {time.perf_counter() - started:.1f} s")
+    return result
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+MARK = b"idbandits.machine"  # in every source of machine code, but for constants of `tables`
+
+
+def _forget_stale() -> None:
+    """Delete machine code that is older than a source of it: Numba looks only at the file of the outermost function."""
+    folder = Path(__file__).parent
+    sources = [source for source in folder.rglob("*.py") if MARK in source.read_bytes()]
+    changed = max(source.stat().st_mtime for source in [folder / "tables.py", *sources])
+    for index in folder.rglob("__pycache__/*.nbi"):
+        with contextlib.suppress(OSError):
+            if index.stat().st_mtime < changed:
+                index.unlink()
+
+
+_forget_stale()
