@@ -67,10 +67,11 @@ def bayes_regret(
         if not callable(getattr(learner, method, None)) or isinstance(learner, type):
             raise IdbanditsError(f"learner has no method {method}(): {learner!r}")
     worlds = [World(d, prior_means(d, np.random.default_rng(_truth(seed, run)))) for run in range(runs)]
+    plans = [plan(world, "learner", learner) for world in worlds]  # here, because Ctrl-C ends the compiler here only
 
     def play(run: int, stop: threading.Event) -> Run | None:
         world, agent = begin(worlds[run], learner, "learner", seed, run)
-        return plan(worlds[run], "learner", learner)(world, agent, marks, stop, lambda _: None)
+        return plans[run](world, agent, marks, stop, lambda _: None)
 
     done: dict[int, Run] = {}
     if not run_all(range(runs), play, done.__setitem__, workers):

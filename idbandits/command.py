@@ -8,7 +8,8 @@ import os
 import sys
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from idbandits.errors import IdbanditsError
@@ -25,6 +26,19 @@ class Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where help is."""
         raise IdbanditsError(f"{message} (see: {self.prog} --help)")
+
+
+@contextlib.contextmanager
+def starting() -> Iterator[None]:
+    """While all is imported, which takes a while: Ctrl-C ends the command with a line; programs of others get it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        program = sys.argv[0] if sys.argv else ""
+        if Path(program).stem != "idbandits" and not (program == "-m" and "idbandits" in sys.orig_argv):
+            raise
+        say("interrupted; nothing was done")
+        raise SystemExit(INTERRUPTED) from None
 
 
 def parser(prog: str, text: str, example: str) -> Parser:

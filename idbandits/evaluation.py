@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from argparse import Namespace
 from pathlib import Path
@@ -24,8 +25,8 @@ Finished runs are kept in runs.sqlite in the same folder: a second start goes on
 of another version of the library are not used again. Results do not depend on --workers, --cluster or interruptions.
 """
 PAPER_EXAMPLE = """
-idbandits paper --quick --out quick
-idbandits paper --figure 2a --figure "table 1" --quick --out quick
+idbandits paper --quick --figure 2a --out quick
+idbandits paper --quick --figure 2a --figure "table 1" --out quick
 idbandits paper --quick --figure 3 --runs 2 --seed 7 --workers 2 --out seven
 """
 
@@ -46,6 +47,15 @@ def add_paper(commands: Commands) -> None:
 
 
 def _paper(arguments: Namespace) -> int:
+    try:
+        return _evaluate(arguments)
+    except KeyboardInterrupt:
+        kept = arguments.out / "runs.sqlite"
+        say(f"interrupted; finished runs are kept in {kept}: the same command goes on from there")
+        return INTERRUPTED
+
+
+def _evaluate(arguments: Namespace) -> int:
     from idbandits import paper
     from idbandits.progress import Progress
     from idbandits.report import findings_of, write
@@ -70,16 +80,11 @@ def _paper(arguments: Namespace) -> int:
                 lambda cell, amount: progress.tell(paper.PROBLEMS[cell.problem].title, amount),
             )  # fmt: skip
         if made is None:
-            say(f"interrupted; finished runs are kept in {out / 'runs.sqlite'}: the same command goes on from there")
-            return INTERRUPTED
-        try:
-            theory = _theory_section(store, settings.seed, arguments.quick, arguments.workers) if with_theory else None
-        except KeyboardInterrupt:
-            say(f"interrupted; finished runs are kept in {out / 'runs.sqlite'}: the same command goes on from there")
-            return INTERRUPTED
+            raise KeyboardInterrupt
+        theory = _theory_section(store, settings.seed, arguments.quick, arguments.workers) if with_theory else None
     took = f"This start took {time.perf_counter() - started:,.0f} s (runs of earlier starts are not made again)."
-    command_line = " ".join(["idbandits", "paper", *_given(arguments)])
-    names = write(findings_of(made, settings, panels), out, took, command_line, theory) if made else []
+    command_line = shlex.join(["idbandits", "paper", *_given(arguments)])
+    names = write(findings_of(made, settings, panels), out, took, command_line, theory)
     say(f"wrote {', '.join(names)} to {out}; read {out / 'index.html'}")
     return 0
 
@@ -111,7 +116,7 @@ def _given(arguments: Namespace) -> list[str]:
     """The options that matter for the results, as they were given."""
     words = []
     for key in arguments.figure or ():
-        words += ["--figure", f"'{key}'" if " " in key else key]
+        words += ["--figure", key]
     for name in ("runs", "rounds"):
         if getattr(arguments, name) is not None:
             words += [f"--{name}", str(getattr(arguments, name))]

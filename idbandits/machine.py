@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from multiprocessing import active_children, get_context
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -130,9 +131,34 @@ def compile_together(kernels: Iterable[tuple[Any, Any]], processes: int | None) 
         return
     _say(f"idbandits: compiling {len(wanted)} functions for the first time; the result is kept on disk …")
     started = time.perf_counter()
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        list(pool.map(_compile_elsewhere, *zip(*wanted, strict=True)))
+    others = set(active_children())
+    try:
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            try:
+                with _deaf():
+                    compiling = pool.map(_compile_elsewhere, *zip(*wanted, strict=True))
+                list(compiling)
+            except BaseException:
+                for child in set(active_children()) - others:
+                    child.kill()  # else it would go on to the end of its function
+                raise
+    except (BrokenExecutor, OSError) as error:  # no processes here, or one was killed: all is compiled in this one
+        _say(f"idbandits: compiling in several processes failed ({error}); going on in one")
+        return
     _say(f"idbandits: compiled in {time.perf_counter() - started:.0f} s")
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Hold Ctrl-C back: processes that are started meanwhile never hear it, and leave it to this one to end them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _is_kept(kernel: Any) -> bool:
@@ -182,10 +208,10 @@ def _forget_stale() -> None:
     folder = Path(__file__).parent
     sources = [source for source in folder.rglob("*.py") if MARK in source.read_bytes()]
     changed = max(source.stat().st_mtime for source in [folder / "tables.py", *sources])
-    for index in folder.rglob("__pycache__/*.nbi"):
+    for kept in folder.rglob("__pycache__/*.nb[ic]"):  # Numba's indices, and the machine code that they name
         with contextlib.suppress(OSError):
-            if index.stat().st_mtime < changed:
-                index.unlink()
+            if kept.stat().st_mtime < changed:
+                kept.unlink()
 
 
 _forget_stale()

@@ -121,7 +121,7 @@ def _baseline(kind: Any, **settings: Any) -> Callable[[Problem, int], Any]:
 
 
 def _with_horizon(kind: Any) -> Callable[[Problem, int], Any]:
-    return lambda problem, rounds: kind(problem.diagram, horizon=rounds)
+    return lambda problem, rounds: kind(problem.diagram, horizon=max(2, rounds))  # the least that they know
 
 
 FULL, VI, INC = "idTSfull", "idTSvi", "idTSinc"
@@ -331,13 +331,13 @@ def verdicts(of: Summary) -> list[Verdict]:
 
 def _compare(of: Summary, claim: str, problem: str, better: str, worse: str, or_equal: bool = False) -> Verdict | None:
     a, b = of(problem, better), of(problem, worse)
-    if a is None or b is None:
+    if a is None or b is None or a["runs"] < 2 or b["runs"] < 2:
         return None
     gap, error = a["reward_mean"] - b["reward_mean"], math.hypot(a["reward_se"], b["reward_se"])
     if or_equal:
         verdict = HOLDS if gap >= -CLEAR * error else FAILS
     else:
-        verdict = HOLDS if gap > CLEAR * error else OPEN if gap > -CLEAR * error else FAILS
+        verdict = HOLDS if gap > CLEAR * error else OPEN if gap >= -CLEAR * error else FAILS
     return Verdict(claim, verdict, f"{shown(a, 'reward')} against {shown(b, 'reward')}")
 
 
@@ -346,7 +346,7 @@ def _spread(of: Summary, claim: str, problem: str, more: str, less: str) -> Verd
     if a is None or b is None or a["runs"] < 2 or b["runs"] < 2:
         return None
     wide, narrow = (s["regret_se"] * math.sqrt(s["runs"]) for s in (a, b))
-    ratio = wide / narrow if narrow > 0 else math.inf
+    ratio = wide / narrow if narrow > 0 else math.inf if wide > 0 else 1.0
     noise = math.exp(CLEAR * math.sqrt(sum(1 / (2 * (s["runs"] - 1)) for s in (a, b))))  # of a ratio of deviations
     verdict = HOLDS if ratio > noise else OPEN if ratio > 1 / noise else FAILS
     return Verdict(claim, verdict, f"standard deviation of the total regret {wide:,.1f} against {narrow:,.1f}")
@@ -374,7 +374,7 @@ def shown(summary: Mapping[str, Any], what: str) -> str:
     """
     mean, error = summary[f"{what}_mean"], summary[f"{what}_se"]
     if not math.isfinite(error) or error <= 0:
-        return f"{mean:,.4g}"
+        return f"{mean:,.4f}" if what == "reward" else f"{mean:,.1f}"
     digits = max(0, 1 - math.floor(math.log10(error)))
     digits = min(digits, 5 if what == "reward" else 1)
     return f"{mean:,.{digits}f} ± {error:,.{digits}f}"

@@ -20,7 +20,8 @@ def run_all(
 ) -> bool:
     """Do `work` for every job, in `workers` threads (all cores if None), and `keep` each result in this thread.
 
-    Ctrl-C sets the event that `work` is handed, which then returns None soon. Returns whether all was done.
+    Ctrl-C, or an exception, which is raised again, sets the event that `work` is handed, which then returns None soon.
+    Returns whether all was done.
     """
     stop = threading.Event()
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
@@ -40,8 +41,8 @@ def run_all(
         except BaseException as error:
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
+            collect(future for future in list(waiting) if future.cancelled() or future.exception() is None)
             if not isinstance(error, KeyboardInterrupt):
                 raise
-            collect(future for future in list(waiting) if future.cancelled() or future.exception() is None)
             return False
     return True

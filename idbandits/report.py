@@ -6,7 +6,7 @@ import base64
 import math
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -28,6 +28,7 @@ from idbandits.paper import (
     PAPERS_MACHINE,
     PAPERS_TABLE,
     PROBLEMS,
+    ROUNDS,
     TABLE,
     VI,
     Figure,
@@ -47,6 +48,7 @@ COLUMNS = (
     "experiment", "problem", "learner", "runs", "rounds", "reward_mean", "reward_se", "regret_mean", "regret_se",
     "worst_regret", "seconds_mean",
 )  # fmt: skip
+EMPTY = frame_of({}, marks_of(1, 1), []).assign(learner="", problem="")
 WIDTH = 10.0  # of a figure, in inches
 PRINT = {
     "font.size": 9, "axes.titlesize": 10, "axes.labelsize": 9, "legend.fontsize": 8.5, "svg.fonttype": "none",
@@ -75,7 +77,7 @@ class Findings:
 
     def summary(self) -> pandas.DataFrame:
         """One row for every learner in every panel."""
-        parts = []
+        parts = [pandas.DataFrame(columns=list(COLUMNS))] * (not self.panels)
         for panel in self.panels:
             part = self.result(panel).summary()
             part.insert(0, "problem", panel.problem)
@@ -84,12 +86,12 @@ class Findings:
         return pandas.concat(parts, ignore_index=True)[list(COLUMNS)]
 
 
-def findings_of(runs: Mapping[Job, Run], settings: Settings, panels: Iterable[Panel]) -> Findings:
-    """Put runs together."""
-    by_cell: dict[Cell, dict[int, Run]] = {}
+def findings_of(runs: Mapping[Job, Run], settings: Settings, panels: Sequence[Panel]) -> Findings:
+    """Put runs together, in the order of the panels: they were finished in any."""
+    by_cell: dict[Cell, dict[int, Run]] = {Cell(panel.problem, name): {} for panel in panels for name in panel.learners}
     for job, run in runs.items():
-        by_cell.setdefault(job.cell, {})[job.run] = run
-    frames = []
+        by_cell[job.cell][job.run] = run
+    frames = [EMPTY] * (not by_cell)
     for cell, done in by_cell.items():
         marks = marks_of(cell.rounds(settings), len(next(iter(done.values())).totals))
         part = frame_of({(cell.learner, number): run for number, run in sorted(done.items())}, marks, [cell.learner])
@@ -166,7 +168,7 @@ def run_times(findings: Findings) -> list[dict[str, str]]:
                 {
                     "learner": f"{AS_WRITTEN}, {row['rounds']:,} rounds", "paper_seconds": "–", "paper_reward": "–",
                     "seconds": f"{seconds:.3g}", "reward": reward,
-                    "ratio": f"idTSvi takes {same:.2g} s for as many: {seconds / same:,.0f} times faster",
+                    "ratio": f"{_times(seconds, same)}: idTSvi takes {same:.2g} s for as many rounds",
                 }
             )  # fmt: skip
             continue
@@ -175,7 +177,7 @@ def run_times(findings: Findings) -> list[dict[str, str]]:
             {
                 "learner": row["learner"], "paper_seconds": f"{theirs:,.1f} ± {error:.1f}",
                 "paper_reward": f"{mean:.3f} ± {se:.3f}", "seconds": f"{seconds:.2g}", "reward": reward,
-                "ratio": f"{_rounded(theirs / seconds):,} times",
+                "ratio": _times(theirs, seconds) if row["rounds"] == ROUNDS else "–",
             }
         )  # fmt: skip
     return found
@@ -187,9 +189,11 @@ def seconds_at(frame: pandas.DataFrame, learner: str, rounds: int) -> float:
     return float(np.interp(rounds, [0, *rows.index], [0.0, *rows.to_numpy()]))
 
 
-def _rounded(value: float) -> int:
-    """To two digits."""
-    return int(round(value, 1 - math.floor(math.log10(value)))) if value >= 1 else 1
+def _times(slow: float, fast: float) -> str:
+    """How many times as long, to two digits."""
+    if slow <= 0 or fast <= 0:  # by a clock that is too coarse for few rounds
+        return "–"
+    return f"{float(f'{slow / fast:.2g}'):,.10g} times"
 
 
 def machine() -> str:
@@ -238,7 +242,7 @@ def write(findings: Findings, out: Path, took: str, command: str, theory: Mappin
 
 def tidy(findings: Findings) -> pandas.DataFrame:
     """All checkpoints of all runs, by experiment."""
-    parts = []
+    parts = [EMPTY.assign(experiment="")] * (not findings.panels)
     for panel in findings.panels:
         part = findings.result(panel).frame.copy()
         part.insert(0, "problem", panel.problem)
@@ -285,6 +289,6 @@ def _page(
     page: str = environment.get_template("report.html").render(
         settings=findings.settings, sections=sections, claims=claims, holding=counts[0], failing=counts[1],
         times=run_times(findings), machine=machine(), papers_machine=PAPERS_MACHINE, took=took, command=command,
-        theory=theory, versions=f"NumPy {np.__version__}, Numba {numba.__version__}",
+        theory=theory, papers_rounds=ROUNDS, versions=f"NumPy {np.__version__}, Numba {numba.__version__}",
     )  # fmt: skip
     return page

@@ -1,8 +1,8 @@
 """Runs of the evaluation: made in threads or on a Dask cluster, kept in a file as soon as they are finished.
 
 A run is known by all that its result depends on: the world, the learner, the numbers of rounds and checkpoints, the
-seed, the sources of this library and the versions of NumPy and Numba. So a second start goes on from what the first
-has finished, and nothing that has changed is used again.
+seed, the sources of this library and the versions of NumPy, SciPy and Numba. So a second start goes on from what the
+first has finished, and nothing that has changed is used again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import hashlib
 import json
 import sqlite3
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any, NamedTuple, final
 
 import numba
 import numpy as np
+import scipy
 
 from idbandits.agent import Thompson
 from idbandits.baselines.baseline import Baseline
@@ -85,7 +88,7 @@ class Job(NamedTuple):
 @functools.cache
 def version() -> str:
     """A digest of all that results depend on besides the settings: these sources, and the libraries they rest on."""
-    digest = hashlib.sha256(f"{FORMAT} {np.__version__} {numba.__version__}".encode())
+    digest = hashlib.sha256(f"{FORMAT} {np.__version__} {scipy.__version__} {numba.__version__}".encode())
     folder = Path(__file__).parent
     for source in sorted(folder.rglob("*.py")):
         if source.name not in ABOVE:
@@ -143,11 +146,18 @@ def describe(learner: Any) -> dict[str, Any]:
     if isinstance(learner, Thompson):
         told |= {"inference": type(learner.inference).__name__, "settings": learner.inference.settings}
     elif isinstance(learner, Baseline):
-        told |= {"settings": learner.settings}
+        state = hashlib.sha256(b"".join(part.tobytes() for part in learner._state))  # some keep their settings there
+        told |= {"settings": learner.settings, "state": state.hexdigest()}
     return told
 
 
 # -- keeping -------------------------------------------------------------------------------------------------------
+
+
+TABLES = {
+    "runs": "CREATE TABLE runs (key TEXT PRIMARY KEY, skipped INTEGER, totals BLOB, sum INTEGER)",
+    "notes": "CREATE TABLE notes (key TEXT PRIMARY KEY, text TEXT)",
+}
 
 
 @final
@@ -156,18 +166,20 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._database = sqlite3.connect(path, timeout=60)
+        with self._told():
+            self._database = sqlite3.connect(path, timeout=60)
         try:
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS runs (key TEXT PRIMARY KEY, skipped INTEGER, totals BLOB)"
-            )
-            self._database.execute("CREATE TABLE IF NOT EXISTS notes (key TEXT PRIMARY KEY, text TEXT)")
-            self._database.commit()
-        except sqlite3.DatabaseError as error:
+            with self._told(), self._database:
+                found = dict(self._database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
+                if not found:
+                    self._database.execute("BEGIN IMMEDIATE")
+                    for made in TABLES.values():
+                        self._database.execute(made.replace("TABLE", "TABLE IF NOT EXISTS"))
+                elif found != TABLES:
+                    raise self._foreign("it holds other tables")
+        except BaseException:
             self._database.close()
-            raise FormatError(
-                f"{path}: this is no file of finished runs ({error}); move it away to begin anew"
-            ) from None
+            raise
 
     def close(self) -> None:
         """Close the file."""
@@ -175,25 +187,45 @@ class Store:
 
     def get(self, key: str) -> Run | None:
         """A finished run."""
-        row = self._database.execute("SELECT skipped, totals FROM runs WHERE key = ?", [key]).fetchone()
-        return None if row is None else Run(np.frombuffer(row[1]).reshape(-1, 3), row[0])
+        with self._told():
+            row = self._database.execute("SELECT skipped, totals, sum FROM runs WHERE key = ?", [key]).fetchone()
+        if row is None:
+            return None
+        if not isinstance(row[1], bytes) or zlib.crc32(row[1]) != row[2]:
+            raise self._foreign("a run in it is damaged")
+        return Run(np.frombuffer(row[1]).reshape(-1, 3), row[0])
 
     def put(self, key: str, run: Run) -> None:
         """Keep a finished run."""
-        with self._database:
-            totals = np.ascontiguousarray(run.totals, dtype=np.float64).tobytes()
-            self._database.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", [key, run.skipped, totals])
+        totals = np.ascontiguousarray(run.totals, dtype=np.float64).tobytes()
+        row = [key, run.skipped, totals, zlib.crc32(totals)]
+        with self._told(), self._database:
+            self._database.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)", row)
 
     def note(self, told: Any, make: Callable[[], str]) -> str:
         """A text that was made for what is told, or is made now and kept."""
         key = hashlib.sha256(json.dumps([version(), told], sort_keys=True).encode()).hexdigest()
-        row = self._database.execute("SELECT text FROM notes WHERE key = ?", [key]).fetchone()
+        with self._told():
+            row = self._database.execute("SELECT text FROM notes WHERE key = ?", [key]).fetchone()
         if row is not None:
             return str(row[0])
         text = make()
-        with self._database:
+        with self._told(), self._database:
             self._database.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", [key, text])
         return text
+
+    def _foreign(self, why: object) -> FormatError:
+        return FormatError(f"{self._path}: this is no file of finished runs ({why}); move it away to begin anew")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What SQLite cannot do is told with the path: it cannot read or write the file, or the file is not its own."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise IdbanditsError(f"{self._path}: {error}") from None
+        except sqlite3.DatabaseError as error:
+            raise self._foreign(error) from None
 
 
 @contextmanager
@@ -211,7 +243,7 @@ Tell = Callable[[Cell, int], None]  # of progress: so many rounds of a cell
 def make_runs(
     cells: Sequence[Cell], settings: Settings, store: Store, workers: int | None, cluster: str | None, tell: Tell
 ) -> dict[Job, Run] | None:
-    """All runs of these cells, those that are missing made now; None if interrupted, and what was finished is kept."""
+    """All runs of these cells, those that are missing made now; None if interrupted. What was finished is kept."""
     prepared = {cell: Prepared(cell, settings) for cell in cells}
     found: dict[Job, Run] = {}
     missing: list[Job] = []
@@ -262,19 +294,29 @@ def run_on_cluster(
         import distributed
     except ImportError:
         raise IdbanditsError("--cluster needs Dask: pip install 'idbandits[cluster]'") from None
+    if not address.strip():  # Dask would begin a cluster of its own
+        raise IdbanditsError(f"{address!r} is no address of a Dask scheduler")
     try:
-        client: Any = distributed.Client(address, timeout="20s", set_as_default=False)  # type: ignore[no-untyped-call]
+        connect: Any = distributed.Client
+        client = connect(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise IdbanditsError(f"no Dask scheduler answers at {address!r}: {error}") from None
     with client:
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise IdbanditsError(f"the Dask scheduler at {address!r} has no workers") from None
         futures = {client.submit(run_remotely, job.cell, job.run, settings, pure=False, retries=3): job for job in jobs}
         try:
-            for future in distributed.as_completed(futures):  # type: ignore[no-untyped-call]
+            for future in distributed.as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]
                 job = futures.pop(future)
-                theirs, run = future.result()
+                try:
+                    theirs, run = future.result()
+                except (distributed.KilledWorker, CancelledError, ImportError) as error:
+                    raise IdbanditsError(f"the workers of {address!r} failed: {' '.join(str(error).split())}") from None
                 if theirs != version():
                     raise IdbanditsError(
-                        f"a worker of {address!r} has another version of idbandits, NumPy or Numba than this machine"
+                        f"a worker of {address!r} has another version of idbandits, NumPy, SciPy or Numba than we have"
                     )
                 keep(job, run)
                 tell(job.cell, job.cell.rounds(settings))
@@ -283,6 +325,8 @@ def run_on_cluster(
             client.cancel(list(futures))
             raise
 
+
+PATIENCE = 20  # seconds that a cluster has to answer
 
 _preparing = threading.Lock()
 

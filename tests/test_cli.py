@@ -20,7 +20,7 @@ import idbandits as idb
 from idbandits import cli
 from idbandits.inference import BY_NAME
 
-COMMANDS = ["models", "draw", "solve", "learners", "simulate"]
+COMMANDS = ["paper", "theory", "models", "draw", "solve", "learners", "simulate"]
 CASCADE = ["models", "cascade", "--items", "a,b,c,d", "--positions", "2"]
 MEANS = ["--means", "attraction=0.1,0.4,0.2,0.3"]
 SHORT = ["--rounds", "50", "--runs", "2"]

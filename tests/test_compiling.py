@@ -1,0 +1,98 @@
+"""Compilation in several processes: that all is compiled, and how it ends early."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing import active_children
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from idbandits.machine import compile_together
+
+SOURCE = """
+import os
+import time
+
+def first(): pass
+def second(): pass
+
+def compile(how):
+    folder, then = how
+    open(os.path.join(folder, str(os.getpid())), "w").close()
+    if then == "sleep":
+        time.sleep(60)
+    if then == "die":
+        os._exit(9)
+
+first.compile = second.compile = compile
+"""
+
+
+@pytest.fixture
+def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[Any]]:
+    """Two functions that pretend to be compiled, and tell of it by a file each."""
+    (tmp_path / "pretended.py").write_text(SOURCE)
+    (tmp_path / "told").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("pretended")
+    monkeypatch.delitem(importlib.sys.modules, "pretended")  # type: ignore[attr-defined]
+    functions = [SimpleNamespace(py_func=getattr(module, name)) for name in ("first", "second")]
+    return lambda then: [(function, (str(tmp_path / "told"), then)) for function in functions]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert condition()
+
+
+def test_all_are_compiled_elsewhere(kernels: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compile_together(kernels("end"), 2)
+    told = {int(path.name) for path in (tmp_path / "told").iterdir()}
+    assert told
+    assert os.getpid() not in told
+    assert "compiling 2 functions" in capsys.readouterr().err
+
+
+def test_one_function_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
+    compile_together(kernels("end")[:1], 2)
+    assert not list((tmp_path / "told").iterdir())
+
+
+def test_ctrl_c_ends_all_processes_at_once(kernels: Any, tmp_path: Path) -> None:
+    pressed = []
+
+    def press() -> None:
+        until(lambda: len(list((tmp_path / "told").iterdir())) == 2)
+        for path in (tmp_path / "told").iterdir():
+            os.kill(int(path.name), signal.SIGINT)  # a terminal tells all processes: they leave it to the first
+        time.sleep(0.2)
+        assert len(active_children()) == 2
+        pressed.append(time.monotonic())
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    with pytest.raises(KeyboardInterrupt):
+        compile_together(kernels("sleep"), 2)
+    assert time.monotonic() - pressed[0] < 3
+    pressing.join()
+    assert active_children() == []
+    for path in (tmp_path / "told").iterdir():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(path.name), 0)
+
+
+def test_a_process_that_is_killed_leaves_the_work_to_this_one(kernels: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    compile_together(kernels("die"), 2)
+    assert "going on in one" in capsys.readouterr().err
+    assert active_children() == []
