@@ -47,9 +47,8 @@ class Baseline:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that its actions depend on besides the diagram and random numbers, as plain data."""
-        state = {"ints": self._state.ints.tolist(), "floats": self._state.floats.tolist()}
-        return {"layout": self._layout.tolist(), "numbers": self._numbers.tolist(), **state}
+        """What makes it differ from others of its class on the same diagram, besides its state, as plain data."""
+        return {"layout": self._layout.tolist(), "numbers": self._numbers.tolist()}
 
     @functools.cached_property
     def _player(self) -> Player:
