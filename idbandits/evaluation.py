@@ -125,7 +125,7 @@ def _given(arguments: Namespace) -> list[str]:
     return words + ["--quick"] * arguments.quick
 
 
-THEORY_RUNS, THEORY_ROUNDS = 40, 10_000
+THEORY_RUNS, THEORY_ROUNDS = 20, 10_000
 THEORY_TEXT = """
 Measures the Bayes regret of exact idTS, in which the truth of every run is drawn from the prior, in the semi-bandit
 and in the cascade model, for more rounds n, more items L and longer lists K, and puts it beside the bound of
@@ -182,7 +182,7 @@ def _theory_section(store: Store, seed: int, quick: bool, workers: int | None) -
     from idbandits import theory
     from idbandits.models import cascade, position_based, rank1, semi_bandit
 
-    rounds, runs = (THEORY_ROUNDS // 10, THEORY_RUNS // 4) if quick else (THEORY_ROUNDS, THEORY_RUNS)
+    rounds, runs = (THEORY_ROUNDS // 10, THEORY_RUNS // 2) if quick else (THEORY_ROUNDS, THEORY_RUNS)
     frame = _study(rounds, runs, seed, workers, store.note)
     rows = [
         [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import math
 import os
 import platform
@@ -65,16 +66,28 @@ class Findings:
     settings: Settings
     panels: tuple[Panel, ...]
 
-    def result(self, panel: Panel) -> Result:
-        """Of one panel."""
-        of = self.frame
-        rows = of[(of["problem"] == panel.problem) & of["learner"].isin(panel.learners)].drop(columns="problem")
+    @functools.cached_property
+    def _cells(self) -> dict[tuple[str, str], pandas.DataFrame]:
+        groups = self.frame.groupby(["problem", "learner"], sort=False, observed=True)
+        return {(str(problem), str(learner)): rows for (problem, learner), rows in groups}
+
+    @functools.cached_property
+    def _results(self) -> dict[Panel, Result]:
+        return {panel: self._result(panel) for panel in self.panels}
+
+    def _result(self, panel: Panel) -> Result:
+        rows = [self._cells[panel.problem, name] for name in panel.learners if (panel.problem, name) in self._cells]
         settings = {
             "world": panel.problem, "learners": list(panel.learners), "rounds": self.settings.rounds,
             "runs": self.settings.runs, "seed": self.settings.seed, "interrupted": False,
         }  # fmt: skip
-        return Result(rows, settings)
+        return Result(pandas.concat(rows, ignore_index=True).drop(columns="problem"), settings)
 
+    def result(self, panel: Panel) -> Result:
+        """Of one panel."""
+        return self._results[panel]
+
+    @functools.cached_property
     def summary(self) -> pandas.DataFrame:
         """One row for every learner in every panel."""
         parts = [pandas.DataFrame(columns=list(COLUMNS))] * (not self.panels)
@@ -229,7 +242,7 @@ def write(findings: Findings, out: Path, took: str, command: str, theory: Mappin
             made = rendered(theory["picture"])
             files |= {f"theory.{kind}": content for kind, content in made.items()}
             theory = {**theory, "png": base64.b64encode(made["png"]).decode()}
-    summary = findings.summary()
+    summary = findings.summary
     files["summary.csv"] = summary.to_csv(index=False).encode()
     buffer = BytesIO()
     tidy(findings).to_parquet(buffer, index=False)
@@ -261,7 +274,7 @@ def _section(figure: Figure, panels: Sequence[Panel], findings: Findings, name: 
                 "regret": shown(row, "regret"), "worst": f"{row['worst_regret']:,.0f}",
                 "seconds": f"{row['seconds_mean']:.2g}",
             }
-            for row in findings.result(panel).summary().to_dict("records")
+            for row in findings.summary[findings.summary["experiment"] == panel.key].to_dict("records")
         ]  # fmt: skip
         best = PROBLEMS[panel.problem].world().best().value
         tables.append({"key": panel.key, "title": PROBLEMS[panel.problem].title, "rows": rows, "best": f"{best:.4g}"})

@@ -55,7 +55,7 @@ class Result:
         for what, given, needed in (("columns", self.frame, _COLUMNS), ("settings", self.settings, _SETTINGS)):
             if missing := [name for name in needed if name not in given]:
                 raise IdbanditsError(f"a result without the {what} {', '.join(missing)}")
-        if strange := set(self.frame["learner"]).difference(self.settings["learners"]):
+        if strange := set(self.frame["learner"].unique()).difference(self.settings["learners"]):
             raise IdbanditsError(f"learner {min(map(str, strange))!r} is none of {self.settings['learners']}")
 
     def __repr__(self) -> str:

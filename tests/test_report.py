@@ -105,7 +105,7 @@ def checked(out: Path, names: list[str]) -> Page:
 def test_the_summary_has_a_row_for_every_learner_of_every_panel() -> None:
     panels = [KEYS["2a"], KEYS["3a"], TABLE]
     found = made_up(panels)
-    summary = found.summary()
+    summary = found.summary
     assert ",".join(summary.columns) == COLUMNS
     assert list(zip(summary["experiment"], summary["learner"], strict=True)) == [
         (panel.key, name) for panel in panels for name in panel.learners
@@ -125,7 +125,7 @@ def test_the_summary_has_a_row_for_every_learner_of_every_panel() -> None:
 
 def test_one_learner_on_two_problems_is_not_mixed_up() -> None:
     found = made_up([KEYS["2a"], KEYS["2b"]])
-    rewards = found.summary().query("learner == @VI").set_index("problem")["reward_mean"]
+    rewards = found.summary.query("learner == @VI").set_index("problem")["reward_mean"]
     for problem, reward in rewards.items():
         rows = found.frame[(found.frame["problem"] == problem) & (found.frame["learner"] == VI)]
         assert reward == pytest.approx(rows[rows["round"] == 1000]["reward"].mean() / 1000)
@@ -157,7 +157,7 @@ def test_figures_have_a_line_and_a_band_for_every_learner(figure: paper.Figure) 
     picture = draw(figure, found)
     axes = [ax for ax in picture.axes if ax.get_visible()]
     assert len(axes) == len(figure.panels)
-    summary = found.summary().set_index(["experiment", "learner"])
+    summary = found.summary.set_index(["experiment", "learner"])
     colours: dict[str, set[Any]] = {}
     for panel, ax in zip(figure.panels, axes, strict=True):
         assert PROBLEMS[panel.problem].title in ax.get_title(loc="left")
@@ -254,7 +254,7 @@ def test_a_whole_report(tmp_path: Path) -> None:
     lines = (tmp_path / "summary.csv").read_text().splitlines()
     assert lines[0] == COLUMNS
     assert len(lines) == 1 + sum(len(panel.learners) for panel in KEYS.values())
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "summary.csv"), found.summary(), check_dtype=False)
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "summary.csv"), found.summary, check_dtype=False)
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results.parquet"), tidy(found))
     for words in ("2 runs of 500 rounds each, seed 7.", "idbandits paper --seed 7", "This start took 1 s."):
         assert words in " ".join(page.text.split())
@@ -277,7 +277,7 @@ def test_the_numbers_on_the_page_are_those_of_the_summary(tmp_path: Path) -> Non
     rows = re.findall(
         r"<tr><td>(.*?)</td><td>.*?</td>" + r'<td class="n">(.*?)</td>' * 4, (tmp_path / "index.html").read_text()
     )
-    summary = found.summary().to_dict("records")
+    summary = found.summary.to_dict("records")
     assert [row[0] for row in rows] == [row["learner"] for row in summary]
     for row, numbers in zip(rows, summary, strict=True):
         assert row[1] == paper.shown(numbers, "reward")
