@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import signal
 import sys
+import threading
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,15 +32,25 @@ class Parser(ArgumentParser):
 
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
-    """While all is imported, which takes a while: Ctrl-C ends the command with a line; programs of others get it."""
+    """While all is imported, which takes a while: Ctrl-C ends the command with a line; programs of others get it.
+
+    At once and not by an exception: libraries that are being imported turn that into other ones.
+    """
+    program = sys.argv[0] if sys.argv else ""
+    ours = Path(program).stem == "idbandits" or (program == "-m" and "idbandits" in sys.orig_argv)
+    if not ours or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        say("interrupted; nothing was done")
+        os._exit(INTERRUPTED)
+
+    before = signal.signal(signal.SIGINT, stop)
     try:
         yield
-    except KeyboardInterrupt:
-        program = sys.argv[0] if sys.argv else ""
-        if Path(program).stem != "idbandits" and not (program == "-m" and "idbandits" in sys.orig_argv):
-            raise
-        say("interrupted; nothing was done")
-        raise SystemExit(INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def parser(prog: str, text: str, example: str) -> Parser:

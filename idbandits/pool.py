@@ -29,9 +29,9 @@ def run_all(
 
         def collect(futures: Iterable[Future[Made | None]]) -> None:
             for future in futures:
-                job = waiting.pop(future)
                 if not future.cancelled() and (made := future.result()) is not None:
-                    keep(job, made)
+                    keep(waiting[future], made)
+                del waiting[future]  # only now: Ctrl-C may come at any moment, and keeping it twice does no harm
 
         try:
             for job in jobs:
