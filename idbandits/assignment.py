@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from idbandits.machine import part
+from idbandits.machine import bare, part
 from idbandits.passes import Circuit
 from idbandits.search import PRODUCT, SUM, Decisions, item, score, slopes_at
 from idbandits.tables import Floats, Ints
@@ -57,13 +59,13 @@ def assign(
                     clique[size] = j
                     taken[j] = True
                     size += 1
-            match(s, clique[:size], start, cands, scores, action)
+            match_items(s, clique[:size], start, cands, scores, action)
     return True
 
 
 @part
-def match(s: Decisions, rows: Ints, start: Ints, cands: Ints, scores: Floats, action: Ints) -> None:
-    """Different items for these decisions with the highest sum of scores: successive shortest paths."""
+def match_items(s: Decisions, rows: Ints, start: Ints, cands: Ints, scores: Floats, action: Ints) -> None:
+    """Different items for these decisions with the highest sum of scores."""
     most = 0
     for k in rows:
         for i in range(start[k], start[k + 1]):
@@ -76,44 +78,59 @@ def match(s: Decisions, rows: Ints, start: Ints, cands: Ints, scores: Floats, ac
                 m += 1
                 column_of[item(s, k, cands[i])] = m
     n = len(rows)
-    cost = np.full((n + 1, m + 1), np.inf)
-    choice = np.zeros((n + 1, m + 1), np.int64)
+    by_column, choice = np.full(n * m, -np.inf), np.zeros(n * m, np.int64)
     for r in range(n):
         k = rows[r]
         for i in range(start[k], start[k + 1]):
-            column = column_of[item(s, k, cands[i])]
-            if -scores[i] < cost[r + 1, column]:
-                cost[r + 1, column] = -scores[i]
-                choice[r + 1, column] = cands[i]
-    # potentials u of rows and v of columns; matched[column] is its row, 0 while it is free
-    u, v = np.zeros(n + 1), np.zeros(m + 1)
-    matched, way = np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64)
-    for r in range(1, n + 1):
-        matched[0] = r
-        at = 0
-        nearest = np.full(m + 1, np.inf)
-        used = np.zeros(m + 1, np.bool_)
+            at = r * m + column_of[item(s, k, cands[i])] - 1
+            if scores[i] > by_column[at]:
+                by_column[at], choice[at] = scores[i], cands[i]
+    chosen = np.zeros(n, np.int64)
+    match(by_column, n, m, np.empty(2 * m + 2, np.int64), np.empty(n + 2 * m + 3), chosen)
+    for r in range(n):
+        action[rows[r]] = choice[r * m + chosen[r]]
+
+
+@bare
+def match(scores: Floats, positions: int, items: int, whole: Ints, real: Floats, action: Ints) -> None:
+    """Put different items into `action`, with the highest sum of scores: successive shortest paths.
+
+    `scores` has the items of one position after the other, -inf for those that may not be there; `whole` and `real`
+    are room for 2 (items + 1) numbers and positions + 1 + 2 (items + 1).
+    """
+    # potentials u of positions and v of items, numbered from 1; matched[item] is its position, 0 while it is free
+    m = items + 1
+    matched, way = whole[:m], whole[m : 2 * m]
+    v, nearest, u = real[:m], real[m : 2 * m], real[2 * m :]
+    for j in range(m):
+        matched[j], v[j] = 0, 0.0
+    for k in range(positions + 1):
+        u[k] = 0.0
+    for k in range(1, positions + 1):
+        for j in range(m):
+            nearest[j], way[j] = math.inf, 0
+        matched[0], at = k, 0
         while matched[at] != 0:
-            used[at] = True
-            row, delta, ahead = matched[at], np.inf, -1
-            for column in range(1, m + 1):
-                if used[column]:
+            row, delta, ahead = matched[at], math.inf, 0
+            nearest[at] = -math.inf  # reached
+            for j in range(1, m):
+                if nearest[j] == -math.inf:
                     continue
-                reduced = cost[row, column] - u[row] - v[column]
-                if reduced < nearest[column]:
-                    nearest[column], way[column] = reduced, at
-                if nearest[column] < delta:
-                    delta, ahead = nearest[column], column
-            for column in range(m + 1):
-                if used[column]:
-                    u[matched[column]] += delta
-                    v[column] -= delta
+                reduced = -scores[(row - 1) * items + j - 1] - u[row] - v[j]
+                if reduced < nearest[j]:
+                    nearest[j], way[j] = reduced, at
+                if nearest[j] < delta:
+                    delta, ahead = nearest[j], j
+            for j in range(m):
+                if nearest[j] == -math.inf:
+                    u[matched[j]] += delta
+                    v[j] -= delta
                 else:
-                    nearest[column] -= delta
+                    nearest[j] -= delta
             at = ahead
         while at != 0:
             matched[at] = matched[way[at]]
             at = way[at]
-    for column in range(1, m + 1):
-        if matched[column] > 0:
-            action[rows[matched[column] - 1]] = choice[matched[column], column]
+    for j in range(1, m):
+        if matched[j] > 0:
+            action[matched[j] - 1] = j - 1

@@ -16,6 +16,7 @@ from test_simulate import by_hand, totals_of, world_of
 
 import idbandits as idb
 from idbandits import baselines, models
+from idbandits.assignment import match
 from idbandits.baselines import (
     GRAB,
     UCB1,
@@ -32,7 +33,6 @@ from idbandits.baselines import (
 )
 from idbandits.baselines.baseline import Baseline
 from idbandits.baselines.grab import FIRST
-from idbandits.baselines.matching import match
 from idbandits.errors import ActionError, DiagramError, IdbanditsError, ObservationError
 from idbandits.inference.groups import CAPACITY, USED
 from idbandits.machine import in_python

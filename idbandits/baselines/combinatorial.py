@@ -9,9 +9,9 @@ from typing import Any, final
 import numpy as np
 
 from idbandits.acting import shuffle_idle
+from idbandits.assignment import match
 from idbandits.baselines.baseline import Baseline, check_diagram, checked_horizon, decisions_above
 from idbandits.baselines.confidence import kl_exponent, level
-from idbandits.baselines.matching import match
 from idbandits.compiled import compile
 from idbandits.diagram import Diagram, Node
 from idbandits.errors import DiagramError, IdbanditsError

@@ -7,10 +7,10 @@ from typing import Any, final
 
 import numpy as np
 
+from idbandits.assignment import match
 from idbandits.baselines.baseline import Baseline, checked_horizon, ranking
 from idbandits.baselines.chance import below
 from idbandits.baselines.confidence import kl_exponent, level
-from idbandits.baselines.matching import match
 from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError
 from idbandits.inference.groups import CAPACITY, DONE, HEADER, ROUNDS, WIDTH, find, insert
