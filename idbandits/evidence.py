@@ -7,17 +7,18 @@ part's rounds with equal choices and equal observations are one group, whatever 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from idbandits.circuit import Arrays, starts
 from idbandits.compiled import Likelihood, Model
 from idbandits.machine import bare, merged
-from idbandits.passes import Circuit, add_logs, entry, pack
+from idbandits.passes import Circuit, add_logs, entry, index, pack
 from idbandits.tables import Floats, Ints
 
-MEANS, GEOMETRIC, GIVEN, GENERIC = 0, 1, 2, 3  # what weighs a slot: see `weigh`
+MEANS, GEOMETRIC, GIVEN, GENERIC, KEPT = 0, 1, 2, 3, 4  # what weighs a slot: see `weigh`
+SUM, PRODUCT, PAIR = 0, 1, 2  # what an inner node is: a pair is a sum of two nodes, both with weights
 TINY = 1e-200  # a part's value below which logarithms are used
 ROUNDING = 1e-9
 
@@ -33,10 +34,14 @@ class Parts(NamedTuple):
     most_slots: int  # of a part
     literal: int  # 1: rows whose states do not matter are kept
     clashes: int  # how many entries in `clash`
+    generic: int  # where the generic means begin among the numbers
     node: int  # a part's inner nodes: node[j] to node[j + 1] - 1
     bends: int  # a part: 1 if known entries in it depend on the action: then rows may not matter for some actions
     use_start: int  # a part's slots
     use: int
+    read: int  # three numbers a use: its entry is a base and a stride times the choice on an axis: see `_reading`
+    shared: int  # a part: 1 if two of its slots may read the same learned entry
+    form: int  # five numbers an inner node: what it is, its two children and their slots
     source_start: int  # what a part's key is made of
     source: int  # three numbers each: an axis, -1, 0; or an observed node, its first leaf, its number of states
     row: int  # a learned entry: the first entry of its row
@@ -59,12 +64,16 @@ class Evidence:
         slots = [_slots_between(arrays, a, b) for a, b in pairwise(ends)]
         sources = [_sources(model, likelihood, arrays, slots[j], ends[j], ends[j + 1]) for j in range(count)]
         rows, sizes = _rows(model)
+        offsets = [model.parameters.offsets[name] for name in model.learned]
         clashes = [_clashes(model, arrays, c.leaves, slots[j], a, b, sizes) for j, (a, b) in enumerate(pairwise(ends))]
         packed = pack(
             node=ends,
             bends=[any(_is_bent(arrays, s, len(sizes)) for s in part) for part in slots],
             use_start=starts(slots),
             use=[s for part in slots for s in part],
+            read=[x for part in slots for s in part for x in _reading(arrays, s)],
+            shared=[_may_share(arrays, part, offsets, len(sizes)) for part in slots],
+            form=[x for n in range(c.inner) for x in _form(arrays, n)],
             source_start=starts(sources),
             source=[x for part in sources for source in part for x in source],
             row=rows,
@@ -82,9 +91,10 @@ class Evidence:
             most_slots=max([1, *(len(s) for s in slots[:count])]),
             literal=int(literal),
             clashes=sum(len(part) for part in clashes),
+            generic=model.parameters.learned_size + len(model.parameters.known),
             **packed,
         )
-        counts = 8
+        counts = 9
         heads = len(c) - 1 + len(parts) - 1
         self.program = np.concatenate(
             [
@@ -95,7 +105,7 @@ class Evidence:
             ]
         )
         prior = [np.ravel(t.prior) for t in model.learned.values()]
-        self.numbers = np.concatenate([*prior, model.parameters.known])
+        self.numbers = np.concatenate([*prior, model.parameters.known, _generic_means(rows, sizes)])
         self.parts, self.width, self.learned, self.most_slots = count, parts.width, parts.learned, parts.most_slots
         self.prior = self.numbers[: self.learned]
         self.sources = [_that_matter(arrays, slots[j], sources[j], self.learned) for j in range(count)]
@@ -148,6 +158,40 @@ def _rows(model: Model) -> tuple[list[int], list[int]]:
         rows.extend((offset + np.arange(table.size) // table.states * table.states).tolist())
         sizes.extend([table.states] * table.size)
     return rows, sizes
+
+
+def _generic_means(rows: list[int], sizes: list[int]) -> Floats:
+    """Means of all learned entries with no pattern in them."""
+    e = np.arange(1, len(sizes) + 1)
+    x = 0.6180339887498949 * e + 0.4142135623730951 * e * e
+    drawn = 1.0 + x - np.floor(x)
+    return np.array([drawn[i] / sum(drawn[rows[i] : rows[i] + sizes[i]]) for i in range(len(sizes))], dtype=np.float64)
+
+
+def _reading(arrays: Arrays, slot: int) -> tuple[int, int, int]:
+    """A slot's entry as base, stride and axis; the axis is -1 if there is none (stride 0), or not just one (1)."""
+    base, terms = arrays.slot_base[slot], range(arrays.slot_start[slot], arrays.slot_start[slot + 1])
+    if arrays.slot_lookup[slot] >= 0 or len(terms) > 1:
+        return base, 1, -1
+    return (base, arrays.slot_stride[terms[0]], arrays.slot_axis[terms[0]]) if terms else (base, 0, -1)
+
+
+def _may_share(arrays: Arrays, slots: list[int], offsets: list[int], learned: int) -> bool:
+    """Whether two slots may read the same learned entry: they read one table, and not side by side."""
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for s in slots:
+        if _first_entry(arrays, s) < learned:
+            table = int(np.searchsorted(offsets, _first_entry(arrays, s), side="right"))
+            found.setdefault(table, []).append(arrays.atom(s))
+    return any(len({a[1:] for a in atoms}) > 1 or len({a[0] for a in atoms}) < len(atoms) for atoms in found.values())
+
+
+def _form(arrays: Arrays, n: int) -> tuple[int, int, int, int, int]:
+    first, last = arrays.start[n], arrays.start[n + 1]
+    if last - first != 2 or (not arrays.product[n] and min(arrays.slot[first:last]) < 0):
+        return SUM, 0, 0, 0, 0
+    form = PRODUCT if arrays.product[n] else PAIR
+    return form, arrays.child[first], arrays.child[first + 1], arrays.slot[first], arrays.slot[first + 1]
 
 
 def _is_whole_row(arrays: Arrays, n: int, sizes: list[int]) -> bool:
@@ -228,7 +272,7 @@ def unpack(h: Ints) -> tuple[Circuit, Parts]:
     c = Circuit(h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9], h[10], h[11], h[12], h[13], h)
     v = Parts(
         h[14], h[15], h[16], h[17], h[18], h[19], h[20], h[21], h[22], h[23], h[24], h[25], h[26], h[27], h[28],
-        h[29], h[30], h[31], h[32], h,
+        h[29], h[30], h[31], h[32], h[33], h[34], h[35], h[36], h,
     )  # fmt: skip
     return c, v
 
@@ -273,42 +317,36 @@ def take(v: Parts, keys: Ints, at: int, action: Ints, values: Floats) -> bool:
         else:
             missing |= value < 0
             for i in range(v.data[x + 2]):
-                values[leaf + i] = 1.0 if value < 0 or value == i else 0.0
+                values[np.uint64(leaf + i)] = 1.0 if value < 0 or value == i else 0.0
     return missing
 
 
 @merged
 def row_sum(v: Parts, e: int, alpha: Floats) -> float:
     """The sum of the row that a learned entry is in."""
-    first = v.data[v.row + e]
+    first, size = v.data[v.row + e], v.data[v.size + e]
+    if size == 2:
+        return alpha[np.uint64(first)] + alpha[np.uint64(first + 1)]
     total = 0.0
-    for i in range(first, first + v.data[v.size + e]):
+    for i in range(first, first + size):
         total += alpha[i]
     return total
-
-
-@merged
-def generic(e: int) -> float:
-    """A number between 1 and 2 for every entry, with no pattern in them."""
-    x = 0.6180339887498949 * (e + 1) + 0.4142135623730951 * (e + 1) * (e + 1)
-    return 1.0 + x - np.floor(x)
 
 
 @merged
 def weigh(v: Parts, kind: int, e: int, numbers: Floats, alpha: Floats, memo: Floats) -> float:
     """The weight of an entry: its mean or geometric mean under pseudo-counts, as given, or a generic mean.
 
-    `memo` has three numbers an entry, the geometric mean and what it was computed from.
+    `memo` has three numbers an entry, the geometric mean and what it was computed from; KEPT takes it as it is.
     """
     if e >= v.learned:
         return numbers[e]
     if kind == GIVEN:
-        return alpha[e]
+        return alpha[np.uint64(e)]
     if kind == GENERIC:
-        total = 0.0
-        for i in range(v.data[v.row + e], v.data[v.row + e] + v.data[v.size + e]):
-            total += generic(i)
-        return generic(e) / total
+        return numbers[v.generic + e]
+    if kind == KEPT:
+        return memo[np.uint64(3 * e + 2)]
     total = row_sum(v, e, alpha)
     if kind == MEANS:
         return alpha[e] / total
@@ -319,19 +357,36 @@ def weigh(v: Parts, kind: int, e: int, numbers: Floats, alpha: Floats, memo: Flo
 
 
 @bare
+def remember(v: Parts, alpha: Floats, memo: Floats) -> None:
+    """The geometric means of all entries into `memo`."""
+    e = 0
+    while e < v.learned:
+        size = v.data[v.size + e]
+        total = row_sum(v, e, alpha)
+        if size == 2 and memo[3 * e] == alpha[e] and memo[3 * e + 3] == alpha[e + 1]:
+            e += size
+            continue
+        whole = tail(total)
+        for i in range(e, e + size):
+            memo[3 * i], memo[3 * i + 1] = alpha[i], total
+            memo[3 * i + 2] = alpha[i] / total * np.exp(tail(alpha[i]) - whole)
+        e += size
+
+
+@bare
 def log_weigh(v: Parts, kind: int, e: int, numbers: Floats, alpha: Floats, memo: Floats) -> float:
     """The logarithm of a weight, also where the weight is too small for a number."""
-    if kind == GEOMETRIC and e < v.learned:
+    if kind in (GEOMETRIC, KEPT) and e < v.learned:
         total = row_sum(v, e, alpha)
         return np.log(alpha[e] / total) + tail(alpha[e]) - tail(total)
     return np.log(weigh(v, kind, e, numbers, alpha, memo))
 
 
 @bare
-def fold(c: Circuit, v: Parts, j: int, action: Ints, numbers: Floats, values: Floats, same: Ints) -> None:
+def fold(c: Circuit, v: Parts, j: int, entries: Ints, numbers: Floats, values: Floats, same: Ints) -> None:
     """Find the sums over rows that do not matter, because of what is missing: all their terms are equal.
 
-    Terms are compared as functions of the learned means, by their values at generic ones.
+    After `locate`. Terms are compared as functions of the learned means, by their values at generic ones.
     """
     for n in range(v.data[v.node + j], v.data[v.node + j + 1]):
         first, last = c.data[c.start + n], c.data[c.start + n + 1]
@@ -345,21 +400,32 @@ def fold(c: Circuit, v: Parts, j: int, action: Ints, numbers: Floats, values: Fl
             if slot < 0:
                 total += child
             else:
-                total += child * weigh(v, GENERIC, entry(c, slot, action), numbers, numbers, numbers)
+                total += child * weigh(v, GENERIC, entries[slot], numbers, numbers, numbers)
             low, high = min(low, child), max(high, child)
         same[n] = v.data[v.whole_row + n] and high - low <= 1e-13 * high
         values[c.leaves + n] = total
 
 
 @merged
-def bind(
-    c: Circuit, v: Parts, j: int, kind: int, action: Ints, numbers: Floats, alpha: Floats, memo: Floats,
-    entries: Ints, weights: Floats,
-) -> None:  # fmt: skip
-    """The entry and the weight of every slot of a part."""
+def locate(c: Circuit, v: Parts, j: int, action: Ints, entries: Ints) -> None:
+    """The entry of every slot of a part."""
     for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-        slot = v.data[v.use + t]
-        entries[slot] = entry(c, slot, action)
+        slot, x = index(v.data, v.use + t), v.read + 3 * t
+        if v.data[x + 2] >= 0:
+            entries[slot] = v.data[x] + v.data[x + 1] * action[v.data[x + 2]]
+        elif v.data[x + 1] == 0:
+            entries[slot] = v.data[x]
+        else:
+            entries[slot] = entry(c, v.data[v.use + t], action)
+
+
+@merged
+def weigh_slots(
+    v: Parts, j: int, kind: int, numbers: Floats, alpha: Floats, memo: Floats, entries: Ints, weights: Floats
+) -> None:
+    """The weight of every slot of a part, after `locate`."""
+    for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
+        slot = index(v.data, v.use + t)
         weights[slot] = weigh(v, kind, entries[slot], numbers, alpha, memo)
 
 
@@ -368,11 +434,15 @@ def rise(c: Circuit, v: Parts, j: int, weights: Floats, values: Floats, same: In
     """The value of a part, from its leaves."""
     last = v.data[v.node + j + 1]
     for n in range(v.data[v.node + j], last):
-        e = c.data[c.start + n]
-        if c.data[c.product + n]:
-            values[c.leaves + n] = values[c.data[c.child + e]] * values[c.data[c.child + e + 1]]
+        x = v.form + 5 * n
+        a, b = index(v.data, x + 1), index(v.data, x + 2)
+        if v.data[x] == PRODUCT:
+            values[c.leaves + n] = values[a] * values[b]
         elif same[n]:
-            values[c.leaves + n] = values[c.data[c.child + e]]
+            values[c.leaves + n] = values[c.data[c.child + c.data[c.start + n]]]
+        elif v.data[x] == PAIR:
+            k, m = index(v.data, x + 3), index(v.data, x + 4)
+            values[c.leaves + n] = weights[k] * values[a] + weights[m] * values[b]
         else:
             total = 0.0
             for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
@@ -392,19 +462,26 @@ def fall(
     for n in range(first, last):
         slopes[c.leaves + n] = 0.0
     for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-        counts[v.data[v.use + t]] = 0.0
+        counts[index(v.data, v.use + t)] = 0.0
     slopes[c.leaves + last - 1] = 1.0 / values[c.leaves + last - 1]
     for n in range(last - 1, first - 1, -1):
         slope = slopes[c.leaves + n]
         if slope == 0.0:
             continue
-        e = c.data[c.start + n]
-        if c.data[c.product + n]:
-            left, right = c.data[c.child + e], c.data[c.child + e + 1]
-            slopes[left] += slope * values[right]
-            slopes[right] += slope * values[left]
+        x = v.form + 5 * n
+        a, b = index(v.data, x + 1), index(v.data, x + 2)
+        if v.data[x] == PRODUCT:
+            slopes[a] += slope * values[b]
+            slopes[b] += slope * values[a]
         elif same[n]:
-            slopes[c.data[c.child + e]] += slope
+            slopes[c.data[c.child + c.data[c.start + n]]] += slope
+        elif v.data[x] == PAIR:
+            k, m = index(v.data, x + 3), index(v.data, x + 4)
+            at_a, at_b = slope * weights[k], slope * weights[m]
+            slopes[a] += at_a
+            slopes[b] += at_b
+            counts[k] += at_a * values[a]
+            counts[m] += at_b * values[b]
         else:
             for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
                 slot, child = c.data[c.slot + e], c.data[c.child + e]
@@ -473,20 +550,31 @@ def expect(
     entries: Ints, weights: Floats, values: Floats, same: Ints, slopes: Floats, counts: Floats,
 ) -> float:  # fmt: skip
     """The E-step of one group: the logarithm of its part's value, the entry of every slot and its expected uses."""
-    j = keys[at]
     missing = take(v, keys, at, action, values)
+    locate(c, v, keys[at], action, entries)
+    root = expect_there(
+        c, v, keys[at], missing, kind, numbers, alpha, memo, entries, weights, values, same, slopes, counts
+    )  # fmt: skip
+    return np.log(root) if root > 0.0 else root
+
+
+@merged
+def expect_there(
+    c: Circuit, v: Parts, j: int, missing: bool, kind: int, numbers: Floats, alpha: Floats, memo: Floats,
+    entries: Ints, weights: Floats, values: Floats, same: Ints, slopes: Floats, counts: Floats,
+) -> float:  # fmt: skip
+    """`expect` after `take` and `locate`: the part's value, or its logarithm if that is TINY."""
     if missing and not v.literal:
-        fold(c, v, j, action, numbers, values, same)
-    bind(c, v, j, kind, action, numbers, alpha, memo, entries, weights)
+        fold(c, v, j, entries, numbers, values, same)
+    weigh_slots(v, j, kind, numbers, alpha, memo, entries, weights)
     root = rise(c, v, j, weights, values, same)
     if root > TINY:
         fall(c, v, j, weights, values, same, slopes, counts)
-        result = np.log(root)
     else:
-        result = rise_and_fall_in_logs(
+        root = rise_and_fall_in_logs(
             c, v, j, kind, numbers, alpha, memo, entries, weights, values, same, slopes, counts
         )  # fmt: skip
     if missing and not v.literal:
         for n in range(v.data[v.node + j], v.data[v.node + j + 1]):
             same[n] = 0
-    return result
+    return root

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from idbandits.machine import bare, compiled, inlined, merged
+from idbandits.machine import compiled, inlined, merged
 from idbandits.tables import Floats, Ints
 
 
@@ -46,6 +46,12 @@ def pack(**parts: npt.ArrayLike) -> dict[str, Any]:
     ends = np.cumsum([0, *(a.size for a in arrays.values())])
     places = {name: int(end) for name, end in zip(arrays, ends, strict=False)}
     return {**places, "data": np.concatenate([*arrays.values()])}
+
+
+@merged
+def index(h: Ints, i: int) -> np.uint64:
+    """An index that a program holds, unsigned: Numba asks of every signed one whether it counts from the end."""
+    return np.uint64(h[np.uint64(i)])
 
 
 @inlined
@@ -117,7 +123,7 @@ def down(c: Circuit, first: int, last: int, weights: Floats, values: Floats, slo
                     counts[c.data[c.slot + e]] += slope * values[c.data[c.child + e]]
 
 
-@bare
+@merged
 def split(
     c: Circuit, first: int, last: int, weights: Floats, values: Floats, same: Ints, times: int,
     rng: np.random.Generator, visits: Ints, counts: Ints,
@@ -128,39 +134,38 @@ def split(
     cost that does not grow with `times`. A sum that is marked in `same` is its first child, whatever its weights.
     `visits` is room for a count a node; `counts` are added to.
     """
-    visits[: c.leaves] = 0
-    visits[c.leaves + first : c.leaves + last] = 0
+    for n in range(first, last):
+        visits[c.leaves + n] = 0
     visits[c.leaves + last - 1] = times
     for n in range(last - 1, first - 1, -1):
         left = visits[c.leaves + n]
         if left == 0:
             continue
+        e = c.data[c.start + n]
         if c.data[c.product + n]:
-            visits[c.data[c.child + c.data[c.start + n]]] += left
-            visits[c.data[c.child + c.data[c.start + n] + 1]] += left
+            visits[index(c.data, c.child + e)] += left
+            visits[index(c.data, c.child + e + 1)] += left
             continue
         if same[n]:
-            visits[c.data[c.child + c.data[c.start + n]]] += left
+            visits[index(c.data, c.child + e)] += left
             continue
         rest = values[c.leaves + n]
         final = -1  # the last term takes all that is left, whatever rounding did to `rest`
         for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-            if values[c.data[c.child + e]] > 0.0 and (c.data[c.slot + e] < 0 or weights[c.data[c.slot + e]] > 0.0):
+            slot = c.data[c.slot + e]
+            if values[index(c.data, c.child + e)] > 0.0 and (slot < 0 or weights[np.uint64(slot)] > 0.0):
                 final = e
         for e in range(c.data[c.start + n], final + 1):
-            part = (
-                values[c.data[c.child + e]]
-                if c.data[c.slot + e] < 0
-                else weights[c.data[c.slot + e]] * values[c.data[c.child + e]]
-            )
+            slot, child = c.data[c.slot + e], index(c.data, c.child + e)
+            part = values[child] if slot < 0 else weights[np.uint64(slot)] * values[child]
             if part <= 0.0:
                 continue
             drawn = left if e == final or part >= rest else rng.binomial(left, part / rest)
             rest -= part
             left -= drawn
-            visits[c.data[c.child + e]] += drawn
-            if c.data[c.slot + e] >= 0:
-                counts[c.data[c.slot + e]] += drawn
+            visits[child] += drawn
+            if slot >= 0:
+                counts[np.uint64(slot)] += drawn
             if left == 0:
                 break
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import MEANS, Evidence, Parts, bind, evidence_of, take, unpack
+from idbandits.evidence import Evidence, Parts, evidence_of, locate, take, unpack
 from idbandits.inference.gibbs import step
 from idbandits.inference.groups import (
     BEFORE,
@@ -28,10 +28,10 @@ from idbandits.inference.groups import (
     scratch,
     with_groups,
 )
-from idbandits.inference.matching import match_part
+from idbandits.inference.matching import match_there
 from idbandits.inference.protocol import Rng
 from idbandits.machine import bare, compiled, merged
-from idbandits.passes import Circuit
+from idbandits.passes import Circuit, index
 from idbandits.tables import Floats, Ints, is_integer
 
 DAMPING, SHARE = 0, 1  # figures: the settings
@@ -117,8 +117,9 @@ def settle(
     put_in(floats[: v.learned], alpha)
     if ints[USED] == 0:
         return
-    for _ in range(max(ints[SETTING], THOROUGH) if thorough else ints[SETTING]):
-        if sweep(c, v, numbers, ints, floats, room) < CLOSE:
+    limit = max(ints[SETTING], THOROUGH) if thorough else ints[SETTING]
+    for _ in range(limit):
+        if sweep(c, v, numbers, ints, floats, limit > 1, room) < CLOSE:
             break
     put_in(floats[: v.learned], alpha)
     share = floats[v.learned + SHARE]
@@ -134,9 +135,14 @@ def own_slots(v: Parts, j: int, entries: Ints, seen: Floats, owner: Ints) -> Non
     """Say for every slot of a part whether it is the first to read its entry: that one carries the site."""
     first, last = v.data[v.use_start + j], v.data[v.use_start + j + 1]
     for t in range(first, last):
-        e = entries[v.data[v.use + t]]
+        e = entries[index(v.data, v.use + t)]
+        owner[t - first] = e if e < v.learned else -1
+    if not v.data[v.shared + j]:
+        return
+    for t in range(first, last):
+        e = owner[t - first]
         owner[t - first] = -1
-        if e < v.learned and seen[e] == 0.0:
+        if e >= 0 and seen[e] == 0.0:
             owner[t - first] = e
             seen[e] = 1.0
     for t in range(first, last):
@@ -164,7 +170,7 @@ def total_up(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, 
         at = g * v.width
         j = keys[at]
         take(v, keys, at, room.action, room.values)
-        bind(c, v, j, MEANS, room.action, numbers, base, base, room.entries, room.weights)
+        locate(c, v, j, room.action, room.entries)
         own_slots(v, j, room.entries, scratch, owner)
         site = sites[g * ints[EACH] : (g + 1) * ints[EACH]]
         times, before = ints[counts + g], site[ints[EACH] - 1]
@@ -173,14 +179,14 @@ def total_up(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, 
             if owner[t] >= 0:
                 if times != before:
                     site[t] *= before / times if times > 0 else 0.0
-                alpha[owner[t]] += times * site[t]
+                alpha[np.uint64(owner[t])] += times * site[t]
 
 
 @bare
-def sweep(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, room: Room) -> float:
+def sweep(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, asked: bool, room: Room) -> float:
     """Renew every site: take one copy of it out of the belief, match one round, and the difference is the new site.
 
-    Returns by how much a pseudo-count changed at most, as a part of it.
+    If asked, returns by how much a pseudo-count changed at most, as a part of it.
     """
     moved = 0.0
     alpha = floats[3 * v.learned + FIGURES : 4 * v.learned + FIGURES]
@@ -196,34 +202,37 @@ def sweep(c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, roo
         at = g * v.width
         j = keys[at]
         slots = v.data[v.use_start + j + 1] - v.data[v.use_start + j]
-        take(v, keys, at, room.action, room.values)
-        bind(c, v, j, MEANS, room.action, numbers, alpha, alpha, room.entries, room.weights)
+        missing = take(v, keys, at, room.action, room.values)
+        locate(c, v, j, room.action, room.entries)
         own_slots(v, j, room.entries, scratch, owner)
         site = sites[g * ints[EACH] : (g + 1) * ints[EACH]]
         proper = True
         for t in range(slots):
             if owner[t] >= 0:
-                kept[t] = alpha[owner[t]]
-                alpha[owner[t]] -= site[t]
-                proper &= alpha[owner[t]] > 0.0
+                kept[t] = alpha[np.uint64(owner[t])]
+                alpha[np.uint64(owner[t])] -= site[t]
+                proper &= alpha[np.uint64(owner[t])] > 0.0
         if proper:
-            match_part(c, v, keys, at, numbers, alpha, room, scratch)
+            match_there(c, v, j, missing, numbers, alpha, room, scratch)
             for t in range(slots):
                 if owner[t] >= 0:
-                    fresh[t] = alpha[owner[t]] - (kept[t] - site[t])
+                    fresh[t] = alpha[np.uint64(owner[t])] - (kept[t] - site[t])
         for t in range(slots):
             if owner[t] >= 0:
-                alpha[owner[t]] = kept[t]
+                alpha[np.uint64(owner[t])] = kept[t]
         if not proper:
             continue
         step_size = damping  # as much of it as changes no pseudo-count by more than half: counts may be in the millions
         for t in range(slots):
-            if owner[t] >= 0 and fresh[t] != site[t]:
-                step_size = min(step_size, 0.5 * kept[t] / (times * abs(fresh[t] - site[t])))
+            if owner[t] >= 0:
+                push = times * abs(fresh[t] - site[t])
+                if step_size * push > 0.499 * kept[t]:  # seldom: no division otherwise
+                    step_size = min(step_size, 0.5 * kept[t] / push)
         for t in range(slots):
             if owner[t] >= 0:
                 change = step_size * (fresh[t] - site[t])
-                moved = max(moved, times * abs(change) / kept[t])
+                if asked:
+                    moved = max(moved, times * abs(change) / kept[t])
                 site[t] += change
-                alpha[owner[t]] = kept[t] + times * change
+                alpha[np.uint64(owner[t])] = kept[t] + times * change
     return moved

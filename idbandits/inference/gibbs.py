@@ -8,7 +8,7 @@ import numpy as np
 
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import GIVEN, MEANS, Evidence, Parts, bind, evidence_of, fold, rise, take, unpack
+from idbandits.evidence import GIVEN, MEANS, Evidence, Parts, evidence_of, fold, locate, rise, take, unpack, weigh_slots
 from idbandits.inference.drawing import draw_rows
 from idbandits.inference.groups import (
     CAPACITY,
@@ -28,7 +28,7 @@ from idbandits.inference.groups import (
 )
 from idbandits.inference.protocol import Rng
 from idbandits.machine import bare, compiled
-from idbandits.passes import Circuit, split
+from idbandits.passes import Circuit, index, split
 from idbandits.tables import Floats, Ints, is_integer
 
 THOROUGH = 200  # steps after many rounds at once
@@ -121,18 +121,19 @@ def step(
         at = g * v.width
         j = keys[at]
         missing = take(v, keys, at, room.action, room.values)
+        locate(c, v, j, room.action, room.entries)
         if missing:
-            fold(c, v, j, room.action, numbers, room.values, room.same)
-        bind(c, v, j, GIVEN, room.action, numbers, means, means, room.entries, room.weights)
+            fold(c, v, j, room.entries, numbers, room.values, room.same)
+        weigh_slots(v, j, GIVEN, numbers, means, means, room.entries, room.weights)
         if rise(c, v, j, room.weights, room.values, room.same) < 1e-290:  # means at the edge of what numbers can hold
-            bind(c, v, j, MEANS, room.action, numbers, alpha, alpha, room.entries, room.weights)
+            weigh_slots(v, j, MEANS, numbers, alpha, alpha, room.entries, room.weights)
             rise(c, v, j, room.weights, room.values, room.same)
         first, last = v.data[v.node + j], v.data[v.node + j + 1]
         for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-            drawn[v.data[v.use + t]] = 0
+            drawn[index(v.data, v.use + t)] = 0
         split(c, first, last, room.weights, room.values, room.same, times, rng, visits, drawn)
         for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-            slot = v.data[v.use + t]
+            slot = index(v.data, v.use + t)
             if room.entries[slot] < v.learned:
                 fresh[room.entries[slot]] += drawn[slot]
         if missing:

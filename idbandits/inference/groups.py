@@ -18,13 +18,14 @@ from idbandits.evidence import (
     ROUNDING,
     TINY,
     Parts,
-    bind,
     expect,
+    locate,
     log_weigh,
     put,
     rise,
     rise_and_fall_in_logs,
     take,
+    weigh_slots,
 )  # fmt: skip
 from idbandits.machine import bare, compiled, inlined, merged, part
 from idbandits.passes import Circuit
@@ -211,7 +212,8 @@ def put_in(target: Floats, source: Floats) -> None:
 def is_possible(c: Circuit, v: Parts, numbers: Floats, j: int, room: Room) -> bool:
     """Whether the diagram gives a part of a round a positive probability, for some means; the part's key is in room."""
     take(v, room.key, 0, room.action, room.values)
-    bind(c, v, j, GENERIC, room.action, numbers, numbers, numbers, room.entries, room.weights)
+    locate(c, v, j, room.action, room.entries)
+    weigh_slots(v, j, GENERIC, numbers, numbers, numbers, room.entries, room.weights)
     if rise(c, v, j, room.weights, room.values, room.same) > TINY:
         return True
     root = rise_and_fall_in_logs(

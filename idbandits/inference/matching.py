@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from idbandits.evidence import MEANS, Parts, bind, expect, fold, rise, row_sum
+from idbandits.evidence import MEANS, Parts, expect_there, fold, locate, rise, row_sum, take, weigh_slots
 from idbandits.inference.groups import Room
-from idbandits.machine import bare
-from idbandits.passes import Circuit
+from idbandits.machine import bare, merged
+from idbandits.passes import Circuit, index
 from idbandits.tables import Floats, Ints
 
 MOST_TERMS = 4096  # of a part whose rows are used twice: beyond it, uses are matched one after the other
 CERTAIN = 1e-12
 
 
-@bare
+@merged
 def match(alpha: Floats, first: int, size: int, masses: Floats) -> None:
+    """Replace a row by its match: `match_row`, compiled for two entries and for any number."""
+    if size == 2:
+        match_row(alpha, first, 2, masses)
+    else:
+        match_row(alpha, first, size, masses)
+
+
+@merged
+def match_row(alpha: Floats, first: int, size: int, masses: Floats) -> None:
     """Replace a row by the Dirichlet with the mean and the total variance of a mixture.
 
     With probability masses[i] the entry i is used once, else none is. Written without differences of large numbers,
@@ -50,7 +59,7 @@ def match(alpha: Floats, first: int, size: int, masses: Floats) -> None:
         alpha[i] = fresh * (before + (masses[i] - mass * before) / (total + 1.0))
 
 
-@bare
+@merged
 def has_clash(v: Parts, j: int, entries: Ints) -> bool:
     """Whether a row may be used twice, with these entries on the slots."""
     for t in range(v.data[v.clash_start + j], v.data[v.clash_start + j + 1]):
@@ -65,25 +74,34 @@ def match_part(
     c: Circuit, v: Parts, keys: Ints, at: int, numbers: Floats, alpha: Floats, room: Room, masses: Floats
 ) -> None:
     """Replace the rows that a part of a round touches by their matches; `masses` is zero before and after."""
-    j = keys[at]
-    expect(
-        c, v, MEANS, keys, at, numbers, alpha, alpha, room.action, room.entries, room.weights, room.values, room.same,
+    missing = take(v, keys, at, room.action, room.values)
+    locate(c, v, keys[at], room.action, room.entries)
+    match_there(c, v, keys[at], missing, numbers, alpha, room, masses)
+
+
+@merged
+def match_there(
+    c: Circuit, v: Parts, j: int, missing: bool, numbers: Floats, alpha: Floats, room: Room, masses: Floats
+) -> None:
+    """`match_part` after `take` and `locate`."""
+    expect_there(
+        c, v, j, missing, MEANS, numbers, alpha, alpha, room.entries, room.weights, room.values, room.same,
         room.slopes, room.counts,
     )  # fmt: skip
     if has_clash(v, j, room.entries) and match_terms(c, v, j, numbers, alpha, room, masses):
         return
     first, last = v.data[v.use_start + j], v.data[v.use_start + j + 1]
     for t in range(first, last):
-        slot = v.data[v.use + t]
+        slot = index(v.data, v.use + t)
         if room.entries[slot] < v.learned:
             masses[room.entries[slot]] += room.counts[slot]
     for t in range(first, last):
-        e = room.entries[v.data[v.use + t]]
+        e = room.entries[index(v.data, v.use + t)]
         if e < v.learned:
             match_uses(v, v.data[v.row + e], v.data[v.size + e], alpha, masses)
 
 
-@bare
+@merged
 def match_uses(v: Parts, row: int, size: int, alpha: Floats, masses: Floats) -> None:
     """Match a row to the masses on its entries, which are then zero; more than one use is matched in equal steps."""
     mass = 0.0
@@ -91,8 +109,9 @@ def match_uses(v: Parts, row: int, size: int, alpha: Floats, masses: Floats) -> 
         mass += masses[i]
     if mass > 0.0:
         steps = max(1, int(np.ceil(mass - CERTAIN)))
-        for i in range(row, row + size):
-            masses[i] /= steps
+        if steps > 1:
+            for i in range(row, row + size):
+                masses[i] /= steps
         for _ in range(steps):
             match(alpha, row, size, masses)
         for i in range(row, row + size):
@@ -103,14 +122,14 @@ def match_uses(v: Parts, row: int, size: int, alpha: Floats, masses: Floats) -> 
 def match_terms(c: Circuit, v: Parts, j: int, numbers: Floats, alpha: Floats, room: Room, extra: Floats) -> bool:
     """Match the rows of a part in which a row may be used twice, by going through all terms of its polynomial.
 
-    The leaves and the action are in room; `extra` is zero before and after. False, and nothing changed, if there
+    The leaves and the entries are in room; `extra` is zero before and after. False, and nothing changed, if there
     are too many terms.
     """
     values, same = room.values, room.same
     first_node, last_node = v.data[v.node + j], v.data[v.node + j + 1]
     if not v.literal:
-        fold(c, v, j, room.action, numbers, values, same)
-    bind(c, v, j, MEANS, room.action, numbers, alpha, alpha, room.entries, room.weights)
+        fold(c, v, j, room.entries, numbers, values, same)
+    weigh_slots(v, j, MEANS, numbers, alpha, alpha, room.entries, room.weights)
     rise(c, v, j, room.weights, values, same)
     number = count_terms(c, v, j, values, same, room.slopes)
     possible = 0.0 < number <= MOST_TERMS and values[c.leaves + last_node - 1] > 0.0

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from idbandits.compiled import Model
-from idbandits.evidence import MEANS, Evidence, bind, evidence_of, put, take, unpack
+from idbandits.evidence import Evidence, evidence_of, locate, put, take, unpack
 from idbandits.inference.groups import (
     DONE,
     FIGURES,
@@ -70,7 +70,7 @@ def learn(
         return IMPOSSIBLE
     together = False
     if v.data[v.clash_start + v.parts] < v.data[v.clash_start + v.parts + 1]:
-        bind(c, v, v.parts, MEANS, action, numbers, alpha, alpha, room.entries, room.weights)
+        locate(c, v, v.parts, action, room.entries)
         together = has_clash(v, v.parts, room.entries)
     for _ in range(times):
         if together:

@@ -9,7 +9,7 @@ import numpy as np
 
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import GIVEN, Evidence, Parts, bind, evidence_of, fold, put, rise, take, unpack, weigh
+from idbandits.evidence import GIVEN, Evidence, Parts, evidence_of, fold, locate, put, rise, take, unpack, weigh
 from idbandits.inference.drawing import EDGE, draw_rows
 from idbandits.inference.groups import (
     DONE,
@@ -100,9 +100,10 @@ def learn(
     weights = floats[first + 2 * size :]
     for j in range(v.parts):  # what was seen and which entries it is about is the same for all models
         put(v, j, action, seen, room.key, 0)
-        if take(v, room.key, 0, room.action, room.values):
-            fold(c, v, j, room.action, numbers, room.values, room.same)
-        bind(c, v, j, GIVEN, room.action, numbers, best, best, room.entries, room.weights)
+        missing = take(v, room.key, 0, room.action, room.values)
+        locate(c, v, j, room.action, room.entries)
+        if missing:
+            fold(c, v, j, room.entries, numbers, room.values, room.same)
     for _ in range(times):
         heaviest, ties = -np.inf, 0
         for m in range(number):

@@ -9,7 +9,18 @@ import numpy as np
 
 from idbandits.compiled import Model
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import GEOMETRIC, Evidence, Parts, evidence_of, expect, log_weigh, unpack
+from idbandits.evidence import (
+    KEPT,
+    Evidence,
+    Parts,
+    evidence_of,
+    expect_there,
+    locate,
+    log_weigh,
+    remember,
+    take,
+    unpack,
+)
 from idbandits.inference.groups import (
     CAPACITY,
     DONE,
@@ -29,7 +40,7 @@ from idbandits.inference.groups import (
 )
 from idbandits.inference.protocol import Rng
 from idbandits.machine import bare, compiled
-from idbandits.passes import Circuit
+from idbandits.passes import Circuit, index
 from idbandits.tables import Floats, Ints, is_integer
 
 WARM, RANDOM, PRIOR = 0, 1, 2
@@ -160,6 +171,7 @@ def sweep(
         return 0.0
     fresh = room.fresh
     put_in(fresh, base)
+    remember(v, alpha, memo)
     keys, counts = ints[HEADER + 2 * ints[CAPACITY] :], HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
     total = 0.0
     for g in range(ints[USED]):
@@ -167,18 +179,21 @@ def sweep(
         if times == 0:
             continue
         at = g * v.width
-        term = expect(
-            c, v, GEOMETRIC, keys, at, numbers, alpha, memo, room.action, room.entries, room.weights, room.values,
-            room.same, room.slopes, room.counts,
-        )  # fmt: skip
         j = keys[at]
+        missing = take(v, keys, at, room.action, room.values)
+        locate(c, v, j, room.action, room.entries)
+        root = expect_there(
+            c, v, j, missing, KEPT, numbers, alpha, memo, room.entries, room.weights, room.values, room.same,
+            room.slopes, room.counts,
+        )  # fmt: skip
+        term = (np.log(root) if root > 0.0 else root) if asked else 0.0
         for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-            slot = v.data[v.use + t]
+            slot = index(v.data, v.use + t)
             e = room.entries[slot]
-            if e < v.learned and room.counts[slot] > 0.0:
+            if e < v.learned:
                 fresh[e] += times * room.counts[slot]
-                if asked:
-                    term -= room.counts[slot] * log_weigh(v, GEOMETRIC, e, numbers, alpha, memo)
+                if asked and room.counts[slot] > 0.0:
+                    term -= room.counts[slot] * log_weigh(v, KEPT, e, numbers, alpha, memo)
         total += times * term
     put_in(alpha, fresh)
     return total
