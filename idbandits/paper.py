@@ -325,6 +325,8 @@ def verdicts(of: Summary) -> list[Verdict]:
         found.append(_compare(of, f"{title}: 20 particles earn more than 5", panel.problem, names[-1], names[0]))
         found.append(_compare(of, f"{title}: idTSvi earns more than 20 particles", panel.problem, VI, names[-1]))
     found.append(_triple(of))
+    found += [_like_the_table(of, name) for name in PAPERS_TABLE]
+    found += [_slowest(of), _slower_with_particles(of)]
     return [verdict for verdict in found if verdict is not None]
 
 
@@ -363,6 +365,34 @@ def _triple(of: Summary) -> Verdict | None:
         HOLDS if 2.5 <= ratio <= 3.5 else FAILS,
         f"{ratio:.2f} times: {shown(best, 'reward')} against {shown(base, 'reward')}",
     )
+
+
+def _like_the_table(of: Summary, learner: str) -> Verdict | None:
+    ours = of(TABLE.problem, learner)
+    if ours is None or not math.isfinite(ours["reward_se"]) or ours["rounds"] != ROUNDS:
+        return None
+    _, _, mean, error = PAPERS_TABLE[learner]
+    apart = abs(ours["reward_mean"] - mean) > CLEAR * math.hypot(error, ours["reward_se"])
+    return Verdict(
+        f"Table 1: {learner} earns {mean:.3f} ± {error:.3f}", FAILS if apart else HOLDS, f"{shown(ours, 'reward')} here"
+    )
+
+
+def _slowest(of: Summary) -> Verdict | None:
+    seconds = {name: s["seconds_mean"] for name in PAPERS_TABLE if (s := of(TABLE.problem, name)) is not None}
+    if len(seconds) < len(PAPERS_TABLE):
+        return None
+    slowest = max(seconds, key=lambda name: float(seconds[name]))
+    numbers = f"idTSvi {seconds[VI]:.2g} s, idTSinc {seconds[INC]:.2g} s, {slowest} {seconds[slowest]:.2g} s"
+    return Verdict("Table 1: idTSvi takes longest, idTSinc much less", HOLDS if slowest == VI else FAILS, numbers)
+
+
+def _slower_with_particles(of: Summary) -> Verdict | None:
+    times = [s["seconds_mean"] for name in PARTICLES if (s := of(TABLE.problem, name)) is not None]
+    if len(times) < len(PARTICLES):
+        return None
+    verdict = HOLDS if times == sorted(times) else FAILS
+    return Verdict("Table 1: more particles take longer", verdict, ", ".join(f"{t:.2g} s" for t in times))
 
 
 def shown(summary: Mapping[str, Any], what: str) -> str:

@@ -170,7 +170,7 @@ def test_the_best_values_by_hand() -> None:
 
 def row(reward: float, error: float = 0.01, spread: float = 1.0, runs: int = 20) -> dict[str, Any]:
     return {
-        "runs": runs, "reward_mean": reward, "reward_se": error, "regret_mean": 10.0,
+        "runs": runs, "rounds": 20_000, "seconds_mean": 1.0, "reward_mean": reward, "reward_se": error, "regret_mean": 10.0,
         "regret_se": spread / math.sqrt(runs),
     }  # fmt: skip
 
@@ -254,9 +254,28 @@ def test_particles_and_what_was_not_run() -> None:
 
 def test_all_claims_are_tested_by_a_whole_evaluation() -> None:
     found = verdicts(lambda problem, learner: row(0.5))
-    assert len(found) == 6 * 3 + 3 * 2 + 1
+    assert len(found) == 6 * 3 + 3 * 2 + 1 + 6 + 2
     assert len({verdict.claim for verdict in found}) == len(found)
-    assert all(re.search(r"\d against \d", verdict.numbers) for verdict in found)
+    assert all(
+        re.search(r"\d against \d", verdict.numbers) for verdict in found if not verdict.claim.startswith("Table 1")
+    )
+
+
+def test_the_table_is_compared_with_ours() -> None:
+    theirs = paper.PAPERS_TABLE
+    seconds = dict(zip(theirs, (0.5, 0.1, 0.1, 0.2, 0.3, 0.4), strict=True))
+
+    def of(shift: float) -> dict[str, str]:
+        rows = {name: row(theirs[name][2] + shift) | {"seconds_mean": seconds[name]} for name in theirs}
+        found = verdicts(lambda problem, learner: rows.get(learner) if problem == "cascade 1" else None)
+        return {verdict.claim: verdict.verdict for verdict in found if verdict.claim.startswith("Table 1")}
+
+    assert set(of(0.0).values()) == {paper.HOLDS}
+    assert [word for claim, word in of(0.2).items() if " earns " in claim] == [paper.FAILS] * 6
+    seconds["PF (20 particles)"] = 0.6
+    assert of(0.0)["Table 1: idTSvi takes longest, idTSinc much less"] == paper.FAILS
+    seconds["PF (15 particles)"] = 0.7
+    assert of(0.0)["Table 1: more particles take longer"] == paper.FAILS
 
 
 @pytest.mark.parametrize(
