@@ -87,6 +87,12 @@ def draw_means(parts: Ints, alpha: Floats, rng: Rng, p: Floats) -> None:
 
 
 @compiled
+def shuffle_once(program: Ints, known: Floats, rng: Rng, action: Ints) -> None:
+    """Make idle decisions at random, for Python."""
+    shuffle_idle(unpack(program, known)[1], rng, action)
+
+
+@compiled
 def draw_once(parts: Ints, alpha: Floats, rng: Rng, p: Floats) -> None:
     """Draw every row of learned means, for Python."""
     draw_means(parts, alpha, rng, p)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -108,9 +109,13 @@ class Solver:
         self.model = model
         self.known = np.concatenate([decisions.zero, model.parameters.known])
         self.blank = np.zeros(len(model.decisions) + len(model.contexts), dtype=np.int64)
+        uses = decisions.data[decisions.use_start :]
+        self.has_idle = any(
+            uses[k] == uses[k + 1] and node.states > 1 for k, node in enumerate(model.decisions)
+        )  # decisions that nothing depends on
         self.uncompiled: Any = solve_easily if _is_easy(circuit, decisions) else solve
 
-    @property
+    @functools.cached_property
     def kernel(self) -> Any:
         """The compiled function that finds the best action: the small one where nothing has to be searched for."""
         return ready(self.uncompiled, SOLVE)
