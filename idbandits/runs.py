@@ -8,6 +8,7 @@ first has finished, and nothing that has changed is used again.
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import json
 import sqlite3
@@ -296,11 +297,15 @@ def run_on_cluster(
         raise IdbanditsError("--cluster needs Dask: pip install 'idbandits[cluster]'") from None
     if not address.strip():  # Dask would begin a cluster of its own
         raise IdbanditsError(f"{address!r} is no address of a Dask scheduler")
+    connect: Any = distributed.Client
+    client, wrong = None, ""
     try:
-        connect: Any = distributed.Client
         client = connect(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
-        raise IdbanditsError(f"no Dask scheduler answers at {address!r}: {error}") from None
+        wrong = str(error)
+    if client is None:
+        gc.collect()  # a client that failed is closed when it is collected, which locks up if another one is starting
+        raise IdbanditsError(f"no Dask scheduler answers at {address!r}: {wrong}")
     with client:
         try:
             client.wait_for_workers(1, timeout=PATIENCE)
