@@ -206,7 +206,7 @@ def solve(
 def solve_easily(
     program: Ints, known: Floats, means: Floats, expanded: bool, action: Ints, budget: float
 ) -> tuple[float, float, bool]:
-    """The same where `budget` suffices to try all: a tenth of the work for the compiler."""
+    """The same where no group needs a search: the compiler is done in two thirds of the time."""
     c, s = unpack(program, known)
     p = np.empty(parameters_of(program, known, s))
     if not read_means(program, known, means, expanded, s, p):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -43,7 +44,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     (tmp_path / "told").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("pretended")
-    monkeypatch.delitem(importlib.sys.modules, "pretended")  # type: ignore[attr-defined]
+    monkeypatch.delitem(sys.modules, "pretended")
     functions = [SimpleNamespace(py_func=getattr(module, name)) for name in ("first", "second")]
     return lambda then: [(function, (str(tmp_path / "told"), then)) for function in functions]
 

@@ -406,7 +406,10 @@ def test_ctrl_c_keeps_what_was_finished(
     store: Store, monkeypatch: pytest.MonkeyPatch, workers: int, undisturbed: dict[Job, Run]
 ) -> None:
     jobs = [Job(cell, number) for cell in CELLS for number in range(3)]
-    press = lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # noqa: E731
+
+    def press() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
     trouble = Trouble(monkeypatch, jobs[4], 4, press)
     assert make_runs(CELLS, SETTINGS, store, workers, None, ignore) is None
     assert trouble.stopped == [True]
