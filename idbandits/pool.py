@@ -24,6 +24,16 @@ def run_all(
     Returns whether all was done.
     """
     stop = threading.Event()
+
+    def attempt(job: Job) -> Made | None:
+        if stop.is_set():
+            return None
+        try:
+            return work(job, stop)
+        except BaseException:
+            stop.set()  # here, before this thread takes up another job
+            raise
+
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         waiting: dict[Future[Made | None], Job] = {}
 
@@ -35,7 +45,7 @@ def run_all(
 
         try:
             for job in jobs:
-                waiting[pool.submit(work, job, stop)] = job
+                waiting[pool.submit(attempt, job)] = job
             while waiting:
                 collect(wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED).done)
         except BaseException as error:
