@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from told import told
 
 import idbandits as idb
 from idbandits import cli, evaluation, paper, runs
@@ -32,8 +33,7 @@ def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     def one(*arguments: Any) -> tuple[int, str, str]:
         status = cli.main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
-        told = [line for line in err.splitlines(keepends=True) if not line.startswith("idbandits: compil")]
-        return status, out, "".join(told)
+        return status, out, told(err)
 
     return one
 
@@ -254,7 +254,7 @@ def interrupt(started: subprocess.Popen[str]) -> None:
         return
     assert started.returncode in (130, -signal.SIGINT), err  # the latter is what shells call 130
     assert "Traceback" not in err
-    lines = [line for line in err.splitlines() if not line.endswith("%)") and "compil" not in line]
+    lines = [line for line in told(err).splitlines() if not line.endswith("%)")]
     assert len(lines) == 1, err
     assert lines[0].startswith("idbandits: interrupted; "), err
     assert out == ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -113,20 +112,21 @@ def test_everything_is_done_and_kept_in_this_thread(workers: int | None) -> None
     assert run_all([], lambda job, stop: job, keep, workers)
 
 
-def test_no_more_threads_than_workers() -> None:
+def test_as_many_threads_as_workers() -> None:
     at_once, most, lock = 0, 0, threading.Lock()
+    all_there = threading.Barrier(3)
 
     def work(job: int, stop: threading.Event) -> int:
         nonlocal at_once, most
         with lock:
             at_once += 1
             most = max(most, at_once)
-        time.sleep(0.005)
+        all_there.wait(30)
         with lock:
             at_once -= 1
         return job
 
-    assert run_all(range(20), work, lambda job, made: None, 3)
+    assert run_all(range(21), work, lambda job, made: None, 3)
     assert most == 3
 
 

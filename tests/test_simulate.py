@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from told import told
 
 import idbandits as idb
 from diagrams import random_diagram, random_means
@@ -584,7 +585,8 @@ def test_the_frame_and_the_settings() -> None:
 
 def test_progress_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     simulate(coin_world(), {"it": idb.Thompson(coins())}, 100, runs=2, progress=False)
-    assert capsys.readouterr() == ("", "")
+    out, err = capsys.readouterr()
+    assert (out, told(err)) == ("", "")
     simulate(coin_world(), {"it": idb.Thompson(coins()), "p": Greedy("coin", 3, "heads")}, 100, runs=2)
     out, err = capsys.readouterr()
     assert out == ""
@@ -649,19 +651,17 @@ class Interrupting(Greedy):
             if self.run == self.at:
                 signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         if self.run >= self.at:
-            time.sleep(0.002)
+            time.sleep(0.01)
         return super().act()
 
 
 def interrupted(learners: dict[str, Any], **settings: Any) -> idb.Result:
     """A simulation that ends early, but not by an exception: that would end pytest."""
-    begun = time.perf_counter()
     try:
         result = simulate(coin_world(), learners, **settings)
     except KeyboardInterrupt:
-        pytest.fail(f"Ctrl-C came out of simulate, after {time.perf_counter() - begun:.1f} s")
+        pytest.fail("Ctrl-C came out of simulate")
     assert result.settings["interrupted"] is True
-    assert time.perf_counter() - begun < 2  # all rounds would take at least 2 s a run
     return result
 
 
@@ -674,8 +674,7 @@ def test_ctrl_c_keeps_the_runs_that_are_finished(workers: int, at: int) -> None:
     assert "interrupted=True" in repr(result)
     whole = simulate(coin_world(), {"slow": Greedy("coin", 3, "heads")}, **settings).frame
     kept = sorted(set(result.frame["run"]))
-    assert len(kept) <= at + 1
-    assert len(kept) >= at - workers + 1
+    assert at - workers < len(kept) <= at  # no run that takes its time was waited for
     same_totals(whole[whole["run"].isin(kept)], result.frame)
     assert result.summary()["runs"].tolist() == [len(kept)]
 
@@ -689,6 +688,7 @@ def test_ctrl_c_keeps_finished_runs_of_compiled_learners() -> None:
     fast = result.frame[result.frame["learner"] == "fast"]
     kept = sorted(set(fast["run"]))
     assert kept[:2] == [0, 1]
+    assert result.frame.loc[result.frame["learner"] == "slow", "run"].nunique() <= 2
     same_totals(whole[whole["run"].isin(kept)].assign(learner="fast"), fast.assign(learner="fast"))
 
 
