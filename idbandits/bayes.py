@@ -20,7 +20,7 @@ from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError
 from idbandits.plot import line_style
 from idbandits.pool import run_all
-from idbandits.simulate import Run, begin, plan
+from idbandits.simulate import Run, begin, plan, random_numbers
 from idbandits.tables import Floats, Ints, is_integer
 from idbandits.world import World
 
@@ -66,7 +66,9 @@ def bayes_regret(
     for method in ("act", "update"):
         if not callable(getattr(learner, method, None)) or isinstance(learner, type):
             raise IdbanditsError(f"learner has no method {method}(): {learner!r}")
-    worlds = [World(d, prior_means(d, np.random.default_rng(_truth(seed, run)))) for run in range(runs)]
+    worlds = [
+        World(d, prior_means(d, np.random.default_rng(random_numbers(seed, run, "truth")))) for run in range(runs)
+    ]
     plans = [plan(world, "learner", learner) for world in worlds]  # here, because Ctrl-C ends the compiler here only
 
     def play(run: int, stop: threading.Event) -> Run | None:
@@ -79,11 +81,6 @@ def bayes_regret(
     totals = np.array([done[run].totals[:, 1] for run in range(runs)])
     error = totals.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(len(marks), np.nan)
     return BayesRegret(marks, totals.mean(axis=0), error, runs)
-
-
-def _truth(seed: int, run: int) -> np.random.SeedSequence:
-    """Random numbers of the truth of a run: none that its world or its learner will meet."""
-    return np.random.SeedSequence([seed, run], spawn_key=(0,))
 
 
 def _marks(rounds: Any) -> Ints:

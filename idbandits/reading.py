@@ -18,6 +18,7 @@ from idbandits.command import pick
 from idbandits.diagram import Diagram, _no_constant, _no_key_twice
 from idbandits.errors import ContextError, FormatError, IdbanditsError, MeansError
 from idbandits.inference import BY_NAME
+from idbandits.simulate import random_numbers
 from idbandits.tables import Floats, Label, LearnedTable, brief
 
 MEANS, CONTEXT, CONTEXTS = "--means", "--context", "--contexts"
@@ -44,7 +45,7 @@ def read_means(d: Diagram, given: Sequence[str], seed: int) -> tuple[dict[str, A
             found[name] = numbers
     if "random" not in given:
         return found, []
-    rng = np.random.default_rng([seed, 0, 0, 1])  # not the numbers of any run, which `simulate` makes of three
+    rng = np.random.default_rng(random_numbers(seed, 0, "means"))
     drawn = {name: _from_prior(table, rng) for name, table in d.learned.items()}
     return drawn | found, [name for name in drawn if name not in found]
 

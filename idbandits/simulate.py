@@ -105,7 +105,7 @@ def begin(world: World, learner: Any, name: str, seed: int, run: int) -> tuple[W
     more learners do not change the others' results. Learners that are not agents are copied deeply, and NumPy
     generators among their attributes are replaced by such of the run.
     """
-    of_world, of_learner = (np.random.SeedSequence([seed, run, k]) for k in (0, 1 + zlib.crc32(name.encode())))
+    of_world, of_learner = random_numbers(seed, run, "world"), random_numbers(seed, run, f"learner {name}")
     if isinstance(learner, (Thompson, Baseline)):
         return world.copy(of_world), learner.copy(of_learner)
     fresh = copy.deepcopy(learner)
@@ -113,6 +113,11 @@ def begin(world: World, learner: Any, name: str, seed: int, run: int) -> tuple[W
     for attribute, its_seed in zip(held, of_learner.spawn(len(held)), strict=True):
         setattr(fresh, attribute, np.random.default_rng(its_seed))
     return world.copy(of_world), fresh
+
+
+def random_numbers(seed: int, run: int, purpose: str) -> np.random.SeedSequence:
+    """The seed of one purpose in one run: none that NumPy makes of the same number by itself, or for its children."""
+    return np.random.SeedSequence(seed, spawn_key=(run, zlib.crc32(purpose.encode())))
 
 
 class Run(NamedTuple):

@@ -23,7 +23,7 @@ from idbandits import models
 from idbandits.errors import DiagramError, IdbanditsError
 from idbandits.inference import BY_NAME
 from idbandits.inference.groups import CAPACITY, USED
-from idbandits.simulate import begin, simulate
+from idbandits.simulate import begin, random_numbers, simulate
 
 TOTALS = ["learner", "run", "round", "reward", "regret"]
 
@@ -394,6 +394,21 @@ def test_names_decide_the_random_numbers_of_a_learner() -> None:
     a, b, c = (frame[frame["learner"] == n]["reward"].to_numpy() for n in "abé")
     assert (a != b).any()
     assert (b != c).any()
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**70])
+def test_no_run_meets_numbers_that_a_user_draws_from_the_same_seed(seed: int) -> None:
+    def first(*seeds: Any) -> set[float]:
+        return {np.random.default_rng(one).random() for one in seeds}
+
+    theirs = first(
+        seed, *([seed, *more] for more in ((0,), (1,), (0, 0), (1, 0))),
+        *np.random.SeedSequence(seed).spawn(3), *np.random.SeedSequence(seed).spawn(1)[0].spawn(2),
+    )  # fmt: skip
+    purposes = ("world", "learner world", "learner idTS", "truth", "means")
+    ours = first(*(random_numbers(seed, run, purpose) for run in range(3) for purpose in purposes))
+    assert len(ours) == 15
+    assert not ours & theirs
 
 
 # -- learners in Python --------------------------------------------------------------------------------------------
