@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ from test_reference import log_evidence
 
 import idbandits as idb
 import reference
-from idbandits.errors import DiagramError
+from idbandits.errors import DiagramError, IdbanditsError
 from idbandits.exactness import _find_ambiguous
 
 SEEDS = range(30)
@@ -228,6 +230,32 @@ def test_incremental_takes_as_many_iterations_as_it_is_told() -> None:
             learn(agent, [p])
             alpha = reference.incremental_step(d, p.round, alpha, iterations)
             assert_close(alpha_of(agent), alpha)
+
+
+@pytest.mark.parametrize("make", [same_table_twice, lambda: idb.models.position_based(3, 2, distinct=False)])
+def test_a_random_start_of_one_round_is_a_start_only(make: Callable[[], idb.Diagram]) -> None:
+    d = make()
+    played = play(d, np.random.default_rng(7), 20)
+    warm, anew = (idb.Thompson(d, idb.Incremental(30, start, literal=True), seed=0) for start in ("warm", "random"))
+    once = [learn(idb.Thompson(d, idb.Incremental(1, "random"), seed=s), played) for s in (0, 0, 1)]
+    for p in played:
+        before = alpha_of(anew)
+        learn(anew, [p])
+        wanted = reference.incremental_step(d, p.round, before, 30)
+        if p is played[0]:  # the same fixed point from elsewhere
+            learn(warm, [p])
+            assert_close(alpha_of(anew), alpha_of(warm), rtol=1e-4, atol=1e-4)
+        for name, counts in alpha_of(anew).items():  # the round counts once, wherever it began
+            assert counts.sum() == pytest.approx(wanted[name].sum(), rel=1e-9)
+    first, same, other = map(alpha_of, once)
+    assert_close(first, same, rtol=0)
+    assert any(abs(first[name] - other[name]).max() > 1e-4 for name in first)
+
+
+@pytest.mark.parametrize("start", ["prior", "", None, ["warm"]])
+def test_starts_that_there_are_not(start: Any) -> None:
+    with pytest.raises(IdbanditsError, match=re.escape(f"start is one of 'warm', 'random', not {start!r}")):
+        idb.Incremental(start=start)
 
 
 @pytest.mark.parametrize("make", [*NAMED, *range(60)])

@@ -9,10 +9,12 @@ The state of an agent is two flat arrays. Both begin the same way for every infe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from idbandits.errors import IdbanditsError
 from idbandits.evidence import (
     GENERIC,
     ROUNDING,
@@ -44,6 +46,13 @@ class State(NamedTuple):
 
     ints: Ints
     floats: Floats
+
+
+def coded(setting: str, given: Any, codes: Mapping[str, int]) -> int:
+    """The number that stands for a word in the state."""
+    if not isinstance(given, str) or given not in codes:
+        raise IdbanditsError(f"{setting} is one of {', '.join(map(repr, codes))}, not {given!r}")
+    return codes[given]
 
 
 def no_groups(floats: Floats, settings: tuple[int, ...] = ()) -> State:

@@ -17,6 +17,7 @@ from idbandits.inference.groups import (
     SETTING,
     State,
     can_be_seen,
+    coded,
     no_groups,
     room_in,
     scratch,
@@ -26,19 +27,26 @@ from idbandits.machine import bare, compiled
 from idbandits.passes import entry
 from idbandits.tables import Floats, Ints, is_integer
 
+WARM, RANDOM = 0, 1
+STARTS = {"warm": WARM, "random": RANDOM}
 CLOSE = 1e-6  # pseudo-counts that change by less than this have converged
 
 
 @final
 class Incremental:
-    """Mean-field inference of one round at a time: at most `iterations` E- and M-steps, then the round is forgotten."""
+    """Mean-field inference of one round at a time: at most `iterations` E- and M-steps, then the round is forgotten.
+
+    The first E-step is by the belief before the round (`start="warm"`) or by a random one, as in the paper's
+    pseudocode (`"random"`). `literal` keeps every latent node, as the paper's equations do.
+    """
 
     revisable = False
 
-    def __init__(self, iterations: int = 30, *, literal: bool = False) -> None:
+    def __init__(self, iterations: int = 30, start: str = "warm", *, literal: bool = False) -> None:
         if not is_integer(iterations) or iterations < 1:
             raise IdbanditsError(f"iterations is a whole number from 1, not {iterations!r}")
-        self.settings: dict[str, Any] = {"iterations": int(iterations), "literal": bool(literal)}
+        coded("start", start, STARTS)
+        self.settings: dict[str, Any] = {"iterations": int(iterations), "start": start, "literal": bool(literal)}
 
     def evidence(self, model: Model) -> Evidence:
         """The likelihood, with every latent node or folded."""
@@ -47,7 +55,7 @@ class Incremental:
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior; floats: pseudo-counts, figures, memo of weights."""
         floats = np.concatenate([evidence.prior, np.zeros(FIGURES), np.full(3 * evidence.learned, np.nan)])
-        return no_groups(floats, (self.settings["iterations"],))
+        return no_groups(floats, (self.settings["iterations"], coded("start", self.settings["start"], STARTS)))
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The pseudo-counts."""
@@ -79,6 +87,12 @@ def learn(
     for _ in range(times):
         uses[:] = 0.0
         fresh[:] = 0.0
+        if ints[SETTING + 1] == RANDOM:
+            for slot in range(c.slots):
+                e = entry(c, slot, action)
+                if e < v.learned:
+                    uses[slot] = numbers[e] + rng.random() - alpha[e]
+                    alpha[e] += uses[slot]
         for _ in range(ints[SETTING]):
             moved = 0.0
             for j in range(v.parts):

@@ -33,6 +33,7 @@ from idbandits.inference.groups import (
     Room,
     State,
     absorb,
+    coded,
     put_in,
     room_in,
     scratch,
@@ -66,8 +67,7 @@ class Variational:
             raise IdbanditsError(f"sweeps is a whole number from 1, not {sweeps!r}")
         if not (isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf):
             raise IdbanditsError(f"tolerance is a number from 0, not {tolerance!r}")
-        if start not in STARTS:
-            raise IdbanditsError(f"start is one of {', '.join(map(repr, STARTS))}, not {start!r}")
+        coded("start", start, STARTS)
         self.settings: dict[str, Any] = {
             "sweeps": int(sweeps), "tolerance": float(tolerance), "start": start, "literal": bool(literal)
         }  # fmt: skip
@@ -82,7 +82,7 @@ class Variational:
         figures[TOLERANCE] = self.settings["tolerance"]
         prior = evidence.prior
         floats = np.concatenate([prior, figures, prior, prior, np.full(3 * evidence.learned, np.nan)])
-        settings = (self.settings["sweeps"], STARTS[self.settings["start"]])
+        settings = (self.settings["sweeps"], coded("start", self.settings["start"], STARTS))
         return with_groups(floats, evidence.parts, evidence.width, 0, settings)
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
