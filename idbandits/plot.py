@@ -115,7 +115,8 @@ def draw_curves(
     ax.set(xlabel="round", ylabel=_LABELS[what], xlim=(0, max(curve.rounds[-1] for curve in curves)))
     if log and (positive := np.concatenate([c.mean[c.mean > 0] for c in curves])).size:
         ax.set_yscale("log")
-        ax.set_ylim(0.8 * max(float(positive.min()), 1e-3 * float(positive.max())), 1.25 * float(positive.max()))
+        highest = float(np.nanmax(np.concatenate([values for c in curves for values in (c.mean, c.high)])))
+        ax.set_ylim(0.8 * max(float(positive.min()), 1e-3 * float(positive.max())), 1.25 * highest)
     else:
         low, high = limits(curves, what)
         margin = 0.04 * (high - low) or 0.04 * abs(high) or 1.0
