@@ -21,6 +21,8 @@ RNG = typeof(np.random.default_rng(0))  # type: ignore[no-untyped-call]
 ACT = types.void(types.FunctionType(SOLVE), INTS, FLOATS, INTS, INTS, FLOATS, RNG, INTS)
 LEARN = types.int64(INTS, FLOATS, INTS, FLOATS, RNG, INTS, INTS, types.int64, types.int64)
 LEARN_ALL = types.int64(types.FunctionType(LEARN), INTS, FLOATS, INTS, FLOATS, RNG, types.int64[:, ::1], types.int64)
+DRAW = types.void(INTS, FLOATS, RNG, FLOATS)
+SHUFFLE = types.void(INTS, FLOATS, RNG, INTS)
 LATER, NOW, THOROUGHLY = 0, 1, 2  # efforts of `learn`
 
 

@@ -17,10 +17,12 @@ import pandas
 
 from idbandits.acting import (
     ACT,
+    DRAW,
     LATER,
     LEARN,
     LEARN_ALL,
     NOW,
+    SHUFFLE,
     THOROUGHLY,
     Player,
     act,
@@ -61,7 +63,7 @@ from idbandits.inference.groups import (
     is_full,
 )  # fmt: skip
 from idbandits.inference.protocol import Rng
-from idbandits.machine import ready, run
+from idbandits.machine import direct, ready
 from idbandits.posterior import Posterior
 from idbandits.solve import BUDGET, SOLVE, solver_of
 from idbandits.tables import Floats, Ints, Label, brief, is_integer
@@ -103,7 +105,7 @@ class Thompson:
         if isinstance(self.inference, Exact):
             check_exact(model, self._evidence)
         self._rng = generator(seed)
-        self._state = self.inference.start(model, self._evidence, self._rng)
+        self._state = self._beginning()
 
     def _bind(self, model: Model, inference: Inference) -> None:
         self._model, self.inference = model, inference
@@ -112,6 +114,22 @@ class Thompson:
         self._latest: tuple[Any, Any, Ints] = (None, None, self._solver.blank)  # the last action, as labels and encoded
         self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
         self._nothing_seen = np.full(len(model.observed), -1, dtype=np.int64)
+
+    def _beginning(self) -> State:
+        """The state before the first round, of the types that compiled functions take for granted."""
+        state = self.inference.start(self._model, self._evidence, self._rng)
+        for name, given, kind, least in (
+            ("ints", state.ints, np.int64, HEADER),
+            ("floats", state.floats, np.float64, self._evidence.learned),
+        ):
+            is_row = isinstance(given, np.ndarray) and given.ndim == 1 and given.flags.carray
+            if not is_row or given.dtype != kind or len(given) < least:
+                found = f"{given.dtype} of shape {given.shape}" if isinstance(given, np.ndarray) else repr(given)
+                raise IdbanditsError(
+                    f"inference {self._name()!r}: the {name} of a state are a writable array of at least {least} "
+                    f"{kind.__name__}, not {found}"
+                )
+        return state
 
     @functools.cached_property
     def _act(self) -> Any:
@@ -158,10 +176,10 @@ class Thompson:
         solver, (ints, means) = self._solver, self._state
         if not ints[MEANS_GIVEN]:
             means = np.empty(self._evidence.learned)
-            run(draw_once, self._evidence.program, self._state.floats, rng, means)
-        solver.kernel(solver.program, solver.known, means, True, action, BUDGET)
+            direct(draw_once, DRAW)(self._evidence.program, self._state.floats, rng, means)
+        direct(solver.uncompiled, SOLVE)(solver.program, solver.known, means, True, action, BUDGET)
         if solver.has_idle:
-            run(shuffle_once, solver.program, solver.known, rng, action)
+            direct(shuffle_once, SHUFFLE)(solver.program, solver.known, rng, action)
 
     def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
@@ -277,7 +295,8 @@ class Thompson:
             self._state = grown(self._state)
         ints, floats = self._state
         evidence = self._evidence
-        status = self._learn(evidence.program, evidence.numbers, ints, floats, self._rng, vector, seen, times, effort)
+        learn = direct(self.inference.learn, LEARN) if is_compiled(self.inference) else self.inference.learn
+        status = learn(evidence.program, evidence.numbers, ints, floats, self._rng, vector, seen, times, effort)
         if status != DONE:
             self._refuse(status, vector, seen, where)
 
@@ -310,7 +329,7 @@ class Thompson:
         ints, floats = self._state
         drawn = floats[: self._evidence.learned].copy()
         if not ints[MEANS_GIVEN]:
-            draw_once(self._evidence.program, floats, self._rng, drawn)
+            direct(draw_once, DRAW)(self._evidence.program, floats, self._rng, drawn)
         return {name: part[..., 1] if part.shape[-1] == 2 else part for name, part in self._tables(drawn)}
 
     def posterior(self) -> dict[str, Posterior]:
@@ -354,7 +373,7 @@ class Thompson:
         other._rng = copy.deepcopy(self._rng) if seed is None else generator(seed)
         other._state = State(self._state.ints.copy(), self._state.floats.copy())
         if seed is not None and self.rounds == 0:
-            other._state = self.inference.start(self._model, self._evidence, other._rng)
+            other._state = other._beginning()
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Thompson:

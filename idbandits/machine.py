@@ -97,7 +97,8 @@ def merged(function: Function) -> Function:
     return _as_part(function, _nrt=False, forceinline=True)
 
 
-_warm: set[int] = set()
+_warm: dict[int, Any] = {}  # functions by their ids, which are those of no other as long as they are here
+_entries: dict[int, Any] = {}
 
 
 def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
@@ -105,7 +106,7 @@ def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
     if id(kernel) in _warm:
         return kernel(*arguments)
     result = _announced(kernel, lambda: kernel(*arguments))
-    _warm.add(id(kernel))
+    _warm[id(kernel)] = kernel
     return result
 
 
@@ -116,8 +117,19 @@ def ready(kernel: Function, signature: Any) -> Function:
             if id(kernel) not in _warm:
                 _announced(kernel, lambda: kernel.compile(signature))  # type: ignore[attr-defined]
                 kernel.disable_compile()  # type: ignore[attr-defined]
-                _warm.add(id(kernel))
+                _warm[id(kernel)] = kernel
     return kernel
+
+
+def direct(kernel: Function, signature: Any) -> Function:
+    """What `ready` makes, for calls from Python with arguments that are of these types for certain: nobody looks.
+
+    To look at a random generator takes Numba as long as to unpack it.
+    """
+    if id(kernel) not in _entries:
+        made: Any = ready(kernel, signature)
+        _entries[id(kernel)] = made.overloads[signature.args].entry_point
+    return cast(Function, _entries[id(kernel)])
 
 
 def compile_together(kernels: Iterable[tuple[Any, Any]], processes: int | None) -> None:

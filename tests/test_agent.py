@@ -33,7 +33,7 @@ from idbandits.errors import (
     ObservationError,
 )
 from idbandits.inference import BY_NAME
-from idbandits.inference.groups import USED
+from idbandits.inference.groups import USED, State
 
 
 def shop() -> idb.Diagram:
@@ -604,6 +604,27 @@ def test_own_inferences_learn_from_logs_and_in_simulations() -> None:
         for agent in (own, exact)
     ]
     pd.testing.assert_frame_equal(*frames)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda ints, floats: (ints, floats.astype(np.float32)), "floats.*at least 10 float64, not float32 of shape"),
+        (lambda ints, floats: (ints, floats[:9]), r"floats.*at least 10 float64, not float64 of shape \(9,\)"),
+        (lambda ints, floats: (ints, np.repeat(floats, 2)[::2]), "floats.* a writable array of at least 10"),
+        (lambda ints, floats: (ints, np.broadcast_to(1.0, len(floats))), "floats.* a writable array of at least 10"),
+        (lambda ints, floats: (ints, floats.tolist()), r"floats.*float64, not \[1.0"),
+        (lambda ints, floats: (ints.astype(np.int32), floats), "ints.*int64, not int32"),
+        (lambda ints, floats: (ints[:1], floats), r"ints.*int64, not int64 of shape \(1,\)"),
+    ],
+)
+def test_states_of_own_inferences_are_what_compiled_functions_take(change: Any, words: str) -> None:
+    class Odd(Own):
+        def start(self, model: Any, evidence: Any, rng: Any) -> Any:
+            return State(*change(*super().start(model, evidence, rng)))
+
+    with pytest.raises(IdbanditsError, match=f"inference 'Odd'.*{words}"):
+        idb.Thompson(models.semi_bandit(5, 2), Odd())
 
 
 @pytest.mark.parametrize("saved", BY_NAME)

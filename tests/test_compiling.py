@@ -1,13 +1,15 @@
-"""Compilation in several processes: that all is compiled, and how it ends early."""
+"""Compilation: in several processes, how it ends early, and what is kept."""
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from multiprocessing import active_children
 from pathlib import Path
@@ -15,8 +17,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from numba import types
 
-from idbandits.machine import compile_together
+from idbandits.machine import compile_together, compiled, direct
 
 SOURCE = """
 import os
@@ -97,3 +100,22 @@ def test_a_process_that_is_killed_leaves_the_work_to_this_one(kernels: Any, caps
     compile_together(kernels("die"), 2)
     assert "going on in one" in capsys.readouterr().err
     assert active_children() == []
+
+
+def test_a_function_is_kept_as_long_as_it_is_known_by_its_id() -> None:
+    def make(number: int) -> Any:
+        @compiled
+        def function(x: int) -> int:
+            return x + number
+
+        return function
+
+    signature = types.int64(types.int64)
+    alive = []
+    for number in range(3):
+        function = make(number)
+        assert direct(function, signature)(1) == 1 + number
+        alive.append(weakref.ref(function))
+        del function
+    gc.collect()
+    assert all(known() is not None for known in alive)  # else another one might get its id, and its machine code

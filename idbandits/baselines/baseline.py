@@ -14,7 +14,7 @@ from idbandits.compiled import Action, compile
 from idbandits.diagram import Diagram
 from idbandits.errors import DiagramError, IdbanditsError, ObservationError
 from idbandits.inference.groups import HEADER, ROUNDS, State, grown, is_full, with_groups
-from idbandits.machine import ready
+from idbandits.machine import direct, ready
 from idbandits.solve import SOLVE, Solver, solve_easily
 from idbandits.tables import Floats, Ints, Label, is_integer
 
@@ -67,7 +67,8 @@ class Baseline:
         """The next action."""
         action = np.zeros(len(self._model.decisions), dtype=np.int64)
         player = self._player
-        player.act(player.solve, player.program, player.known, player.parts, *self._state, self._rng, action)
+        choose = direct(*self.kernels[0])
+        choose(player.solve, player.program, player.known, player.parts, *self._state, self._rng, action)
         return self._model.action_of(action)
 
     def update(self, action: Action, observation: Mapping[str, Any]) -> None:
@@ -81,7 +82,8 @@ class Baseline:
         player = self._player
         if is_full(self._state.ints):
             self._state = grown(self._state)
-        player.learn(player.parts, player.numbers, *self._state, self._rng, vector, seen, 1, NOW)
+        learn = direct(*self.kernels[2])
+        learn(player.parts, player.numbers, *self._state, self._rng, vector, seen, 1, NOW)
 
     @property
     def rounds(self) -> int:
