@@ -10,13 +10,27 @@ import inspect
 import json
 import os
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-from idbandits.command import INTERRUPTED, Add, Commands, command, parser, pick, run, say, whole
+from idbandits.command import (
+    INTERRUPTED,
+    MOST_ROUNDS,
+    MOST_RUNS,
+    MOST_WORKERS,
+    Add,
+    Commands,
+    command,
+    folder,
+    parser,
+    pick,
+    run,
+    say,
+    whole,
+)
 from idbandits.evaluation import add_paper, add_theory
 
 if TYPE_CHECKING:
@@ -38,6 +52,7 @@ idbandits draw cascade.json --out cascade.svg
 idbandits solve cascade.json --means attraction=0.1,0.4,0.2,0.3
 idbandits simulate cascade.json --means attraction=0.1,0.4,0.2,0.3 --rounds 2000 --runs 4
 """
+MOST_POSITIONS = 100_000
 MEANS_TEXT = """
 MEANS are given as name=numbers (attraction=0.1,0.4; the rows of a larger table one after the other, or nested lists
 as in JSON), as JSON ('{"attraction": [0.1, 0.4]}'), or as a file of such JSON. Repeat --means for several tables;
@@ -121,7 +136,7 @@ def _add_parameters(own: ArgumentParser, make: Callable[..., Any]) -> None:
         if hint is bool:
             how |= {"action": BooleanOptionalAction, "help": f"yes or no{told}"}
         elif hint is int:
-            how |= {"type": whole(1), "metavar": "N", "help": f"a whole number{told}"}
+            how |= {"type": whole(1, MOST_POSITIONS), "metavar": "N", "help": f"a whole number{told}"}
         elif hint is str:
             how |= {"metavar": "TEXT", "help": f"a word{told}"}
         else:
@@ -139,8 +154,9 @@ def _items(text: str) -> int | list[Any]:
         return labels
     try:
         found: list[Any] = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ArgumentTypeError(f"{text!r} is not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:  # also a whole number of too many digits
+        shown = text if len(text) <= 40 else f"{text[:40]}…"
+        raise ArgumentTypeError(f"{shown!r} is not JSON: {error}") from None
     return found
 
 
@@ -282,9 +298,9 @@ idbandits simulate cascade.json --means random --learner full --learner variatio
     _add_file(own)
     _add_means(own)
     own.add_argument("--learner", action="append", metavar="NAME[:SETTINGS]", help="repeat it for several (ep)")
-    own.add_argument("--rounds", type=whole(1), default=20_000, metavar="N", help="of each run (20000)")
-    own.add_argument("--runs", type=whole(1), default=20, metavar="N", help="of each learner (20)")
-    own.add_argument("--workers", type=whole(1), metavar="N", help="threads (one a core)")
+    own.add_argument("--rounds", type=whole(1, MOST_ROUNDS), default=20_000, metavar="N", help="of each run (20000)")
+    own.add_argument("--runs", type=whole(1, MOST_RUNS), default=20, metavar="N", help="of each learner (20)")
+    own.add_argument("--workers", type=whole(1, MOST_WORKERS), metavar="N", help="threads (one a core)")
     own.add_argument("--contexts", metavar="JSON", help="probabilities of context values, or a file of them (equal)")
     own.add_argument("--out", type=Path, metavar="DIR", help="a folder for results, summary, means and figures")
     own.add_argument("--no-progress", action="store_true", help="show no progress (nor if nobody watches)")
@@ -305,7 +321,7 @@ def _simulate(arguments: Namespace) -> int:
     if not d.of_kind("context"):
         _print_solution(world.best())
     sys.stdout.flush()
-    with _folder(arguments.out):
+    with folder(arguments.out):
         result = idb.simulate(
             world, learners, arguments.rounds, arguments.runs, arguments.seed, arguments.workers,
             progress=not arguments.no_progress and sys.stderr.isatty(),
@@ -320,20 +336,6 @@ def _simulate(arguments: Namespace) -> int:
         say(f"interrupted; kept the {finished} of {arguments.runs * len(learners)} runs that had finished")
         return INTERRUPTED
     return 0
-
-
-@contextmanager
-def _folder(path: Path | None) -> Iterator[None]:
-    """A folder that is there before the work begins, and gone if it was new and nothing was put into it."""
-    new = path is not None and not path.exists()
-    if path is not None and not path.is_dir():
-        path.mkdir(parents=True)
-    try:
-        yield
-    finally:
-        if path is not None and new:
-            with suppress(OSError):  # it is not empty
-                path.rmdir()
 
 
 def _write(result: Result, means: Mapping[str, Any], out: Path) -> None:

@@ -11,6 +11,7 @@ import threading
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -19,6 +20,7 @@ from idbandits.errors import IdbanditsError
 Commands: TypeAlias = Any  # what `ArgumentParser.add_subparsers` gives, which has no public type
 Add: TypeAlias = Callable[[Commands], None]
 
+MOST_ROUNDS, MOST_RUNS, MOST_WORKERS = 10**12, 10**6, 1000  # more would end in no lifetime, or in no memory
 FAILED, WRONG, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141  # exit statuses; 128 + the signal, as shells have it
 
 
@@ -79,6 +81,8 @@ def run(argv: Sequence[str] | None, prog: str, text: str, example: str, adds: It
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warned
+            if isinstance(sys.stdout, TextIOWrapper):
+                sys.stdout.reconfigure(errors="backslashreplace")  # labels that the output's encoding lacks
             try:
                 return _dispatch(given, parser(prog, text, example), adds)
             finally:
@@ -130,16 +134,32 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """A type of arguments: a whole number, not less than this."""
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """A type of arguments: a whole number, not less than one and not more than another."""
+    allowed = f"from {least}" if most is None else f"from {least} to {most}"
 
     def number(text: str) -> int:
         with contextlib.suppress(ValueError):
-            if (value := int(text)) >= least:
+            if (value := int(text)) >= least and (most is None or value <= most):
                 return value
-        raise ArgumentTypeError(f"a whole number from {least} is needed, not {text!r}")
+        shown = text if len(text) <= 40 else f"{text[:40]}…"
+        raise ArgumentTypeError(f"a whole number {allowed} is needed, not {shown!r}")
 
     return number
+
+
+@contextlib.contextmanager
+def folder(path: Path | None) -> Iterator[None]:
+    """A folder that is there before the work begins, and gone if it was new and nothing was put into it."""
+    new = path is not None and not path.exists()
+    if path is not None and not path.is_dir():
+        path.mkdir(parents=True)
+    try:
+        yield
+    finally:
+        if path is not None and new:
+            with contextlib.suppress(OSError):  # it is not empty
+                path.rmdir()
 
 
 def say(message: str) -> None:

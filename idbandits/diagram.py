@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -316,7 +317,11 @@ class Diagram:
 
     def draw(self) -> Picture:
         """A picture of it: `.save("file.svg")`, `.svg()`, `.png()`, `.mermaid()`, or shown by a notebook."""
-        boxes = [Box(n.name, n.kind, _caption(n, self._learned), _states_caption(n)) for n in self._nodes.values()]
+        boxes = [
+            Box(n.name, n.kind, table, _states_caption(n), rows)
+            for n in self._nodes.values()
+            for table, rows in [_caption(n, self._learned)]
+        ]
         edges = [(p, n.name) for n in self._nodes.values() for p in n.parents]
         if self._rewards:
             name = "reward"
@@ -357,12 +362,10 @@ class Diagram:
     def load(path: str | os.PathLike[str]) -> Diagram:
         """Read what `save` wrote."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
-            data = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
-            return Diagram.from_dict(data)
+            return Diagram.from_dict(parsed(Path(path).read_text(encoding="utf-8")))
         except FormatError as error:
             raise FormatError(f"{path}: {error}") from None
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (UnicodeDecodeError, RecursionError) as error:
             raise FormatError(f"{path}: not JSON: {error}") from None
 
 
@@ -370,6 +373,8 @@ def _values(name: object, given: Any, what: str) -> Sequence[Label]:
     if is_integer(given):
         if given < 1:
             raise DiagramError(f"node {name!r}: it needs at least one {what}, not {given}")
+        if given > sys.maxsize:
+            raise DiagramError(f"node {name!r}: it has at most {sys.maxsize} {what}s, not {given}")
         return range(int(given))
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise DiagramError(f"node {name!r}: {what}s are a whole number or a list of labels, not {given!r}")
@@ -385,13 +390,14 @@ def _values(name: object, given: Any, what: str) -> Sequence[Label]:
     return tuple(labels)
 
 
-def _caption(node: Node, learned: Mapping[str, LearnedTable]) -> str:
+def _caption(node: Node, learned: Mapping[str, LearnedTable]) -> tuple[str, str]:
+    """The name of its learned table, and which rows of it, where they are picked."""
     if not isinstance(node.cpd, Use):
-        return ""
+        return "", ""
     rows = node.cpd.rows
     if rows is None or learned[node.cpd.name].shape == (1,):
-        return node.cpd.name
-    return f"{node.cpd.name}[{rows}]" if isinstance(rows, int) else f"{node.cpd.name}[…]"
+        return node.cpd.name, ""
+    return node.cpd.name, f"[{rows}]" if isinstance(rows, int) else "[…]"
 
 
 def _states_caption(node: Node) -> str:
@@ -416,6 +422,16 @@ def _node_data(node: Node) -> dict[str, Any]:
         if node.cpd.rows is not None:
             data["select"] = node.cpd.rows if isinstance(node.cpd.rows, int) else node.cpd.rows.tolist()
     return data
+
+
+def parsed(text: str) -> Any:
+    """The data in a JSON text, of finite numbers and of objects without a key twice."""
+    try:
+        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+    except FormatError:
+        raise
+    except (ValueError, RecursionError) as error:  # also a whole number of too many digits
+        raise FormatError(f"not JSON: {error}") from None
 
 
 def _no_constant(name: str) -> float:

@@ -91,20 +91,15 @@ class Picture:
 
 def _accents(boxes: Iterable[Box]) -> dict[str, str]:
     """A colour for each learned table: black if it is the only one."""
-    tables = list(dict.fromkeys(_table(box) for box in boxes if box.table))
+    tables = list(dict.fromkeys(box.table for box in boxes if box.table))
     return {t: _ACCENTS[i % len(_ACCENTS)] if len(tables) > 1 else _INK for i, t in enumerate(tables)}
-
-
-def _table(box: Box) -> str:
-    """The name of a box's learned table: its caption without rows."""
-    return re.sub(r"(?s)(.)\[[^\[]*\]$", r"\1", box.table)
 
 
 def _look(box: Box, accents: Mapping[str, str]) -> _Look:
     """How a box is drawn: its table is learned, or known, or it has none."""
     look = _LOOKS[box.kind]
     if box.table:
-        return look._replace(line=accents[_table(box)], width=2.0)
+        return look._replace(line=accents[box.table], width=2.0)
     return look._replace(line="#4A4A4A", width=0.9, dashed=True) if box.kind in ("latent", "observed") else look
 
 
@@ -116,8 +111,8 @@ def _legend(picture: Picture) -> Iterator[tuple[str, float, _Look]]:
     for look in [look for box in picture.boxes if (look := _look(box, accents)).dashed][:1]:
         yield "known table", 2, look._replace(fill="white")
     for table, colour in accents.items():
-        users = [box for box in picture.boxes if box.table and _table(box) == table]
-        verb = "shared" if len({box.table for box in users}) == 1 < len(users) else "used"
+        users = [box for box in picture.boxes if box.table == table]
+        verb = "shared" if len({box.rows for box in users}) == 1 < len(users) else "used"
         text = f"learned table {printable(table)}, {verb} by {_together([box.name for box in users])}"
         yield text, 2, _Look("white", colour, 2.0)
     for group in [group for group in picture.different if len(group) > 1]:
@@ -229,7 +224,7 @@ def _mermaid(picture: Picture) -> Iterator[str]:
     yield from ("flowchart TD", f"    %% {printable(picture.title)}")
     for box in picture.boxes:
         first, last = _MERMAID[box.kind].split()
-        table = f"<i>{_escaped(box.table)}</i>" if box.table else ""
+        table = f"<i>{_escaped(box.caption)}</i>" if box.table else ""
         text = "<br/>".join(filter(None, (_escaped(box.name), _escaped(box.states), table))) or " "
         yield f'    {ids[box.name]}{first}"{text}"{last}:::{box.kind}'
     for parent, child in picture.edges:

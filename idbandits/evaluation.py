@@ -9,7 +9,17 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from idbandits.command import INTERRUPTED, Commands, command, say, whole
+from idbandits.command import (
+    INTERRUPTED,
+    MOST_ROUNDS,
+    MOST_RUNS,
+    MOST_WORKERS,
+    Commands,
+    command,
+    folder,
+    say,
+    whole,
+)
 from idbandits.errors import IdbanditsError
 
 if TYPE_CHECKING:
@@ -36,10 +46,10 @@ def add_paper(commands: Commands) -> None:
     own = command(commands, "paper", _paper, "reproduce the paper's evaluation", PAPER_TEXT, PAPER_EXAMPLE)
     own.add_argument("--figure", action="append", metavar="KEY",
                      help="2, 2a, …, 3, …, 'table 1', B1, …, theory; repeat it for several (all)")  # fmt: skip
-    own.add_argument("--runs", type=whole(1), metavar="N", help="of each learner (20; with --quick 4)")
-    own.add_argument("--rounds", type=whole(1), metavar="N", help="of each run (20000; with --quick 2000)")
+    own.add_argument("--runs", type=whole(1, MOST_RUNS), metavar="N", help="of each learner (20; with --quick 4)")
+    own.add_argument("--rounds", type=whole(1, MOST_ROUNDS), metavar="N", help="of each run (20000; with --quick 2000)")
     own.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of all that is random (0)")
-    own.add_argument("--workers", type=whole(1), metavar="N", help="threads (one a core)")
+    own.add_argument("--workers", type=whole(1, MOST_WORKERS), metavar="N", help="threads (one a core)")
     own.add_argument("--cluster", metavar="ADDRESS", help="run on the workers of this Dask scheduler")
     own.add_argument("--out", type=Path, default=Path("report"), metavar="DIR", help="a folder for the report (report)")
     own.add_argument("--quick", action="store_true", help="few short runs, to see that all works")
@@ -102,7 +112,7 @@ def _selected(keys: list[str] | None) -> tuple[list[Panel], bool]:
     found: dict[str, Panel] = {}
     theory = False
     for key in keys:
-        wanted = key.replace(" ", "").replace("figure", "").lower()
+        wanted = key.replace(" ", "").lower().replace("figure", "")
         if wanted == "theory":
             theory = True
         elif wanted in plain:
@@ -140,11 +150,12 @@ idbandits theory --runs 4 --rounds 500 --out theory
 def add_theory(commands: Commands) -> None:
     """Declare `idbandits theory`."""
     own = command(commands, "theory", _theory, "compare the Bayes regret with the bound", THEORY_TEXT, THEORY_EXAMPLE)
-    own.add_argument("--runs", type=whole(1), default=THEORY_RUNS, metavar="N", help=f"of each setting ({THEORY_RUNS})")
-    own.add_argument("--rounds", type=whole(1), default=THEORY_ROUNDS, metavar="N",
+    own.add_argument("--runs", type=whole(1, MOST_RUNS), default=THEORY_RUNS, metavar="N",
+                     help=f"of each setting ({THEORY_RUNS})")  # fmt: skip
+    own.add_argument("--rounds", type=whole(1, MOST_ROUNDS), default=THEORY_ROUNDS, metavar="N",
                      help=f"the largest number of rounds ({THEORY_ROUNDS})")  # fmt: skip
     own.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of all that is random (0)")
-    own.add_argument("--workers", type=whole(1), metavar="N", help="threads (one a core)")
+    own.add_argument("--workers", type=whole(1, MOST_WORKERS), metavar="N", help="threads (one a core)")
     own.add_argument("--out", type=Path, metavar="DIR", help="a folder for theory.csv, theory.png and theory.svg")
 
 
@@ -155,17 +166,17 @@ def _theory(arguments: Namespace) -> int:
     from idbandits.files import write_whole
     from idbandits.report import rendered
 
-    frame = _study(arguments.rounds, arguments.runs, arguments.seed, arguments.workers)
-    print(frame.drop(columns="grows").to_string(index=False, float_format="{:,.3f}".format))
-    if arguments.out is not None:
-        from idbandits.bayes import plot
+    with folder(arguments.out):
+        frame = _study(arguments.rounds, arguments.runs, arguments.seed, arguments.workers)
+        print(frame.drop(columns="grows").to_string(index=False, float_format="{:,.3f}".format))
+        if arguments.out is not None:
+            from idbandits.bayes import plot
 
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        files = {"theory.csv": frame.to_csv(index=False).encode()}
-        files |= {f"theory.{kind}": content for kind, content in rendered(plot(frame)).items()}
-        for name, content in files.items():
-            write_whole(arguments.out / name, content)
-        say(f"wrote {', '.join(files)} to {arguments.out}")
+            files = {"theory.csv": frame.to_csv(index=False).encode()}
+            files |= {f"theory.{kind}": content for kind, content in rendered(plot(frame)).items()}
+            for name, content in files.items():
+                write_whole(arguments.out / name, content)
+            say(f"wrote {', '.join(files)} to {arguments.out}")
     return 0
 
 

@@ -57,16 +57,22 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One node of a picture; `table` is the caption of its learned table, empty where none is learned."""
+    """One node of a picture; `table` names its learned table, empty where none is learned, `rows` those it picks."""
 
     name: str
     kind: str
     table: str = ""
     states: str = ""
+    rows: str = ""
+
+    @property
+    def caption(self) -> str:
+        """Its learned table and the rows of it."""
+        return self.table + self.rows
 
     def lines(self) -> list[tuple[Text, float]]:
         """Its text line by line, as `stacked`."""
-        small = [Text(line) for line in wrapped(self.states)] + [Text(t, slant="italic") for t in wrapped(self.table)]
+        small = [Text(t) for t in wrapped(self.states)] + [Text(t, slant="italic") for t in wrapped(self.caption)]
         return stacked([Text(line, NAME) for line in wrapped(label(self.name))] + small)
 
     def size(self) -> Point:

@@ -386,7 +386,7 @@ def _slowest(of: Summary) -> Verdict | None:
     if len(seconds) < len(PAPERS_TABLE):
         return None
     slowest = max(seconds, key=lambda name: float(seconds[name]))
-    numbers = f"idTSvi {seconds[VI]:.2g} s, idTSinc {seconds[INC]:.2g} s, {slowest} {seconds[slowest]:.2g} s"
+    numbers = ", ".join(f"{name} {seconds[name]:.2g} s" for name in dict.fromkeys((VI, INC, slowest)))
     return Verdict("Table 1: idTSvi takes longest, idTSinc much less", HOLDS if slowest == VI else FAILS, numbers)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import idbandits as idb
-from idbandits.command import pick
-from idbandits.diagram import Diagram, _no_constant, _no_key_twice
+from idbandits.command import MOST_ROUNDS, pick
+from idbandits.diagram import Diagram, parsed
 from idbandits.errors import ContextError, FormatError, IdbanditsError, MeansError
 from idbandits.inference import BY_NAME
 from idbandits.simulate import random_numbers
@@ -28,7 +28,11 @@ def read_diagram(file: str) -> Diagram:
     """The diagram in a file, or in the standard input if the name is a dash."""
     if file != "-":
         return Diagram.load(file)
-    data = _json(sys.stdin.read(), "standard input")
+    try:
+        text = sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"standard input: not text: {error}") from None
+    data = _json(text, "standard input")
     try:
         return Diagram.from_dict(data)
     except FormatError as error:
@@ -54,13 +58,18 @@ def _means(d: Diagram, text: str) -> dict[str, Any]:
     """One piece: JSON, a file of it, or name=numbers."""
     if text.lstrip().startswith("{"):
         return _object(text, MEANS)
-    name = next((name for name in d.learned if text.startswith(f"{name}=")), text.partition("=")[0])
+    name = _name(d.learned, text)
     if "=" in text and (name in d.learned or not os.path.exists(text)):
         return {name: _numbers(name, text[len(name) + 1 :], d.learned.get(name))}
     if not os.path.exists(text):
         tables = ", ".join(f"{name} of shape {table.means_shape}" for name, table in d.learned.items()) or "none"
         raise MeansError(f"{MEANS} {text!r} is no file; write name=0.1,0.2,… for the learned tables: {tables}")
     return _object(_text(text), text)
+
+
+def _name(names: Iterable[str], text: str) -> str:
+    """What stands before the equals sign: the longest of these names that does, for they may hold such signs too."""
+    return max((name for name in names if text.startswith(f"{name}=")), key=len, default=text.partition("=")[0])
 
 
 def _numbers(name: str, text: str, table: LearnedTable | None) -> Any:
@@ -85,11 +94,14 @@ def read_context(d: Diagram, given: Sequence[str]) -> dict[str, Any] | None:
     """A context given as node=value, or as JSON; None if nothing is given."""
     found: dict[str, Any] = {}
     for text in given:
-        name = next((n.name for n in d.of_kind("context") if text.startswith(f"{n.name}=")), text.partition("=")[0])
+        name = _name([n.name for n in d.of_kind("context")], text)
         if not text.lstrip().startswith("{") and "=" not in text:
             raise ContextError(f"{CONTEXT} {text!r}: write node=value, or JSON")
         pairs = _object(text, CONTEXT) if text.lstrip().startswith("{") else {name: text[len(name) + 1 :]}
-        found |= {name: _label(d, name, value) for name, value in pairs.items()}
+        for name, value in pairs.items():
+            if name in found:
+                raise ContextError(f"{CONTEXT}: {name!r} is given twice")
+            found[name] = _label(d, name, value)
     return found or None
 
 
@@ -105,9 +117,9 @@ def read_contexts(d: Diagram, text: str | None) -> dict[str, Any] | None:
 
 
 def _label(d: Diagram, node: str, given: Any) -> Any:
-    """The value of a node that is written like this; what was given if there is none."""
-    values: Iterable[Label] = d.nodes[node].values if node in d.nodes else ()
-    return next((value for value in values if str(value) == str(given)), given)
+    """The value of a node that is this, or else is written like this; what was given if there is none."""
+    values: Sequence[Label] = d.nodes[node].values if node in d.nodes else ()
+    return given if given in values else next((value for value in values if str(value) == str(given)), given)
 
 
 def _text(file: str) -> str:
@@ -126,11 +138,9 @@ def _object(text: str, where: str) -> dict[str, Any]:
 
 def _json(text: str, where: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+        return parsed(text)
     except FormatError as error:
         raise FormatError(f"{where}: {error}") from None
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise FormatError(f"{where}: not JSON: {error}") from None
 
 
 # -- learners ------------------------------------------------------------------------------------------------------
@@ -180,10 +190,16 @@ def _settings(learner: str, allowed: Mapping[str, Any]) -> dict[str, Any]:
         if name not in allowed:
             known = ", ".join(allowed) or "none"
             raise IdbanditsError(f"learner {learner!r}: {name!r} is no setting of it; these are: {known}")
+        if name in found:
+            raise IdbanditsError(f"learner {learner!r}: {name} is given twice")
         try:
             found[name] = json.loads(value.lower() if value in ("True", "False") else value)
-        except json.JSONDecodeError:
+        except ValueError:
             found[name] = value
+        if isinstance(found[name], int) and abs(found[name]) > MOST_ROUNDS:
+            raise IdbanditsError(
+                f"learner {brief(learner)}: {name} is a number up to {MOST_ROUNDS}, not {brief(value)}"
+            )
         if isinstance(allowed[name], bool) and not isinstance(found[name], bool):
             raise IdbanditsError(f"learner {learner!r}: {name} is true or false, not {value!r}")
     return found

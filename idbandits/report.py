@@ -296,12 +296,15 @@ def _page(
     rows = {(row["problem"], row["learner"]): row for row in summary.to_dict("records")}
     claims = verdicts(lambda problem, learner: rows.get((problem, learner)))
     counts = [sum(claim.verdict == word for claim in claims) for word in (HOLDS, FAILS)]
+    papers = [TABLE, *(panel for figure in FIGURES if figure.kind != BEYOND for panel in figure.panels)]
+    complete = all(panel in findings.panels for panel in papers)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     page: str = environment.get_template("report.html").render(
         settings=findings.settings, sections=sections, claims=claims, holding=counts[0], failing=counts[1],
         times=run_times(findings), machine=machine(), papers_machine=PAPERS_MACHINE, took=took, command=command,
-        theory=theory, papers_rounds=ROUNDS, versions=f"NumPy {np.__version__}, Numba {numba.__version__}",
+        theory=theory, complete=complete, papers_rounds=ROUNDS,
+        versions=f"NumPy {np.__version__}, Numba {numba.__version__}",
     )  # fmt: skip
     return page

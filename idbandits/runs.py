@@ -296,7 +296,7 @@ def run_on_cluster(
     except ImportError:
         raise IdbanditsError("--cluster needs Dask: pip install 'idbandits[cluster]'") from None
     if not address.strip():  # Dask would begin a cluster of its own
-        raise IdbanditsError(f"{address!r} is no address of a Dask scheduler")
+        raise IdbanditsError(f"--cluster {address!r} is no address of a Dask scheduler")
     connect: Any = distributed.Client
     client, wrong = None, ""
     try:
@@ -305,12 +305,12 @@ def run_on_cluster(
         wrong = str(error)
     if client is None:
         gc.collect()  # a client that failed is closed when it is collected, which locks up if another one is starting
-        raise IdbanditsError(f"no Dask scheduler answers at {address!r}: {wrong}")
+        raise IdbanditsError(f"--cluster: no Dask scheduler answers at {address!r}: {wrong}")
     with client:
         try:
             client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError:
-            raise IdbanditsError(f"the Dask scheduler at {address!r} has no workers") from None
+            raise IdbanditsError(f"--cluster: the Dask scheduler at {address!r} has no workers") from None
         futures = {client.submit(run_remotely, job.cell, job.run, settings, pure=False, retries=3): job for job in jobs}
         try:
             for future in distributed.as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from idbandits.agent import Thompson
 from idbandits.baselines.baseline import Baseline
+from idbandits.command import MOST_ROUNDS
 from idbandits.compiled import Model
 from idbandits.diagram import Diagram
 from idbandits.errors import IdbanditsError, ImpossibleObservationError
@@ -138,6 +139,8 @@ def _check(world: Any, learners: Any, rounds: Any, runs: Any, seed: Any, workers
         for method in ("act", "update"):
             if not callable(getattr(learner, method, None)) or isinstance(learner, type):
                 raise IdbanditsError(f"learner {name!r} has no method {method}(): {learner!r}")
+    if is_integer(rounds) and rounds > MOST_ROUNDS:
+        raise IdbanditsError(f"rounds is a whole number from 1 to {MOST_ROUNDS}, not {rounds!r}")
     for what, given, least in (("rounds", rounds, 1), ("runs", runs, 1), ("seed", seed, 0)):
         if not is_integer(given) or given < least:
             raise IdbanditsError(f"{what} is a whole number from {least}, not {given!r}")

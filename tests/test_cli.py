@@ -19,7 +19,9 @@ from told import told
 
 import idbandits as idb
 from idbandits import cli
+from idbandits.errors import FormatError
 from idbandits.inference import BY_NAME
+from idbandits.reading import read_diagram
 
 COMMANDS = ["paper", "theory", "models", "draw", "solve", "learners", "simulate"]
 CASCADE = ["models", "cascade", "--items", "a,b,c,d", "--positions", "2"]
@@ -112,6 +114,9 @@ def test_models_write_the_diagram_that_python_makes(call, arguments, expected):
         ("cascade --items 3 --positions 4", ["4 decisions", "3 choices"]),
         ("cascade --items a,,b --positions 2", ["--items", "empty"]),
         ("cascade --items [1 --positions 2", ["--items", "not JSON"]),
+        ("cascade --items " + "[" * 100_000 + " --positions 2", ["--items", "[[…'", "not JSON"]),
+        (f"cascade --items {10**30} --positions 2", ["'A1'", "at most", str(10**30)]),
+        (f"cascade --items 3 --positions {10**30}", ["--positions", "from 1 to"]),
         ("cascade --items a,a --positions 2", ["'a'", "twice"]),
         ("cascade --items 3 --positions 2 --flavour x", ["--flavour"]),
         ("cascade --items 3 --positions 2 --out nowhere/d.json", ["nowhere/d.json: No such file"]),
@@ -151,12 +156,30 @@ def test_draw_refuses(call, cascade):
         ("[]", ["object"]),
         ('{"format": "x"}', []),
         ('{"a": 1, "a": 2}', ["'a'", "twice"]),
+        ("[" + "9" * 5000 + "]", ["not JSON", "digits"]),
     ],
 )
 def test_what_is_no_diagram_is_refused_alike_from_a_file_and_a_pipe(call, text, words):
     Path("d.json").write_text(text)
     refused(call("draw", "d.json"), "d.json: ", *words)
     refused(call("draw", "-", stdin=text), "standard input: ", *words)
+
+
+def test_bytes_that_are_no_text_are_refused_from_a_pipe(call, monkeypatch):
+    call()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe"), encoding="utf-8"))
+    with pytest.raises(FormatError, match="standard input: not text"):
+        read_diagram("-")
+
+
+def test_labels_that_the_output_has_no_letters_for(tmp_path):
+    d = idb.Diagram("日本")
+    d.decision("A", 2)
+    d.save(tmp_path / "d.json")
+    run = process("draw", str(tmp_path / "d.json"), PYTHONIOENCODING="ascii")
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, err) == (0, "")
+    assert "\\u65e5\\u672c" in out
 
 
 # -- solve ---------------------------------------------------------------------------------------------------------
@@ -239,6 +262,7 @@ def test_solve_in_a_context_with_larger_tables(call, shop):
         (["list.json"], ["list.json", "[1, 2]"]),
         (["."], [".: Is a directory"]),
         (["random", "examination=0.5"], ["'examination'", "attraction"]),
+        (["attraction=[" + "9" * 5000 + "]"], ["--means attraction", "not JSON", "digits"]),
     ],
 )  # fmt: skip
 def test_wrong_means(call, cascade, given, words):
@@ -255,10 +279,24 @@ def test_wrong_means(call, cascade, given, words):
         (["segment=new", "hour=7"], ["'hour'", "'7'", "0 to 1"]),
         (["segment=new", "hour=0", "day=1"], ["'day'"]),
         (["{]"], ["--context", "not JSON"]),
+        (["segment=new", "hour=0", "segment=loyal"], ["--context", "'segment'", "twice"]),
+        (["segment=new", '{"hour": 0, "segment": "new"}'], ["--context", "'segment'", "twice"]),
     ],
 )
 def test_wrong_contexts(call, shop, given, words):
     refused(call("solve", shop, "--means", "random", *(word for text in given for word in ("--context", text))), *words)
+
+
+def test_names_with_equals_signs_and_labels_that_are_written_alike(call):
+    d = idb.Diagram("alike")
+    c, a = d.context("c", [1, "1"]), d.decision("a", 2)
+    d.reward(d.observed("t", [a, c]))
+    d.reward(d.observed("t=1", [a]))
+    d.save("d.json")
+    given = ["solve", "d.json", "--means", "t=1=0.1,0.2", "--means", "t=0.1,0.2,0.3,0.4", "--json"]
+    found = json.loads(call(*given, "--context", '{"c": "1"}')[1])
+    assert (found["means"], found["context"]) == ({"t": [[0.1, 0.2], [0.3, 0.4]], "t=1": [0.1, 0.2]}, {"c": "1"})
+    assert json.loads(call(*given, "--context", '{"c": 1}')[1])["context"] == {"c": 1}
 
 
 def test_other_wrong_arguments(call, cascade):
@@ -375,6 +413,13 @@ def test_simulate_with_contexts(call, shop):
         ("--runs 0", ["--runs", "from 1", "'0'"]),
         ("--runs many", ["--runs", "'many'"]),
         ("--workers 0", ["--workers", "from 1"]),
+        (f"--rounds {10**30}", ["--rounds", "to 1000000000000", f"'{10**30}'"]),
+        (f"--runs {10**30}", ["--runs", "to 1000000"]),
+        (f"--workers {10**30}", ["--workers", "to 1000"]),
+        ("--learner ep:sweeps=1,sweeps=2", ["sweeps", "twice"]),
+        (f"--learner ep:sweeps={10**30}", ["sweeps", "up to", str(10**12)]),
+        ("--learner ep:sweeps=" + "9" * 5000, ["sweeps", "whole number"]),
+        (f"--learner particles:number={10**30}", ["number", "up to"]),
         ("--learner toprunk", ["'toprunk'", *BY_NAME, "full"]),
         ("--learner variatonal", ["did you mean 'variational'?"]),
         ("--learner ep --learner ep", ["'ep'", "twice"]),
@@ -447,12 +492,10 @@ def test_an_interruption_keeps_finished_runs(call, cascade, monkeypatch):
     assert not Path("new").exists()
 
 
-def process(*arguments, **options):
+def process(*arguments, **environment):
     command = [sys.executable, "-m", "idbandits", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(Path(idb.__file__).parents[1])}
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options
-    )
+    environment = os.environ | {"PYTHONPATH": str(Path(idb.__file__).parents[1])} | environment
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def test_control_c_in_a_process(cascade):

@@ -248,7 +248,7 @@ def test_legend_lists_what_occurs():
 @pytest.mark.parametrize("model", ["position_based", "user_browsing"])
 def test_a_table_of_which_nodes_read_different_rows_is_one_entry_of_one_colour(model):
     drawn = MODELS[f"{model}  3"]
-    assert len({box.table for box in drawn.boxes if box.name.startswith("E")}) > 1
+    assert len({box.caption for box in drawn.boxes if box.name.startswith("E")}) > 1
     assert [text for text in legend(drawn) if text.startswith("learned")] == [
         "learned table attraction, shared by W₁, W₂, W₃",
         "learned table examination, used by E₁, E₂, E₃",
@@ -269,6 +269,15 @@ def test_a_table_of_which_nodes_read_different_rows_is_one_entry_of_one_colour(m
 )
 def test_lists_of_names_are_short(names, words):
     assert draw._together(names) == words
+
+
+def test_tables_whose_names_end_like_rows_are_tables_of_their_own():
+    d = Diagram("p")
+    for name in ("p[x]", "p[y]"):
+        d.observed(name, [d.decision(f"A {name}", 2)])
+    drawn = d.draw()
+    assert legend(drawn)[-2:] == ["learned table p[x], used by p[x]", "learned table p[y], used by p[y]"]
+    assert len(set(draw._accents(drawn.boxes).values())) == 2
 
 
 def test_tables_have_colours_of_their_own_if_there_are_several():

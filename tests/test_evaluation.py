@@ -116,7 +116,7 @@ def test_workers_do_not_change_results(call: Call, tmp_path: Path) -> None:
     ("keys", "experiments"),
     [
         (["2A"], ["2a"]),
-        (["figure 2a", "Table1"], ["2a", "table 1"]),
+        (["Figure 2A", "Table1"], ["2a", "table 1"]),
         (["B3d", "b3", "B3d"], ["B3d", "B3a", "B3b", "B3c"]),
         (["table 1"], ["table 1"]),
     ],
@@ -143,12 +143,15 @@ def test_everything_is_selected_if_nothing_is_said() -> None:
         (["--runs", "-1"], ["--runs", "from 1"]),
         (["--seed", "-1"], ["--seed", "from 0"]),
         (["--workers", "0"], ["--workers", "from 1"]),
+        (["--workers", "1" + "0" * 30], ["--workers", "from 1 to 1000"]),
+        (["--rounds", "1" + "0" * 30], ["--rounds", "from 1 to 1000000000000"]),
+        (["--runs", "1" + "0" * 5000], ["--runs", "from 1 to 1000000", "000…'"]),
         (["--figure", "2a", "--out", "file"], ["file: File exists"]),
         (["--figure", "2a", "--out", "file/below"], ["file/below: Not a directory"]),
         (["--figure", "2a", "--out", "/proc/nowhere"], ["/proc/nowhere: No such file"]),
         (["--figure", "2a", "--out", "taken"], ["taken/runs.sqlite"]),
         (["--figure", "2a", "--out", "foreign"], ["foreign/runs.sqlite", "move it away"]),
-        (["--figure", "2a", "--cluster", "", "--out", "new"], ["''", "Dask"]),
+        (["--figure", "2a", "--cluster", "", "--out", "new"], ["--cluster", "''", "Dask"]),
     ],
 )
 def test_mistakes_are_a_line(call: Call, tmp_path: Path, arguments: list[str], words: list[str]) -> None:
@@ -230,6 +233,14 @@ def test_theory_prints_and_writes(call: Call, tmp_path: Path) -> None:
     assert (frame["regret_mean"] < frame["bound"]).all()
     assert (tmp_path / "new" / "theory" / "theory.png").read_bytes().startswith(b"\x89PNG")
     assert call("theory", "--runs", 1, "--rounds", 1)[0] == 0
+
+
+def test_theory_asks_for_its_folder_before_the_work(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    monkeypatch.setattr(evaluation, "_study", lambda *_: pytest.fail("the work began"))
+    assert call("theory", "--out", "file") == (2, "", "idbandits: error: file: File exists\n")
 
 
 # -- Ctrl-C in a process -------------------------------------------------------------------------------------------

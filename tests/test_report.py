@@ -99,6 +99,22 @@ def checked(out: Path, names: list[str]) -> Page:
     return page
 
 
+def test_the_page_does_not_claim_more_than_was_run(tmp_path: Path) -> None:
+    def made(name: str, keys: list[str], settings: Settings = SETTINGS) -> str:
+        (tmp_path / name).mkdir()
+        write(made_up([KEYS[key] for key in keys], settings), tmp_path / name, "", "", None)
+        return " ".join((tmp_path / name / "index.html").read_text().split())
+
+    papers = [panel.key for figure in FIGURES[:2] for panel in figure.panels]
+    part, whole = made("part", ["3b"]), made("whole", [*papers, TABLE.key], Settings(paper.ROUNDS, 2, 0))
+    assert "<p>Experiments of Yu" in part
+    assert "<p>All experiments of Yu" in whole
+    assert "The paper speaks of runs of 20,000 rounds; after 1,000 a claim may fare otherwise." in part
+    assert "The paper speaks" not in whole
+    assert '<figure class="panel">' in part  # a single panel is not stretched over the page
+    assert '<figure class="panel">' not in whole
+
+
 # -- what was found ------------------------------------------------------------------------------------------------
 
 

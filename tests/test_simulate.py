@@ -635,6 +635,7 @@ GOOD = {"it": Seeded()}
         ({"learners": {"it": Seeded}}, ("'it'", "Seeded")),
         ({"learners": {"it": idb.Thompson}}, ("'it'", "Thompson")),
         *(({what: given}, (what, repr(given))) for what in ("rounds", "runs") for given in (0, -1, 1.5, 10.0, "10", None, True)),
+        ({"rounds": 10**30}, ("rounds", "to 1000000000000", repr(10**30))),
         *(({"seed": given}, ("seed", repr(given))) for given in (-1, 0.5, None, "0", True)),
         *(({"workers": given}, ("workers", repr(given))) for given in (0, -2, 1.0, "2", True)),
         *(({"checkpoints": given}, ("checkpoints", repr(given))) for given in (0, -1, 2.5, "all", None, True)),
