@@ -221,11 +221,14 @@ class Survey:
         return (points / np.array(self.degrees, np.float64)).T
 
     def _lines(self) -> Floats:
-        """Points in pairs that differ in one mean: half of them corners, half inside."""
+        """Points in pairs that differ in one mean: half of them corners, others from all 0 to all 1, half inside.
+
+        A product of many means hardly changes anywhere else than where all others are 1.
+        """
         rng = np.random.default_rng(0)
         number = len(self.rows)
         inside = rng.random((number, LINES, number))
-        inside[:, ::2] = inside[:, ::2].round()
+        inside[:, ::2] = inside[:, ::2] < np.linspace(0, 1, LINES // 2)[:, None]
         ends = np.stack([inside, inside], axis=-2)
         for i in range(number):
             ends[i, :, :, i] = 0.0, 1.0

@@ -31,7 +31,7 @@ from idbandits.baselines import (
     Uniform,
     confidence,
 )
-from idbandits.baselines.baseline import Baseline
+from idbandits.baselines.baseline import Baseline, feasible_actions
 from idbandits.baselines.grab import FIRST
 from idbandits.errors import ActionError, DiagramError, IdbanditsError, ObservationError
 from idbandits.inference.groups import CAPACITY, USED
@@ -324,6 +324,13 @@ def overlapping(decisions: int) -> idb.Diagram:
     return d
 
 
+def without_actions(decisions: int = 3, items: int = 2) -> idb.Diagram:
+    d = chain(decisions, items)
+    for a, b in itertools.combinations(range(decisions), 2):
+        d.all_different(f"A{a}", f"A{b}")
+    return d
+
+
 @pytest.mark.parametrize(
     ("make", "d", "message"),
     [
@@ -343,6 +350,9 @@ def overlapping(decisions: int) -> idb.Diagram:
         (CombUCB1, models.rank1(1000, 101), "with 'X', which depends on A1, A2, there are 101,000.*at most 100,000"),
         (UCB1, latent_reward(), "UCB1 learns from rewards that it sees.*depends on 'H', a latent node"),
         (EpsilonGreedy, unrewarded(), "EpsilonGreedy learns from rewards; diagram 'unrewarded' has none"),
+        (UCB1, without_actions(), "UCB1 has nothing to choose: no action of diagram 'chain' satisfies all_different"),
+        (Uniform, without_actions(), "Uniform has nothing to choose: no action"),
+        (CombUCB1, without_actions(), "diagram 'chain': no action was found"),
         (UCB1, chain(6, 10), "UCB1 keeps a number for every action.*more than 100,000.*6 decisions"),
         (Uniform, overlapping(7), "Uniform keeps a number for every action.*more than 100,000"),
     ],
@@ -351,6 +361,16 @@ def overlapping(decisions: int) -> idb.Diagram:
 def test_a_diagram_that_does_not_fit_is_refused(make: Make, d: idb.Diagram, message: str) -> None:
     with pytest.raises(DiagramError, match=message):
         make(d)
+
+
+def test_the_list_of_actions_ends_where_constraints_leave_next_to_none() -> None:
+    with pytest.raises(DiagramError, match=r"UCB1 lists all actions; 201 steps found 0 that .* diagram 'chain' allow"):
+        feasible_actions("UCB1", without_actions(6, 5), 10)
+
+
+@pytest.mark.parametrize("model", [models.cascade, models.dependent_click, models.user_browsing])
+def test_many_positions_are_looked_at_once(model: Callable[..., idb.Diagram]) -> None:
+    assert TopRank(model(40, 40), 0).rounds == 0  # there are 2^40 ways from the last click up to the first decision
 
 
 @pytest.mark.parametrize(
@@ -647,6 +667,29 @@ def test_combucb1_shows_the_best_action_under_its_indices(where: str, make: Make
             times[a] += 1
             sums[a] += table[value]
     assert shown > 50
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+def test_arms_that_earn_little_are_tried_before_anything_is_repeated(distinct: bool) -> None:
+    d = models.position_based(4, 2, distinct=distinct)
+    d.reward(d.observed("pair", ["A1", "A2"]), lambda v: 0.001 * v)
+    world, learner = world_of(d), CombUCB1(d, 0)
+    number = len(actions_of(d))
+    assert len({tuple(action.items()) for action, _ in play(world, learner, number)}) == number
+
+
+def test_a_table_is_shared_by_nodes_that_read_it_by_one_decision_and_by_two() -> None:
+    d, table = idb.Diagram("shapes"), idb.Learned("mean", rows=6)
+    a, b, c = d.decision("A", 6), d.decision("B", 2), d.decision("C", 3)
+    d.reward(d.observed("X", [a], table))
+    d.reward(d.observed("Y", [b, c], table))
+    learner = CombUCB1(d, 0)
+    for _ in range(300):
+        action = learner.act()
+        read = action["A"], 3 * action["B"] + action["C"]
+        learner.update(action, {"X": int(read[0] == 4), "Y": int(read[1] == 4)})
+    assert learner._state.floats[-18:-12].sum() == 600  # six arms in all
+    assert learner.act() == {"A": 4, "B": 1, "C": 1}
 
 
 def test_untried_arms_take_turns_at_random() -> None:

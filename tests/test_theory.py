@@ -415,6 +415,12 @@ def test_many_means_are_searched_and_said_not_to_be_proved() -> None:
     assert theory.check_monotone(d)[:2] == (True, False)
 
 
+def test_a_reward_that_hardly_changes_at_most_means_is_still_found_to() -> None:
+    d = models.cascade(50, 40)  # after 40 items that attract or not, one more changes next to nothing
+    assert set(theory.check_monotone(d).signs["attraction"].tolist()) == {1.0}
+    assert theory.check_decomposition(d).constant == pytest.approx(1.0)
+
+
 # -- the bound and what is measured ------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from idbandits.acting import ACT, LEARN, NOW, Player, generator
 from idbandits.compiled import Action, compile
 from idbandits.diagram import Diagram
-from idbandits.errors import DiagramError, IdbanditsError, ObservationError
+from idbandits.errors import DiagramError, IdbanditsError, InfeasibleError, ObservationError
 from idbandits.inference.groups import HEADER, ROUNDS, State, grown, is_full, with_groups
 from idbandits.machine import direct, ready
 from idbandits.solve import SOLVE, Solver, solve_easily
@@ -159,8 +159,13 @@ def ranking(who: str, d: Diagram) -> tuple[int, int]:
 
 def decisions_above(d: Diagram, name: str) -> set[str]:
     """The decisions that a node depends on."""
-    node = d.nodes[name]
-    return {name} if node.kind == "decision" else set().union(*(decisions_above(d, p) for p in node.parents))
+    above, ahead = set[str](), [name]
+    while ahead:
+        at = ahead.pop()
+        if at not in above:
+            above.add(at)
+            ahead += d.nodes[at].parents
+    return {at for at in above if d.nodes[at].kind == "decision"}
 
 
 def clashes(d: Diagram) -> set[tuple[int, int]]:
@@ -181,14 +186,21 @@ def feasible_actions(who: str, d: Diagram, most: int) -> list[tuple[int, ...]]:
         k, looked = len(action), looked + 1
         if k == len(decisions):
             found.append(action)
-        if len(found) > most or looked > 20 * most:
+        if len(found) > most:
             raise DiagramError(
                 f"{who} keeps a number for every action; diagram {d.name!r} has more than {most:,} of them, "
                 f"with {len(decisions)} decisions ({', '.join(n.name for n in decisions[:5])}"
                 f"{', …' if len(decisions) > 5 else ''})"
             )
+        if looked > 20 * most:
+            raise DiagramError(
+                f"{who} lists all actions; {looked:,} steps found {len(found):,} that the constraints of diagram "
+                f"{d.name!r} allow, and more are not taken"
+            )
         if k < len(decisions):
             taken = {decisions[j].values[action[j]] for j in before[k]}
             values = decisions[k].values
             stack.extend((*action, i) for i in range(len(values) - 1, -1, -1) if values[i] not in taken)
+    if not found:
+        raise InfeasibleError(f"{who} has nothing to choose: no action of diagram {d.name!r} satisfies all_different")
     return found

@@ -22,8 +22,10 @@ from idbandits.solve import BUDGET, Solver, solver_of, unpack
 from idbandits.tables import Floats, Ints, Learned, Use
 
 ARMS, NODES, KL, LISTED, ENTRIES = range(5)  # of a layout; then four numbers and more for every node
-SETTING, WEIGHTS = range(2)  # of the floats: a level or factor, the nodes' weights, and three numbers for every arm
+SETTING, MORE, WEIGHTS = range(3)  # of the floats: a level or factor, what raises the index of arms that were never
+# tried, the nodes' weights, and three numbers for every arm
 MOST_ARMS = 100_000
+MOST_MORE = 1e6  # else rounding would hide what other arms promise
 TIES = 1e-9  # by what part an index is lowered at random, so that equal ones take turns
 
 
@@ -36,8 +38,8 @@ class CombUCB1(Baseline):
     sum of terms that depend on one observed node each. A base arm is a node with the choices that it depends on: an
     item at a position in the position-based model. Nodes that depend directly on a decision by the same learned table
     share theirs: an item in the semi-bandit. Rewards are scaled to [0, 1] by what a node can earn, and weighed by it.
-    As in the paper's initialization, actions with the most base arms that were never tried come first; ties are broken
-    at random.
+    As in the paper's initialization, actions with base arms that were never tried come first; among them, those with
+    the most, if all weights are equal. Ties are broken at random.
 
     >>> from idbandits import models
     >>> learner = CombUCB1(models.semi_bandit(items=4, positions=2), seed=0)
@@ -87,7 +89,7 @@ class BaseArms:
         earned = _earned(who, d)
         decisions = d.of_kind("decision")
         places = {n.name: k for k, n in enumerate(decisions)}
-        flat = Diagram(f"{d.name}, flat")
+        flat = Diagram(d.name)
         for node in decisions:
             flat.decision(node.name, len(node.values) if isinstance(node.values, range) else node.values)
         tables: dict[tuple[Any, ...], tuple[Learned, int]] = {}
@@ -96,7 +98,8 @@ class BaseArms:
         self._entries: list[int] = []
         self.nodes = self.arms = 0
         for seen, node in enumerate(d.of_kind("observed")):
-            above = [n.name for n in decisions if n.name in decisions_above(d, node.name)]
+            found = decisions_above(d, node.name)
+            above = [n.name for n in decisions if n.name in found]
             if node.name not in earned or not above:
                 continue
             low, high = earned[node.name].min(), earned[node.name].max()
@@ -108,7 +111,7 @@ class BaseArms:
             key = (node.name,) if table is None else (table, *scaled.tolist())
             sizes = [d.nodes[p].states for p in parents]
             if key not in tables:
-                tables[key] = Learned(f"{len(tables)}"), self.arms
+                tables[key] = Learned(f"{len(tables)}", rows=math.prod(sizes)), self.arms
                 self.arms += math.prod(sizes)
                 if self.arms > MOST_ARMS:
                     raise DiagramError(
@@ -140,8 +143,12 @@ class BaseArms:
         return [self.arms, self.nodes, kl, self._choices, *self._entries]
 
     def nothing(self, setting: float) -> tuple[Ints, Floats]:
-        """What is kept: a setting, weights, and of an arm how often it was tried, what it earned, and its index."""
-        return np.empty(0, dtype=np.int64), np.array([setting, *self._weights, *np.zeros(3 * self.arms)])
+        """What is kept: a setting, weights, and of an arm how often it was tried, what it earned, and its index.
+
+        An arm that was never tried is to outweigh all that were, unless its weight is next to nothing.
+        """
+        more = min(10.0 * math.fsum(self._weights) / min(self._weights), MOST_MORE)
+        return np.empty(0, dtype=np.int64), np.array([setting, more, *self._weights, *np.zeros(3 * self.arms)])
 
 
 def _earned(who: str, d: Diagram) -> Mapping[str, Floats]:
@@ -171,7 +178,7 @@ def act(
     """The best action under the indices; what was never tried outweighs all that was."""
     arms, items, positions = layout[ARMS], layout[LISTED], len(action)
     kept = floats[WEIGHTS + layout[NODES] :]
-    top = refresh(layout[KL], ints[ROUNDS] + 1, floats[SETTING], arms, 10.0 * layout[NODES], kept)
+    top = refresh(layout[KL], ints[ROUNDS] + 1, floats[SETTING], arms, floats[MORE], kept)
     if items > 0:
         room = np.empty(positions * items + 2 * items + positions + 3)
         score(layout, floats, TIES * top, rng, positions * items, room)

@@ -40,7 +40,7 @@ class Uniform(Baseline):
             decisions[j].values == decisions[k].values
             and all((j, i) in forbidden for i in range(number) if (i, k) in forbidden and i != j)
             for j, k in forbidden
-        )
+        ) and all(sum((j, k) in forbidden for j in range(number)) < decisions[k].states for k in range(number))
         if plain:
             table = [int((j, k) in forbidden) for j in range(number) for k in range(number)]
             layout = [number, 0, *(n.states for n in decisions), *table]
