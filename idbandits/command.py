@@ -79,7 +79,7 @@ def run(argv: Sequence[str] | None, prog: str, text: str, example: str, adds: It
     """Run the command that the arguments name, and give the exit status; a mistake is a line and no traceback."""
     given = list(sys.argv[1:] if argv is None else argv)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _stoppable():
             warnings.showwarning = _warned
             if isinstance(sys.stdout, TextIOWrapper):
                 sys.stdout.reconfigure(errors="backslashreplace")  # labels that the output's encoding lacks
@@ -104,6 +104,19 @@ def run(argv: Sequence[str] | None, prog: str, text: str, example: str, adds: It
     except MemoryError:
         say("error: there is not enough memory for this")
         return FAILED
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    """Obey SIGTERM, by which batch systems and containers end a command, as Ctrl-C is obeyed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _dispatch(given: list[str], top: Parser, adds: Iterable[Add]) -> int:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba import njit, types
+from numba import config, njit, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+
+if config.DISABLE_JIT:  # type: ignore[attr-defined]
+    raise ImportError("idbandits works with Numba's compiler only: unset NUMBA_DISABLE_JIT")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 INTS, FLOATS = types.int64[::1], types.float64[::1]
@@ -26,12 +31,23 @@ INTS, FLOATS = types.int64[::1], types.float64[::1]
 
 def compiled(function: Function) -> Function:
     """Compile on the first call, keep the machine code on disk, and let other threads run meanwhile."""
-    return cast(Function, njit(cache=True, nogil=True, error_model="numpy")(function))
+    return _kept(function)
 
 
 def inlined(function: Function) -> Function:
     """Compile into every function that calls it: for small ones, where passing arguments costs more than the work."""
-    return cast(Function, njit(cache=True, nogil=True, error_model="numpy", inline="always")(function))
+    return _kept(function, inline="always")
+
+
+def _kept(function: Function, **options: Any) -> Function:
+    """Compile, and keep the machine code where Numba finds a folder for it: beside the source, or one of the user's."""
+    how: dict[str, Any] = {"nogil": True, "error_model": "numpy", **options}
+    try:
+        made: Any = njit(cache=True, **how)(function)
+    except RuntimeError:  # there is none that may be written to
+        return cast(Function, njit(**how)(function))
+    _forget_stale(Path(made.stats.cache_path))
+    return cast(Function, made)
 
 
 class _Part(JITCodeLibrary):
@@ -137,7 +153,7 @@ def compile_together(kernels: Iterable[tuple[Any, Any]], processes: int | None) 
     wanted = {
         (kernel.py_func.__module__, kernel.py_func.__qualname__, signature): None
         for kernel, signature in kernels
-        if id(kernel) not in _warm and not _is_kept(kernel)
+        if id(kernel) not in _warm and kernel.stats.cache_path is not None and not _is_kept(kernel)
     }
     if len(wanted) < 2:
         return
@@ -145,7 +161,7 @@ def compile_together(kernels: Iterable[tuple[Any, Any]], processes: int | None) 
     started = time.perf_counter()
     others = set(active_children())
     try:
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(processes, get_context("spawn"), _end_with_parent) as pool:
             try:
                 with _deaf():
                     compiling = pool.map(_compile_elsewhere, *zip(*wanted, strict=True))
@@ -178,7 +194,19 @@ def _is_kept(kernel: Any) -> bool:
     function = kernel.py_func
     source = Path(function.__code__.co_filename)
     pattern = f"{source.stem}.{function.__qualname__}-{function.__code__.co_firstlineno}.*.nbi"
-    return any((source.parent / "__pycache__").glob(pattern))
+    return any(Path(kernel.stats.cache_path).glob(pattern))
+
+
+def _end_with_parent() -> None:
+    """In a process of its own: end with the one that began it, which may be killed and then tells nobody."""
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _compile_elsewhere(module: str, name: str, signature: Any) -> None:
@@ -215,15 +243,18 @@ def _say(message: str) -> None:
 MARK = b"idbandits.machine"  # in every source of machine code, but for constants of `tables`
 
 
-def _forget_stale() -> None:
-    """Delete machine code that is older than a source of it: Numba looks only at the file of the outermost function."""
+@functools.cache
+def _changed() -> float:
+    """When a source of machine code was changed last."""
     folder = Path(__file__).parent
     sources = [source for source in folder.rglob("*.py") if MARK in source.read_bytes()]
-    changed = max(source.stat().st_mtime for source in [folder / "tables.py", *sources])
-    for kept in folder.rglob("__pycache__/*.nb[ic]"):  # Numba's indices, and the machine code that they name
+    return max(source.stat().st_mtime for source in [folder / "tables.py", *sources])
+
+
+@functools.cache
+def _forget_stale(folder: Path) -> None:
+    """Delete machine code that is older than a source of it: Numba looks only at the file of the outermost function."""
+    for kept in folder.glob("*.nb[ic]"):  # Numba's indices, and the machine code that they name
         with contextlib.suppress(OSError):
-            if kept.stat().st_mtime < changed:
+            if kept.stat().st_mtime < _changed():
                 kept.unlink()
-
-
-_forget_stale()

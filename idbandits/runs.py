@@ -11,8 +11,10 @@ import functools
 import gc
 import hashlib
 import json
+import logging
 import sqlite3
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -297,6 +299,8 @@ def run_on_cluster(
         raise IdbanditsError("--cluster needs Dask: pip install 'idbandits[cluster]'") from None
     if not address.strip():  # Dask would begin a cluster of its own
         raise IdbanditsError(f"--cluster {address!r} is no address of a Dask scheduler")
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong is told below, in a line
     connect: Any = distributed.Client
     client, wrong = None, ""
     try:
@@ -313,7 +317,7 @@ def run_on_cluster(
             raise IdbanditsError(f"--cluster: the Dask scheduler at {address!r} has no workers") from None
         futures = {client.submit(run_remotely, job.cell, job.run, settings, pure=False, retries=3): job for job in jobs}
         try:
-            for future in distributed.as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]
+            for future in _finished(client, futures, address):
                 job = futures.pop(future)
                 try:
                     theirs, run = future.result()
@@ -331,7 +335,29 @@ def run_on_cluster(
             raise
 
 
-PATIENCE = 20  # seconds that a cluster has to answer
+def _finished(client: Any, futures: dict[Any, Job], address: str) -> Iterator[Any]:
+    """Futures as they are finished, until none is left; Dask would wait without end for workers if all have died."""
+    import distributed
+
+    arriving: Any = distributed.as_completed(futures, loop=client.loop)  # type: ignore[no-untyped-call]
+    asked = alive = time.monotonic()
+    while futures:
+        batch = arriving.next_batch(block=False)
+        yield from batch
+        now = time.monotonic()
+        if batch:
+            alive = now
+        elif now - asked > 1.0:
+            asked = now
+            if client.nthreads():
+                alive = now
+            elif now - alive > PATIENCE:
+                raise IdbanditsError(f"--cluster: the Dask scheduler at {address!r} has no workers any more")
+        else:
+            time.sleep(0.05)
+
+
+PATIENCE = 20  # seconds that a cluster has to answer, and to replace workers that have died
 
 _preparing = threading.Lock()
 

@@ -6,6 +6,7 @@ import gc
 import importlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -18,8 +19,11 @@ from typing import Any
 
 import pytest
 from numba import types
+from numba.core.caching import CacheImpl
 
-from idbandits.machine import compile_together, compiled, direct
+import idbandits
+from idbandits import machine
+from idbandits.machine import compile_together, compiled, direct, inlined
 
 SOURCE = """
 import os
@@ -48,12 +52,13 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("pretended")
     monkeypatch.delitem(sys.modules, "pretended")
-    functions = [SimpleNamespace(py_func=getattr(module, name)) for name in ("first", "second")]
+    stats = SimpleNamespace(cache_path=str(tmp_path / "kept"))
+    functions = [SimpleNamespace(py_func=getattr(module, name), stats=stats) for name in ("first", "second")]
     return lambda then: [(function, (str(tmp_path / "told"), then)) for function in functions]
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not condition() and time.monotonic() < end:
         time.sleep(0.02)
     assert condition()
@@ -119,3 +124,78 @@ def test_a_function_is_kept_as_long_as_it_is_known_by_its_id() -> None:
         del function
     gc.collect()
     assert all(known() is not None for known in alive)  # else another one might get its id, and its machine code
+
+
+def test_processes_end_with_the_one_that_began_them(kernels: Any, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    kernels("sleep")
+    program = f"""
+from types import SimpleNamespace
+import pretended
+from idbandits.machine import compile_together
+
+if __name__ == "__main__":
+    stats = SimpleNamespace(cache_path={str(tmp_path)!r})
+    functions = [SimpleNamespace(py_func=one, stats=stats) for one in (pretended.first, pretended.second)]
+    compile_together([(function, ({str(told)!r}, "sleep")) for function in functions], 2)
+"""
+    (tmp_path / "program.py").write_text(program)
+    folders = os.pathsep.join([str(tmp_path), str(Path(idbandits.__file__).parents[1])])
+    command = [sys.executable, str(tmp_path / "program.py")]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": folders}, stderr=subprocess.PIPE) as process:
+        until(lambda: len(list(told.iterdir())) == 2)
+        process.kill()
+        try:
+            process.communicate(timeout=120)  # ends with the last process that could write
+        except subprocess.TimeoutExpired:
+            for path in told.iterdir():
+                os.kill(int(path.name), signal.SIGKILL)
+            pytest.fail("they went on")
+
+
+def test_what_is_kept_in_any_folder_is_not_compiled_elsewhere(
+    kernels: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "kept").mkdir()
+    for name, line in (("first", 5), ("second", 6)):
+        (tmp_path / "kept" / f"pretended.{name}-{line}.py311.nbi").touch()
+    compile_together(kernels("end"), 2)
+    assert not list((tmp_path / "told").iterdir())
+    assert capsys.readouterr().err == ""
+
+
+def test_what_cannot_be_kept_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
+    functions = kernels("end")
+    for function, _ in functions:
+        function.stats.cache_path = None
+    compile_together(functions, 2)
+    assert not list((tmp_path / "told").iterdir())
+
+
+@pytest.mark.parametrize("how", [compiled, inlined])
+def test_without_a_folder_to_write_to_all_is_compiled_anew(monkeypatch: pytest.MonkeyPatch, how: Any) -> None:
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+
+    def double(x: int) -> int:
+        return 2 * x
+
+    made = how(double)
+    assert made(4) == 8
+    assert made.stats.cache_path is None
+
+
+def test_machine_code_that_is_older_than_a_source_is_forgotten_in_any_folder(tmp_path: Path) -> None:
+    now = machine._changed()
+    for name, age in (("a.nbi", 1), ("a.1.nbc", 1), ("b.nbi", -1), ("other.txt", 1)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (now - age, now - age))
+    machine._forget_stale(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.nbi", "other.txt"]
+
+
+def test_numba_that_does_not_compile_is_told_at_once() -> None:
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(idbandits.__file__).parents[1])}
+    command = [sys.executable, "-c", "import idbandits"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "unset NUMBA_DISABLE_JIT" in ended.stderr.splitlines()[-1]

@@ -337,10 +337,11 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))  # writing more is an OSError, as on a full disk
     try:
-        with pytest.raises(OSError, match="large"):
+        with pytest.raises(OSError, match="large") as raised:
             large.save(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert raised.value.filename == str(path)  # not the scratch file
     assert path.read_bytes() == old
     assert os.listdir(tmp_path) == ["d.json"]
     large.save(path)

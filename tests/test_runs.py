@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
+import logging
 import os
 import signal
 import sqlite3
@@ -370,7 +372,7 @@ class Trouble:
             for _ in range(others):
                 assert finished.acquire(timeout=30)
             what()
-            self.stopped.append(stop.wait(5))
+            self.stopped.append(stop.wait(30))
             return None
 
         monkeypatch.setattr(Prepared, "run", run)
@@ -525,7 +527,11 @@ def test_a_worker_that_dies_costs_its_unfinished_runs_only(
     def keep(job: Job, run: Run) -> None:
         assert job not in kept
         kept[job] = run
-        if not early and len(kept) >= 2 and any(pid == processes[1].pid for _, pid in begun()):
+        if not early and len(kept) >= 2:
+            until = time.monotonic() + 60
+            while {pid for _, pid in begun()} != {process.pid for process in processes[1:]}:
+                assert time.monotonic() < until
+                time.sleep(0.05)
             early.extend(kept)
             processes[1].send_signal(signal.SIGKILL)
 
@@ -541,6 +547,26 @@ def test_a_worker_that_dies_costs_its_unfinished_runs_only(
     same({job: run for job, run in runs_here.items() if run is not None}, kept)
 
 
+@pytest.mark.usefixtures("quiet")
+def test_workers_that_have_all_died_are_not_waited_for_without_end(
+    scheduler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, processes = scheduler  # no later test needs the workers
+    kept: list[Job] = []
+
+    def keep(job: Job, _: Run) -> None:
+        kept.append(job)
+        for process in processes[1:]:
+            process.kill()
+            process.wait()
+
+    monkeypatch.setattr(runs, "PATIENCE", 5)
+    jobs = [Job(CELLS[0], number) for number in range(100)]
+    with pytest.raises(IdbanditsError, match="no workers any more"):
+        run_on_cluster(address, jobs, LONG, keep, ignore)
+    assert 1 <= len(kept) < len(jobs)
+
+
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", ""])
 @pytest.mark.usefixtures("quiet")
 def test_a_wrong_address_is_said_soon(store: Store, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
@@ -553,7 +579,7 @@ def test_a_wrong_address_is_said_soon(store: Store, monkeypatch: pytest.MonkeyPa
 def test_a_scheduler_without_workers_is_said_soon(
     store: Store, monkeypatch: pytest.MonkeyPatch, scheduler: Any
 ) -> None:
-    for process in scheduler[1][1:]:  # the last test that needs them
+    for process in scheduler[1][1:]:
         process.kill()
         process.wait()
     monkeypatch.setattr(runs, "PATIENCE", 5)
@@ -565,3 +591,26 @@ def test_without_dask_it_is_said_how_to_get_it(store: Store, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(IdbanditsError, match=r"idbandits\[cluster\]"):
         make_runs(CELLS[:1], SETTINGS, store, None, "tcp://127.0.0.1:1", ignore)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_scheduler_that_dies_is_said_in_the_error_only(scheduler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    address, processes = scheduler  # the last test that needs it; without workers, nothing is ever finished
+    for process in processes[1:]:
+        process.kill()
+        process.wait()
+    distributed = importlib.import_module("distributed")
+    original = distributed.Client.submit
+
+    def submit(client: Any, *arguments: Any, **options: Any) -> Any:
+        future = original(client, *arguments, **options)
+        processes[0].kill()
+        return future
+
+    monkeypatch.setattr(distributed.Client, "wait_for_workers", lambda *_, **__: None)
+    monkeypatch.setattr(distributed.Client, "submit", submit)
+    log = io.StringIO()
+    monkeypatch.setattr(logging.getLogger("distributed.client"), "handlers", [logging.StreamHandler(log)])
+    with pytest.raises(IdbanditsError, match="lost the connection"):
+        run_on_cluster(address, [Job(CELLS[0], 0)], LONG, lambda job, run: pytest.fail("it was made"), ignore)
+    assert log.getvalue() == ""
