@@ -317,44 +317,43 @@ def run_on_cluster(
             raise IdbanditsError(f"--cluster: the Dask scheduler at {address!r} has no workers") from None
         futures = {client.submit(run_remotely, job.cell, job.run, settings, pure=False, retries=3): job for job in jobs}
         try:
-            for future in _finished(client, futures, address):
-                job = futures.pop(future)
-                try:
-                    theirs, run = future.result()
-                except (distributed.KilledWorker, CancelledError, ImportError) as error:
-                    raise IdbanditsError(f"the workers of {address!r} failed: {' '.join(str(error).split())}") from None
+            for job, (theirs, run) in _finished(client, futures, address):
                 if theirs != version():
                     raise IdbanditsError(
                         f"a worker of {address!r} has another version of idbandits, NumPy, SciPy or Numba than we have"
                     )
                 keep(job, run)
                 tell(job.cell, job.cell.rounds(settings))
-                future.release()
-        except BaseException:
+        except (distributed.KilledWorker, CancelledError, ImportError) as error:
+            raise IdbanditsError(f"the workers of {address!r} failed: {' '.join(str(error).split())}") from None
+        finally:
             client.cancel(list(futures))
-            raise
 
 
-def _finished(client: Any, futures: dict[Any, Job], address: str) -> Iterator[Any]:
-    """Futures as they are finished, until none is left; Dask would wait without end for workers if all have died."""
+def _finished(client: Any, futures: dict[Any, Job], address: str) -> Iterator[tuple[Job, tuple[str, Run]]]:
+    """Runs as they are finished, until none is left; Dask would wait without end for workers if all have died."""
     import distributed
 
     arriving: Any = distributed.as_completed(futures, loop=client.loop)  # type: ignore[no-untyped-call]
     asked = alive = time.monotonic()
     while futures:
-        batch = arriving.next_batch(block=False)
-        yield from batch
-        now = time.monotonic()
-        if batch:
-            alive = now
-        elif now - asked > 1.0:
-            asked = now
-            if client.nthreads():
-                alive = now
-            elif now - alive > PATIENCE:
-                raise IdbanditsError(f"--cluster: the Dask scheduler at {address!r} has no workers any more")
+        if not arriving.has_ready():
+            time.sleep(0.02)
         else:
-            time.sleep(0.05)
+            future = next(arriving)
+            try:
+                made = future.result(timeout=PATIENCE)
+            except TimeoutError:  # its worker died with it, and it is made again, if there are others
+                arriving.add(future)
+            else:
+                yield futures.pop(future), made
+                future.release()
+        if time.monotonic() - asked > 1.0:
+            asked = time.monotonic()
+            if client.nthreads():
+                alive = asked
+            elif asked - alive > PATIENCE:
+                raise IdbanditsError(f"--cluster: the Dask scheduler at {address!r} has no workers any more")
 
 
 PATIENCE = 20  # seconds that a cluster has to answer, and to replace workers that have died

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -455,10 +455,7 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     ]
     processes += [subprocess.Popen([*dask, *worker, "--name", name], **common) for name in ("one", "two")]
     try:
-        until = time.monotonic() + 60
-        while not file.exists() or not file.stat().st_size:
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        until(lambda: file.exists() and file.stat().st_size > 0)
         address = json.loads(file.read_text())["address"]
         with distributed.Client(address, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=60)
@@ -504,6 +501,28 @@ def test_another_version_on_the_workers_is_refused(
     assert kept_in(store, [Job(CELLS[0], number) for number in range(3)]) == []
 
 
+def logged(monkeypatch: pytest.MonkeyPatch, file: Path) -> Callable[[], list[tuple[int, int]]]:
+    """Have workers log the runs that they begin; a function that gives these, with the workers' processes."""
+    log = str(file)
+
+    def run_there(cell: Cell, run: int, settings: Settings) -> Any:
+        from idbandits.runs import run_remotely  # on the worker, where it is what it was
+
+        with open(log, "a") as lines:
+            lines.write(f"{run} {os.getpid()}\n")
+        return run_remotely(cell, run, settings)
+
+    monkeypatch.setattr(runs, "run_remotely", run_there)
+    return lambda: [(int(run), int(pid)) for run, pid in map(str.split, Path(log).read_text().splitlines())]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 @pytest.mark.usefixtures("quiet")
 def test_a_worker_that_dies_costs_its_unfinished_runs_only(
     scheduler: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -512,30 +531,16 @@ def test_a_worker_that_dies_costs_its_unfinished_runs_only(
     jobs = [Job(CELLS[0], number) for number in range(LONG.runs)]
     kept: dict[Job, Run] = {}
     early: list[Job] = []
-    log = str(tmp_path / "log")
-
-    def logged(cell: Cell, run: int, settings: Settings) -> Any:
-        from idbandits.runs import run_remotely  # on the worker, where it is what it was
-
-        with open(log, "a") as file:
-            file.write(f"{run} {os.getpid()}\n")
-        return run_remotely(cell, run, settings)
-
-    def begun() -> list[tuple[int, int]]:
-        return [(int(run), int(pid)) for run, pid in map(str.split, Path(log).read_text().splitlines())]
+    begun = logged(monkeypatch, tmp_path / "log")
 
     def keep(job: Job, run: Run) -> None:
         assert job not in kept
         kept[job] = run
         if not early and len(kept) >= 2:
-            until = time.monotonic() + 60
-            while {pid for _, pid in begun()} != {process.pid for process in processes[1:]}:
-                assert time.monotonic() < until
-                time.sleep(0.05)
+            until(lambda: {pid for _, pid in begun()} == {process.pid for process in processes[1:]})
             early.extend(kept)
             processes[1].send_signal(signal.SIGKILL)
 
-    monkeypatch.setattr(runs, "run_remotely", logged)
     run_on_cluster(address, jobs, LONG, keep, ignore)
     assert processes[1].wait(timeout=10) == -signal.SIGKILL
     where = {job: [pid for run, pid in begun() if run == job.run] for job in jobs}
@@ -549,12 +554,15 @@ def test_a_worker_that_dies_costs_its_unfinished_runs_only(
 
 @pytest.mark.usefixtures("quiet")
 def test_workers_that_have_all_died_are_not_waited_for_without_end(
-    scheduler: Any, monkeypatch: pytest.MonkeyPatch
+    scheduler: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     address, processes = scheduler  # no later test needs the workers
     kept: list[Job] = []
+    begun = logged(monkeypatch, tmp_path / "log")
 
     def keep(job: Job, _: Run) -> None:
+        if not kept:
+            until(lambda: len(begun()) > 6)  # then some are finished that have not been handed over
         kept.append(job)
         for process in processes[1:]:
             process.kill()
