@@ -20,6 +20,7 @@ from benchmarks.pyagrum_peer import gum, network
 from benchmarks.report import DisagreementError, Row, Topic, duration, ratio
 from benchmarks.timing import timed
 from idbandits.errors import ComplexityError
+from idbandits.tables import Known
 
 with warnings.catch_warnings():  # what pgmpy says about modules of its own
     warnings.filterwarnings("ignore", "`pgmpy", FutureWarning)
@@ -79,7 +80,8 @@ def observations(case: Case, number: int) -> list[Seen]:
     for _ in range(number):
         states: dict[str, int] = {}
         for node in case.diagram.nodes.values():
-            table = node.cpd.table  # type: ignore[union-attr]
+            assert isinstance(node.cpd, Known)
+            table = node.cpd.table
             states[node.name] = int(rng.choice(node.states, p=table[tuple(states[p] for p in node.parents)]))
         drawn.append({n.name: str(n.values[states[n.name]]) for n in case.diagram.of_kind("observed")})
     return drawn

@@ -123,7 +123,7 @@ def _sum(d: Diagram, terms: Sequence[tuple[Sequence[str], Floats]]) -> tuple[lis
     over = list(dict.fromkeys(p for parents, _ in terms for p in parents))
     total = np.zeros([d.nodes[p].states for p in over])
     for parents, table in terms:
-        order = sorted(range(len(parents)), key=lambda k, parents=parents: over.index(parents[k]))  # type: ignore[misc]
+        order = np.argsort([over.index(p) for p in parents])
         shape = [d.nodes[p].states if p in parents else 1 for p in over]
         total += table.transpose(order).reshape(shape)
     return over, total

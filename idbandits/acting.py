@@ -17,7 +17,7 @@ from idbandits.search import Decisions, clash
 from idbandits.solve import BUDGET, SOLVE, unpack
 from idbandits.tables import Floats, Ints
 
-RNG = typeof(np.random.default_rng(0))  # type: ignore[no-untyped-call]
+RNG = typeof(np.random.default_rng(0))
 ACT = types.void(types.FunctionType(SOLVE), INTS, FLOATS, INTS, INTS, FLOATS, RNG, INTS)
 LEARN = types.int64(INTS, FLOATS, INTS, FLOATS, RNG, INTS, INTS, types.int64, types.int64)
 LEARN_ALL = types.int64(types.FunctionType(LEARN), INTS, FLOATS, INTS, FLOATS, RNG, types.int64[:, ::1], types.int64)

@@ -22,7 +22,7 @@ from numba import config, njit, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
-if config.DISABLE_JIT:  # type: ignore[attr-defined]
+if config.DISABLE_JIT:  # type: ignore[attr-defined]  # Numba makes its settings attributes when it is imported
     raise ImportError("idbandits works with Numba's compiler only: unset NUMBA_DISABLE_JIT")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -91,7 +91,7 @@ def _as_part(function: Function, **options: Any) -> Function:
     """Compile for compiled callers only, once for all integers: Numba would do it for every constant apart."""
     made: Any = njit(**(PART | options))(function)
     template = made.get_call_template
-    made.get_call_template = lambda args, kws: template([types.unliteral(a) for a in args], kws)  # type: ignore[no-untyped-call]
+    made.get_call_template = lambda args, kws: template([types.unliteral(a) for a in args], kws)
     return cast(Function, made)
 
 
@@ -129,10 +129,11 @@ def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
 def ready(kernel: Function, signature: Any) -> Function:
     """Compile a function for these types and no others: then compiled functions can be handed it as an argument."""
     if id(kernel) not in _warm:
+        dispatcher: Any = kernel
         with _compiling:
             if id(kernel) not in _warm:
-                _announced(kernel, lambda: kernel.compile(signature))  # type: ignore[attr-defined]
-                kernel.disable_compile()  # type: ignore[attr-defined]
+                _announced(dispatcher, lambda: dispatcher.compile(signature))
+                dispatcher.disable_compile()
                 _warm[id(kernel)] = kernel
     return kernel
 
@@ -216,7 +217,8 @@ def _compile_elsewhere(module: str, name: str, signature: Any) -> None:
 
 def in_python(kernel: Function) -> Function:
     """The same function without compilation, for what is done once and costs less than the compiler."""
-    return cast(Function, kernel.py_func)  # type: ignore[attr-defined]
+    dispatcher: Any = kernel
+    return cast(Function, dispatcher.py_func)
 
 
 _compiling = threading.Lock()

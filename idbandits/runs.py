@@ -334,7 +334,7 @@ def _finished(client: Any, futures: dict[Any, Job], address: str) -> Iterator[tu
     """Runs as they are finished, until none is left; Dask would wait without end for workers if all have died."""
     import distributed
 
-    arriving: Any = distributed.as_completed(futures, loop=client.loop)  # type: ignore[no-untyped-call]
+    arriving: Any = distributed.as_completed(futures, loop=client.loop)
     asked = alive = time.monotonic()
     while futures:
         if not arriving.has_ready():

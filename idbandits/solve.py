@@ -219,7 +219,7 @@ def solve_easily(
     return total, most if exceeds(s, most, total) else total, True
 
 
-SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(  # type: ignore[no-untyped-call]
+SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(
     INTS, FLOATS, FLOATS, types.boolean, INTS, types.float64
 )
 

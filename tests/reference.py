@@ -99,7 +99,7 @@ def distribution_of_counts(
     total: Counter[Any] = Counter()
     for values, p in joint(d, given, means):
         if p > 0 and all(values[n] == s for n, s in seen.items()):
-            total[frozenset(entries_used(d, values).items())] += p  # type: ignore[assignment]
+            total[frozenset(entries_used(d, values).items())] += p
     whole = sum(total.values())
     return {counts: p / whole for counts, p in total.items()}
 

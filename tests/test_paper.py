@@ -176,7 +176,7 @@ def row(reward: float, error: float = 0.01, spread: float = 1.0, runs: int = 20)
 
 
 def verdict_of(words: str, rows: dict[tuple[str, str], dict[str, Any]]) -> str | None:
-    found = [verdict for verdict in verdicts(lambda *cell: rows.get(cell)) if words in verdict.claim]  # type: ignore[call-overload]
+    found = [verdict for verdict in verdicts(lambda *cell: rows.get(cell)) if words in verdict.claim]
     assert len(found) <= 1
     return found[0].verdict if found else None
 
