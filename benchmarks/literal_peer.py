@@ -15,7 +15,7 @@ import idbandits as idb
 from benchmarks.problems import CASCADE_1, POSITION_BASED_1, Problem, problem
 from benchmarks.report import DisagreementError, Row, Topic, duration, ratio
 from benchmarks.timing import timed
-from idbandits.literal import Literal
+from idbandits.paper.literal import Literal
 
 HISTORY = 5_000  # rounds
 BLOCK = 10  # updates of one, then the same of the other

@@ -19,8 +19,8 @@ import idbandits as idb
 from benchmarks.pyagrum_peer import gum, network
 from benchmarks.report import DisagreementError, Row, Topic, duration, ratio
 from benchmarks.timing import timed
+from idbandits.diagram.tables import Known
 from idbandits.errors import ComplexityError
-from idbandits.tables import Known
 
 with warnings.catch_warnings():  # what pgmpy says about modules of its own
     warnings.filterwarnings("ignore", "`pgmpy", FutureWarning)

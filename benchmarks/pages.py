@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from benchmarks.report import write
-from idbandits.paper import PAPERS_TABLE, PROBLEMS, shown, verdicts
+from idbandits.paper.problems import PAPERS_TABLE, PROBLEMS, shown, verdicts
 
 ROOT = Path(__file__).parents[1]
 SIX = list(PROBLEMS)[:6]  # those of the paper

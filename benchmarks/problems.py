@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import idbandits as idb
-from idbandits import paper
 from idbandits.errors import DiagramError
+from idbandits.paper import problems as paper
 
 FULL = paper.FULL  # sees the latent nodes: what no learner that does not see them can be expected to beat
 LITERAL = "variational, literal"

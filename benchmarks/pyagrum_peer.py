@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from idbandits import Diagram
-from idbandits.diagram import Node
-from idbandits.tables import Known
+from idbandits.diagram.declare import Node
+from idbandits.diagram.tables import Known
 
 with warnings.catch_warnings():  # where warnings are errors, as in our tests, those of SWIG crash the interpreter
     warnings.filterwarnings("ignore", "builtin type .* has no __module__ attribute", DeprecationWarning)

@@ -1,19 +1,22 @@
 """Structured bandits: declare an influence diagram, and learn online to act well in it."""
 
-from idbandits.command import starting
+from __future__ import annotations
 
-with starting():
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
     from idbandits import baselines, models, theory
-    from idbandits.agent import Thompson
-    from idbandits.ask import expected_reward, log_likelihood, posterior_of_latents
-    from idbandits.compiled import compile
-    from idbandits.diagram import Diagram
+    from idbandits.agent.thompson import Thompson
+    from idbandits.circuit.model import compile
+    from idbandits.circuit.questions import expected_reward, log_likelihood, posterior_of_latents
+    from idbandits.diagram.declare import Diagram
+    from idbandits.diagram.tables import Learned
     from idbandits.inference import EP, Exact, Gibbs, Incremental, Moments, Particles, Variational
-    from idbandits.results import Result
-    from idbandits.simulate import simulate
-    from idbandits.solve import Solution, best_action
-    from idbandits.tables import Learned
-    from idbandits.world import Outcome, World
+    from idbandits.simulation.results import Result
+    from idbandits.simulation.simulate import simulate
+    from idbandits.simulation.world import Outcome, World
+    from idbandits.solve.best import Solution, best_action
 
 __all__ = [
     "EP",
@@ -40,3 +43,30 @@ __all__ = [
     "simulate",
     "theory",
 ]
+
+_HOMES = {
+    "idbandits.agent.thompson": ("Thompson",),
+    "idbandits.circuit.model": ("compile",),
+    "idbandits.circuit.questions": ("expected_reward", "log_likelihood", "posterior_of_latents"),
+    "idbandits.diagram.declare": ("Diagram",),
+    "idbandits.diagram.tables": ("Learned",),
+    "idbandits.inference": ("EP", "Exact", "Gibbs", "Incremental", "Moments", "Particles", "Variational"),
+    "idbandits.simulation.results": ("Result",),
+    "idbandits.simulation.simulate": ("simulate",),
+    "idbandits.simulation.world": ("Outcome", "World"),
+    "idbandits.solve.best": ("Solution", "best_action"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `import idbandits` loads nothing, so commands start at once."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = importlib.import_module(_HOME.get(name, f"{__name__}.{name}"))
+    value = globals()[name] = getattr(home, name) if name in _HOME else home
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,6 +1,6 @@
 """`python -m idbandits`: the command line."""
 
-from idbandits.cli import main
+from idbandits.app.cli import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -1,4 +1,9 @@
-"""What can go wrong, one class a kind: each message names the node or argument, what was given and what is allowed."""
+"""What can go wrong, one class per kind: messages name the node or argument, what was given and what is allowed."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import TypeGuard
 
 
 class IdbanditsError(ValueError):
@@ -47,3 +52,14 @@ class ImpossibleObservationError(ObservationError):
 
 class MeansError(IdbanditsError):
     """Means that do not fit the learned tables of the diagram."""
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """A whole number of any type, bools excepted."""
+    return isinstance(value, (int, Integral)) and not isinstance(value, bool)
+
+
+def brief(value: object) -> str:
+    """A value as messages show it: not more than a line of it."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"

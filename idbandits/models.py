@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from idbandits.diagram import Diagram, Node
-from idbandits.errors import DiagramError
-from idbandits.tables import Label, Learned, is_integer
+from idbandits.diagram.declare import Diagram, Node
+from idbandits.diagram.tables import Label, Learned
+from idbandits.errors import DiagramError, is_integer
 
 Items: TypeAlias = int | Iterable[Label]
 

@@ -11,8 +11,8 @@ from playing import learn, play
 
 import idbandits as idb
 import reference
-from idbandits.compiled import Model
-from idbandits.evidence import Evidence
+from idbandits.circuit.model import Model
+from idbandits.inference.evidence import Evidence
 from idbandits.inference.groups import (
     DONE,
     FIGURES,

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import digamma, gammaln, logsumexp, roots_jacobi
 
 from idbandits import Diagram
-from idbandits.diagram import Node
-from idbandits.tables import Known, Use
+from idbandits.diagram.declare import Node
+from idbandits.diagram.tables import Known, Use
 
 Values = Mapping[str, Any]  # node name -> the place of its value among its values
 Round = tuple[Values, Values]  # decisions and contexts given, observed nodes seen

@@ -16,7 +16,6 @@ from test_simulate import by_hand, totals_of, world_of
 
 import idbandits as idb
 from idbandits import baselines, models
-from idbandits.assignment import match
 from idbandits.baselines import (
     GRAB,
     UCB1,
@@ -35,8 +34,9 @@ from idbandits.baselines.baseline import Baseline, feasible_actions
 from idbandits.baselines.grab import FIRST
 from idbandits.errors import ActionError, DiagramError, IdbanditsError, ObservationError
 from idbandits.inference.groups import CAPACITY, USED
-from idbandits.machine import in_python
-from idbandits.simulate import begin, simulate
+from idbandits.kernel.compiling import in_python
+from idbandits.simulation.simulate import begin, simulate
+from idbandits.solve.assignment import match
 from parts import alone
 
 Make = Callable[..., Baseline]

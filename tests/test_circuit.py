@@ -19,9 +19,9 @@ import idbandits as idb
 import reference
 from diagrams import labels, random_diagram, random_given, random_means
 from idbandits import Diagram, Learned, models
-from idbandits.compiled import Likelihood, Model
-from idbandits.passes import bind, down, entry, split, up
-from idbandits.tables import Known, Use
+from idbandits.circuit.model import Likelihood, Model
+from idbandits.circuit.passes import bind, down, entry, split, up
+from idbandits.diagram.tables import Known, Use
 from parts import alone
 
 split_alone = alone(split)

@@ -18,10 +18,10 @@ import pytest
 from told import told
 
 import idbandits as idb
-from idbandits import cli
+from idbandits.app import cli
+from idbandits.app.arguments import read_diagram
 from idbandits.errors import FormatError
 from idbandits.inference import BY_NAME
-from idbandits.reading import read_diagram
 
 COMMANDS = ["paper", "theory", "models", "draw", "solve", "learners", "simulate"]
 CASCADE = ["models", "cascade", "--items", "a,b,c,d", "--positions", "2"]

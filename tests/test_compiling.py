@@ -22,8 +22,8 @@ from numba import types
 from numba.core.caching import CacheImpl
 
 import idbandits
-from idbandits import machine
-from idbandits.machine import compile_together, compiled, direct, inlined
+from idbandits.kernel import compiling as machine
+from idbandits.kernel.compiling import compile_together, compiled, direct, inlined
 
 SOURCE = """
 import os
@@ -132,7 +132,7 @@ def test_processes_end_with_the_one_that_began_them(kernels: Any, tmp_path: Path
     program = f"""
 from types import SimpleNamespace
 import pretended
-from idbandits.machine import compile_together
+from idbandits.kernel.compiling import compile_together
 
 if __name__ == "__main__":
     stats = SimpleNamespace(cache_path={str(tmp_path)!r})

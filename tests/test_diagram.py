@@ -21,7 +21,7 @@ import idbandits as idb
 import reference
 from diagrams import labels, random_diagram, random_given, random_means
 from idbandits import Diagram, Learned, models
-from idbandits.diagram import schema
+from idbandits.diagram.declare import schema
 from idbandits.errors import DiagramError, FormatError, ImpossibleObservationError
 
 READY = [

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from idbandits import Diagram, draw, layout, models
-from idbandits.draw import Box, Picture
+from idbandits import Diagram, models
+from idbandits.diagram import layout
+from idbandits.diagram import pictures as draw
+from idbandits.diagram.pictures import Box, Picture
 
 KINDS = {"A": "decision", "C": "observed", "X": "observed", "r": "reward"}
 

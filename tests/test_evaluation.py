@@ -17,8 +17,10 @@ import pytest
 from told import told
 
 import idbandits as idb
-from idbandits import cli, evaluation, paper, runs
-from idbandits.runs import Prepared
+from idbandits.app import cli, evaluation
+from idbandits.paper import problems as paper
+from idbandits.paper import runs
+from idbandits.paper.runs import Prepared
 
 TINY = ["--rounds", "50", "--runs", "2", "--no-progress"]
 FILES = ["figure-2.png", "figure-2.svg", "index.html", "results.parquet", "runs.sqlite", "summary.csv"]
@@ -190,7 +192,7 @@ def test_theory_alone(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_an_interruption_at_any_step_is_a_line_and_the_next_start_goes_on(
     call: Call, monkeypatch: pytest.MonkeyPatch, begun: list[str], tmp_path: Path
 ) -> None:
-    from idbandits import report
+    from idbandits.paper import report
 
     def press(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt

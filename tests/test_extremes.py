@@ -12,10 +12,10 @@ from scipy import special, stats
 
 import idbandits as idb
 import reference
-from idbandits.evidence import tail
 from idbandits.inference.drawing import EDGE
+from idbandits.inference.evidence import tail
 from idbandits.inference.groups import DONE
-from idbandits.machine import in_python
+from idbandits.kernel.compiling import in_python
 
 # -- extremes ------------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from test_reference import log_evidence
 import idbandits as idb
 import reference
 from idbandits.errors import DiagramError, IdbanditsError
-from idbandits.exactness import _find_ambiguous
+from idbandits.inference.exactness import _find_ambiguous
 
 SEEDS = range(30)
 LITERAL = {"start": "prior", "literal": True}

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import reference
-from idbandits import paper
-from idbandits.paper import (
+from idbandits.paper import problems as paper
+from idbandits.paper.problems import (
     BASELINE,
     BEYOND,
     FAILS,
@@ -34,7 +34,7 @@ from idbandits.paper import (
     shown,
     verdicts,
 )
-from idbandits.runs import Cell
+from idbandits.paper.runs import Cell
 
 PANELS = [*(panel for figure in FIGURES for panel in figure.panels), TABLE]
 CELLS = sorted({Cell(panel.problem, name) for panel in PANELS for name in panel.learners})

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from idbandits import progress
-from idbandits.pool import run_all
-from idbandits.progress import Progress
+from idbandits.app import progress
+from idbandits.app.progress import Progress
+from idbandits.simulation.workers import run_all
 
 PARTS = {"one": 100, "two": 300}
 

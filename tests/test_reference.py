@@ -14,8 +14,8 @@ from scipy.stats import beta
 import reference
 from diagrams import labels, random_diagram, random_given, random_means
 from idbandits import Diagram, Learned, models
-from idbandits.literal import Literal
-from idbandits.tables import Use
+from idbandits.diagram.tables import Use
+from idbandits.paper.literal import Literal
 from reference import Alpha, Round
 
 

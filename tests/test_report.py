@@ -13,11 +13,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from idbandits import paper, report
-from idbandits.paper import AS_WRITTEN, FIGURES, KLUCB, LEARNERS, PROBLEMS, TABLE, VI, Contender, Panel, Problem
-from idbandits.report import Findings, draw, findings_of, looks, run_times, seconds_at, tidy, write
-from idbandits.runs import CHECKPOINTS, Cell, Job, Settings
-from idbandits.simulate import Run, marks_of
+from idbandits.paper import problems as paper
+from idbandits.paper import report
+from idbandits.paper.problems import (
+    AS_WRITTEN,
+    FIGURES,
+    KLUCB,
+    LEARNERS,
+    PROBLEMS,
+    TABLE,
+    VI,
+    Contender,
+    Panel,
+    Problem,
+)
+from idbandits.paper.report import Findings, draw, findings_of, looks, run_times, seconds_at, tidy, write
+from idbandits.paper.runs import CHECKPOINTS, Cell, Job, Settings
+from idbandits.simulation.simulate import Run, marks_of
 
 SETTINGS = Settings(1000, 3, 0)
 COLUMNS = "experiment,problem,learner,runs,rounds,reward_mean,reward_se,regret_mean,regret_se,worst_regret,seconds_mean"

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from pyarrow import parquet
 
 from idbandits.errors import FormatError, IdbanditsError
-from idbandits.plot import Curve, curves, draw_curves, limits, settled
-from idbandits.results import Result
+from idbandits.simulation.plots import Curve, curves, draw_curves, limits, settled
+from idbandits.simulation.results import Result
 
 COLUMNS = ["learner", "run", "round", "reward", "regret", "seconds"]
 ROWS = [

@@ -22,12 +22,14 @@ import numpy as np
 import pytest
 
 import idbandits as idb
-from idbandits import models, paper, runs
+from idbandits import models
 from idbandits.errors import FormatError, IdbanditsError
 from idbandits.inference import Variational
-from idbandits.paper import Contender, Problem
-from idbandits.runs import Cell, Job, Prepared, Settings, Store, make_runs, opened, run_on_cluster
-from idbandits.simulate import Run
+from idbandits.paper import problems as paper
+from idbandits.paper import runs
+from idbandits.paper.problems import Contender, Problem
+from idbandits.paper.runs import Cell, Job, Prepared, Settings, Store, make_runs, opened, run_on_cluster
+from idbandits.simulation.simulate import Run
 
 SETTINGS = Settings(rounds=300, runs=3, seed=4)
 CELLS = [Cell("cascade 1", paper.VI), Cell("cascade 1", paper.KLUCB), Cell("semi-bandit", "CombUCB1")]
@@ -459,7 +461,7 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         address = json.loads(file.read_text())["address"]
         with distributed.Client(address, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=60)
-            client.run(importlib.import_module, "idbandits.runs")
+            client.run(importlib.import_module, "idbandits.paper.runs")
         yield address, processes
     finally:
         for process in processes:
@@ -506,7 +508,7 @@ def logged(monkeypatch: pytest.MonkeyPatch, file: Path) -> Callable[[], list[tup
     log = str(file)
 
     def run_there(cell: Cell, run: int, settings: Settings) -> Any:
-        from idbandits.runs import run_remotely  # on the worker, where it is what it was
+        from idbandits.paper.runs import run_remotely  # on the worker, where it is what it was
 
         with open(log, "a") as lines:
             lines.write(f"{run} {os.getpid()}\n")

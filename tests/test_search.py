@@ -11,8 +11,11 @@ import pytest
 import idbandits as idb
 import reference
 from diagrams import random_diagram, random_given, random_means
-from idbandits import assignment, decisions, search, sorting
-from idbandits.search import FREE, GENERAL, PRODUCT, SORTED, SUM
+from idbandits.solve import assignment
+from idbandits.solve import branch as search
+from idbandits.solve import order as sorting
+from idbandits.solve import structure as decisions
+from idbandits.solve.branch import FREE, GENERAL, PRODUCT, SORTED, SUM
 from parts import alone
 
 assign, branch, candidates = alone(assignment.assign), alone(search.branch), alone(search.candidates)

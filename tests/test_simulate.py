@@ -23,7 +23,7 @@ from idbandits import models
 from idbandits.errors import DiagramError, IdbanditsError
 from idbandits.inference import BY_NAME
 from idbandits.inference.groups import CAPACITY, USED
-from idbandits.simulate import begin, random_numbers, simulate
+from idbandits.simulation.simulate import begin, random_numbers, simulate
 
 TOTALS = ["learner", "run", "round", "reward", "regret"]
 

@@ -13,7 +13,7 @@ import pytest
 import idbandits as idb
 from diagrams import labels, random_diagram, random_given, random_means
 from idbandits import Diagram, models, theory
-from idbandits.assumptions import Survey
+from idbandits.diagram.tables import Use
 from idbandits.errors import (
     ActionError,
     ComplexityError,
@@ -22,10 +22,10 @@ from idbandits.errors import (
     ImpossibleObservationError,
     InfeasibleError,
 )
-from idbandits.observing import Round, quadrature
-from idbandits.patterns import MOST_ACTIONS, Patterns
-from idbandits.simulate import random_numbers
-from idbandits.tables import Use
+from idbandits.simulation.simulate import random_numbers
+from idbandits.theory.bounds import Survey
+from idbandits.theory.observing import Round, quadrature
+from idbandits.theory.symmetry import MOST_ACTIONS, Patterns
 from reference import actions, consistent, entry_of, expected_reward, feasible, joint
 
 Rows = set[tuple[str, tuple[int, ...]]]

@@ -9,14 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from idbandits.acting import ACT, LEARN, NOW, Player, generator
-from idbandits.compiled import Action, compile
-from idbandits.diagram import Diagram
-from idbandits.errors import DiagramError, IdbanditsError, InfeasibleError, ObservationError
+from idbandits.circuit.model import Action, compile
+from idbandits.diagram.declare import Diagram
+from idbandits.diagram.tables import Label
+from idbandits.errors import DiagramError, IdbanditsError, InfeasibleError, ObservationError, is_integer
+from idbandits.inference.acting import ACT, LEARN, NOW, Player, generator
 from idbandits.inference.groups import HEADER, ROUNDS, State, grown, is_full, with_groups
-from idbandits.machine import direct, ready
-from idbandits.solve import SOLVE, Solver, solve_easily
-from idbandits.tables import Floats, Ints, Label, is_integer
+from idbandits.kernel.compiling import direct, ready
+from idbandits.kernel.types import Floats, Ints
+from idbandits.solve.best import SOLVE, Solver, solve_easily
 
 
 class Baseline:

@@ -9,12 +9,11 @@ import numpy as np
 from idbandits.baselines.baseline import Baseline, ranking
 from idbandits.baselines.chance import below
 from idbandits.baselines.confidence import UNSEEN, kl_above, level, ucb1
-from idbandits.diagram import Diagram
+from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError
 from idbandits.inference.groups import DONE, ROUNDS
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled
-from idbandits.tables import Floats, Ints
+from idbandits.kernel.compiling import bare, compiled
+from idbandits.kernel.types import Floats, Ints, Rng
 
 POSITIONS, ITEMS, READING, KL = range(4)  # of a layout
 READINGS = ("first", "last")

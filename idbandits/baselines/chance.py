@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from idbandits.inference.protocol import Rng
-from idbandits.machine import merged
+from idbandits.kernel.compiling import merged
+from idbandits.kernel.types import Rng
 
 
 @merged

@@ -8,18 +8,18 @@ from typing import Any, final
 
 import numpy as np
 
-from idbandits.acting import shuffle_idle
-from idbandits.assignment import match
 from idbandits.baselines.baseline import Baseline, check_diagram, checked_horizon, decisions_above
 from idbandits.baselines.confidence import kl_exponent, level
-from idbandits.compiled import compile
-from idbandits.diagram import Diagram, Node
+from idbandits.circuit.model import compile
+from idbandits.diagram.declare import Diagram, Node
+from idbandits.diagram.tables import Learned, Use
 from idbandits.errors import DiagramError, IdbanditsError
+from idbandits.inference.acting import shuffle_idle
 from idbandits.inference.groups import DONE, ROUNDS
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled
-from idbandits.solve import BUDGET, Solver, solver_of, unpack
-from idbandits.tables import Floats, Ints, Learned, Use
+from idbandits.kernel.compiling import bare, compiled
+from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.solve.assignment import match
+from idbandits.solve.best import BUDGET, Solver, solver_of, unpack
 
 ARMS, NODES, KL, LISTED, ENTRIES = range(5)  # of a layout; then four numbers and more for every node
 SETTING, MORE, WEIGHTS = range(3)  # of the floats: a level or factor, what raises the index of arms that were never

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from idbandits.machine import bare, merged
+from idbandits.kernel.compiling import bare, merged
 
 UNSEEN = 1e9  # the index of what was never tried: above any other
 FARTHEST = 700.0  # beyond that, exp(-x) is no number above 0

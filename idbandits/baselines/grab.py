@@ -7,16 +7,15 @@ from typing import Any, final
 
 import numpy as np
 
-from idbandits.assignment import match
 from idbandits.baselines.baseline import Baseline, checked_horizon, ranking
 from idbandits.baselines.chance import below
 from idbandits.baselines.confidence import kl_exponent, level
-from idbandits.diagram import Diagram
-from idbandits.errors import IdbanditsError
+from idbandits.diagram.declare import Diagram
+from idbandits.errors import IdbanditsError, is_integer
 from idbandits.inference.groups import CAPACITY, DONE, HEADER, ROUNDS, WIDTH, find, insert
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled
-from idbandits.tables import Floats, Ints, is_integer
+from idbandits.kernel.compiling import bare, compiled
+from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.solve.assignment import match
 
 POSITIONS, ITEMS, PERIOD = range(3)  # of a layout
 FIXED, STARTED, FIRST = range(3)  # of the floats; then the leader, and four numbers for every item at a position

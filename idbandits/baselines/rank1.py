@@ -10,12 +10,11 @@ import numpy as np
 from idbandits.baselines.baseline import Baseline, check_diagram, checked_horizon, decisions_above
 from idbandits.baselines.chance import below
 from idbandits.baselines.confidence import kl_above, kl_below, level
-from idbandits.diagram import Diagram
+from idbandits.diagram.declare import Diagram
 from idbandits.errors import DiagramError, IdbanditsError
 from idbandits.inference.groups import DONE, HEADER, ROUNDS
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled, in_python
-from idbandits.tables import Floats, Ints
+from idbandits.kernel.compiling import bare, compiled, in_python
+from idbandits.kernel.types import Floats, Ints, Rng
 
 ROWS, COLUMNS, KL, FACTOR = range(4)  # of a layout
 STAGE, SIDE, AT, LEFT, OTHER, ARMS = range(HEADER, HEADER + 6)  # of the integers; then, for rows and columns, h

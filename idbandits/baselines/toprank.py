@@ -9,12 +9,11 @@ import numpy as np
 
 from idbandits.baselines.baseline import Baseline, checked_horizon, ranking
 from idbandits.baselines.chance import below
-from idbandits.diagram import Diagram
+from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError
 from idbandits.inference.groups import DONE, HEADER, ROUNDS
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled
-from idbandits.tables import Floats, Ints
+from idbandits.kernel.compiling import bare, compiled
+from idbandits.kernel.types import Floats, Ints, Rng
 
 POSITIONS, ITEMS = range(2)  # of a layout
 C = 4.0 * math.sqrt(2.0 / math.pi) / math.erf(math.sqrt(2.0))  # 3.34…, which the paper rounds to 3.43

@@ -8,11 +8,10 @@ import numpy as np
 
 from idbandits.baselines.baseline import Baseline, check_diagram, clashes, feasible_actions
 from idbandits.baselines.chance import below
-from idbandits.diagram import Diagram
+from idbandits.diagram.declare import Diagram
 from idbandits.inference.groups import DONE, ROUNDS
-from idbandits.inference.protocol import Rng
-from idbandits.machine import compiled
-from idbandits.tables import Floats, Ints
+from idbandits.kernel.compiling import compiled
+from idbandits.kernel.types import Floats, Ints, Rng
 
 DECISIONS, ACTIONS, TABLES = range(3)  # of a layout; then actions one after the other, or choices and clashes
 MOST_ACTIONS = 100_000

@@ -9,12 +9,11 @@ import numpy as np
 
 from idbandits.baselines.baseline import Baseline, check_diagram, feasible_actions
 from idbandits.baselines.chance import below
-from idbandits.diagram import Diagram
+from idbandits.diagram.declare import Diagram
 from idbandits.errors import DiagramError, IdbanditsError
 from idbandits.inference.groups import DONE, HEADER, ROUNDS
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled
-from idbandits.tables import Floats, Ints
+from idbandits.kernel.compiling import bare, compiled
+from idbandits.kernel.types import Floats, Ints, Rng
 
 ACTIONS, DECISIONS, TERMS, CHOICES = range(4)  # of a layout; then choices, the codes of all actions, reward terms
 TRIED, ORDER = HEADER, HEADER + 1  # how many actions were tried; all actions, those first; and their places there

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from idbandits.evidence import Parts
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, merged
-from idbandits.tables import Floats
+from idbandits.inference.evidence import Parts
+from idbandits.kernel.compiling import bare, merged
+from idbandits.kernel.types import Floats, Rng
 
 SMALL = 0.1  # pseudo-counts below this are drawn by logarithms, which do not vanish
 EDGE = 1e-6  # draws of exactly 0 or 1 are moved inside by less than this, so that ties are broken at random

@@ -6,9 +6,10 @@ from typing import Any, final
 
 import numpy as np
 
-from idbandits.compiled import Model
-from idbandits.errors import IdbanditsError
-from idbandits.evidence import Evidence, Parts, evidence_of, locate, take, unpack
+from idbandits.circuit.model import Model
+from idbandits.circuit.passes import Circuit, index
+from idbandits.errors import IdbanditsError, is_integer
+from idbandits.inference.evidence import Evidence, Parts, evidence_of, locate, take, unpack
 from idbandits.inference.gibbs import step
 from idbandits.inference.groups import (
     BEFORE,
@@ -29,10 +30,8 @@ from idbandits.inference.groups import (
     with_groups,
 )
 from idbandits.inference.matching import match_there
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled, merged
-from idbandits.passes import Circuit, index
-from idbandits.tables import Floats, Ints, is_integer
+from idbandits.kernel.compiling import bare, compiled, merged
+from idbandits.kernel.types import Floats, Ints, Rng
 
 DAMPING, SHARE = 0, 1  # figures: the settings
 CLOSE = 1e-9  # sweeps end when no pseudo-count changes by a larger part of it

@@ -6,8 +6,9 @@ from typing import Any, final
 
 import numpy as np
 
-from idbandits.compiled import Model
-from idbandits.evidence import Evidence, Parts, evidence_of, put, unpack
+from idbandits.circuit.model import Model
+from idbandits.circuit.passes import Circuit
+from idbandits.inference.evidence import Evidence, Parts, evidence_of, put, unpack
 from idbandits.inference.groups import (
     AMBIGUOUS,
     DONE,
@@ -24,10 +25,8 @@ from idbandits.inference.groups import (
     scratch,
     uses,
 )
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled
-from idbandits.passes import Circuit
-from idbandits.tables import Floats, Ints
+from idbandits.kernel.compiling import bare, compiled
+from idbandits.kernel.types import Floats, Ints, Rng
 
 
 @final

@@ -6,10 +6,23 @@ from typing import Any, final
 
 import numpy as np
 
-from idbandits.compiled import Model
-from idbandits.errors import IdbanditsError
-from idbandits.evidence import GIVEN, MEANS, Evidence, Parts, evidence_of, fold, locate, rise, take, unpack, weigh_slots
+from idbandits.circuit.model import Model
+from idbandits.circuit.passes import Circuit, index, split
+from idbandits.errors import IdbanditsError, is_integer
 from idbandits.inference.drawing import draw_rows
+from idbandits.inference.evidence import (
+    GIVEN,
+    MEANS,
+    Evidence,
+    Parts,
+    evidence_of,
+    fold,
+    locate,
+    rise,
+    take,
+    unpack,
+    weigh_slots,
+)
 from idbandits.inference.groups import (
     CAPACITY,
     DONE,
@@ -26,10 +39,8 @@ from idbandits.inference.groups import (
     scratch,
     with_groups,
 )
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled
-from idbandits.passes import Circuit, index, split
-from idbandits.tables import Floats, Ints, is_integer
+from idbandits.kernel.compiling import bare, compiled
+from idbandits.kernel.types import Floats, Ints, Rng
 
 THOROUGH = 200  # steps after many rounds at once
 CHAIN = 2000  # steps that describe the posterior

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from idbandits.circuit.passes import Circuit
 from idbandits.errors import IdbanditsError
-from idbandits.evidence import (
+from idbandits.inference.evidence import (
     GENERIC,
     ROUNDING,
     TINY,
@@ -29,9 +30,8 @@ from idbandits.evidence import (
     take,
     weigh_slots,
 )  # fmt: skip
-from idbandits.machine import bare, compiled, inlined, merged, part
-from idbandits.passes import Circuit
-from idbandits.tables import Floats, Ints
+from idbandits.kernel.compiling import bare, compiled, inlined, merged, part
+from idbandits.kernel.types import Floats, Ints
 
 # ints
 MEANS_GIVEN, ROUNDS, USED, CAPACITY, PER_ROUND, WIDTH, EACH, BEFORE, SETTING = 0, 1, 2, 3, 4, 5, 6, 7, 8

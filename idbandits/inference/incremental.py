@@ -6,9 +6,10 @@ from typing import Any, final
 
 import numpy as np
 
-from idbandits.compiled import Model
-from idbandits.errors import IdbanditsError
-from idbandits.evidence import GEOMETRIC, Evidence, evidence_of, expect, put, unpack
+from idbandits.circuit.model import Model
+from idbandits.circuit.passes import entry
+from idbandits.errors import IdbanditsError, is_integer
+from idbandits.inference.evidence import GEOMETRIC, Evidence, evidence_of, expect, put, unpack
 from idbandits.inference.groups import (
     DONE,
     FIGURES,
@@ -22,10 +23,8 @@ from idbandits.inference.groups import (
     room_in,
     scratch,
 )
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled
-from idbandits.passes import entry
-from idbandits.tables import Floats, Ints, is_integer
+from idbandits.kernel.compiling import bare, compiled
+from idbandits.kernel.types import Floats, Ints, Rng
 
 WARM, RANDOM = 0, 1
 STARTS = {"warm": WARM, "random": RANDOM}

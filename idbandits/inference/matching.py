@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from idbandits.evidence import MEANS, Parts, expect_there, fold, locate, rise, row_sum, take, weigh_slots
+from idbandits.circuit.passes import Circuit, index
+from idbandits.inference.evidence import MEANS, Parts, expect_there, fold, locate, rise, row_sum, take, weigh_slots
 from idbandits.inference.groups import Room
-from idbandits.machine import bare, merged
-from idbandits.passes import Circuit, index
-from idbandits.tables import Floats, Ints
+from idbandits.kernel.compiling import bare, merged
+from idbandits.kernel.types import Floats, Ints
 
 MOST_TERMS = 4096  # of a part whose rows are used twice: beyond it, uses are matched one after the other
 CERTAIN = 1e-12

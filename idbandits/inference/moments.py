@@ -6,8 +6,8 @@ from typing import Any, final
 
 import numpy as np
 
-from idbandits.compiled import Model
-from idbandits.evidence import Evidence, evidence_of, locate, put, take, unpack
+from idbandits.circuit.model import Model
+from idbandits.inference.evidence import Evidence, evidence_of, locate, put, take, unpack
 from idbandits.inference.groups import (
     DONE,
     FIGURES,
@@ -20,9 +20,8 @@ from idbandits.inference.groups import (
     scratch,
 )
 from idbandits.inference.matching import has_clash, match_part, match_terms
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled
-from idbandits.tables import Floats, Ints
+from idbandits.kernel.compiling import bare, compiled
+from idbandits.kernel.types import Floats, Ints, Rng
 
 
 @final

@@ -7,10 +7,22 @@ from typing import Any, final
 
 import numpy as np
 
-from idbandits.compiled import Model
-from idbandits.errors import IdbanditsError
-from idbandits.evidence import GIVEN, Evidence, Parts, evidence_of, fold, locate, put, rise, take, unpack, weigh
+from idbandits.circuit.model import Model
+from idbandits.errors import IdbanditsError, is_integer
 from idbandits.inference.drawing import EDGE, draw_rows
+from idbandits.inference.evidence import (
+    GIVEN,
+    Evidence,
+    Parts,
+    evidence_of,
+    fold,
+    locate,
+    put,
+    rise,
+    take,
+    unpack,
+    weigh,
+)
 from idbandits.inference.groups import (
     DONE,
     FIGURES,
@@ -25,9 +37,8 @@ from idbandits.inference.groups import (
     room_in,
     scratch,
 )
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled, merged
-from idbandits.tables import Floats, Ints, is_integer
+from idbandits.kernel.compiling import bare, compiled, merged
+from idbandits.kernel.types import Floats, Ints, Rng
 
 WIDTH = 0  # a figure
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
-
-from idbandits.compiled import Model
-from idbandits.evidence import Evidence
+from idbandits.circuit.model import Model
+from idbandits.inference.evidence import Evidence
 from idbandits.inference.groups import State
-from idbandits.tables import Floats, Ints
+from idbandits.kernel.types import Floats, Ints, Rng
 
-Rng: TypeAlias = np.random.Generator
 Learn: TypeAlias = Callable[[Ints, Floats, Ints, Floats, Rng, Ints, Ints, int, int], int]
 
 

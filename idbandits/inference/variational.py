@@ -7,9 +7,10 @@ from typing import Any, final
 
 import numpy as np
 
-from idbandits.compiled import Model
-from idbandits.errors import IdbanditsError
-from idbandits.evidence import (
+from idbandits.circuit.model import Model
+from idbandits.circuit.passes import Circuit, index
+from idbandits.errors import IdbanditsError, is_integer
+from idbandits.inference.evidence import (
     KEPT,
     Evidence,
     Parts,
@@ -39,10 +40,8 @@ from idbandits.inference.groups import (
     scratch,
     with_groups,
 )
-from idbandits.inference.protocol import Rng
-from idbandits.machine import bare, compiled
-from idbandits.passes import Circuit, index
-from idbandits.tables import Floats, Ints, is_integer
+from idbandits.kernel.compiling import bare, compiled
+from idbandits.kernel.types import Floats, Ints, Rng
 
 WARM, RANDOM, PRIOR = 0, 1, 2
 STARTS = {"warm": WARM, "random": RANDOM, "prior": PRIOR}

@@ -1,0 +1,1 @@
+"""Agents that act in a diagram and learn from what they see."""

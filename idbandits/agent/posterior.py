@@ -1,0 +1,70 @@
+"""What an agent believes of a learned table."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+from scipy import special
+
+from idbandits.diagram.tables import LearnedTable
+from idbandits.errors import IdbanditsError
+from idbandits.kernel.types import Floats
+
+
+@final
+class Posterior:
+    """The belief of a learned table: independent Dirichlet rows, or draws of them.
+
+    Two-state tables describe P(1), in the shape of the table; others have the states on the last axis.
+    """
+
+    def __init__(self, table: LearnedTable, belief: Floats) -> None:
+        self._two = table.states == 2
+        shape = (*table.shape, table.states)
+        self._draws = belief.reshape(len(belief), *shape) if belief.ndim == 2 else None
+        # pseudo-counts, states on the last axis: those of the belief, or those that match its draws best
+        self.alpha: Floats = belief.reshape(shape).copy() if self._draws is None else _matched(self._draws)
+
+    @property
+    def mean(self) -> Floats:
+        """The expected means."""
+        if self._draws is not None:
+            return self._shown(self._draws.mean(axis=0))
+        return self._shown(self.alpha / self.alpha.sum(axis=-1, keepdims=True))
+
+    @property
+    def sd(self) -> Floats:
+        """The standard deviation of the means."""
+        if self._draws is not None:
+            return self._shown(self._draws.std(axis=0))
+        total = self.alpha.sum(axis=-1, keepdims=True)
+        mean = self.alpha / total
+        return self._shown(np.sqrt(mean * ((total - self.alpha) / total) / (total + 1)))
+
+    def quantile(self, q: float | Floats) -> Floats:
+        """The quantile of the means: for an array of q, they come first."""
+        wanted = np.asarray(q, dtype=np.float64)
+        if not ((wanted >= 0) & (wanted <= 1)).all():
+            raise IdbanditsError(f"a quantile is asked for at a probability in [0, 1], not {q!r}")
+        if self._draws is not None:
+            return self._shown(np.quantile(self._draws, wanted, axis=0))
+        rest = self.alpha.sum(axis=-1, keepdims=True) - self.alpha
+        wanted = wanted.reshape(wanted.shape + (1,) * self.alpha.ndim)
+        return self._shown(special.betaincinv(self.alpha, rest, wanted))
+
+    def _shown(self, full: Floats) -> Floats:
+        return full[..., 1] if self._two else full
+
+    def __repr__(self) -> str:
+        with np.printoptions(precision=3, threshold=12):
+            return f"Posterior(mean={self.mean}, sd={self.sd})"
+
+
+def _matched(draws: Floats) -> Floats:
+    """Pseudo-counts with the mean and the total variance of draws."""
+    mean, variance = draws.mean(axis=0), draws.var(axis=0)
+    spread = (mean * (1 - mean)).sum(axis=-1, keepdims=True)
+    total = variance.sum(axis=-1, keepdims=True)
+    size = np.where(total > 0, spread / np.where(total > 0, total, 1.0) - 1, np.inf)
+    return np.asarray(mean * np.clip(size, 1e-9, 1e15))

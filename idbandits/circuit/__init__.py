@@ -1,0 +1,1 @@
+"""A diagram as arithmetic circuits, and the questions they answer."""

@@ -1,0 +1,310 @@
+"""A compiled diagram: its circuits, and the checked way in for actions, contexts, observations and means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar, final
+
+import numpy as np
+
+from idbandits.circuit import build as circuit
+from idbandits.circuit.build import Arrays, Builder, Parameters
+from idbandits.circuit.passes import Circuit
+from idbandits.diagram.declare import Diagram, Node
+from idbandits.diagram.tables import TOLERANCE, Label
+from idbandits.errors import (
+    ActionError,
+    ContextError,
+    DiagramError,
+    IdbanditsError,
+    MeansError,
+    ObservationError,
+    brief,
+)
+from idbandits.kernel.types import Floats, Ints
+
+Action: TypeAlias = Mapping[str, Label]
+Means: TypeAlias = Mapping[str, Any]
+Made = TypeVar("Made")
+DOUBLE = np.dtype(np.float64)
+
+
+@final
+class Likelihood:
+    """The circuit of P(what was seen | action), and where its evidence indicators are."""
+
+    def __init__(self, d: Diagram, parameters: Parameters, fold: bool) -> None:
+        builder = Builder(d, parameters)
+        root = circuit.likelihood(builder, fold)
+        finished = builder.finish([root])
+        self.circuit, self.arrays = finished.circuit, finished.arrays
+        self.indicators = builder.indicators
+        self.parts = builder.finish([*builder.factors(root), root])  # a run a factor, and the whole again
+
+    def leaves(self, observation: Mapping[str, int]) -> Floats:
+        """The leaves' values: 1, or 0 for a state that was not the one seen; unseen nodes are summed over."""
+        leaves = np.ones(self.circuit.leaves)
+        for name, first in self.indicators.items():
+            if name in observation:
+                leaves[first : first + self._states(first)] = 0.0
+                leaves[first + observation[name]] = 1.0
+        return leaves
+
+    def _states(self, first: int) -> int:
+        return min((f for f in self.indicators.values() if f > first), default=self.circuit.leaves) - first
+
+
+@final
+class Rewards:
+    """The circuit of the expected reward, in runs of nodes: one a group of decisions that must be made together.
+
+    Each run ends in its root, and the expected reward is the sum of the roots. Groups share no decision, neither
+    in a reward nor in a constraint; decisions that reward does not depend on are in no group's circuit.
+    """
+
+    def __init__(self, d: Diagram, parameters: Parameters) -> None:
+        if not d.rewards:
+            raise DiagramError(f"diagram {d.name!r} has no reward: add terms by reward(...)")
+        self.scale = sum(float(np.abs(term.table).max()) for term in d.rewards)
+        if not np.isfinite(self.scale):
+            raise DiagramError(f"diagram {d.name!r}: its rewards add up to more than a float can hold")
+        builder = Builder(d, parameters)
+        roots = circuit.rewards(builder)
+        decisions = [n.name for n in d.of_kind("decision")]
+        reach = _decisions_below(builder)
+        parts = [(reach.get(root, frozenset()), [root]) for root in roots]
+        parts = _merge(parts)
+        self.separable_parts = [decided for decided, _ in parts]
+        places = {name: i for i, name in enumerate(decisions)}
+        links = [frozenset(places[name] for name in group) for group in d.different]
+        groups = _merge([*parts, *((link, []) for link in links)])
+        self.groups = [decided for decided, _ in groups]
+        sums = [builder.weigh((circuit.UNIT, root) for root in roots) for _, roots in groups]
+        finished = builder.finish(sums)
+        self.circuit, self.arrays = finished.circuit, finished.arrays
+        self.ends, self.complement = finished.ends, finished.complement
+
+
+def _decisions_below(b: Builder) -> dict[int, frozenset[int]]:
+    reach: dict[int, frozenset[int]] = {}
+    for i, edges in enumerate(b.edges):
+        parts = (b.decided.get(slot, frozenset()) | reach.get(child, frozenset()) for slot, child in edges)
+        reach[b.leaves + i] = frozenset().union(*parts)
+    return reach
+
+
+def _merge(parts: list[tuple[frozenset[int], list[int]]]) -> list[tuple[frozenset[int], list[int]]]:
+    """Join parts that share a decision, until none do; parts without decisions join each other."""
+    merged: list[tuple[frozenset[int], list[int]]] = []
+    for decided, roots in parts:
+        touching = [m for m in merged if m[0] & decided or not (m[0] or decided)]
+        merged = [m for m in merged if m not in touching]
+        merged.append((decided.union(*(m[0] for m in touching)), [r for m in touching for r in m[1]] + roots))
+    return merged
+
+
+@final
+class Model:
+    """A diagram, compiled: what `idb.compile(d)` returns and prints."""
+
+    def __init__(self, d: Diagram) -> None:
+        self.name = d.name
+        self.nodes: Mapping[str, Node] = dict(d.nodes)
+        self.learned = dict(d.learned)
+        self.different = tuple(d.different)
+        self.decisions = d.of_kind("decision")
+        self._choices = [(k, n.name, n.values) for k, n in enumerate(self.decisions)]
+        self.contexts = d.of_kind("context")
+        self.latents = d.of_kind("latent")
+        self.observed = d.of_kind("observed")
+        self._means_shapes = [(t.name, t.means_shape) for t in self.learned.values()]
+        self.means_size = sum(math.prod(shape) for _, shape in self._means_shapes)
+        self.parameters = Parameters.of(d)
+        self.likelihood = Likelihood(d, self.parameters, fold=True)
+        self._diagram = d.copy()  # later changes of the diagram are not this model's
+        self._lazy: dict[str, Any] = {}
+
+    @property
+    def literal(self) -> Likelihood:
+        """The likelihood with every latent node kept: no row of a learned table is folded away."""
+        return self.once("literal", lambda: Likelihood(self._diagram, self.parameters, fold=False))
+
+    @property
+    def revealed(self) -> Likelihood:
+        """The likelihood with an indicator for the latent nodes too: its derivatives are their joint probabilities."""
+        return self.once("revealed", lambda: Likelihood(self._diagram.revealed(), self.parameters, fold=True))
+
+    @property
+    def rewards(self) -> Rewards:
+        """The expected reward."""
+        return self.once("rewards", lambda: Rewards(self._diagram, self.parameters))
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """What `make` gives, made at the first call."""
+        if name not in self._lazy:
+            self._lazy[name] = make()
+        made: Made = self._lazy[name]
+        return made
+
+    def __repr__(self) -> str:
+        lines = [f"Model of diagram {self.name!r}: {self.parameters.learned_size} learned parameters"]
+        lines.append(f"  likelihood: {_size(self.likelihood.circuit, self.likelihood.arrays)}")
+        if self._diagram.rewards:
+            lines.append(f"  reward:     {_size(self.rewards.circuit, self.rewards.arrays)}")
+        return "\n".join(lines)
+
+    # -- the way in ----------------------------------------------------------------------------------------------
+
+    def action_vector(self, action: Action, context: Action | None = None) -> Ints:
+        """Decisions, then contexts, as numbers."""
+        chosen = _indices("action", "decision", self.decisions, action, ActionError)
+        self._check_different(action)
+        given = self.context_vector(context)
+        return np.array([*chosen, *given], dtype=np.int64)
+
+    def context_vector(self, context: Action | None) -> list[int]:
+        """The contexts as numbers."""
+        return _indices("context", "context node", self.contexts, {} if context is None else context, ContextError)
+
+    def action_of(self, vector: Ints) -> dict[str, Label]:
+        """The decisions of an action vector by name, as labels where there are any."""
+        chosen = vector.tolist()
+        return {name: values[chosen[k]] for k, name, values in self._choices}
+
+    def observation_states(self, observation: Mapping[str, Any]) -> dict[str, int]:
+        """What was seen, as numbers; nodes that are missing (or None) were not seen."""
+        if not isinstance(observation, Mapping):
+            raise ObservationError(f"an observation maps names of nodes to states; given {brief(observation)}")
+        seen: dict[str, int] = {}
+        for name, value in observation.items():
+            node = self.nodes.get(name)
+            if node is None or node.kind != "observed":
+                what = "no node of the diagram" if node is None else f"a {node.kind} node"
+                allowed = ", ".join(n.name for n in self.observed) or "none"
+                raise ObservationError(f"observation: {name!r} is {what}; the observed nodes are {allowed}")
+            if value is None:
+                continue
+            state = node.index(value)
+            if state is None:
+                raise ObservationError(
+                    f"observation: node {name!r} cannot be {value!r}; its states are {node.allowed()}"
+                )
+            seen[name] = state
+        return seen
+
+    def flat_means(self, means: Means) -> Floats:
+        """The means as given, one after the other, their shapes checked; whether they are means is not."""
+        complete = type(means) is dict and len(means) == len(self._means_shapes)
+        parts = []
+        for name, shape in self._means_shapes:
+            given = means.get(name) if complete else None
+            if type(given) is not np.ndarray or given.dtype is not DOUBLE or given.shape != shape:
+                self.parameter_vector(means)
+                given = np.asarray(means[name], dtype=np.float64)
+            parts.append(given if given.ndim == 1 else given.ravel())
+        if len(parts) == 1 and parts[0].flags.carray:  # what compiled functions are made for
+            return parts[0]
+        return np.concatenate(parts or [np.empty(0)])
+
+    def parameter_vector(self, means: Means) -> Floats:
+        """All parameters, states on the last axis of each table, from the means of the learned ones."""
+        if not isinstance(means, Mapping):
+            raise MeansError(f"means map names of learned tables to arrays; given {brief(means)}")
+        for name in means:
+            if name not in self.learned:
+                allowed = ", ".join(self.learned) or "none"
+                raise MeansError(f"means: {name!r} is no learned table of diagram {self.name!r}; these are {allowed}")
+        parts = []
+        for name, table in self.learned.items():
+            if name not in means:
+                raise MeansError(f"means: learned table {name!r} is missing; it has shape {table.means_shape}")
+            parts.append(_full_means(name, means[name], table.means_shape, table.states))
+        return np.concatenate([*parts, self.parameters.known])
+
+    def _check_different(self, action: Action) -> None:
+        for group in self.different:
+            taken: dict[Label, str] = {}
+            for name in group:
+                other = taken.setdefault(action[name], name)
+                if other != name:
+                    raise ActionError(
+                        f"action: {other!r} and {name!r} are both {action[name]!r}; all_different forbids repeats"
+                    )
+
+
+def compile(d: Diagram) -> Model:
+    """Compile a diagram into its circuits, once; the result prints its size.
+
+    >>> d = Diagram("coins")
+    >>> coin = d.decision("coin", 3)
+    >>> d.reward(d.observed("heads", [coin]))
+    >>> compile(d)
+    Model of diagram 'coins': 6 learned parameters
+      likelihood: 1 node (1 sum, 0 products), 2 edges, 2 slots, 2 indicators
+      reward:     1 node (1 sum, 0 products), 1 edge, 1 slot, 0 indicators
+    """
+    if not isinstance(d, Diagram):
+        raise DiagramError(f"a Diagram is needed, not {d!r}")
+    if "model" not in d.cache:
+        d.cache["model"] = Model(d)
+    model: Model = d.cache["model"]
+    return model
+
+
+def _size(c: Circuit, arrays: Arrays) -> str:
+    products = sum(arrays.product)
+    sums = c.inner - products
+
+    def count(number: int, what: str) -> str:
+        return f"{number} {what}{'' if number == 1 else 's'}"
+
+    kinds = f"{count(sums, 'sum')}, {count(products, 'product')}"
+    parts = [f"{count(c.inner, 'node')} ({kinds})", count(len(arrays.child), "edge")]
+    return ", ".join([*parts, count(c.slots, "slot"), count(c.leaves - 1, "indicator")])
+
+
+def _indices(what: str, kind: str, nodes: list[Node], given: Action, error: type[IdbanditsError]) -> list[int]:
+    names = ", ".join(n.name for n in nodes) or "none"
+    if not isinstance(given, Mapping):
+        raise error(f"{what}: a mapping of names to values is needed, not {brief(given)}; the {kind}s are {names}")
+    if len(given) != len(nodes) or any(n.name not in given for n in nodes):
+        for name in given:
+            if all(n.name != name for n in nodes):
+                raise error(f"{what}: {name!r} is no {kind}; the {kind}s are {names}")
+        missing = next(n.name for n in nodes if n.name not in given)
+        raise error(f"{what}: {kind} {missing!r} is missing; the {kind}s are {names}")
+    indices = []
+    for node in nodes:
+        index = node.index(given[node.name])
+        if index is None:
+            raise error(f"{what}: {kind} {node.name!r} cannot be {given[node.name]!r}; allowed: {node.allowed()}")
+        indices.append(index)
+    return indices
+
+
+def _full_means(name: str, given: Any, shape: tuple[int, ...], states: int) -> Floats:
+    try:
+        means = np.asarray(given)
+        if means.dtype.kind not in "biuf":
+            raise TypeError
+        means = means.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise MeansError(f"means: those of {name!r} are not numbers: {brief(given)}") from None
+    if means.shape != shape:
+        raise MeansError(f"means: those of {name!r} have shape {means.shape}; the learned table has {shape}")
+    if not (means.min() >= 0 and means.max() <= 1):  # NaN fails both
+        at = np.argwhere(~((means >= 0) & (means <= 1)))[0].tolist()
+        raise MeansError(f"means: {name!r} at {at} is {means[tuple(at)]}; probabilities lie in [0, 1]")
+    if states == 2:
+        full = np.empty((means.size, 2))
+        full[:, 1] = means.ravel()
+        np.subtract(1.0, full[:, 1], out=full[:, 0])
+        return full.ravel()
+    sums = means.sum(axis=-1)
+    if np.abs(sums - 1).max() > TOLERANCE:
+        at = np.argwhere(np.abs(sums - 1) > TOLERANCE)[0].tolist()
+        raise MeansError(
+            f"means: {name!r} at {at} is {means[tuple(at)].tolist()}, which sums to {sums[tuple(at)]}, not 1"
+        )
+    return means.ravel()

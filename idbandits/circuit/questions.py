@@ -1,0 +1,118 @@
+"""Ask a diagram with given means: the expected reward, the likelihood, what the latent nodes were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from idbandits.circuit.model import Action, Likelihood, Means, Model, compile
+from idbandits.circuit.passes import bind, down_logs, up, up_logs
+from idbandits.diagram.declare import Diagram
+from idbandits.errors import ImpossibleObservationError
+from idbandits.kernel.compiling import run
+from idbandits.kernel.types import Floats
+
+
+def expected_reward(d: Diagram, action: Action, means: Means, context: Action | None = None) -> float:
+    """The expected reward of an action.
+
+    >>> d = Diagram("coins")
+    >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
+    >>> expected_reward(d, {"coin": 2}, {"heads": [0.1, 0.5, 0.8]})
+    0.8
+    """
+    model = compile(d)
+    vector = model.action_vector(action, context)
+    rewards = model.rewards
+    return reward_at(model, rewards.circuit, rewards.ends, vector, model.parameter_vector(means))
+
+
+def reward_at(model: Model, circuit: Any, ends: list[int], vector: Any, parameters: Floats) -> float:
+    """The expected reward of an action vector."""
+    weights = np.empty(circuit.slots)
+    run(bind, circuit, vector, parameters, weights)
+    values = np.ones(circuit.leaves + circuit.inner)
+    run(up, circuit, 0, circuit.inner, weights, values)
+    return float(sum(values[circuit.leaves + end - 1] for end in ends[1:]))
+
+
+def log_likelihood(
+    d: Diagram, action: Action, observation: Mapping[str, Any], means: Means, context: Action | None = None
+) -> float:
+    """The logarithm of the probability of what was seen; nodes left out were not seen and are summed over.
+
+    What the means alone rule out is minus infinity; what the diagram rules out, whatever the means, is an error.
+
+    >>> d = Diagram("coins")
+    >>> heads = d.observed("heads", [d.decision("coin", 3)])
+    >>> log_likelihood(d, {"coin": 1}, {"heads": 1}, {"heads": [0.1, 0.5, 0.8]})  # log(0.5)
+    -0.6931471805599453
+    """
+    model = compile(d)
+    values, _ = _log_values(model, model.likelihood, action, observation, means, context)
+    if values[-1] == -np.inf:
+        _refuse_what_the_diagram_rules_out(model, action, observation, context)
+    return float(values[-1])
+
+
+def posterior_of_latents(
+    d: Diagram, action: Action, observation: Mapping[str, Any], means: Means, context: Action | None = None
+) -> dict[str, Floats]:
+    """The distribution of every latent node over its states, given what was seen.
+
+    >>> d = Diagram("rank 1")
+    >>> row, column = d.latent("Z1", [d.decision("A1", 2)]), d.latent("Z2", [d.decision("A2", 2)])
+    >>> seen = d.observed("X", [row, column], lambda r, c: r * c)
+    >>> means = {"Z1": [0.5, 0.9], "Z2": [0.5, 0.9]}
+    >>> posterior_of_latents(d, {"A1": 0, "A2": 1}, {"X": 0}, means)["Z1"].round(3).tolist()
+    [0.909, 0.091]
+    """
+    model = compile(d)
+    likelihood = model.revealed
+    values, weights = _log_values(model, likelihood, action, observation, means, context)
+    if values[-1] == -np.inf:
+        _refuse_what_the_diagram_rules_out(model, action, observation, context)
+        raise ImpossibleObservationError(f"observation {dict(observation)!r} has probability zero under these means")
+    slopes = np.empty_like(values)
+    run(down_logs, likelihood.circuit, weights, values, slopes)
+    posterior = {}
+    for node in model.latents:
+        first = likelihood.indicators[node.name]
+        joint = np.exp(slopes[first : first + node.states] - values[-1])
+        posterior[node.name] = joint / joint.sum()
+    return posterior
+
+
+def _log_values(
+    model: Model, likelihood: Likelihood, action: Action, observation: Any, means: Means, context: Action | None
+) -> tuple[Floats, Floats]:
+    vector = model.action_vector(action, context)
+    seen = model.observation_states(observation)
+    return _up_logs(likelihood, vector, seen, model.parameter_vector(means))
+
+
+def _up_logs(likelihood: Likelihood, vector: Any, seen: Mapping[str, int], parameters: Floats) -> tuple[Floats, Floats]:
+    c = likelihood.circuit
+    weights = np.empty(c.slots)
+    run(bind, c, vector, parameters, weights)
+    values = np.empty(c.leaves + c.inner)
+    with np.errstate(divide="ignore"):
+        np.log(weights, out=weights)
+        values[: c.leaves] = np.log(likelihood.leaves(seen))
+    run(up_logs, c, weights, values)
+    return values, weights
+
+
+def _refuse_what_the_diagram_rules_out(model: Model, action: Action, observation: Any, context: Action | None) -> None:
+    """Raise unless some means give the observation a positive probability: all learned entries count as possible."""
+    possible = np.concatenate([np.ones(model.parameters.learned_size), model.parameters.known])
+    seen = model.observation_states(observation)
+    values, _ = _up_logs(model.likelihood, model.action_vector(action, context), seen, possible)
+    if values[-1] == -np.inf:
+        shown = ", ".join(f"{name} = {value!r}" for name, value in observation.items() if value is not None)
+        raise ImpossibleObservationError(
+            f"observation {shown}: diagram {model.name!r} gives it probability zero for action {dict(action)!r}, "
+            "whatever the means"
+        )

@@ -1,0 +1,1 @@
+"""Influence diagrams: declared, checked, kept and drawn."""

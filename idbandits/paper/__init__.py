@@ -1,0 +1,1 @@
+"""The evaluation of the paper: problems, runs, claims and the report."""

@@ -1,0 +1,1 @@
+"""Worlds, simulated runs and their results."""
