@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playing import learn, play
 
 import idbandits as idb
 import reference
@@ -25,6 +24,7 @@ from idbandits.inference.groups import (
     keys_at,
     no_groups,
 )
+from playing import learn, play
 
 
 class Counts:

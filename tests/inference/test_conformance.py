@@ -13,6 +13,12 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+from scipy import stats
+
+import idbandits as idb
+import reference
+from idbandits.errors import ActionError, ContextError, IdbanditsError, ImpossibleObservationError, ObservationError
+from idbandits.inference.groups import grown
 from inferences import (
     ALL,
     CONJUGATE,
@@ -42,12 +48,6 @@ from playing import (
     same_table_twice,
     three_states,
 )
-from scipy import stats
-
-import idbandits as idb
-import reference
-from idbandits.errors import ActionError, ContextError, IdbanditsError, ImpossibleObservationError, ObservationError
-from idbandits.inference.groups import grown
 
 # -- learning ------------------------------------------------------------------------------------------------------
 

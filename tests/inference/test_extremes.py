@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inferences import CONJUGATE, SEES_ALL, agent_of, every, position_based, taught, truth
-from playing import alpha_of, assert_close, learn, play, random_learning_diagram
 from scipy import special, stats
 
 import idbandits as idb
@@ -16,6 +14,8 @@ from idbandits.inference.drawing import EDGE
 from idbandits.inference.evidence import tail
 from idbandits.inference.groups import DONE
 from idbandits.kernel.compiling import in_python
+from inferences import CONJUGATE, SEES_ALL, agent_of, every, position_based, taught, truth
+from playing import alpha_of, assert_close, learn, play, random_learning_diagram
 
 # -- extremes ------------------------------------------------------------------------------------------------------
 

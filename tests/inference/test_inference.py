@@ -10,6 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_reference import log_evidence
+
+import idbandits as idb
+import reference
+from idbandits.errors import DiagramError, IdbanditsError
+from idbandits.inference.exactness import _find_ambiguous
 from playing import (
     Played,
     alpha_of,
@@ -23,12 +29,6 @@ from playing import (
     same_table_twice,
     three_states,
 )
-from test_reference import log_evidence
-
-import idbandits as idb
-import reference
-from idbandits.errors import DiagramError, IdbanditsError
-from idbandits.inference.exactness import _find_ambiguous
 
 SEEDS = range(30)
 LITERAL = {"start": "prior", "literal": True}
