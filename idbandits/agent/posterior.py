@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import final
 
 import numpy as np
-from scipy import special
 
 from idbandits.diagram.tables import LearnedTable
 from idbandits.errors import IdbanditsError
@@ -49,9 +48,11 @@ class Posterior:
             raise IdbanditsError(f"a quantile is asked for at a probability in [0, 1], not {q!r}")
         if self._draws is not None:
             return self._shown(np.quantile(self._draws, wanted, axis=0))
+        from scipy.special import betaincinv  # slow to import, and only needed here
+
         rest = self.alpha.sum(axis=-1, keepdims=True) - self.alpha
         wanted = wanted.reshape(wanted.shape + (1,) * self.alpha.ndim)
-        return self._shown(special.betaincinv(self.alpha, rest, wanted))
+        return self._shown(betaincinv(self.alpha, rest, wanted))
 
     def _shown(self, full: Floats) -> Floats:
         return full[..., 1] if self._two else full

@@ -1,75 +1,56 @@
-"""What all baselines share: they act and learn as compiled functions, and are built from a diagram that fits."""
+"""What all baselines share: they act and learn as kernels, and are built from a diagram that fits."""
 
 from __future__ import annotations
 
 import copy
-import functools
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram
+from idbandits.diagram.feasibility import Feasibility
 from idbandits.diagram.tables import Label
-from idbandits.errors import DiagramError, IdbanditsError, InfeasibleError, ObservationError, is_integer
-from idbandits.inference.acting import ACT, LEARN, NOW, Player, generator
-from idbandits.inference.groups import HEADER, ROUNDS, State, grown, is_full, with_groups
-from idbandits.kernel.compiling import direct, ready
-from idbandits.kernel.types import Floats, Ints
-from idbandits.solve.best import SOLVE, Solver, solve_easily
+from idbandits.errors import DiagramError, InfeasibleError, ObservationError, check_whole
+from idbandits.inference.playing import Player
+from idbandits.inference.protocol import DONE, LEARN, NOW, Round
+from idbandits.kernel.compiling import Kernel, generated
+from idbandits.kernel.fields import Packed, pack
+from idbandits.kernel.states import ROUNDS, State, grown
+from idbandits.kernel.types import Floats, Ints, Rng, generator
+from idbandits.solve.best import Solver, solve_easily
 
 
 class Baseline:
-    """A learner that is not Thompson sampling. Subclasses say how it acts and learns, and what it keeps.
+    """A learner that is not Thompson sampling. Subclasses say how it acts and learns (kernels), and what it keeps.
 
-    `layout` is what stays: integers for the compiled functions. `ints` (after a header) and `floats` are what changes.
-    `solver` finds best actions for those that need it, in a diagram with the same decisions. A learner that counts
-    lists of `lists` numbers, one a round, has a growing table of them in place of `ints`.
+    `layout` is what stays: a structure for kernels (see `kernel.fields`). `state` is what changes. `solver` finds best
+    actions for those that need it, in a diagram with the same decisions.
     """
 
-    def __init__(
-        self, d: Diagram, seed: Any, act: Any, learn: Any, layout: Sequence[int] | Ints, ints: Ints, floats: Floats,
-        solver: Solver | None = None, numbers: Floats | None = None, lists: int = 0,
-    ) -> None:  # fmt: skip
+    ACT: Kernel
+    LEARN: Kernel
+
+    def __init__(self, d: Diagram, seed: Any, layout: NamedTuple, state: State, solver: Solver | None = None) -> None:
         self._model = compile(d)
         self.diagram = d.copy()
-        self._layout = np.array(layout, dtype=np.int64)
-        self._numbers = np.empty(0) if numbers is None else np.array(numbers, dtype=np.float64)
-        self._solver = solver
-        self.kernels = [(act, ACT), (solve_easily if solver is None else solver.uncompiled, SOLVE), (learn, LEARN)]
-        self._rng = generator(seed)
-        floats = np.array(floats, dtype=np.float64)
-        self._state = (
-            with_groups(floats, 1, lists, 0)
-            if lists
-            else State(np.concatenate([np.zeros(HEADER, dtype=np.int64), ints.astype(np.int64)]), floats)
-        )
+        self.rng = generator(seed)
+        self.state = state
+        solve, program = (solve_easily, pack()) if solver is None else (solver.kernel, solver.program)
+        self.player = Player(self.ACT, self.LEARN, solve, program, pack(layout))
 
     @property
     def settings(self) -> dict[str, Any]:
         """What makes it differ from others of its class on the same diagram, besides its state, as plain data."""
-        return {"layout": self._layout.tolist(), "numbers": self._numbers.tolist()}
-
-    @functools.cached_property
-    def _player(self) -> Player:
-        act, solve, learn = (ready(*kernel) for kernel in self.kernels)
-        return Player(
-            act,
-            solve,
-            learn,
-            np.empty(0, dtype=np.int64) if self._solver is None else self._solver.program,
-            np.empty(0) if self._solver is None else self._solver.known,
-            self._layout,
-            self._numbers,
-        )
+        layout = self.player.evidence
+        return {"layout": layout.ints.tolist(), "numbers": layout.floats.tolist()}
 
     def act(self) -> dict[str, Label]:
         """The next action."""
         action = np.zeros(len(self._model.decisions), dtype=np.int64)
-        player = self._player
-        choose = direct(*self.kernels[0])
-        choose(player.solve, player.program, player.known, player.parts, *self._state, self._rng, action)
+        player = self.player
+        player.act(player.solve.handle, player.solver, player.evidence, self.state, self.rng, action)
         return self._model.action_of(action)
 
     def update(self, action: Action, observation: Mapping[str, Any]) -> None:
@@ -80,22 +61,20 @@ class Baseline:
         if unseen:
             raise ObservationError(f"{type(self).__name__} learns from whole rounds; {unseen[0]!r} was not seen")
         seen = np.array([states[n.name] for n in self._model.observed], dtype=np.int64)
-        player = self._player
-        if is_full(self._state.ints):
-            self._state = grown(self._state)
-        learn = direct(*self.kernels[2])
-        learn(player.parts, player.numbers, *self._state, self._rng, vector, seen, 1, NOW)
+        if not self.state.has_room():
+            self.state = grown(self.state)
+        self.player.learn(*self.player.evidence, *self.state, self.rng, vector, seen, 1, NOW)
 
     @property
     def rounds(self) -> int:
         """How many rounds were learned from."""
-        return int(self._state.ints[ROUNDS])
+        return int(self.state.ints[ROUNDS])
 
     def copy(self, seed: Any = None) -> Self:
         """A learner that knows the same; with its own random numbers if a seed is given."""
         other = copy.copy(self)
-        other._rng = copy.deepcopy(self._rng) if seed is None else generator(seed)
-        other._state = State(self._state.ints.copy(), self._state.floats.copy())
+        other.rng = copy.deepcopy(self.rng) if seed is None else generator(seed)
+        other.state = self.state.copy()
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -106,23 +85,44 @@ class Baseline:
         return f"{type(self).__name__}({self.diagram.name!r}; {rounds})"
 
 
+# -- kernels that learn --------------------------------------------------------------------------------------------
+
+
+def _work(layout: Packed, state: State, rng: Rng, round_: Round) -> None:
+    """What `learner` puts into `_learn`."""
+
+
+work = _work
+
+
+def _learn(
+    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
+    effort: int,
+) -> int:  # fmt: skip
+    work(Packed(program, numbers), State(ints, floats), rng, Round(action, seen, times, effort))
+    ints[ROUNDS] += times
+    return DONE
+
+
+def learner(name: str) -> Callable[[Any], Kernel]:
+    """Make a part, `work(layout, state, rng, round_)`, the kernel LEARN of the baseline with this class name.
+
+    The round is counted in the state's header afterwards.
+    """
+    return lambda part: generated(_learn, LEARN, f"{name}.LEARN", part)
+
+
+# -- what diagrams fit ---------------------------------------------------------------------------------------------
+
+
 def check_diagram(who: str, d: Diagram) -> None:
-    """What is no diagram, decides nothing or has contexts is refused: baselines know none."""
+    """Raise unless this is a diagram with decisions and without contexts."""
     if not isinstance(d, Diagram):
         raise DiagramError(f"{who} is built from a Diagram, not {d!r}")
     for node in d.of_kind("context"):
         raise DiagramError(f"{who} makes no use of contexts; diagram {d.name!r} has {node.name!r}")
     if not d.of_kind("decision"):
         raise DiagramError(f"{who} has nothing to choose: diagram {d.name!r} has no decisions")
-
-
-def checked_horizon(who: str, horizon: Any) -> int:
-    """The number of rounds that a learner is made for."""
-    if not is_integer(horizon) or horizon < 2:
-        raise IdbanditsError(
-            f"{who}: horizon is the number of rounds it is made for, a whole number from 2; not {horizon!r}"
-        )
-    return int(horizon)
 
 
 def ranking(who: str, d: Diagram) -> tuple[int, int]:
@@ -169,25 +169,14 @@ def decisions_above(d: Diagram, name: str) -> set[str]:
     return {at for at in above if d.nodes[at].kind == "decision"}
 
 
-def clashes(d: Diagram) -> set[tuple[int, int]]:
-    """The pairs of decisions, by their places, that may not share a choice."""
-    places = {n.name: k for k, n in enumerate(d.of_kind("decision"))}
-    return {(places[a], places[b]) for group in d.different for a in group for b in group if a != b}
-
-
 def feasible_actions(who: str, d: Diagram, most: int) -> list[tuple[int, ...]]:
     """All actions that the constraints allow, as places among the choices, in order."""
-    decisions, forbidden = d.of_kind("decision"), clashes(d)
-    found: list[tuple[int, ...]] = []
-    before: list[list[int]] = [[j for j in range(k) if (j, k) in forbidden] for k in range(len(decisions))]
-    stack: list[tuple[int, ...]] = [()]
-    looked = 0
-    while stack:
-        action = stack.pop()
-        k, looked = len(action), looked + 1
-        if k == len(decisions):
-            found.append(action)
-        if len(found) > most:
+    decisions = d.of_kind("decision")
+    actions: list[tuple[int, ...]] = []
+    for looked, action in enumerate(Feasibility(d).all_actions()):
+        if action is not None:
+            actions.append(action)
+        if len(actions) > most:
             raise DiagramError(
                 f"{who} keeps a number for every action; diagram {d.name!r} has more than {most:,} of them, "
                 f"with {len(decisions)} decisions ({', '.join(n.name for n in decisions[:5])}"
@@ -195,13 +184,9 @@ def feasible_actions(who: str, d: Diagram, most: int) -> list[tuple[int, ...]]:
             )
         if looked > 20 * most:
             raise DiagramError(
-                f"{who} lists all actions; {looked:,} steps found {len(found):,} that the constraints of diagram "
+                f"{who} lists all actions; {looked:,} steps found {len(actions):,} that the constraints of diagram "
                 f"{d.name!r} allow, and more are not taken"
             )
-        if k < len(decisions):
-            taken = {decisions[j].values[action[j]] for j in before[k]}
-            values = decisions[k].values
-            stack.extend((*action, i) for i in range(len(values) - 1, -1, -1) if values[i] not in taken)
-    if not found:
+    if not actions:
         raise InfeasibleError(f"{who} has nothing to choose: no action of diagram {d.name!r} satisfies all_different")
-    return found
+    return actions

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, TypeAlias, TypeVar, final
 
 import numpy as np
 
-from idbandits.circuit import build as circuit
-from idbandits.circuit.build import Arrays, Builder, Parameters
-from idbandits.circuit.passes import Circuit
+from idbandits.circuit import elimination
+from idbandits.circuit.build import Builder
+from idbandits.circuit.circuit import PRODUCT, Circuit
+from idbandits.circuit.elimination import RewardPlan
+from idbandits.circuit.parameters import Parameters
 from idbandits.diagram.declare import Diagram, Node
+from idbandits.diagram.feasibility import Feasibility
 from idbandits.diagram.tables import TOLERANCE, Label
 from idbandits.errors import (
     ActionError,
@@ -22,11 +26,12 @@ from idbandits.errors import (
     ObservationError,
     brief,
 )
+from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Floats, Ints
 
 Action: TypeAlias = Mapping[str, Label]
 Means: TypeAlias = Mapping[str, Any]
-Made = TypeVar("Made")
+Derived = TypeVar("Derived")
 DOUBLE = np.dtype(np.float64)
 
 
@@ -36,11 +41,11 @@ class Likelihood:
 
     def __init__(self, d: Diagram, parameters: Parameters, fold: bool) -> None:
         builder = Builder(d, parameters)
-        root = circuit.likelihood(builder, fold)
-        finished = builder.finish([root])
-        self.circuit, self.arrays = finished.circuit, finished.arrays
+        root = elimination.likelihood(builder, fold)
+        self.circuit = builder.finish([root]).circuit
+        self.program = pack(self.circuit).ints
         self.indicators = builder.indicators
-        self.parts = builder.finish([*builder.factors(root), root])  # a run a factor, and the whole again
+        self.parts = builder.finish([*builder.factors(root), root])  # one run per factor, then the whole again
 
     def leaves(self, observation: Mapping[str, int]) -> Floats:
         """The leaves' values: 1, or 0 for a state that was not the one seen; unseen nodes are summed over."""
@@ -57,20 +62,20 @@ class Likelihood:
 
 @final
 class Rewards:
-    """The circuit of the expected reward, in runs of nodes: one a group of decisions that must be made together.
+    """The circuit of the expected reward, in runs of nodes: one per group of decisions that must be made together.
 
     Each run ends in its root, and the expected reward is the sum of the roots. Groups share no decision, neither
     in a reward nor in a constraint; decisions that reward does not depend on are in no group's circuit.
     """
 
-    def __init__(self, d: Diagram, parameters: Parameters) -> None:
+    def __init__(self, d: Diagram, parameters: Parameters, plan: RewardPlan) -> None:
         if not d.rewards:
             raise DiagramError(f"diagram {d.name!r} has no reward: add terms by reward(...)")
         self.scale = sum(float(np.abs(term.table).max()) for term in d.rewards)
         if not np.isfinite(self.scale):
             raise DiagramError(f"diagram {d.name!r}: its rewards add up to more than a float can hold")
         builder = Builder(d, parameters)
-        roots = circuit.rewards(builder)
+        roots = elimination.rewards(builder, plan)
         decisions = [n.name for n in d.of_kind("decision")]
         reach = _decisions_below(builder)
         parts = [(reach.get(root, frozenset()), [root]) for root in roots]
@@ -80,10 +85,9 @@ class Rewards:
         links = [frozenset(places[name] for name in group) for group in d.different]
         groups = _merge([*parts, *((link, []) for link in links)])
         self.groups = [decided for decided, _ in groups]
-        sums = [builder.weigh((circuit.UNIT, root) for root in roots) for _, roots in groups]
-        finished = builder.finish(sums)
-        self.circuit, self.arrays = finished.circuit, finished.arrays
-        self.ends, self.complement = finished.ends, finished.complement
+        finished = builder.finish([builder.add(roots) for _, roots in groups])
+        self.circuit, self.ends, self.complement = finished.circuit, finished.ends, finished.complement
+        self.program = pack(self.circuit).ints
 
 
 def _decisions_below(b: Builder) -> dict[int, frozenset[int]]:
@@ -112,7 +116,7 @@ class Model:
         self.name = d.name
         self.nodes: Mapping[str, Node] = dict(d.nodes)
         self.learned = dict(d.learned)
-        self.different = tuple(d.different)
+        self.feasibility = Feasibility(d)
         self.decisions = d.of_kind("decision")
         self._choices = [(k, n.name, n.values) for k, n in enumerate(self.decisions)]
         self.contexts = d.of_kind("context")
@@ -120,38 +124,39 @@ class Model:
         self.observed = d.of_kind("observed")
         self._means_shapes = [(t.name, t.means_shape) for t in self.learned.values()]
         self.means_size = sum(math.prod(shape) for _, shape in self._means_shapes)
-        self.parameters = Parameters.of(d)
+        self.diagram = d.copy()  # later changes of the diagram are not this model's
+        self._reward_plan = elimination.plan_rewards(d)
+        self.parameters = Parameters.of(d, elimination.known_tables(d, self._reward_plan))
         self.likelihood = Likelihood(d, self.parameters, fold=True)
-        self._diagram = d.copy()  # later changes of the diagram are not this model's
-        self._lazy: dict[str, Any] = {}
+        self._derived: dict[Any, Any] = {}
 
-    @property
+    @cached_property
     def literal(self) -> Likelihood:
         """The likelihood with every latent node kept: no row of a learned table is folded away."""
-        return self.once("literal", lambda: Likelihood(self._diagram, self.parameters, fold=False))
+        return Likelihood(self.diagram, self.parameters, fold=False)
 
-    @property
+    @cached_property
     def revealed(self) -> Likelihood:
         """The likelihood with an indicator for the latent nodes too: its derivatives are their joint probabilities."""
-        return self.once("revealed", lambda: Likelihood(self._diagram.revealed(), self.parameters, fold=True))
+        return Likelihood(self.diagram.revealed(), self.parameters, fold=True)
 
-    @property
+    @cached_property
     def rewards(self) -> Rewards:
         """The expected reward."""
-        return self.once("rewards", lambda: Rewards(self._diagram, self.parameters))
+        return Rewards(self.diagram, self.parameters, self._reward_plan)
 
-    def once(self, name: str, make: Callable[[], Made]) -> Made:
-        """What `make` gives, made at the first call."""
-        if name not in self._lazy:
-            self._lazy[name] = make()
-        made: Made = self._lazy[name]
-        return made
+    def derived(self, make: Callable[[Model], Derived]) -> Derived:
+        """What a function makes of this model, made at the first call: where all other rooms keep what is derived."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        value: Derived = self._derived[make]
+        return value
 
     def __repr__(self) -> str:
         lines = [f"Model of diagram {self.name!r}: {self.parameters.learned_size} learned parameters"]
-        lines.append(f"  likelihood: {_size(self.likelihood.circuit, self.likelihood.arrays)}")
-        if self._diagram.rewards:
-            lines.append(f"  reward:     {_size(self.rewards.circuit, self.rewards.arrays)}")
+        lines.append(f"  likelihood: {_size(self.likelihood.circuit)}")
+        if self.diagram.rewards:
+            lines.append(f"  reward:     {_size(self.rewards.circuit)}")
         return "\n".join(lines)
 
     # -- the way in ----------------------------------------------------------------------------------------------
@@ -159,7 +164,7 @@ class Model:
     def action_vector(self, action: Action, context: Action | None = None) -> Ints:
         """Decisions, then contexts, as numbers."""
         chosen = _indices("action", "decision", self.decisions, action, ActionError)
-        self._check_different(action)
+        self.feasibility.check(action)
         given = self.context_vector(context)
         return np.array([*chosen, *given], dtype=np.int64)
 
@@ -193,6 +198,15 @@ class Model:
             seen[name] = state
         return seen
 
+    def tables_of_means(self, parameters: Floats) -> dict[str, Floats]:
+        """The means of all learned tables, as users see them, from a vector of parameters."""
+        tables = {}
+        for name, table in self.learned.items():
+            first = self.parameters.offsets[name]
+            rows = parameters[first : first + table.size].reshape(*table.shape, table.states)
+            tables[name] = rows[..., 1] if table.states == 2 else rows
+        return tables
+
     def flat_means(self, means: Means) -> Floats:
         """The means as given, one after the other, their shapes checked; whether they are means is not."""
         complete = type(means) is dict and len(means) == len(self._means_shapes)
@@ -222,16 +236,6 @@ class Model:
             parts.append(_full_means(name, means[name], table.means_shape, table.states))
         return np.concatenate([*parts, self.parameters.known])
 
-    def _check_different(self, action: Action) -> None:
-        for group in self.different:
-            taken: dict[Label, str] = {}
-            for name in group:
-                other = taken.setdefault(action[name], name)
-                if other != name:
-                    raise ActionError(
-                        f"action: {other!r} and {name!r} are both {action[name]!r}; all_different forbids repeats"
-                    )
-
 
 def compile(d: Diagram) -> Model:
     """Compile a diagram into its circuits, once; the result prints its size.
@@ -246,21 +250,21 @@ def compile(d: Diagram) -> Model:
     """
     if not isinstance(d, Diagram):
         raise DiagramError(f"a Diagram is needed, not {d!r}")
-    if "model" not in d.cache:
-        d.cache["model"] = Model(d)
-    model: Model = d.cache["model"]
+    model: Model | None = d.cache.get("model")
+    if model is None:
+        model = d.cache["model"] = Model(d)
     return model
 
 
-def _size(c: Circuit, arrays: Arrays) -> str:
-    products = sum(arrays.product)
+def _size(c: Circuit) -> str:
+    products = sum(kind == PRODUCT for kind in c.kind)
     sums = c.inner - products
 
     def count(number: int, what: str) -> str:
         return f"{number} {what}{'' if number == 1 else 's'}"
 
     kinds = f"{count(sums, 'sum')}, {count(products, 'product')}"
-    parts = [f"{count(c.inner, 'node')} ({kinds})", count(len(arrays.child), "edge")]
+    parts = [f"{count(c.inner, 'node')} ({kinds})", count(len(c.child), "edge")]
     return ", ".join([*parts, count(c.slots, "slot"), count(c.leaves - 1, "indicator")])
 
 

@@ -1,68 +1,35 @@
-"""The compiled passes over a circuit: functions of flat arrays and a generator, all that is hot.
+"""The compiled passes over a circuit: up, down, and the split of counts.
 
-Nodes are numbered leaves first (node 0 is the constant 1, then one evidence indicator a state of every observed
-node), children before parents. An inner node is the product of two nodes or a weighted sum of nodes, where the
-weight of an edge is a slot (-1: the weight 1). A slot stands for one parameter, and which one depends on the
-action by `entry`. `weights` holds a number a slot, `values` a number a node.
+A pass goes through a run of nodes. It takes `values`, one number per node, and a weigher: a part that gives the weight
+of an edge, from whatever source it reads (`of_slots`: one number per slot; others live where they are used). With
+`logs`, weights and values are logarithms. A sum that is marked in `same` is its first child, whatever its weights. All
+passes are inlined where they are called, so what a caller does not use costs nothing.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numba import types
 
-from idbandits.kernel.compiling import compiled, inlined, merged
-from idbandits.kernel.types import Floats, Ints
+from idbandits.circuit.circuit import PRODUCT, Circuit, Run
+from idbandits.kernel.compiling import FLOATS, INTS, kernel, merged
+from idbandits.kernel.fields import unpacker
+from idbandits.kernel.types import Floats, Ints, Rng
 
-
-class Circuit(NamedTuple):
-    """An arithmetic circuit for compiled functions: one array of integers, and where each part of it begins.
-
-    One array and not one a part, because compiled functions count references to every array they are passed.
-    """
-
-    leaves: int  # how many
-    inner: int  # how many nodes above the leaves
-    slots: int  # how many
-    product: int  # an inner node: 1 for a product, 0 for a weighted sum
-    start: int  # an inner node n: its edges are start[n] to start[n + 1] - 1
-    child: int  # an edge: the node it leads to
-    slot: int  # an edge: its weight
-    slot_base: int
-    slot_start: int  # a slot s: the axes it depends on are slot_start[s] to slot_start[s + 1] - 1
-    slot_axis: int
-    slot_stride: int
-    slot_lookup: int  # where the affine index goes through `lookup`: the place where its part begins, else -1
-    slot_also: int  # a slot that it is multiplied with, or -1
-    lookup: int
-    data: Ints
-
-
-def pack(**parts: npt.ArrayLike) -> dict[str, Any]:
-    """Integer arrays as one, with the place where each begins: the last fields of `Circuit` and its like."""
-    arrays = {name: np.asarray(part, dtype=np.int64).ravel() for name, part in parts.items()}
-    ends = np.cumsum([0, *(a.size for a in arrays.values())])
-    places = {name: int(end) for name, end in zip(arrays, ends, strict=False)}
-    return {**places, "data": np.concatenate([*arrays.values()])}
+unpack = unpacker(Circuit)
 
 
 @merged
-def index(h: Ints, i: int) -> np.uint64:
-    """An index that a program holds, unsigned: Numba asks of every signed one whether it counts from the end."""
-    return np.uint64(h[np.uint64(i)])
-
-
-@inlined
 def entry(c: Circuit, slot: int, action: Ints) -> int:
     """The parameter that a slot stands for."""
     index = 0
-    for t in range(c.data[c.slot_start + slot], c.data[c.slot_start + slot + 1]):
-        index += c.data[c.slot_stride + t] * action[c.data[c.slot_axis + t]]
-    if c.data[c.slot_lookup + slot] >= 0:
-        index = c.data[c.lookup + c.data[c.slot_lookup + slot] + index]
-    return int(c.data[c.slot_base + slot] + index)
+    for t in range(c.slot_start[slot], c.slot_start[slot + 1]):
+        index += c.slot_stride[t] * action[c.slot_axis[t]]
+    if c.slot_lookup[slot] >= 0:
+        index = c.lookup[c.slot_lookup[slot] + index]
+    return c.slot_base[slot] + index
 
 
 @merged
@@ -71,103 +38,14 @@ def weight(c: Circuit, slot: int, p: Floats, action: Ints) -> float:
     value = 1.0
     while slot >= 0:
         value *= p[entry(c, slot, action)]
-        slot = c.data[c.slot_also + slot]
+        slot = c.slot_also[slot]
     return value
 
 
-@compiled
-def bind(c: Circuit, action: Ints, parameters: Floats, weights: Floats) -> None:
-    """Put on every slot the parameter that it stands for."""
-    for s in range(c.slots):
-        weights[s] = weight(c, s, parameters, action)
-
-
-@compiled
-def up(c: Circuit, first: int, last: int, weights: Floats, values: Floats) -> None:
-    """The values of the inner nodes first to last - 1, from those of the leaves."""
-    for n in range(first, last):
-        if c.data[c.product + n]:
-            e = c.data[c.start + n]
-            values[c.leaves + n] = values[c.data[c.child + e]] * values[c.data[c.child + e + 1]]
-        else:
-            total = 0.0
-            for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-                total += (
-                    values[c.data[c.child + e]]
-                    if c.data[c.slot + e] < 0
-                    else weights[c.data[c.slot + e]] * values[c.data[c.child + e]]
-                )
-            values[c.leaves + n] = total
-
-
-@compiled
-def down(c: Circuit, first: int, last: int, weights: Floats, values: Floats, slopes: Floats, counts: Floats) -> None:
-    """Derivatives of the node last - 1: `slopes` by every node, `counts` by every slot (added to what is there)."""
-    slopes[: c.leaves] = 0.0
-    slopes[c.leaves + first : c.leaves + last] = 0.0
-    slopes[c.leaves + last - 1] = 1.0
-    for n in range(last - 1, first - 1, -1):
-        slope = slopes[c.leaves + n]
-        if slope == 0.0:
-            continue
-        if c.data[c.product + n]:
-            left, right = c.data[c.child + c.data[c.start + n]], c.data[c.child + c.data[c.start + n] + 1]
-            slopes[left] += slope * values[right]
-            slopes[right] += slope * values[left]
-        else:
-            for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-                if c.data[c.slot + e] < 0:
-                    slopes[c.data[c.child + e]] += slope
-                else:
-                    slopes[c.data[c.child + e]] += slope * weights[c.data[c.slot + e]]
-                    counts[c.data[c.slot + e]] += slope * values[c.data[c.child + e]]
-
-
 @merged
-def split(
-    c: Circuit, first: int, last: int, weights: Floats, values: Floats, same: Ints, times: int,
-    rng: np.random.Generator, visits: Ints, counts: Ints,
-) -> None:  # fmt: skip
-    """Draw how often each slot is used in `times` independent draws of what is latent, given what was seen.
-
-    A product hands its count to both sides, a sum splits it multinomially in proportion to its terms: exact, at a
-    cost that does not grow with `times`. A sum that is marked in `same` is its first child, whatever its weights.
-    `visits` is room for a count a node; `counts` are added to.
-    """
-    for n in range(first, last):
-        visits[c.leaves + n] = 0
-    visits[c.leaves + last - 1] = times
-    for n in range(last - 1, first - 1, -1):
-        left = visits[c.leaves + n]
-        if left == 0:
-            continue
-        e = c.data[c.start + n]
-        if c.data[c.product + n]:
-            visits[index(c.data, c.child + e)] += left
-            visits[index(c.data, c.child + e + 1)] += left
-            continue
-        if same[n]:
-            visits[index(c.data, c.child + e)] += left
-            continue
-        rest = values[c.leaves + n]
-        final = -1  # the last term takes all that is left, whatever rounding did to `rest`
-        for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-            slot = c.data[c.slot + e]
-            if values[index(c.data, c.child + e)] > 0.0 and (slot < 0 or weights[np.uint64(slot)] > 0.0):
-                final = e
-        for e in range(c.data[c.start + n], final + 1):
-            slot, child = c.data[c.slot + e], index(c.data, c.child + e)
-            part = values[child] if slot < 0 else weights[np.uint64(slot)] * values[child]
-            if part <= 0.0:
-                continue
-            drawn = left if e == final or part >= rest else rng.binomial(left, part / rest)
-            rest -= part
-            left -= drawn
-            visits[child] += drawn
-            if slot >= 0:
-                counts[np.uint64(slot)] += drawn
-            if left == 0:
-                break
+def of_slots(c: Circuit, e: int, weights: Floats) -> float:
+    """The weight of an edge among those of all slots."""
+    return weights[c.slot[e]]
 
 
 @merged
@@ -177,36 +55,147 @@ def add_logs(a: float, b: float) -> float:
     return high if low == -np.inf else high + np.log1p(np.exp(low - high))
 
 
-@compiled
-def up_logs(c: Circuit, weights: Floats, values: Floats) -> None:
-    """The pass `up` with the logarithms of all weights and values: products of any number of small terms."""
-    for n in range(c.inner):
-        if c.data[c.product + n]:
-            e = c.data[c.start + n]
-            values[c.leaves + n] = values[c.data[c.child + e]] + values[c.data[c.child + e + 1]]
-        else:
-            total = -np.inf
-            for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-                factor = 0.0 if c.data[c.slot + e] < 0 else weights[c.data[c.slot + e]]
-                total = add_logs(total, factor + values[c.data[c.child + e]])
-            values[c.leaves + n] = total
-
-
-@compiled
-def down_logs(c: Circuit, weights: Floats, values: Floats, slopes: Floats) -> None:
-    """The logarithms of the derivatives of the last node by every node."""
-    last = c.inner
-    slopes[:] = -np.inf
-    slopes[c.leaves + last - 1] = 0.0
-    for n in range(last - 1, -1, -1):
-        slope = slopes[c.leaves + n]
-        if slope == -np.inf:
+@merged
+def up(run: Run, weigh: Any, source: Any, values: Floats, same: Ints | None, logs: bool) -> float:
+    """The values of a run's nodes from those of the leaves; returns that of its root."""
+    c = run.c
+    for n in range(run.first, run.last):
+        e = c.start[n]
+        if c.kind[n] == PRODUCT:
+            left, right = values[c.child[e]], values[c.child[e + 1]]
+            values[c.leaves + n] = left + right if logs else left * right
             continue
-        if c.data[c.product + n]:
-            left, right = c.data[c.child + c.data[c.start + n]], c.data[c.child + c.data[c.start + n] + 1]
-            slopes[left] = add_logs(slopes[left], slope + values[right])
-            slopes[right] = add_logs(slopes[right], slope + values[left])
-        else:
-            for e in range(c.data[c.start + n], c.data[c.start + n + 1]):
-                factor = 0.0 if c.data[c.slot + e] < 0 else weights[c.data[c.slot + e]]
-                slopes[c.data[c.child + e]] = add_logs(slopes[c.data[c.child + e]], slope + factor)
+        if same is not None:
+            if same[n]:
+                values[c.leaves + n] = values[c.child[e]]
+                continue
+        total = -np.inf if logs else 0.0
+        for edge in range(e, c.start[n + 1]):
+            child = values[c.child[edge]]
+            if logs:
+                total = add_logs(total, child if c.slot[edge] < 0 else weigh(c, edge, source) + child)
+            else:
+                total += child if c.slot[edge] < 0 else weigh(c, edge, source) * child
+        values[c.leaves + n] = total
+    return values[c.leaves + run.last - 1]
+
+
+@merged
+def down(
+    run: Run, weigh: Any, source: Any, values: Floats, slopes: Floats, counts: Floats | None, same: Ints | None,
+    logs: bool,
+) -> None:  # fmt: skip
+    """Derivatives of a run's root by its nodes and leaves, after `up`, times the root's own slope.
+
+    The slope of the root, and zeros for the leaves, are there before. `counts` gets, for every slot, its weight times
+    the derivative by it added, as plain numbers: if the root's slope is one over its value, the expected uses.
+    """
+    c = run.c
+    nothing = -np.inf if logs else 0.0
+    for n in range(run.first, run.last - 1):
+        slopes[c.leaves + n] = nothing
+    for n in range(run.last - 1, run.first - 1, -1):
+        slope = slopes[c.leaves + n]
+        if slope == nothing:
+            continue
+        e = c.start[n]
+        if c.kind[n] == PRODUCT:
+            left, right = c.child[e], c.child[e + 1]
+            if logs:
+                slopes[left] = add_logs(slopes[left], slope + values[right])
+                slopes[right] = add_logs(slopes[right], slope + values[left])
+            else:
+                slopes[left] += slope * values[right]
+                slopes[right] += slope * values[left]
+            continue
+        if same is not None:
+            if same[n]:
+                child = c.child[e]
+                slopes[child] = add_logs(slopes[child], slope) if logs else slopes[child] + slope
+                continue
+        for edge in range(e, c.start[n + 1]):
+            child, slot = c.child[edge], c.slot[edge]
+            if logs:
+                passed = slope if slot < 0 else slope + weigh(c, edge, source)
+                slopes[child] = add_logs(slopes[child], passed)
+            else:
+                passed = slope if slot < 0 else slope * weigh(c, edge, source)
+                slopes[child] += passed
+            if counts is not None:
+                if slot >= 0:
+                    counts[slot] += np.exp(passed + values[child]) if logs else passed * values[child]
+
+
+@merged
+def split(
+    run: Run, weights: Floats, values: Floats, same: Ints, times: int, rng: Rng, visits: Ints, counts: Ints
+) -> None:
+    """Draw how often each slot is used in `times` independent draws of what is latent, given what was seen.
+
+    After `up`. A product hands its count to both sides, a sum splits it multinomially in proportion to its terms:
+    exact, at a cost that does not grow with `times`. `visits` is scratch, one count per node; `counts` are added to.
+    """
+    c = run.c
+    for n in range(run.first, run.last):
+        visits[c.leaves + n] = 0
+    visits[c.leaves + run.last - 1] = times
+    for n in range(run.last - 1, run.first - 1, -1):
+        left = visits[c.leaves + n]
+        if left == 0:
+            continue
+        e = c.start[n]
+        if c.kind[n] == PRODUCT:
+            visits[c.child[e]] += left
+            visits[c.child[e + 1]] += left
+            continue
+        if same[n]:
+            visits[c.child[e]] += left
+            continue
+        rest = values[c.leaves + n]
+        final = -1  # the last term takes all that is left, whatever rounding did to `rest`
+        for e in range(c.start[n], c.start[n + 1]):
+            if values[c.child[e]] > 0.0 and (c.slot[e] < 0 or weights[c.slot[e]] > 0.0):
+                final = e
+        for e in range(c.start[n], final + 1):
+            slot, child = c.slot[e], c.child[e]
+            share = values[child] if slot < 0 else weights[slot] * values[child]
+            if share <= 0.0:
+                continue
+            drawn = left if e == final or share >= rest else rng.binomial(left, share / rest)
+            rest -= share
+            left -= drawn
+            visits[child] += drawn
+            if slot >= 0:
+                counts[slot] += drawn
+            if left == 0:
+                break
+
+
+# -- from Python ---------------------------------------------------------------------------------------------------
+
+
+@kernel(types.void(INTS, INTS, FLOATS, FLOATS))
+def bind(program: Ints, action: Ints, parameters: Floats, weights: Floats) -> None:
+    """Put on every slot the parameter that it stands for."""
+    c = unpack(program, parameters)
+    for slot in range(c.slots):
+        weights[slot] = weight(c, slot, parameters, action)
+
+
+@kernel(types.void(INTS, FLOATS, FLOATS, types.boolean))
+def evaluate(program: Ints, weights: Floats, values: Floats, logs: bool) -> None:
+    """The values of all nodes, those of the leaves being there; with `logs`, of weights and values that are logarithms."""
+    c = unpack(program, weights)
+    if logs:
+        up(Run(c, 0, c.inner), of_slots, weights, values, None, True)
+    else:
+        up(Run(c, 0, c.inner), of_slots, weights, values, None, False)
+
+
+@kernel(types.void(INTS, FLOATS, FLOATS, FLOATS))
+def differentiate_logs(program: Ints, weights: Floats, values: Floats, slopes: Floats) -> None:
+    """The logarithms of the derivatives of the last node by every node, after `evaluate` with logs."""
+    c = unpack(program, weights)
+    slopes[:] = -np.inf
+    slopes[c.leaves + c.inner - 1] = 0.0
+    down(Run(c, 0, c.inner), of_slots, weights, values, slopes, None, None, True)

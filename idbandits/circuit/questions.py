@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from idbandits.circuit.model import Action, Likelihood, Means, Model, compile
-from idbandits.circuit.passes import bind, down_logs, up, up_logs
+from idbandits.circuit.model import Action, Likelihood, Means, Model, Rewards, compile
+from idbandits.circuit.passes import bind, differentiate_logs, evaluate
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import ImpossibleObservationError
-from idbandits.kernel.compiling import run
-from idbandits.kernel.types import Floats
+from idbandits.kernel.types import Floats, Ints
 
 
 def expected_reward(d: Diagram, action: Action, means: Means, context: Action | None = None) -> float:
@@ -25,17 +24,16 @@ def expected_reward(d: Diagram, action: Action, means: Means, context: Action | 
     """
     model = compile(d)
     vector = model.action_vector(action, context)
-    rewards = model.rewards
-    return reward_at(model, rewards.circuit, rewards.ends, vector, model.parameter_vector(means))
+    return reward_at(model.rewards, vector, model.parameter_vector(means))
 
 
-def reward_at(model: Model, circuit: Any, ends: list[int], vector: Any, parameters: Floats) -> float:
+def reward_at(rewards: Rewards, action: Ints, parameters: Floats) -> float:
     """The expected reward of an action vector."""
-    weights = np.empty(circuit.slots)
-    run(bind, circuit, vector, parameters, weights)
-    values = np.ones(circuit.leaves + circuit.inner)
-    run(up, circuit, 0, circuit.inner, weights, values)
-    return float(sum(values[circuit.leaves + end - 1] for end in ends[1:]))
+    c = rewards.circuit
+    weights, values = np.empty(c.slots), np.ones(c.leaves + c.inner)
+    bind(rewards.program, action, parameters, weights)
+    evaluate(rewards.program, weights, values, False)
+    return float(sum(values[c.leaves + end - 1] for end in rewards.ends[1:]))
 
 
 def log_likelihood(
@@ -76,7 +74,7 @@ def posterior_of_latents(
         _refuse_what_the_diagram_rules_out(model, action, observation, context)
         raise ImpossibleObservationError(f"observation {dict(observation)!r} has probability zero under these means")
     slopes = np.empty_like(values)
-    run(down_logs, likelihood.circuit, weights, values, slopes)
+    differentiate_logs(likelihood.program, weights, values, slopes)
     posterior = {}
     for node in model.latents:
         first = likelihood.indicators[node.name]
@@ -93,15 +91,16 @@ def _log_values(
     return _up_logs(likelihood, vector, seen, model.parameter_vector(means))
 
 
-def _up_logs(likelihood: Likelihood, vector: Any, seen: Mapping[str, int], parameters: Floats) -> tuple[Floats, Floats]:
+def _up_logs(
+    likelihood: Likelihood, vector: Ints, seen: Mapping[str, int], parameters: Floats
+) -> tuple[Floats, Floats]:
     c = likelihood.circuit
-    weights = np.empty(c.slots)
-    run(bind, c, vector, parameters, weights)
-    values = np.empty(c.leaves + c.inner)
+    weights, values = np.empty(c.slots), np.empty(c.leaves + c.inner)
+    bind(likelihood.program, vector, parameters, weights)
     with np.errstate(divide="ignore"):
         np.log(weights, out=weights)
         values[: c.leaves] = np.log(likelihood.leaves(seen))
-    run(up_logs, c, weights, values)
+    evaluate(likelihood.program, weights, values, True)
     return values, weights
 
 

@@ -1,4 +1,7 @@
-"""How an agent learns from what it sees: one file an inference, all behind one protocol."""
+"""How an agent learns from what it sees: one file per inference, all behind one protocol.
+
+All that an inference of one's own needs is here: the protocol, states and what they begin with, statuses and efforts.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,60 @@ from typing import Any
 
 from idbandits.errors import IdbanditsError
 from idbandits.inference.ep import EP
+from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.exact import Exact
 from idbandits.inference.gibbs import Gibbs
 from idbandits.inference.incremental import Incremental
 from idbandits.inference.moments import Moments
 from idbandits.inference.particles import Particles
-from idbandits.inference.protocol import Inference
+from idbandits.inference.protocol import (
+    AMBIGUOUS,
+    DONE,
+    IMPOSSIBLE,
+    LATER,
+    LEARN,
+    NOW,
+    REQUIRED,
+    THOROUGHLY,
+    UNKNOWN,
+    Inference,
+)
 from idbandits.inference.variational import Variational
+from idbandits.kernel.compiling import kernel
+from idbandits.kernel.states import ROUNDS, State, no_groups, with_groups
 
 __all__ = [
-    "EP", "Exact", "Gibbs", "Incremental", "Inference", "Moments", "Particles", "Variational", "name_of", "named",
-]  # fmt: skip
+    "AMBIGUOUS",
+    "BY_NAME",
+    "DONE",
+    "EP",
+    "IMPOSSIBLE",
+    "LATER",
+    "LEARN",
+    "NOW",
+    "ROUNDS",
+    "THOROUGHLY",
+    "UNKNOWN",
+    "Evidence",
+    "Exact",
+    "Gibbs",
+    "Incremental",
+    "Inference",
+    "Moments",
+    "Particles",
+    "State",
+    "Variational",
+    "folded",
+    "kernel",
+    "literal",
+    "name_of",
+    "named",
+    "no_groups",
+    "with_groups",
+]
 
-BY_NAME: dict[str, type[Any]] = {
-    "exact": Exact,
-    "variational": Variational,
-    "incremental": Incremental,
-    "moments": Moments,
-    "gibbs": Gibbs,
-    "ep": EP,
-    "particles": Particles,
-}
+BUILT_IN: tuple[type[Any], ...] = (Exact, Variational, Incremental, Moments, Gibbs, EP, Particles)
+BY_NAME = {kind.__name__.lower(): kind for kind in BUILT_IN}
 
 
 def named(inference: Any) -> Inference:
@@ -34,16 +70,16 @@ def named(inference: Any) -> Inference:
     if isinstance(inference, str):
         if inference not in BY_NAME:
             raise IdbanditsError(f"inference is one of {', '.join(BY_NAME)}, or an object; not {inference!r}")
-        made: Inference = BY_NAME[inference]()
-        return made
-    missing = [name for name in ("learn", "settings", "evidence", "start", "belief") if not hasattr(inference, name)]
+        built_in: Inference = BY_NAME[inference]()
+        return built_in
+    missing = [name for name in REQUIRED if not hasattr(inference, name)]
     if missing or isinstance(inference, type):
-        what = "it is a class: call it" if isinstance(inference, type) else f"it has no {', '.join(missing)}"
-        raise IdbanditsError(f"inference {inference!r} does not follow the protocol: {what}")
-    given: Inference = inference
-    return given
+        reason = "it is a class: call it" if isinstance(inference, type) else f"it has no {', '.join(missing)}"
+        raise IdbanditsError(f"inference {inference!r} does not follow the protocol: {reason}")
+    own: Inference = inference
+    return own
 
 
-def name_of(inference: Inference) -> str | None:
-    """The name of a built-in inference."""
-    return next((name for name, kind in BY_NAME.items() if type(inference) is kind), None)
+def name_of(inference: Inference) -> str:
+    """The name of a built-in inference, else that of its class."""
+    return next((name for name, kind in BY_NAME.items() if type(inference) is kind), type(inference).__name__)

@@ -7,26 +7,44 @@ from typing import Any, final
 import numpy as np
 
 from idbandits.circuit.model import Model
-from idbandits.circuit.passes import Circuit
-from idbandits.inference.evidence import Evidence, Parts, evidence_of, put, unpack
-from idbandits.inference.groups import (
-    AMBIGUOUS,
-    DONE,
-    FIGURES,
-    IMPOSSIBLE,
-    ROUNDS,
-    UNKNOWN,
-    Room,
-    State,
-    add_uses,
-    is_below,
-    no_groups,
-    room_in,
-    scratch,
-    uses,
-)
-from idbandits.kernel.compiling import bare, compiled
+from idbandits.inference.counting import add_uses, find_uses, is_below_prior
+from idbandits.inference.evidence import Evidence, folded
+from idbandits.inference.protocol import AMBIGUOUS, DONE, IMPOSSIBLE, UNKNOWN, Round, learner
+from idbandits.inference.workspace import Workspace, write_key
+from idbandits.kernel.compiling import bare
+from idbandits.kernel.states import FIGURES, ROUNDS, State, no_groups
 from idbandits.kernel.types import Floats, Ints, Rng
+
+
+@bare
+def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+    """Add the uses of table entries."""
+    if round_.times != 0:
+        for j in range(w.v.parts):
+            write_key(w.v, j, round_.action, round_.seen, w.key)
+            single, constant = find_uses(w)
+            if constant == -np.inf:
+                return IMPOSSIBLE
+            if not single:
+                return AMBIGUOUS
+        if ints[ROUNDS] + round_.times < 0:
+            return UNKNOWN
+        add_parts(w, floats, round_, round_.times)
+        if round_.times < 0 and is_below_prior(w.v, floats):
+            add_parts(w, floats, round_, -round_.times)
+            return UNKNOWN
+        ints[ROUNDS] += round_.times
+    return DONE
+
+
+@bare
+def add_parts(w: Workspace, alpha: Floats, round_: Round, times: int) -> None:
+    """Add the uses of all parts."""
+    for j in range(w.v.parts):
+        if w.v.parts > 1:  # else they are in the workspace still
+            write_key(w.v, j, round_.action, round_.seen, w.key)
+            find_uses(w)
+        add_uses(w, j, times, alpha)
 
 
 @final
@@ -34,13 +52,14 @@ class Exact:
     """Exact posterior: the semi-bandit, the cascade models, and every diagram whose latent nodes are revealed."""
 
     revisable = True
+    learn = learner("Exact")(learn)
 
     def __init__(self) -> None:
         self.settings: dict[str, Any] = {}
 
     def evidence(self, model: Model) -> Evidence:
         """The folded likelihood."""
-        return evidence_of(model)
+        return model.derived(folded)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
@@ -49,51 +68,3 @@ class Exact:
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The pseudo-counts."""
         return state.floats[: evidence.learned]
-
-    @staticmethod
-    @compiled
-    def learn(
-        program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-        effort: int,
-    ) -> int:  # fmt: skip
-        """Add the uses of table entries."""
-        whole, real = scratch(program)
-        return learn(program, numbers, ints, floats, rng, action, seen, times, effort, whole, real)
-
-
-@bare
-def learn(
-    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-    effort: int, whole: Ints, real: Floats,
-) -> int:  # fmt: skip
-    """Add the uses of table entries."""
-    c, v = unpack(program)
-    room = room_in(c, v, whole, real)
-    if times != 0:
-        for j in range(v.parts):
-            put(v, j, action, seen, room.key, 0)
-            single, constant = uses(c, v, numbers, room.key, room)
-            if constant == -np.inf:
-                return IMPOSSIBLE
-            if not single:
-                return AMBIGUOUS
-        if ints[ROUNDS] + times < 0:
-            return UNKNOWN
-        add_all(c, v, numbers, floats, action, seen, times, room)
-        if times < 0 and is_below(v, numbers, floats):
-            add_all(c, v, numbers, floats, action, seen, -times, room)
-            return UNKNOWN
-        ints[ROUNDS] += times
-    return DONE
-
-
-@bare
-def add_all(
-    c: Circuit, v: Parts, numbers: Floats, floats: Floats, action: Ints, seen: Ints, times: int, room: Room
-) -> None:
-    """Add the uses of all parts."""
-    for j in range(v.parts):
-        if v.parts > 1:
-            put(v, j, action, seen, room.key, 0)
-            uses(c, v, numbers, room.key, room)
-        add_uses(v, j, times, room, floats)

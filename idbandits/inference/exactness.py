@@ -5,27 +5,30 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.errors import DiagramError
-from idbandits.inference.evidence import GENERIC, ROUNDING, Evidence, expect, put, unpack
-from idbandits.inference.groups import room_in, scratch
-from idbandits.kernel.compiling import bare, compiled
-from idbandits.kernel.types import Floats, Ints
+from idbandits.inference.counting import ROUNDING
+from idbandits.inference.evidence import Evidence, folded
+from idbandits.inference.workspace import GENERIC, Workspace, expect, held, read_key, scratch, workspace, write_key
+from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
+from idbandits.kernel.types import Floats, Ints, Rng
 
 MOST = 20_000  # choices and observations of a part that are all tried; of more, as many are drawn
 TRIES = 20  # at an action that breaks no constraint
 
 
-def check_exact(model: Model, evidence: Evidence) -> None:
+def check_exact(model: Model, alternatives: str) -> None:
     """Raise if some observation is not a single product; each one that is learned from is checked again."""
-    found = model.once("ambiguous", lambda: _find_ambiguous(model, evidence))
-    if found is not None:
-        refuse_ambiguous(model, evidence, *found)
+    ambiguous = model.derived(_find_ambiguous)
+    if ambiguous is not None:
+        refuse_ambiguous(model, *ambiguous, alternatives)
 
 
-def _find_ambiguous(model: Model, evidence: Evidence) -> tuple[Ints, Ints] | None:
+def _find_ambiguous(model: Model) -> tuple[Ints, Ints] | None:
     """An action and an observation that is not a single product, if one is found; all are tried if not too many."""
+    evidence = model.derived(folded)
     rng = np.random.default_rng(0)
     nodes = [*model.decisions, *model.contexts]
     marks = np.zeros(evidence.learned)
@@ -35,7 +38,7 @@ def _find_ambiguous(model: Model, evidence: Evidence) -> tuple[Ints, Ints] | Non
         for i in range(min(number, MOST)):
             places = np.unravel_index(i, sizes) if number <= MOST else [rng.integers(s) for s in sizes]
             chosen = [int(place) for place in places]
-            action = _allowed(model, dict(zip(axes, chosen, strict=False)), rng)
+            action = _random_action(model, dict(zip(axes, chosen, strict=False)), rng)
             if action is None:
                 continue
             seen = np.full(len(model.observed), -1, np.int64)
@@ -48,27 +51,16 @@ def _find_ambiguous(model: Model, evidence: Evidence) -> tuple[Ints, Ints] | Non
     return None
 
 
-def _allowed(model: Model, fixed: dict[int, int], rng: np.random.Generator) -> Ints | None:
-    """An action with some choices fixed that breaks no constraint; None if none was found."""
-    nodes = [*model.decisions, *model.contexts]
-    names = [n.name for n in model.decisions]
-    for _ in range(TRIES):
-        action = np.array([fixed.get(k, int(rng.integers(n.states))) for k, n in enumerate(nodes)], np.int64)
-        clash = False
-        for group in model.different:
-            taken: set[object] = set()
-            for name in sorted(group, key=lambda name: names.index(name) not in fixed):
-                k = names.index(name)
-                free = [i for i, v in enumerate(nodes[k].values) if v not in taken]
-                if nodes[k].values[action[k]] in taken:
-                    if k in fixed or not free:
-                        clash = True
-                        break
-                    action[k] = free[int(rng.integers(len(free)))]
-                taken.add(nodes[k].values[action[k]])
-        if not clash:
-            return action
-    return None
+def _random_action(model: Model, fixed: dict[int, int], rng: Rng) -> Ints | None:
+    """An action with its contexts that is allowed, some choices being fixed; None if none was found."""
+    number = len(model.decisions)
+    action = model.feasibility.random_action(rng, {k: i for k, i in fixed.items() if k < number}, TRIES)
+    if action is None:
+        return None
+    contexts = [
+        fixed.get(number + k, int(rng.integers(node.states))) for k, node in enumerate(model.contexts)
+    ]
+    return np.concatenate([action, np.array(contexts, dtype=np.int64)])
 
 
 def _see_all(evidence: Evidence, action: Ints, seen: Ints, sizes: list[int], marks: Floats) -> None:
@@ -93,8 +85,9 @@ def _make_possible(
                 break
 
 
-def refuse_ambiguous(model: Model, evidence: Evidence, action: Ints, seen: Ints, where: str = "") -> None:
+def refuse_ambiguous(model: Model, action: Ints, seen: Ints, alternatives: str, where: str = "") -> None:
     """Say which observation is not a single product, and what stands in the way."""
+    evidence = model.derived(folded)
     tables = np.zeros(evidence.learned)
     unclear(evidence.program, evidence.numbers, action, seen, tables)
     at = 0
@@ -115,38 +108,32 @@ def refuse_ambiguous(model: Model, evidence: Evidence, action: Ints, seen: Ints,
     raise DiagramError(
         f"{where}inference 'exact' cannot learn from the observation {shown or 'of nothing'}{unseen} in diagram "
         f"{model.name!r}: {hidden} may have been one or the other, so what it says of "
-        f"{' and '.join(sorted(open_tables))} is a mixture; use 'variational', 'incremental', 'moments', 'gibbs', "
-        "'ep' or 'particles', or exact on d.revealed()"
+        f"{' and '.join(sorted(open_tables))} is a mixture; use {alternatives}, or exact on "
+        "d.revealed()"
     )
 
 
-@compiled
-def unclear(program: Ints, numbers: Floats, action: Ints, seen: Ints, found: Floats) -> int:
-    """Mark the learned entries that may or may not have been used; their number, or -1 if this cannot be seen."""
-    whole, real = scratch(program)
-    return mark_unclear(program, numbers, action, seen, found, whole, real)
-
-
 @bare
-def mark_unclear(
-    program: Ints, numbers: Floats, action: Ints, seen: Ints, found: Floats, whole: Ints, real: Floats
-) -> int:
+def mark_unclear(w: Workspace, action: Ints, seen: Ints, marks: Floats) -> int:
     """The work of `unclear`."""
-    c, v = unpack(program)
-    room = room_in(c, v, whole, real)
+    v = w.v
     number = 0
     for j in range(v.parts):
-        put(v, j, action, seen, room.key, 0)
-        root = expect(
-            c, v, GENERIC, room.key, 0, numbers, numbers, numbers, room.action, room.entries, room.weights,
-            room.values, room.same, room.slopes, room.counts,
-        )  # fmt: skip
-        if root == -np.inf:
+        write_key(v, j, action, seen, w.key)
+        if expect(w, j, read_key(w, w.key), GENERIC, v.generic, v.generic) == -np.inf:
             return -1
-        for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-            slot = v.data[v.use + t]
-            uses = room.counts[slot]
-            if room.entries[slot] < v.learned and abs(uses - np.floor(uses + 0.5)) > ROUNDING:
-                found[room.entries[slot]] = 1.0
+        for t in range(v.use_start[j], v.use_start[j + 1]):
+            slot = v.use[t]
+            uses = w.counts[slot]
+            if w.entries[slot] < v.learned and abs(uses - np.floor(uses + 0.5)) > ROUNDING:
+                marks[w.entries[slot]] = 1.0
                 number += 1
     return number
+
+
+@kernel(types.int64(INTS, FLOATS, INTS, INTS, FLOATS))
+def unclear(program: Ints, numbers: Floats, action: Ints, seen: Ints, marks: Floats) -> int:
+    """Mark the learned entries that may or may not have been used; their number, or -1 if this cannot be seen."""
+    int_scratch, float_scratch = scratch(program, numbers)
+    number = mark_unclear(workspace(program, numbers, int_scratch, float_scratch), action, seen, marks)
+    return int(held(number, int_scratch, float_scratch))

@@ -5,64 +5,123 @@ from __future__ import annotations
 from typing import Any, final
 
 import numpy as np
+from numba import types
 
 from idbandits.circuit.model import Model
-from idbandits.circuit.passes import Circuit, index, split
-from idbandits.errors import IdbanditsError, is_integer
-from idbandits.inference.drawing import draw_rows
-from idbandits.inference.evidence import (
+from idbandits.circuit.passes import split
+from idbandits.errors import check_whole
+from idbandits.inference.counting import count_round
+from idbandits.inference.evidence import Evidence, folded
+from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, Round, learner
+from idbandits.inference.workspace import (
     GIVEN,
-    MEANS,
-    Evidence,
-    Parts,
-    evidence_of,
-    fold,
-    locate,
-    rise,
-    take,
-    unpack,
-    weigh_slots,
-)
-from idbandits.inference.groups import (
-    CAPACITY,
-    DONE,
-    FIGURES,
-    HEADER,
-    SETTING,
-    USED,
-    WIDTH,
-    Room,
-    State,
-    absorb,
-    put_in,
-    room_in,
+    MEANS as BY_MEANS,
+    Workspace,
+    held,
+    mark_same,
+    nodes_of,
+    read_key,
     scratch,
-    with_groups,
+    unmark_same,
+    value_of_part,
+    workspace,
 )
-from idbandits.kernel.compiling import bare, compiled
+from idbandits.kernel.compiling import FLOATS, INTS, RNG, bare, kernel
+from idbandits.kernel.draws import draw_rows
+from idbandits.kernel.fields import pointer
+from idbandits.kernel.states import FIGURES, SETTING, USED, Groups, State, copy, groups_in, section, with_groups
 from idbandits.kernel.types import Floats, Ints, Rng
 
-THOROUGH = 200  # steps after many rounds at once
+STEPS = SETTING  # of the header
+ALPHA, BASE, MEANS = range(3)  # sections of the floats: pseudo-counts given latent counts, those of what is determined,
+# drawn means
+MANY_STEPS = 200  # after many rounds at once
 CHAIN = 2000  # steps that describe the posterior
+
+
+@bare
+def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+    """Count the round, then draw latent counts anew."""
+    learned, groups = w.v.learned, groups_in(ints)
+    base = section(floats, BASE, learned)
+    status, _ = count_round(w, groups, base, round_)
+    if status != DONE or round_.effort == LATER:
+        return status
+    steps = ints[STEPS]
+    if round_.effort == THOROUGHLY and ints[USED] > 0:
+        steps = max(steps, MANY_STEPS)
+    for _ in range(steps):
+        step(w, groups, section(floats, ALPHA, learned), base, section(floats, MEANS, learned), rng)
+    return DONE
+
+
+@bare
+def step(w: Workspace, groups: Groups, alpha: Floats, base: Floats, means: Floats, rng: Rng) -> None:
+    """Draw all means, and with them all latent counts; the pseudo-counts are then those given these counts."""
+    v, used = w.v, groups.header[USED]
+    if used == 0:
+        copy(base, alpha, v.learned)
+        return
+    draw_rows(v.size, v.learned, alpha, rng, means)
+    copy(base, w.fresh, v.learned)
+    for g in range(used):
+        times = groups.counts[g]
+        if times == 0:
+            continue
+        key = pointer(groups.keys, g * v.width)
+        j = key[0]
+        missing = read_key(w, key)
+        if missing:
+            mark_same(w, j)
+        if value_of_part(w, j, GIVEN, means) < 1e-290:  # means at the edge of what numbers can hold
+            value_of_part(w, j, BY_MEANS, alpha)
+        for t in range(v.use_start[j], v.use_start[j + 1]):
+            w.marks[v.use[t]] = 0
+        split(nodes_of(w, j), w.weights, w.values, w.same, times, rng, w.visits, w.marks)
+        for t in range(v.use_start[j], v.use_start[j + 1]):
+            slot = v.use[t]
+            if w.entries[slot] < v.learned:
+                w.fresh[w.entries[slot]] += w.marks[slot]
+        if missing:
+            unmark_same(w, j)
+    copy(w.fresh, alpha, v.learned)
+
+
+@bare
+def walk(w: Workspace, ints: Ints, floats: Floats, rng: Rng, draws: Floats) -> int:
+    """Draws of the means along a chain, one per row; how many."""
+    learned, groups = w.v.learned, groups_in(ints)
+    alpha, base, means = section(floats, ALPHA, learned), section(floats, BASE, learned), section(floats, MEANS, learned)
+    for i in range(len(draws)):
+        step(w, groups, alpha, base, means, rng)
+        draw_rows(w.v.size, learned, alpha, rng, pointer(draws, i * learned))
+    return len(draws)
+
+
+@kernel(types.int64(INTS, FLOATS, INTS, FLOATS, RNG, types.float64[:, ::1]))
+def chain(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, draws: Floats) -> int:
+    """Draws of the means along a chain that goes on from a state."""
+    int_scratch, float_scratch = scratch(program, numbers)
+    number = walk(workspace(program, numbers, int_scratch, float_scratch), ints, floats, rng, draws)
+    return int(held(number, int_scratch, float_scratch))
 
 
 @final
 class Gibbs:
-    """Gibbs sampling with `steps` draws of all latent counts a round, at a cost that does not grow with the counts."""
+    """Gibbs sampling with `steps` draws of all latent counts per round, at a cost that does not grow with the counts."""
 
     revisable = True
+    learn = learner("Gibbs")(learn)
 
     def __init__(self, steps: int = 1) -> None:
-        if not is_integer(steps) or steps < 1:
-            raise IdbanditsError(f"steps is a whole number from 1, not {steps!r}")
-        self.settings: dict[str, Any] = {"steps": int(steps)}
+        self.settings: dict[str, Any] = {"steps": check_whole("steps", steps, 1)}
 
     def evidence(self, model: Model) -> Evidence:
         """The folded likelihood."""
-        return evidence_of(model)
+        return model.derived(folded)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior; floats: pseudo-counts given latent counts, figures, those of what is determined, drawn means."""
+        """The prior."""
         floats = np.concatenate([evidence.prior, np.zeros(FIGURES), evidence.prior, evidence.prior])
         return with_groups(floats, evidence.parts, evidence.width, 0, (self.settings["steps"],))
 
@@ -70,104 +129,6 @@ class Gibbs:
         """Draws along a chain that goes on from the state; where nothing is latent, the pseudo-counts say all."""
         if state.ints[USED] == 0:
             return state.floats[: evidence.learned]
-        found = np.empty((CHAIN, evidence.learned))
-        chain(evidence.program, evidence.numbers, state.ints, state.floats.copy(), rng, found)
-        return found
-
-    @staticmethod
-    @compiled
-    def learn(
-        program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-        effort: int,
-    ) -> int:  # fmt: skip
-        """Count the round, then draw latent counts anew."""
-        whole, real = scratch(program)
-        return learn(program, numbers, ints, floats, rng, action, seen, times, effort, whole, real)
-
-
-@bare
-def learn(
-    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-    effort: int, whole: Ints, real: Floats,
-) -> int:  # fmt: skip
-    """Count the round, then draw latent counts anew."""
-    c, v = unpack(program)
-    room = room_in(c, v, whole, real)
-    base = floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
-    status, _ = absorb(c, v, numbers, ints, base, action, seen, times, room)
-    if status != DONE:
-        return status
-    if effort > 0:
-        settle(c, v, numbers, ints, floats, rng, effort > 1, room)
-    return DONE
-
-
-@bare
-def settle(
-    c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, thorough: bool, room: Room
-) -> None:
-    """Draw means, then latent counts."""
-    steps = max(ints[SETTING], THOROUGH) if thorough and ints[USED] > 0 else ints[SETTING]
-    alpha, base = floats[: v.learned], floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
-    for _ in range(steps):
-        step(c, v, numbers, ints, alpha, base, floats[2 * v.learned + FIGURES :], rng, room)
-
-
-@bare
-def step(
-    c: Circuit, v: Parts, numbers: Floats, ints: Ints, alpha: Floats, base: Floats, means: Floats, rng: Rng, room: Room
-) -> None:
-    """Draw all means, and with them all latent counts; the pseudo-counts are then those given these counts."""
-    if ints[USED] == 0:
-        put_in(alpha, base)
-        return
-    draw_rows(v, alpha, rng, means)
-    fresh, visits, drawn = room.fresh, room.visits, room.marks
-    put_in(fresh, base)
-    keys, counts = ints[HEADER + 2 * ints[CAPACITY] :], HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
-    for g in range(ints[USED]):
-        times = ints[counts + g]
-        if times == 0:
-            continue
-        at = g * v.width
-        j = keys[at]
-        missing = take(v, keys, at, room.action, room.values)
-        locate(c, v, j, room.action, room.entries)
-        if missing:
-            fold(c, v, j, room.entries, numbers, room.values, room.same)
-        weigh_slots(v, j, GIVEN, numbers, means, means, room.entries, room.weights)
-        if rise(c, v, j, room.weights, room.values, room.same) < 1e-290:  # means at the edge of what numbers can hold
-            weigh_slots(v, j, MEANS, numbers, alpha, alpha, room.entries, room.weights)
-            rise(c, v, j, room.weights, room.values, room.same)
-        first, last = v.data[v.node + j], v.data[v.node + j + 1]
-        for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-            drawn[index(v.data, v.use + t)] = 0
-        split(c, first, last, room.weights, room.values, room.same, times, rng, visits, drawn)
-        for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-            slot = index(v.data, v.use + t)
-            if room.entries[slot] < v.learned:
-                fresh[room.entries[slot]] += drawn[slot]
-        if missing:
-            for n in range(first, last):
-                room.same[n] = 0
-    put_in(alpha, fresh)
-
-
-@compiled
-def chain(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, found: Floats) -> None:
-    """Draws of the means along a chain."""
-    whole, real = scratch(program)
-    walk(program, numbers, ints, floats, rng, found, whole, real)
-
-
-@bare
-def walk(
-    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, found: Floats, whole: Ints, real: Floats
-) -> None:
-    """The work of `chain`."""
-    c, v = unpack(program)
-    room = room_in(c, v, whole, real)
-    base, means = floats[v.learned + FIGURES : 2 * v.learned + FIGURES], floats[2 * v.learned + FIGURES :]
-    for i in range(len(found)):
-        step(c, v, numbers, ints, floats[: v.learned], base, means, rng, room)
-        draw_rows(v, floats, rng, found[i])
+        draws = np.empty((CHAIN, evidence.learned))
+        chain(evidence.program, evidence.numbers, state.ints, state.floats.copy(), rng, draws)
+        return draws

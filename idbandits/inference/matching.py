@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from idbandits.circuit.passes import Circuit, index
-from idbandits.inference.evidence import MEANS, Parts, expect_there, fold, locate, rise, row_sum, take, weigh_slots
-from idbandits.inference.groups import Room
+from idbandits.circuit.circuit import PRODUCT, Circuit
+from idbandits.circuit.passes import up
+from idbandits.inference.workspace import MEANS, Parts, Workspace, expect, mark_same, nodes_of, row_sum, unmark_same
+from idbandits.inference.workspace import value_of_part
 from idbandits.kernel.compiling import bare, merged
+from idbandits.kernel.fields import pointer
 from idbandits.kernel.types import Floats, Ints
 
 MOST_TERMS = 4096  # of a part whose rows are used twice: beyond it, uses are matched one after the other
@@ -60,49 +62,35 @@ def match_row(alpha: Floats, first: int, size: int, masses: Floats) -> None:
 
 
 @merged
-def has_clash(v: Parts, j: int, entries: Ints) -> bool:
+def has_clash(w: Workspace, j: int) -> bool:
     """Whether a row may be used twice, with these entries on the slots."""
-    for t in range(v.data[v.clash_start + j], v.data[v.clash_start + j + 1]):
-        a, b = entries[v.data[v.clash + 2 * t]], entries[v.data[v.clash + 2 * t + 1]]
-        if v.data[v.row + a] == v.data[v.row + b]:
+    v = w.v
+    for t in range(v.clash_start[j], v.clash_start[j + 1]):
+        if v.row[w.entries[v.clash[t]]] == v.row[w.entries[v.clash_with[t]]]:
             return True
     return False
 
 
-@bare
-def match_part(
-    c: Circuit, v: Parts, keys: Ints, at: int, numbers: Floats, alpha: Floats, room: Room, masses: Floats
-) -> None:
+@merged
+def match_part(w: Workspace, j: int, missing: bool, alpha: Floats, masses: Floats) -> None:
     """Replace the rows that a part of a round touches by their matches; `masses` is zero before and after."""
-    missing = take(v, keys, at, room.action, room.values)
-    locate(c, v, keys[at], room.action, room.entries)
-    match_there(c, v, keys[at], missing, numbers, alpha, room, masses)
-
-
-@merged
-def match_there(
-    c: Circuit, v: Parts, j: int, missing: bool, numbers: Floats, alpha: Floats, room: Room, masses: Floats
-) -> None:
-    """`match_part` after `take` and `locate`."""
-    expect_there(
-        c, v, j, missing, MEANS, numbers, alpha, alpha, room.entries, room.weights, room.values, room.same,
-        room.slopes, room.counts,
-    )  # fmt: skip
-    if has_clash(v, j, room.entries) and match_terms(c, v, j, numbers, alpha, room, masses):
+    v = w.v
+    expect(w, j, missing, MEANS, alpha, alpha)
+    if has_clash(w, j) and match_terms(w, j, alpha, masses):
         return
-    first, last = v.data[v.use_start + j], v.data[v.use_start + j + 1]
+    first, last = v.use_start[j], v.use_start[j + 1]
     for t in range(first, last):
-        slot = index(v.data, v.use + t)
-        if room.entries[slot] < v.learned:
-            masses[room.entries[slot]] += room.counts[slot]
+        slot = v.use[t]
+        if w.entries[slot] < v.learned:
+            masses[w.entries[slot]] += w.counts[slot]
     for t in range(first, last):
-        e = room.entries[index(v.data, v.use + t)]
+        e = w.entries[v.use[t]]
         if e < v.learned:
-            match_uses(v, v.data[v.row + e], v.data[v.size + e], alpha, masses)
+            match_uses(v.row[e], v.size[e], alpha, masses)
 
 
 @merged
-def match_uses(v: Parts, row: int, size: int, alpha: Floats, masses: Floats) -> None:
+def match_uses(row: int, size: int, alpha: Floats, masses: Floats) -> None:
     """Match a row to the masses on its entries, which are then zero; more than one use is matched in equal steps."""
     mass = 0.0
     for i in range(row, row + size):
@@ -119,70 +107,57 @@ def match_uses(v: Parts, row: int, size: int, alpha: Floats, masses: Floats) -> 
 
 
 @bare
-def match_terms(c: Circuit, v: Parts, j: int, numbers: Floats, alpha: Floats, room: Room, extra: Floats) -> bool:
+def match_terms(w: Workspace, j: int, alpha: Floats, extra: Floats) -> bool:
     """Match the rows of a part in which a row may be used twice, by going through all terms of its polynomial.
 
-    The leaves and the entries are in room; `extra` is zero before and after. False, and nothing changed, if there
-    are too many terms.
+    The leaves and the entries are in the workspace; `extra` is zero before and after. False, and nothing changed, if
+    there are too many terms.
     """
-    values, same = room.values, room.same
-    first_node, last_node = v.data[v.node + j], v.data[v.node + j + 1]
-    if not v.literal:
-        fold(c, v, j, room.entries, numbers, values, same)
-    weigh_slots(v, j, MEANS, numbers, alpha, alpha, room.entries, room.weights)
-    rise(c, v, j, room.weights, values, same)
-    number = count_terms(c, v, j, values, same, room.slopes)
-    possible = 0.0 < number <= MOST_TERMS and values[c.leaves + last_node - 1] > 0.0
+    if not w.v.literal:
+        mark_same(w, j)
+    value = value_of_part(w, j, MEANS, alpha)
+    possible = 0.0 < count_terms(w, j) <= MOST_TERMS and value > 0.0
     if possible:
-        weigh_terms(c, v, j, numbers, alpha, room, extra)
-    for n in range(first_node, last_node):
-        same[n] = 0
+        weigh_terms(w, j, alpha, extra)
+    unmark_same(w, j)
     return possible
 
 
+@merged
+def is_term(c: Circuit, e: int, w: Workspace) -> float:
+    """Whether an edge leads to a term that is not zero, as 1 or 0."""
+    return 1.0 if w.values[c.child[e]] > 0.0 and w.weights[c.slot[e]] > 0.0 else 0.0
+
+
 @bare
-def count_terms(c: Circuit, v: Parts, j: int, values: Floats, same: Ints, terms: Floats) -> float:
+def count_terms(w: Workspace, j: int) -> float:
     """How many terms that are not zero the polynomial of a part has."""
-    for i in range(c.leaves):
-        terms[i] = 1.0
-    last = v.data[v.node + j + 1]
-    for n in range(v.data[v.node + j], last):
-        e = c.data[c.start + n]
-        if values[c.leaves + n] <= 0.0:
-            terms[c.leaves + n] = 0.0
-        elif c.data[c.product + n]:
-            terms[c.leaves + n] = terms[c.data[c.child + e]] * terms[c.data[c.child + e + 1]]
-        elif same[n]:
-            terms[c.leaves + n] = terms[c.data[c.child + e]]
-        else:
-            terms[c.leaves + n] = 0.0
-            for edge in range(e, c.data[c.start + n + 1]):
-                child = c.data[c.child + edge]
-                if values[child] > 0.0:
-                    terms[c.leaves + n] += terms[child]
-    return terms[c.leaves + last - 1]
+    for i in range(w.c.leaves):
+        w.slopes[i] = 1.0 if w.values[i] > 0.0 else 0.0
+    return up(nodes_of(w, j), is_term, w, w.slopes, w.same, False)
 
 
 @bare
-def next_edge(c: Circuit, n: int, edge: int, weights: Floats, values: Floats) -> int:
+def next_edge(w: Workspace, n: int, edge: int) -> int:
     """The first edge of a sum from `edge` on whose term is not zero, or -1."""
-    for e in range(edge, c.data[c.start + n + 1]):
-        slot = c.data[c.slot + e]
-        if values[c.data[c.child + e]] > 0.0 and (slot < 0 or weights[slot] > 0.0):
+    c = w.c
+    for e in range(edge, c.start[n + 1]):
+        if w.values[c.child[e]] > 0.0 and (c.slot[e] < 0 or w.weights[c.slot[e]] > 0.0):
             return e
     return -1
 
 
 @bare
-def weigh_terms(c: Circuit, v: Parts, j: int, numbers: Floats, alpha: Floats, room: Room, extra: Floats) -> None:
+def weigh_terms(w: Workspace, j: int, alpha: Floats, extra: Floats) -> None:
     """Go through all terms, weighted by their probability under independent Dirichlet rows, and match every row."""
-    first_node, last_node = v.data[v.node + j], v.data[v.node + j + 1]
+    c, v = w.c, w.v
+    first_node, last_node = v.node[j], v.node[j + 1]
     nodes = c.leaves + c.inner
-    rows, shift, inside = room.marks[2 * c.slots :], room.fresh, room.other
-    used, choice, live = room.visits[:nodes], room.visits[nodes : 2 * nodes], room.visits[2 * nodes :]
-    number = touched_rows(v, j, room.entries, extra, rows)
+    rows, shift, inside = pointer(w.marks, 2 * c.slots), w.fresh, w.other
+    used, choice, live = w.visits, pointer(w.visits, nodes), pointer(w.visits, 2 * nodes)
+    number = touched_rows(w, j, extra, rows)
     for r in range(number):
-        for i in range(rows[r], rows[r] + v.data[v.size + rows[r]]):
+        for i in range(rows[r], rows[r] + v.size[rows[r]]):
             shift[i], inside[i] = 0.0, 0.0
     for n in range(first_node, last_node):
         choice[n] = -1
@@ -197,31 +172,31 @@ def weigh_terms(c: Circuit, v: Parts, j: int, numbers: Floats, alpha: Floats, ro
         for n in range(last_node - 1, first_node - 1, -1):
             if not live[n]:
                 continue
-            e = c.data[c.start + n]
-            if c.data[c.product + n]:
-                for child in (c.data[c.child + e], c.data[c.child + e + 1]):
+            e = c.start[n]
+            if c.kind[n] == PRODUCT:
+                for child in (c.child[e], c.child[e + 1]):
                     if child >= c.leaves:
                         live[child - c.leaves] = 1
                 continue
-            if not room.same[n]:
+            if not w.same[n]:
                 if choice[n] < 0:
-                    choice[n] = next_edge(c, n, e, room.weights, room.values)
+                    choice[n] = next_edge(w, n, e)
                 e = choice[n]
-                slot = c.data[c.slot + e]
-                if slot >= 0 and room.entries[slot] >= v.learned:
-                    weight *= room.weights[slot]
+                slot = c.slot[e]
+                if slot >= 0 and w.entries[slot] >= v.learned:
+                    weight *= w.weights[slot]
                 elif slot >= 0:
-                    entry = room.entries[slot]
+                    entry = w.entries[slot]
                     weight *= (alpha[entry] + extra[entry]) / (row_sum(v, entry, alpha) + row_sum(v, entry, extra))
                     extra[entry] += 1.0
                     used[uses] = entry
                     uses += 1
-            if c.data[c.child + e] >= c.leaves:
-                live[c.data[c.child + e] - c.leaves] = 1
+            if c.child[e] >= c.leaves:
+                live[c.child[e] - c.leaves] = 1
         sum_of_weights += weight
         for r in range(number):
             total, more = row_sum(v, rows[r], alpha), row_sum(v, rows[r], extra)
-            for i in range(rows[r], rows[r] + v.data[v.size + rows[r]]):
+            for i in range(rows[r], rows[r] + v.size[rows[r]]):
                 before = alpha[i] / total
                 step = (extra[i] - more * before) / (total + more)
                 shift[i] += weight * step
@@ -230,14 +205,14 @@ def weigh_terms(c: Circuit, v: Parts, j: int, numbers: Floats, alpha: Floats, ro
             extra[used[i]] = 0.0
         n = first_node  # the next term: the lowest choice that can move on does, all below it begin again
         while n < last_node:
-            if live[n] and not c.data[c.product + n] and not room.same[n]:
-                choice[n] = next_edge(c, n, choice[n] + 1, room.weights, room.values)
+            if live[n] and c.kind[n] != PRODUCT and not w.same[n]:
+                choice[n] = next_edge(w, n, choice[n] + 1)
                 if choice[n] >= 0:
                     break
             choice[n] = -1
             n += 1
     for r in range(number):
-        first, last = rows[r], rows[r] + v.data[v.size + rows[r]]
+        first, last = rows[r], rows[r] + v.size[rows[r]]
         total = row_sum(v, first, alpha)
         spread, variance = 0.0, 0.0
         for i in range(first, last):
@@ -251,13 +226,14 @@ def weigh_terms(c: Circuit, v: Parts, j: int, numbers: Floats, alpha: Floats, ro
 
 
 @bare
-def touched_rows(v: Parts, j: int, entries: Ints, marks: Floats, rows: Ints) -> int:
+def touched_rows(w: Workspace, j: int, marks: Floats, rows: Ints) -> int:
     """List the learned rows that a part's slots read, each once; `marks` is zero before and after. Their number."""
+    v = w.v
     number = 0
-    for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-        e = entries[v.data[v.use + t]]
-        if e < v.learned and marks[v.data[v.row + e]] == 0.0:
-            rows[number] = v.data[v.row + e]
+    for t in range(v.use_start[j], v.use_start[j + 1]):
+        e = w.entries[v.use[t]]
+        if e < v.learned and marks[v.row[e]] == 0.0:
+            rows[number] = v.row[e]
             marks[rows[number]] = 1.0
             number += 1
     for r in range(number):

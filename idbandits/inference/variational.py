@@ -6,206 +6,122 @@ import math
 from typing import Any, final
 
 import numpy as np
+from numba import types
 
 from idbandits.circuit.model import Model
-from idbandits.circuit.passes import Circuit, index
-from idbandits.errors import IdbanditsError, is_integer
-from idbandits.inference.evidence import (
-    KEPT,
-    Evidence,
+from idbandits.errors import check_number, check_whole
+from idbandits.inference.counting import count_round
+from idbandits.inference.evidence import Evidence, folded, literal
+from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, Round, coded, learner
+from idbandits.inference.workspace import (
+    REMEMBERED,
     Parts,
-    evidence_of,
-    expect_there,
-    locate,
+    Workspace,
+    expect,
+    held,
     log_weigh,
+    read_key,
     remember,
-    take,
-    unpack,
+    scratch,
+    workspace,
 )
-from idbandits.inference.groups import (
-    CAPACITY,
-    DONE,
+from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
+from idbandits.kernel.fields import pointer
+from idbandits.kernel.states import (
     FIGURES,
-    HEADER,
     ROUNDS,
     SETTING,
     USED,
-    WIDTH,
-    Room,
+    Groups,
     State,
-    absorb,
-    coded,
-    put_in,
-    room_in,
-    scratch,
+    copy,
+    figures,
+    groups_in,
+    section,
     with_groups,
 )
-from idbandits.kernel.compiling import bare, compiled
 from idbandits.kernel.types import Floats, Ints, Rng
 
-WARM, RANDOM, PRIOR = 0, 1, 2
+SWEEPS, START, STARTED = range(SETTING, SETTING + 3)  # of the header; STARTED: whether the first belief was drawn
+TOLERANCE, CONSTANTS = range(2)  # of the figures; CONSTANTS: the logarithm of those of what is determined
+ALPHA, BASE, BEFORE, MEMO = range(4)  # sections of the floats: the pseudo-counts, those of what is determined, those
+# before the last sweep, and three numbers per entry of `remember`
+WARM, RANDOM, PRIOR = range(3)
 STARTS = {"warm": WARM, "random": RANDOM, "prior": PRIOR}
-TOLERANCE, CONSTANTS = 0, 1  # figures: the setting; the logarithm of the constant factors of what is determined
-THOROUGH = 200  # sweeps after many rounds at once
-
-
-@final
-class Variational:
-    """Mean-field inference: up to `sweeps` E- and M-steps a round, until the ELBO rises by less than `tolerance`.
-
-    `start="warm"` goes on from the last belief, the first one being random (a symmetric one may never leave its
-    symmetry); `"prior"` has the prior as the first one; `"random"` begins at random in every round, as the paper's
-    pseudocode does. `literal` keeps every latent node, as the paper's equations do; otherwise those that cannot
-    matter are summed out.
-    """
-
-    revisable = True
-
-    def __init__(self, sweeps: int = 1, tolerance: float = 0.0, start: str = "warm", *, literal: bool = False) -> None:
-        if not is_integer(sweeps) or sweeps < 1:
-            raise IdbanditsError(f"sweeps is a whole number from 1, not {sweeps!r}")
-        if not (isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf):
-            raise IdbanditsError(f"tolerance is a number from 0, not {tolerance!r}")
-        coded("start", start, STARTS)
-        self.settings: dict[str, Any] = {
-            "sweeps": int(sweeps), "tolerance": float(tolerance), "start": start, "literal": bool(literal)
-        }  # fmt: skip
-
-    def evidence(self, model: Model) -> Evidence:
-        """The likelihood, with every latent node or folded."""
-        return evidence_of(model, literal=self.settings["literal"])
-
-    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior; floats: pseudo-counts, figures, those of what is determined, those of the last E-step, memo."""
-        figures = np.zeros(FIGURES)
-        figures[TOLERANCE] = self.settings["tolerance"]
-        prior = evidence.prior
-        floats = np.concatenate([prior, figures, prior, prior, np.full(3 * evidence.learned, np.nan)])
-        settings = (self.settings["sweeps"], coded("start", self.settings["start"], STARTS))
-        return with_groups(floats, evidence.parts, evidence.width, 0, settings)
-
-    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
-        """The pseudo-counts."""
-        return state.floats[: evidence.learned]
-
-    def elbo(self, evidence: Evidence, state: State) -> float:
-        """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""
-        return float(elbo(evidence.program, evidence.numbers, state.ints, state.floats))
-
-    @staticmethod
-    @compiled
-    def learn(
-        program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-        effort: int,
-    ) -> int:  # fmt: skip
-        """Count the round, then sweep over all groups."""
-        whole, real = scratch(program)
-        return learn(program, numbers, ints, floats, rng, action, seen, times, effort, whole, real)
+MANY_SWEEPS = 200  # after many rounds at once
 
 
 @bare
-def learn(
-    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-    effort: int, whole: Ints, real: Floats,
-) -> int:  # fmt: skip
-    """Count the round, then sweep over all groups."""
-    c, v = unpack(program)
-    room = room_in(c, v, whole, real)
-    base = floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
-    status, constants = absorb(c, v, numbers, ints, base, action, seen, times, room)
+def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+    """Count the round, then sweep over all groups: q(z) of each by q(theta), then q(theta) by all of them."""
+    v, groups = w.v, groups_in(ints)
+    alpha, base = section(floats, ALPHA, v.learned), section(floats, BASE, v.learned)
+    status, constants = count_round(w, groups, base, round_)
     if status != DONE:
         return status
-    floats[v.learned + CONSTANTS] += constants
-    if effort > 0:
-        settle(c, v, numbers, ints, floats, rng, effort > 1, room)
+    figures(floats, v.learned)[CONSTANTS] += constants
+    if round_.effort == LATER:
+        return DONE
+    if ints[USED] > 0 and (ints[START] == RANDOM or (ints[START] == WARM and ints[STARTED] == 0)):
+        for e in range(v.learned):
+            alpha[e] = v.parameters[e] + rng.random()
+        ints[STARTED] = 1
+    limit, tolerance = ints[SWEEPS], figures(floats, v.learned)[TOLERANCE]
+    if round_.effort == THOROUGHLY:
+        limit, tolerance = max(limit, MANY_SWEEPS), max(tolerance, 1e-9 * ints[ROUNDS])
+    if ints[USED] == 0:
+        limit = 1
+    asked = limit > 1 and tolerance > 0.0
+    last = -np.inf
+    for i in range(limit):
+        copy(alpha, section(floats, BEFORE, v.learned), v.learned)
+        elbo = sweep(w, groups, alpha, base, section(floats, MEMO, v.learned), asked)
+        if asked:
+            elbo += bound(v, alpha)
+            if i > 0 and elbo - last < tolerance:
+                break
+            last = elbo
     return DONE
 
 
 @bare
-def settle(
-    c: Circuit, v: Parts, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, thorough: bool, room: Room
-) -> None:
-    """Sweeps over all groups: q(z) of each by the current q(theta), then q(theta) by all of them."""
-    alpha, base = floats[: v.learned], floats[v.learned + FIGURES : 2 * v.learned + FIGURES]
-    before = floats[2 * v.learned + FIGURES : 3 * v.learned + FIGURES]
-    memo = floats[3 * v.learned + FIGURES : 6 * v.learned + FIGURES]
-    start = ints[SETTING + 1]
-    if ints[USED] > 0 and (start == RANDOM or (start == WARM and ints[SETTING + 2] == 0)):
-        for e in range(v.learned):
-            alpha[e] = numbers[e] + rng.random()
-        ints[SETTING + 2] = 1
-    limit = max(ints[SETTING], THOROUGH) if thorough else ints[SETTING]
-    tolerance = floats[v.learned + TOLERANCE]
-    if thorough:
-        tolerance = max(tolerance, 1e-9 * ints[ROUNDS])
-    if ints[USED] == 0:
-        limit = 1
-    last = -np.inf
-    for i in range(limit):
-        put_in(before, alpha)
-        asked = limit > 1 and tolerance > 0.0
-        elbo = sweep(c, v, numbers, ints, alpha, base, memo, asked, room)
-        if asked:
-            elbo += bound(v, numbers, floats)
-            if i > 0 and elbo - last < tolerance:
-                break
-            last = elbo
-
-
-@bare
-def sweep(
-    c: Circuit,
-    v: Parts,
-    numbers: Floats,
-    ints: Ints,
-    alpha: Floats,
-    base: Floats,
-    memo: Floats,
-    asked: bool,
-    room: Room,
-) -> float:
+def sweep(w: Workspace, groups: Groups, alpha: Floats, base: Floats, memo: Floats, asked: bool) -> float:
     """One E-step and one M-step; if asked, the entropy of all q(z) and the known entries' logarithms, summed."""
-    if ints[USED] == 0:
-        put_in(alpha, base)
+    v = w.v
+    if groups.header[USED] == 0:
+        copy(base, alpha, v.learned)
         return 0.0
-    fresh = room.fresh
-    put_in(fresh, base)
+    copy(base, w.fresh, v.learned)
     remember(v, alpha, memo)
-    keys, counts = ints[HEADER + 2 * ints[CAPACITY] :], HEADER + (2 + ints[WIDTH]) * ints[CAPACITY]
     total = 0.0
-    for g in range(ints[USED]):
-        times = ints[counts + g]
+    for g in range(groups.header[USED]):
+        times = groups.counts[g]
         if times == 0:
             continue
-        at = g * v.width
-        j = keys[at]
-        missing = take(v, keys, at, room.action, room.values)
-        locate(c, v, j, room.action, room.entries)
-        root = expect_there(
-            c, v, j, missing, KEPT, numbers, alpha, memo, room.entries, room.weights, room.values, room.same,
-            room.slopes, room.counts,
-        )  # fmt: skip
-        term = (np.log(root) if root > 0.0 else root) if asked else 0.0
-        for t in range(v.data[v.use_start + j], v.data[v.use_start + j + 1]):
-            slot = index(v.data, v.use + t)
-            e = room.entries[slot]
+        key = pointer(groups.keys, g * v.width)
+        j = key[0]
+        log_value = expect(w, j, read_key(w, key), REMEMBERED, alpha, memo)
+        term = log_value if asked else 0.0
+        for t in range(v.use_start[j], v.use_start[j + 1]):
+            slot = v.use[t]
+            e = w.entries[slot]
             if e < v.learned:
-                fresh[e] += times * room.counts[slot]
-                if asked and room.counts[slot] > 0.0:
-                    term -= room.counts[slot] * log_weigh(v, KEPT, e, numbers, alpha, memo)
+                w.fresh[e] += times * w.counts[slot]
+                if asked and w.counts[slot] > 0.0:
+                    term -= w.counts[slot] * log_weigh(v, REMEMBERED, e, alpha, memo)
         total += times * term
-    put_in(alpha, fresh)
+    copy(w.fresh, alpha, v.learned)
     return total
 
 
 @bare
-def bound(v: Parts, numbers: Floats, floats: Floats) -> float:
+def bound(v: Parts, alpha: Floats) -> float:
     """What q(theta) adds to the ELBO after an M-step: the change of the Dirichlets' normalising constants."""
     total = 0.0
     e = 0
     while e < v.learned:
-        size = v.data[v.size + e]
-        total += log_beta(floats, e, size) - log_beta(numbers, e, size)
+        size = v.size[e]
+        total += log_beta(alpha, e, size) - log_beta(v.parameters, e, size)
         e += size
     return total
 
@@ -220,22 +136,63 @@ def log_beta(alpha: Floats, first: int, size: int) -> float:
     return result - math.lgamma(total)
 
 
-@compiled
-def elbo(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> float:
-    """L(q) of the last belief: with q(z) by the E-step before it."""
-    whole, real = scratch(program)
-    return lower_bound(program, numbers, ints, floats, floats.copy(), whole, real)
-
-
 @bare
-def lower_bound(
-    program: Ints, numbers: Floats, ints: Ints, floats: Floats, again: Floats, whole: Ints, real: Floats
-) -> float:
-    """The work of `elbo`, on a copy of what a sweep changes."""
-    c, v = unpack(program)
-    first = v.learned + FIGURES
-    base, alpha = again[first : first + v.learned], again[first + v.learned : first + 2 * v.learned]
-    free = sweep(
-        c, v, numbers, ints, alpha, base, again[first + 2 * v.learned :], True, room_in(c, v, whole, real)
-    )  # fmt: skip
-    return free + floats[v.learned + CONSTANTS] + bound(v, numbers, floats)
+def lower_bound(w: Workspace, ints: Ints, floats: Floats, scratch_floats: Floats) -> float:
+    """L(q) of the last belief, with q(z) by the E-step before it; that sweep is made again, in a copy of the floats."""
+    learned = w.v.learned
+    before, base = section(scratch_floats, BEFORE, learned), section(scratch_floats, BASE, learned)
+    free = sweep(w, groups_in(ints), before, base, section(scratch_floats, MEMO, learned), True)
+    return free + figures(floats, learned)[CONSTANTS] + bound(w.v, section(floats, ALPHA, learned))
+
+
+@kernel(types.float64(INTS, FLOATS, INTS, FLOATS))
+def elbo(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> float:
+    """L(q) of the last belief."""
+    int_scratch, float_scratch = scratch(program, numbers)
+    again = floats.copy()
+    value = lower_bound(workspace(program, numbers, int_scratch, float_scratch), ints, floats, again)
+    return held(value, int_scratch, float_scratch)
+
+
+@final
+class Variational:
+    """Mean-field inference: up to `sweeps` E- and M-steps per round, until the ELBO rises by less than `tolerance`.
+
+    `start="warm"` goes on from the last belief, the first one being random (a symmetric one may never leave its
+    symmetry); `"prior"` has the prior as the first one; `"random"` begins at random in every round, as the paper's
+    pseudocode does. `literal` keeps every latent node, as the paper's equations do; otherwise those that cannot
+    matter are summed out.
+    """
+
+    revisable = True
+    learn = learner("Variational")(learn)
+
+    def __init__(self, sweeps: int = 1, tolerance: float = 0.0, start: str = "warm", *, literal: bool = False) -> None:
+        coded("start", start, STARTS)
+        self.settings: dict[str, Any] = {
+            "sweeps": check_whole("sweeps", sweeps, 1),
+            "tolerance": check_number("tolerance", tolerance, 0),
+            "start": start,
+            "literal": bool(literal),
+        }
+
+    def evidence(self, model: Model) -> Evidence:
+        """The likelihood, with every latent node or folded."""
+        return model.derived(literal if self.settings["literal"] else folded)
+
+    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
+        """The prior."""
+        results = np.zeros(FIGURES)
+        results[TOLERANCE] = self.settings["tolerance"]
+        prior = evidence.prior
+        floats = np.concatenate([prior, results, prior, prior, np.full(3 * evidence.learned, np.nan)])
+        settings = (self.settings["sweeps"], coded("start", self.settings["start"], STARTS))
+        return with_groups(floats, evidence.parts, evidence.width, 0, settings)
+
+    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
+        """The pseudo-counts."""
+        return state.floats[: evidence.learned]
+
+    def elbo(self, evidence: Evidence, state: State) -> float:
+        """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""
+        return float(elbo(evidence.program, evidence.numbers, state.ints, state.floats))

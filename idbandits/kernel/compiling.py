@@ -1,4 +1,11 @@
-"""How functions become machine code: compiled by Numba, kept on disk, and without work that nobody needs."""
+"""How functions become kernels: compiled by Numba on first use, kept on disk, called from Python or by address.
+
+A *kernel* is what Python calls, or what another kernel is handed as an argument. It is compiled for one signature. What
+kernels are made of are parts (`part`, `bare`, `merged`): functions that only kernels call, compiled into them.
+
+Numba optimises a function anew at every level of calls. Parts are linked only, and optimised once, in the kernel, which
+takes half of the time. That needs private names of Numba; where one is missing, public means do the same, more slowly.
+"""
 
 from __future__ import annotations
 
@@ -16,87 +23,89 @@ from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from multiprocessing import active_children, get_context, parent_process
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from types import FunctionType
+from typing import Any, TypeVar, cast, final
 
-from numba import config, njit, types
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+import numpy as np
+from llvmlite import ir
+from numba import config, njit, typeof, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 if config.DISABLE_JIT:  # type: ignore[attr-defined]  # Numba makes its settings attributes when it is imported
     raise ImportError("idbandits works with Numba's compiler only: unset NUMBA_DISABLE_JIT")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 INTS, FLOATS = types.int64[::1], types.float64[::1]
+RNG = typeof(np.random.default_rng(0))
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
-def compiled(function: Function) -> Function:
-    """Compile on the first call, keep the machine code on disk, and let other threads run meanwhile."""
-    return _kept(function)
+# -- parts ---------------------------------------------------------------------------------------------------------
 
 
-def inlined(function: Function) -> Function:
-    """Compile into every function that calls it: for small ones, where passing arguments costs more than the work."""
-    return _kept(function, inline="always")
-
-
-def _kept(function: Function, **options: Any) -> Function:
-    """Compile, and keep the machine code where Numba finds a folder for it: beside the source, or one of the user's."""
-    how: dict[str, Any] = {"nogil": True, "error_model": "numpy", **options}
+def _private_options() -> dict[str, Any]:
+    """Options by which Numba links a part into its callers and optimises it there; none if this Numba cannot."""
     try:
-        made: Any = njit(cache=True, **how)(function)
-    except RuntimeError:  # there is none that may be written to
-        return cast(Function, njit(**how)(function))
-    _forget_stale(Path(made.stats.cache_path))
-    return cast(Function, made)
+        from numba.core.codegen import JITCodeLibrary
+        from numba.core.compiler import Compiler
+        from numba.core.dispatcher import Dispatcher
+        from numba.core.options import DefaultOptions
+
+        if not hasattr(JITCodeLibrary, "_get_module_for_linking") or not hasattr(Dispatcher, "get_call_template"):
+            return {}
+        if not (hasattr(DefaultOptions, "_nrt") and hasattr(DefaultOptions, "no_cfunc_wrapper")):
+            return {}
+    except ImportError:
+        return {}
+
+    class Library(JITCodeLibrary):
+        """Code that is linked into what calls it, and optimised there."""
+
+        def finalize(self) -> None:
+            """Link, and leave the rest to the callers."""
+            for library in dict.fromkeys(self._linking_libraries):
+                self._reload_init.update(library._reload_init)
+                self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+            self._finalized = True
+
+        def get_pointer_to_function(self, name: str) -> int:
+            """What Python runs if it calls a part: a function that raises a TypeError."""
+            return cast(int, ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value)
+
+        @property
+        def codegen(self) -> Library:
+            """Where Numba puts the globals of a function that runs on its own: nowhere."""
+            return self
+
+        def set_env(self, name: str, env: Any) -> None:
+            """There are none."""
+
+    class PartCompiler(Compiler):
+        """Numba's compiler, with such a library."""
+
+        def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
+            made: Any = Library
+            super().__init__(typing, target, library or made(target.codegen(), "part"), *rest)  # type: ignore[no-untyped-call]
+
+    return {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler}
 
 
-class _Part(JITCodeLibrary):
-    """Code that is linked into what calls it, and optimised there: not once more at every level of calls."""
-
-    def finalize(self) -> None:
-        """Link, and leave the rest to the callers."""
-        for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """What Python runs if it calls a part: a function that raises a TypeError."""
-        return cast(int, ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value)
-
-    @property
-    def codegen(self) -> _Part:
-        """Where Numba puts the globals of a function that runs on its own: nowhere."""
-        return self
-
-    def set_env(self, name: str, env: Any) -> None:
-        """There are none."""
-
-
-class _PartCompiler(Compiler):
-    """Numba's compiler, with such a library."""
-
-    def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
-        part: Any = _Part
-        super().__init__(typing, target, library or part(target.codegen(), "part"), *rest)  # type: ignore[no-untyped-call]
-
-
-PART: dict[str, Any] = {
-    "nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
-    "pipeline_class": _PartCompiler,
-}  # fmt: skip
+PRIVATE = _private_options()
+UNCOUNTED: dict[str, Any] = {"_nrt": False} if PRIVATE else {}
 
 
 def _as_part(function: Function, **options: Any) -> Function:
     """Compile for compiled callers only, once for all integers: Numba would do it for every constant apart."""
-    made: Any = njit(**(PART | options))(function)
-    template = made.get_call_template
-    made.get_call_template = lambda args, kws: template([types.unliteral(a) for a in args], kws)
-    return cast(Function, made)
+    dispatcher: Any = njit(**(OPTIONS | PRIVATE | options))(function)
+    if PRIVATE:
+        template = dispatcher.get_call_template
+        dispatcher.get_call_template = lambda args, kws: template([types.unliteral(a) for a in args], kws)
+    return cast(Function, dispatcher)
 
 
 def part(function: Function) -> Function:
-    """Compile into its callers: for what makes arrays and is never called from Python."""
+    """Compile into its callers: for functions that make arrays."""
     return _as_part(function)
 
 
@@ -105,67 +114,167 @@ def bare(function: Function) -> Function:
 
     Such a function makes no arrays. It may return parts of those that it was handed, but to bare functions only.
     """
-    return _as_part(function, _nrt=False)
+    return _as_part(function, **UNCOUNTED)
 
 
 def merged(function: Function) -> Function:
-    """A bare function that becomes part of every caller: for the smallest passes."""
-    return _as_part(function, _nrt=False, forceinline=True)
+    """A bare part that is inlined into every caller: for the smallest functions."""
+    return _as_part(function, **UNCOUNTED, forceinline=True)
 
 
-_warm: dict[int, Any] = {}  # functions by their ids, which are those of no other as long as they are here
-_entries: dict[int, Any] = {}
+def in_python(part: Function) -> Function:
+    """The same function without compilation, for what is done once and costs less than the compiler."""
+    dispatcher: Any = part
+    return cast(Function, dispatcher.py_func)
 
 
-def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a compiled function; the first call tells the user if it has to wait for the compiler."""
-    if id(kernel) in _warm:
-        return kernel(*arguments)
-    result = _announced(kernel, lambda: kernel(*arguments))
-    _warm[id(kernel)] = kernel
-    return result
+# -- kernels -------------------------------------------------------------------------------------------------------
+
+_compiling = threading.Lock()
 
 
-def ready(kernel: Function, signature: Any) -> Function:
-    """Compile a function for these types and no others: then compiled functions can be handed it as an argument."""
-    if id(kernel) not in _warm:
-        dispatcher: Any = kernel
-        with _compiling:
-            if id(kernel) not in _warm:
-                _announced(dispatcher, lambda: dispatcher.compile(signature))
-                dispatcher.disable_compile()
-                _warm[id(kernel)] = kernel
-    return kernel
+@final
+class Kernel:
+    """A function compiled for one signature when it is first called; other threads run meanwhile.
 
-
-def direct(kernel: Function, signature: Any) -> Function:
-    """What `ready` makes, for calls from Python with arguments that are of these types for certain: nobody looks.
-
-    To look at a random generator takes Numba as long as to unpack it.
+    Argument types are not checked: callers guarantee them.
     """
-    if id(kernel) not in _entries:
-        made: Any = ready(kernel, signature)
-        _entries[id(kernel)] = made.overloads[signature.args].entry_point
-    return cast(Function, _entries[id(kernel)])
+
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+        self.function, self.signature = function, signature
+        self._dispatcher: Any = _cached_on_disk(function)
+        functools.update_wrapper(self, function)
+
+    def compile(self) -> None:
+        """Compile it, or read the machine code from the disk; the user is told if that takes long."""
+        if self.signature.args not in self._dispatcher.overloads:
+            with _compiling:
+                _announced(self._dispatcher, lambda: self._dispatcher.compile(self.signature))
+
+    @functools.cached_property
+    def entry(self) -> Callable[..., Any]:
+        """What Python calls: straight into the machine code, where Numba has such an entry."""
+        self.compile()
+        code = self._dispatcher.overloads[self.signature.args]
+        return cast(Callable[..., Any], getattr(code, "entry_point", self._dispatcher))
+
+    @functools.cached_property
+    def handle(self) -> Any:
+        """By what other kernels are handed it: `handle_type` has its type, and `function_at` makes it callable.
+
+        It is an address. To hand a function to a kernel takes Numba 70 µs.
+        """
+        self.compile()
+        if not PRIVATE:
+            self._dispatcher.disable_compile()
+            return self._dispatcher
+        code = self._dispatcher.overloads[self.signature.args]
+        return code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.entry(*arguments)
+
+    def is_on_disk(self) -> bool:
+        """Whether there is machine code on disk; if it is for another machine, it is compiled again later."""
+        folder, code = self._dispatcher.stats.cache_path, self.function.__code__
+        if folder is None:
+            return True  # nor can there be
+        pattern = f"{Path(code.co_filename).stem}.{self.function.__qualname__}-{code.co_firstlineno}.*.nbi"
+        return any(Path(folder).glob(pattern))
 
 
-def compile_together(kernels: Iterable[tuple[Any, Any]], processes: int | None) -> None:
-    """Compile functions for their types in several processes at once (all cores if None); the disk hands them on."""
-    wanted = {
-        (kernel.py_func.__module__, kernel.py_func.__qualname__, signature): None
-        for kernel, signature in kernels
-        if id(kernel) not in _warm and kernel.stats.cache_path is not None and not _is_kept(kernel)
-    }
-    if len(wanted) < 2:
+def kernel(signature: Any) -> Callable[[Callable[..., Any]], Kernel]:
+    """Make a function a kernel with this signature."""
+    return lambda function: Kernel(function, signature)
+
+
+def generated(template: Callable[..., Any], signature: Any, name: str, work: Any) -> Kernel:
+    """A kernel with the code of a template, in which the global name `work` stands for this part.
+
+    So kernels that differ in one part are written once. It is as if the kernel was written where its part is, under
+    this name: Numba does not keep closures on disk.
+    """
+    function: Any = in_python(work)
+    code = template.__code__.replace(
+        co_filename=function.__code__.co_filename,
+        co_firstlineno=function.__code__.co_firstlineno,
+        co_name=name.rpartition(".")[2],
+        co_qualname=name,
+    )
+    copy = FunctionType(code, {**template.__globals__, "work": work}, code.co_name, template.__defaults__)
+    copy.__module__, copy.__qualname__, copy.__doc__ = function.__module__, name, function.__doc__
+    return Kernel(copy, signature)
+
+
+def handle_type(signature: Any) -> Any:
+    """The type of the handles of kernels with this signature."""
+    return types.int64 if PRIVATE else types.FunctionType(signature)
+
+
+def function_at(signature: Any) -> Any:
+    """A function for kernels that turns the handle of a kernel with this signature into what can be called."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def called(typing_context: Any, handle: Any) -> Any:
+        function_type = types.FunctionType(signature)
+
+        def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+            if not PRIVATE:
+                return arguments[0]
+            function = cgutils.create_struct_proxy(function_type)(context, builder)
+            function.jit_addr = function.c_addr = builder.inttoptr(arguments[0], cgutils.voidptr_t)
+            function.py_addr = ir.Constant(cgutils.voidptr_t, None)
+            return function._getvalue()
+
+        return function_type(handle), generate
+
+    return called
+
+
+# -- on disk -------------------------------------------------------------------------------------------------------
+
+
+def _cached_on_disk(function: Callable[..., Any]) -> Any:
+    """Compile, and keep the machine code where Numba finds a folder for it: beside the source, or one of the user's."""
+    try:
+        dispatcher: Any = njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:  # there is none that may be written to
+        return njit(**OPTIONS)(function)
+    _delete_stale(Path(dispatcher.stats.cache_path))
+    return dispatcher
+
+
+@functools.cache
+def _last_change() -> float:
+    """When a source of this package was changed last."""
+    return max(source.stat().st_mtime for source in Path(__file__).parent.parent.rglob("*.py"))
+
+
+@functools.cache
+def _delete_stale(folder: Path) -> None:
+    """Delete machine code that is older than the sources: Numba looks only at the file of the outermost function."""
+    for file in folder.glob("*.nb[ic]"):  # Numba's indices, and the machine code that they name
+        with contextlib.suppress(OSError):
+            if file.stat().st_mtime < _last_change():
+                file.unlink()
+
+
+# -- many at once --------------------------------------------------------------------------------------------------
+
+
+def compile_together(kernels: Iterable[Kernel], processes: int | None) -> None:
+    """Compile kernels in several processes at once (one per core if None); the disk hands them on."""
+    missing = {(k.function.__module__, k.function.__qualname__): None for k in kernels if not k.is_on_disk()}
+    if len(missing) < 2:
         return
-    _say(f"idbandits: compiling {len(wanted)} functions for the first time; the result is kept on disk …")
+    _say(f"idbandits: compiling {len(missing)} functions for the first time; the result is kept on disk …")
     started = time.perf_counter()
     others = set(active_children())
     try:
         with ProcessPoolExecutor(processes, get_context("spawn"), _end_with_parent) as pool:
             try:
-                with _deaf():
-                    compiling = pool.map(_compile_elsewhere, *zip(*wanted, strict=True))
+                with _sigint_blocked():
+                    compiling = pool.map(_compile_named, *zip(*missing, strict=True))
                 list(compiling)
             except BaseException:
                 for child in set(active_children()) - others:
@@ -178,8 +287,8 @@ def compile_together(kernels: Iterable[tuple[Any, Any]], processes: int | None) 
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """Hold Ctrl-C back: processes that are started meanwhile never hear it, and leave it to this one to end them."""
+def _sigint_blocked() -> Iterator[None]:
+    """Hold Ctrl-C back: processes that are started meanwhile never get it, and leave it to this one to end them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -190,16 +299,8 @@ def _deaf() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _is_kept(kernel: Any) -> bool:
-    """Whether there is machine code on disk; if it is for another machine, it is compiled again later."""
-    function = kernel.py_func
-    source = Path(function.__code__.co_filename)
-    pattern = f"{source.stem}.{function.__qualname__}-{function.__code__.co_firstlineno}.*.nbi"
-    return any(Path(kernel.stats.cache_path).glob(pattern))
-
-
 def _end_with_parent() -> None:
-    """In a process of its own: end with the one that began it, which may be killed and then tells nobody."""
+    """In a process of its own: end with the one that began it, which may be killed without notice."""
     parent = parent_process()
     assert parent is not None
 
@@ -210,53 +311,23 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _compile_elsewhere(module: str, name: str, signature: Any) -> None:
-    """In a process of its own: compile a function, which leaves the result on disk."""
-    attrgetter(name)(importlib.import_module(module)).compile(signature)
+def _compile_named(module: str, name: str) -> None:
+    """In a process of its own: compile a kernel, which leaves the result on disk."""
+    attrgetter(name)(importlib.import_module(module)).compile()
 
 
-def in_python(kernel: Function) -> Function:
-    """The same function without compilation, for what is done once and costs less than the compiler."""
-    dispatcher: Any = kernel
-    return cast(Function, dispatcher.py_func)
-
-
-_compiling = threading.Lock()
-
-
-def _announced(kernel: Any, work: Callable[[], Any]) -> Any:
+def _announced(dispatcher: Any, work: Callable[[], Any]) -> None:
     notice = threading.Timer(1.0, _say, ["idbandits: compiling for the first time; the result is kept on disk …"])
     notice.daemon = True
     started = time.perf_counter()
     notice.start()
     try:
-        result = work()
+        work()
     finally:
         notice.cancel()
-    if sum(kernel.stats.cache_misses.values()) and time.perf_counter() - started > 1.0:
-        _say(f"idbandits: compiled {kernel.__name__} in {time.perf_counter() - started:.1f} s")
-    return result
+    if sum(dispatcher.stats.cache_misses.values()) and time.perf_counter() - started > 1.0:
+        _say(f"idbandits: compiled {dispatcher.__name__} in {time.perf_counter() - started:.1f} s")
 
 
 def _say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
-
-
-MARK = b"idbandits.kernel.compiling"  # in every source of machine code, but for constants of `tables`
-
-
-@functools.cache
-def _changed() -> float:
-    """When a source of machine code was changed last."""
-    folder = Path(__file__).parent.parent
-    sources = [source for source in folder.rglob("*.py") if MARK in source.read_bytes()]
-    return max(source.stat().st_mtime for source in [folder / "diagram" / "tables.py", *sources])
-
-
-@functools.cache
-def _forget_stale(folder: Path) -> None:
-    """Delete machine code that is older than a source of it: Numba looks only at the file of the outermost function."""
-    for kept in folder.glob("*.nb[ic]"):  # Numba's indices, and the machine code that they name
-        with contextlib.suppress(OSError):
-            if kept.stat().st_mtime < _changed():
-                kept.unlink()

@@ -1,4 +1,4 @@
-"""Where the reward is a sum or a product of one term a decision, different items are an assignment problem."""
+"""Where the reward is a sum or a product of one term per decision, different items are an assignment problem."""
 
 from __future__ import annotations
 
@@ -6,102 +6,108 @@ import math
 
 import numpy as np
 
-from idbandits.circuit.passes import Circuit
 from idbandits.kernel.compiling import bare, part
 from idbandits.kernel.types import Floats, Ints
-from idbandits.solve.branch import PRODUCT, SUM, Decisions, item, score, slopes_at
+from idbandits.solve.search import ADDITIVE, MULTIPLICATIVE, Search, item, score, slopes_at
 
 
 @part
-def assign(
-    c: Circuit, s: Decisions, g: int, first: int, last: int, p: Floats, action: Ints, group: Ints, start: Ints,
-    cands: Ints,
-) -> bool:  # fmt: skip
-    """The best action where the reward is a sum or a product of one term a decision; False where it does not hold."""
+def assign(q: Search, g: int, action: Ints) -> bool:
+    """The best action where the reward is a sum or a product of one term per decision; False where it is not one."""
+    c, s, start = q.run.c, q.s, q.start
     nodes = c.leaves + c.inner
     values, slopes = np.ones(nodes), np.empty(nodes)
-    weights, scores = np.empty(c.slots), np.empty(len(cands))
+    weights, scores = np.empty(c.slots), np.empty(start[s.decisions])
     zero, base = s.zero[g], 0.0
     for end in range(2):  # a base of first or of last candidates: a product that is 0 shows nothing of its factors
-        for k in group:
-            action[k] = cands[start[k + 1] - 1] if end else cands[start[k]]
-        slopes_at(c, first, last, p, action, values, slopes, weights)
-        for k in group:
-            score(c, s, first, last, p, action, k, start, cands, values, slopes, scores)
-        if s.data[s.form + g] == SUM:
+        for t in range(q.size):
+            k = q.group[t]
+            action[k] = q.candidates[start[k + 1] - 1] if end else q.candidates[start[k]]
+        slopes_at(q, action, values, slopes, weights)
+        for t in range(q.size):
+            score(q, action, q.group[t], values, slopes, scores)
+        if s.form[g] == ADDITIVE:
             break
-        for k in group:  # far from the constant the factors lose no digits
+        for t in range(q.size):  # far from the constant the factors lose no digits
+            k = q.group[t]
             for i in range(start[k], start[k + 1]):
                 if abs(scores[i] - zero) > abs(scores[start[k]] - zero):
                     scores[start[k]] = scores[i]
-                    action[k] = cands[i]
-        base = slopes_at(c, first, last, p, action, values, slopes, weights) - zero
+                    action[k] = q.candidates[i]
+        base = slopes_at(q, action, values, slopes, weights) - zero
         if base != 0.0:
             break
-    if s.data[s.form + g] == PRODUCT:
+    if s.form[g] == MULTIPLICATIVE:
         if base == 0.0:
             return False
-        for k in group:
-            score(c, s, first, last, p, action, k, start, cands, values, slopes, scores)
-        for k in group:
+        for t in range(q.size):
+            score(q, action, q.group[t], values, slopes, scores)
+        for t in range(q.size):
+            k = q.group[t]
             for i in range(start[k], start[k + 1]):
                 factor = (scores[i] - zero) / base
                 if factor < -1e-9:
                     return False
                 scores[i] = np.log(max(factor, 1e-300)) * (1.0 if base > 0 else -1.0)
     taken = np.zeros(s.decisions, np.bool_)
-    for k in group:
+    clique = np.empty(q.size, np.int64)
+    for t in range(q.size):
+        k = q.group[t]
         if not taken[k]:
             size = 0
-            clique = np.empty(len(group), np.int64)
-            for j in group:
-                if j == k or s.data[s.conflict + j * s.decisions + k]:
+            for u in range(q.size):
+                j = q.group[u]
+                if j == k or s.conflict[j * s.decisions + k]:
                     clique[size] = j
                     taken[j] = True
                     size += 1
-            match_items(s, clique[:size], start, cands, scores, action)
+            match_items(q, clique[:size], scores, action)
     return True
 
 
 @part
-def match_items(s: Decisions, rows: Ints, start: Ints, cands: Ints, scores: Floats, action: Ints) -> None:
+def match_items(q: Search, clique: Ints, scores: Floats, action: Ints) -> None:
     """Different items for these decisions with the highest sum of scores."""
+    s, start = q.s, q.start
     most = 0
-    for k in rows:
+    for k in clique:
         for i in range(start[k], start[k + 1]):
-            most = max(most, item(s, k, cands[i]))
+            most = max(most, item(s, k, q.candidates[i]))
     column_of = np.zeros(most + 1, np.int64)  # 0: no column yet
-    m = 0
-    for k in rows:
+    columns = 0
+    for k in clique:
         for i in range(start[k], start[k + 1]):
-            if column_of[item(s, k, cands[i])] == 0:
-                m += 1
-                column_of[item(s, k, cands[i])] = m
-    n = len(rows)
-    by_column, choice = np.full(n * m, -np.inf), np.zeros(n * m, np.int64)
-    for r in range(n):
-        k = rows[r]
+            if column_of[item(s, k, q.candidates[i])] == 0:
+                columns += 1
+                column_of[item(s, k, q.candidates[i])] = columns
+    rows = len(clique)
+    by_column, choice = np.full(rows * columns, -np.inf), np.zeros(rows * columns, np.int64)
+    for r in range(rows):
+        k = clique[r]
         for i in range(start[k], start[k + 1]):
-            at = r * m + column_of[item(s, k, cands[i])] - 1
+            at = r * columns + column_of[item(s, k, q.candidates[i])] - 1
             if scores[i] > by_column[at]:
-                by_column[at], choice[at] = scores[i], cands[i]
-    chosen = np.zeros(n, np.int64)
-    match(by_column, n, m, np.empty(2 * m + 2, np.int64), np.empty(n + 2 * m + 3), chosen)
-    for r in range(n):
-        action[rows[r]] = choice[r * m + chosen[r]]
+                by_column[at], choice[at] = scores[i], q.candidates[i]
+    columns_chosen = np.zeros(rows, np.int64)
+    int_scratch, float_scratch = np.empty(2 * columns + 2, np.int64), np.empty(rows + 2 * columns + 3)
+    match(by_column, rows, columns, int_scratch, float_scratch, columns_chosen)
+    for r in range(rows):
+        action[clique[r]] = choice[r * columns + columns_chosen[r]]
 
 
 @bare
-def match(scores: Floats, positions: int, items: int, whole: Ints, real: Floats, action: Ints) -> None:
+def match(
+    scores: Floats, positions: int, items: int, int_scratch: Ints, float_scratch: Floats, action: Ints
+) -> None:
     """Put different items into `action`, with the highest sum of scores: successive shortest paths.
 
-    `scores` has the items of one position after the other, -inf for those that may not be there; `whole` and `real`
-    are room for 2 (items + 1) numbers and positions + 1 + 2 (items + 1).
+    `scores` has the items of one position after the other, -inf for those that may not be there. The scratch arrays
+    hold 2 (items + 1) and positions + 1 + 2 (items + 1) numbers.
     """
     # potentials u of positions and v of items, numbered from 1; matched[item] is its position, 0 while it is free
     m = items + 1
-    matched, way = whole[:m], whole[m : 2 * m]
-    v, nearest, u = real[:m], real[m : 2 * m], real[2 * m :]
+    matched, way = int_scratch[:m], int_scratch[m : 2 * m]
+    v, nearest, u = float_scratch[:m], float_scratch[m : 2 * m], float_scratch[2 * m :]
     for j in range(m):
         matched[j], v[j] = 0, 0.0
     for k in range(positions + 1):

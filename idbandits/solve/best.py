@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from numba import types
 
+from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Action, Means, Model, compile
-from idbandits.circuit.passes import Circuit
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import TOLERANCE, Label
 from idbandits.errors import IdbanditsError
-from idbandits.kernel.compiling import FLOATS, INTS, bare, compiled, in_python, inlined, part, ready
-from idbandits.kernel.types import Floats, Ints
+from idbandits.kernel.compiling import FLOATS, INTS, bare, generated, in_python, merged, part
+from idbandits.kernel.draws import below
+from idbandits.kernel.fields import pack, pointer, unpacker
+from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve.assignment import assign
-from idbandits.solve.branch import (
+from idbandits.solve.branch import branch
+from idbandits.solve.order import MOST_PATTERNS, sort, sort_by_patterns, try_patterns
+from idbandits.solve.search import (
+    ADDITIVE,
     FREE,
-    PRODUCT,
+    MULTIPLICATIVE,
     SORTED,
-    SUM,
     Decisions,
-    branch,
-    candidates,
+    Search,
+    clash,
     cost_of_all,
     count_candidates,
     exceeds,
+    find_candidates,
     improve,
     try_all,
     value_at,
 )
-from idbandits.solve.order import MOST_PATTERNS, sort, sort_by_patterns, try_patterns
 from idbandits.solve.structure import decisions_of
 
-TABLES = 34  # where a program lists its learned tables: after the fields of `Circuit` and `Decisions`
 BUDGET = 200_000.0  # edges that branch and bound may look at: a few milliseconds
+SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(
+    INTS, FLOATS, FLOATS, types.boolean, INTS, types.float64
+)
+unpack = unpacker(Circuit, Decisions)
 
 
 @final
@@ -61,105 +67,62 @@ def best_action(d: Diagram, means: Means, context: Action | None = None, *, effo
     >>> best_action(d, {"first": [0.5, 0.8], "second": [0.5, 0.9]})
     Solution(action={'A1': 'bent', 'A2': 'fair'}, value=0.4, exact=True, bound=0.4)
     """
-    if type(effort) is not float or effort != 1.0:
-        effort = _checked(effort)
-    try:
-        solver: Solver = d.cache["solver"]
-    except (AttributeError, KeyError):
-        solver = d.cache["solver"] = solver_of(compile(d))
-    model = solver.model
-    action = solver.blank.copy()
-    if context is not None or model.contexts:
-        action[len(model.decisions) :] = model.context_vector(context)
-    kernel = solver.kernel if effort >= 1.0 else ready(solve, SOLVE)
-    value, bound, sound = kernel(solver.program, solver.known, model.flat_means(means), False, action, BUDGET * effort)
+    if not (isinstance(effort, (int, float, np.integer, np.floating)) and effort >= 0):
+        raise IdbanditsError(f"effort is a number from 0, not {effort!r}")
+    model = compile(d)
+    solver = model.derived(Solver)
+    action = solver.blank_action(context)
+    kernel = solver.kernel if effort >= 1.0 else solve
+    budget = BUDGET * float(effort)
+    value, bound, sound = kernel.entry(*solver.program, model.flat_means(means), False, action, budget)
     if not sound:
         model.parameter_vector(means)  # says what is wrong
     return Solution(model.action_of(action), value, bound == value, bound)
 
 
-def _checked(effort: float) -> float:
-    if not (isinstance(effort, (int, float, np.integer, np.floating)) and effort >= 0):
-        raise IdbanditsError(f"effort is a number from 0, not {effort!r}")
-    return float(effort)
-
-
-def solver_of(model: Model) -> Solver:
-    """The solver of a model, made once."""
-    return model.once("solver", lambda: Solver(model))
-
-
 @final
 class Solver:
-    """All that a compiled call needs to find the best action, in as few arrays as possible: each costs time to pass."""
+    """All that a kernel needs to find the best action of a model."""
 
     def __init__(self, model: Model) -> None:
-        decisions = decisions_of(model)
-        tables = [x for t in model.learned.values() for x in (t.states, t.size // t.states)]
-        circuit = model.rewards.circuit
-        heads = len(circuit) - 1 + len(decisions) - 2 + 1 + len(tables)
-        self.program = np.concatenate(
-            [
-                _moved(circuit[:-1], heads),
-                _moved(decisions[:-2], heads + len(circuit.data)),
-                np.array([len(tables) // 2, *tables], dtype=np.int64),
-                circuit.data,
-                decisions.data,
-            ]
-        )
         self.model = model
-        self.known = np.concatenate([decisions.zero, model.parameters.known])
-        self.blank = np.zeros(len(model.decisions) + len(model.contexts), dtype=np.int64)
-        uses = decisions.data[decisions.use_start :]
-        self.has_idle = any(
-            uses[k] == uses[k + 1] and node.states > 1 for k, node in enumerate(model.decisions)
-        )  # decisions that nothing depends on
-        self.uncompiled: Any = solve_easily if _is_easy(circuit, decisions) else solve
+        circuit, decisions = model.rewards.circuit, decisions_of(model)
+        self.program = pack(circuit, decisions)
+        self.kernel = solve_easily if _is_easy(circuit, decisions) else solve
+        self._blank = np.zeros(len(model.decisions) + len(model.contexts), dtype=np.int64)
 
-    @functools.cached_property
-    def kernel(self) -> Any:
-        """The compiled function that finds the best action: the small one where nothing has to be searched for."""
-        return ready(self.uncompiled, SOLVE)
+    def blank_action(self, context: Action | None, *, check: bool = True) -> Ints:
+        """An action vector with the contexts filled in; without a check, of the first values."""
+        action = self._blank.copy()
+        if check and (context is not None or self.model.contexts):
+            action[len(self.model.decisions) :] = self.model.context_vector(context)
+        return action
 
 
 def _is_easy(c: Circuit, s: Decisions) -> bool:
     """Whether every group of decisions is solved without a search, whatever the means."""
+    start = np.zeros(s.decisions + 1, dtype=np.int64)
     for g in range(s.groups):
-        group = in_python(members)(s, g)
-        form = s.data[s.form + g]
-        if len(group) == 0 or form == SUM or (form == FREE and len(group) <= MOST_PATTERNS):
+        size, form = s.group_start[g + 1] - s.group_start[g], s.form[g]
+        if size == 0 or form == ADDITIVE or (form == FREE and size <= MOST_PATTERNS):
             continue
-        start = np.zeros(s.decisions + 1, dtype=np.int64)
-        in_python(count_candidates)(s, group, start)
-        edges = c.data[c.start + s.data[s.group_end + g + 1]] - c.data[c.start + s.data[s.group_end + g]]
-        if in_python(cost_of_all)(s, group, start, edges) > BUDGET:
+        in_python(count_candidates)(s, g, start)
+        edges = c.start[s.group_end[g + 1]] - c.start[s.group_end[g]]
+        if in_python(cost_of_all)(s, g, start, edges) > BUDGET:
             return False
     return True
 
 
-def _moved(places: tuple[int, ...], by: int) -> Ints:
-    """The three counts and the places of a `Circuit` or `Decisions`, its data being moved."""
-    return np.array([*places[:3], *(place + by for place in places[3:])], dtype=np.int64)
-
-
-@part
-def unpack(h: Ints, known: Floats) -> tuple[Circuit, Decisions]:
-    """The circuit and the decisions that a solver's program holds."""
-    c = Circuit(h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], h[8], h[9], h[10], h[11], h[12], h[13], h)
-    s = Decisions(
-        h[14], h[15], h[16], h[17], h[18], h[19], h[20], h[21], h[22], h[23], h[24], h[25], h[26], h[27], h[28],
-        h[29], h[30], h[31], h[32], h[33], h, known[: h[16] + 1],
-    )  # fmt: skip
-    return c, s
+# -- in kernels ----------------------------------------------------------------------------------------------------
 
 
 @bare
-def expand(program: Ints, tables: int, means: Floats, p: Floats) -> bool:
+def expand(s: Decisions, means: Floats, p: Floats) -> bool:
     """Write the means of all states of all learned tables to p; False if they are no probabilities."""
     at, to = 0, 0
-    for t in range(program[tables]):
-        states, rows = program[tables + 1 + 2 * t], program[tables + 2 + 2 * t]
-        for _ in range(rows):
+    for t in range(s.tables):
+        states = s.table_states[t]
+        for _ in range(s.table_rows[t]):
             if states == 2:
                 mean = means[at]
                 if not 0.0 <= mean <= 1.0:
@@ -181,129 +144,128 @@ def expand(program: Ints, tables: int, means: Floats, p: Floats) -> bool:
     return True
 
 
-@compiled
-def solve(
-    program: Ints, known: Floats, means: Floats, expanded: bool, action: Ints, budget: float
+@bare
+def read_means(s: Decisions, means: Floats, expanded: bool, p: Floats) -> bool:
+    """Write the means and what is known to p; False if these are no means."""
+    if expanded:
+        for i in range(s.learned):
+            p[i] = means[i]
+    elif not expand(s, means, p):
+        return False
+    for i in range(s.learned, s.parameters):
+        p[i] = s.known[i - s.learned]
+    return True
+
+
+@merged
+def search_of(
+    c: Circuit, s: Decisions, g: int, p: Floats, start: Ints, candidates: Ints, budget: float
+) -> Search:
+    """The search for the best choices of a group; the arrays are to be held until it is over."""
+    return Search(
+        Run(c, s.group_end[g], s.group_end[g + 1]), s, pointer(p, 0), s.group_start[g + 1] - s.group_start[g],
+        pointer(s.group, s.group_start[g]), pointer(start, 0), pointer(candidates, 0), budget,
+    )  # fmt: skip
+
+
+@part
+def solve_group(q: Search, g: int, action: Ints) -> tuple[float, float]:
+    """The best choices for a group of decisions, and their value twice; a bound of infinity where this needs a search.
+
+    What needs one is left at the feasible choices.
+    """
+    c, s, form = q.run.c, q.s, q.s.form[g]
+    values = np.ones(c.leaves + c.inner)
+    if q.size > 0:
+        if form == FREE and q.size <= MOST_PATTERNS:
+            value = try_patterns(q, action)
+            return value, value
+        find_candidates(q, action)
+        if not ((form == ADDITIVE or form == MULTIPLICATIVE) and assign(q, g, action)):
+            for t in range(q.size):
+                action[q.group[t]] = s.feasible[q.group[t]]
+            if cost_of_all(s, g, q.start, c.start[q.run.last] - c.start[q.run.first]) > q.budget:
+                return value_at(q.run, q.p, action, values), np.inf
+            value = try_all(q, action)
+            return value, value
+    value = value_at(q.run, q.p, action, values)
+    return value, value
+
+
+@part
+def search(q: Search, g: int, action: Ints) -> tuple[float, float]:
+    """The best choices found for a group of decisions, by the first way that applies; their value and a bound."""
+    if q.s.form[g] == SORTED and q.size <= MOST_PATTERNS:
+        value, bound = sort_by_patterns(q, action)
+    elif q.s.form[g] == SORTED:
+        value, bound = sort(q, action)
+    else:
+        value, bound = branch(q, action)
+    if exceeds(q.s, bound, value):
+        value = improve(q, action)
+    return value, max(value, bound)
+
+
+@part
+def solve_or_search(
+    c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, candidates: Ints, budget: float
+) -> tuple[float, float]:
+    """The best choices found for a group of decisions; their value and a bound."""
+    q = search_of(c, s, g, p, start, candidates, budget)
+    value, bound = solve_group(q, g, action)
+    return search(q, g, action) if bound == np.inf else (value, bound)
+
+
+@part
+def solve_only(
+    c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, candidates: Ints, budget: float
+) -> tuple[float, float]:
+    """The same where no group needs a search: the compiler is done in two thirds of the time."""
+    return solve_group(search_of(c, s, g, p, start, candidates, budget), g, action)
+
+
+work: Any = solve_only  # one of these, in the kernels that are generated
+
+
+def _solve(
+    program: Ints, numbers: Floats, means: Floats, expanded: bool, action: Ints, budget: float
 ) -> tuple[float, float, bool]:
     """Put the best action found into `action`, whose contexts are given; its value and an upper bound.
 
     `means` are as users give them, or `expanded`: those of all states. False if these are no means.
     """
-    c, s = unpack(program, known)
-    p = np.empty(parameters_of(program, known, s))
-    if not read_means(program, known, means, expanded, s, p):
+    c, s = unpack(program, numbers)
+    p = np.empty(s.parameters)
+    if not read_means(s, means, expanded, p):
         return 0.0, 0.0, False
-    make_feasible(s, action)
+    for k in range(s.decisions):
+        action[k] = s.feasible[k]
+    start = np.empty(s.decisions + 1, np.int64)
     total, most = 0.0, 0.0
     for g in range(s.groups):
-        value, bound = solve_group(c, s, g, p, action, budget)
-        if bound == np.inf:
-            value, bound = search(c, s, g, p, action, budget)
+        by_patterns = s.form[g] == FREE and s.group_start[g + 1] - s.group_start[g] <= MOST_PATTERNS
+        candidates = np.empty(0 if by_patterns else count_candidates(s, g, start), np.int64)
+        value, bound = work(c, s, g, p, action, start, candidates, budget)
         total, most = total + value, most + bound
     return total, most if exceeds(s, most, total) else total, True
 
 
-@compiled
-def solve_easily(
-    program: Ints, known: Floats, means: Floats, expanded: bool, action: Ints, budget: float
-) -> tuple[float, float, bool]:
-    """The same where no group needs a search: the compiler is done in two thirds of the time."""
-    c, s = unpack(program, known)
-    p = np.empty(parameters_of(program, known, s))
-    if not read_means(program, known, means, expanded, s, p):
-        return 0.0, 0.0, False
-    make_feasible(s, action)
-    total, most = 0.0, 0.0
-    for g in range(s.groups):
-        value, bound = solve_group(c, s, g, p, action, budget)
-        total, most = total + value, most + bound
-    return total, most if exceeds(s, most, total) else total, True
-
-
-SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(
-    INTS, FLOATS, FLOATS, types.boolean, INTS, types.float64
-)
-
-
-@inlined
-def parameters_of(program: Ints, known: Floats, s: Decisions) -> int:
-    """How many parameters the circuit refers to: the states of all learned tables, and what is known."""
-    size = 0
-    for t in range(program[TABLES]):
-        size += program[TABLES + 1 + 2 * t] * program[TABLES + 2 + 2 * t]
-    return size + len(known) - len(s.zero)
+solve = generated(_solve, SOLVE, "solve", solve_or_search)
+solve_easily = generated(_solve, SOLVE, "solve_easily", solve_only)
 
 
 @bare
-def read_means(program: Ints, known: Floats, means: Floats, expanded: bool, s: Decisions, p: Floats) -> bool:
-    """Write the means and what is known to p; False if these are no means."""
-    size = len(p) - len(known) + len(s.zero)
-    if expanded:
-        for i in range(size):
-            p[i] = means[i]
-    elif not expand(program, TABLES, means, p):
-        return False
-    for i in range(size, len(p)):
-        p[i] = known[len(s.zero) + i - size]
-    return True
-
-
-@inlined
-def make_feasible(s: Decisions, action: Ints) -> None:
-    """Start from an action that the constraints allow."""
+def shuffle_idle(s: Decisions, rng: Rng, action: Ints) -> None:
+    """Make decisions that nothing depends on at random, where that is in no other's way."""
     for k in range(s.decisions):
-        action[k] = s.data[s.feasible + k]
-
-
-@inlined
-def members(s: Decisions, g: int) -> Ints:
-    """The decisions of a group."""
-    return s.data[s.group + s.data[s.group_start + g] : s.group + s.data[s.group_start + g + 1]]
-
-
-@part
-def solve_group(c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, budget: float) -> tuple[float, float]:
-    """The best choices for a group of decisions, and their value twice; a bound of infinity where this needs a search.
-
-    What needs one is left at the feasible choices.
-    """
-    group = members(s, g)
-    first, last = s.data[s.group_end + g], s.data[s.group_end + g + 1]
-    if len(group) > 0 and s.data[s.form + g] == FREE and len(group) <= MOST_PATTERNS:
-        value = try_patterns(c, s, first, last, p, action, group)
-        return value, value
-    values = np.ones(c.leaves + c.inner)
-    if len(group) > 0:
-        start = np.zeros(s.decisions + 1, np.int64)
-        cands = candidates(c, s, p, action, group, start)
-        edges = c.data[c.start + last] - c.data[c.start + first]
-        if s.data[s.form + g] not in (SUM, PRODUCT) or not assign(c, s, g, first, last, p, action, group, start, cands):
-            for k in group:
-                action[k] = s.data[s.feasible + k]
-            if cost_of_all(s, group, start, edges) > budget:
-                return value_at(c, first, last, p, action, values), np.inf
-            value = try_all(c, s, first, last, p, action, group, start, cands)
-            return value, value
-    value = value_at(c, first, last, p, action, values)
-    return value, value
-
-
-@part
-def search(c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, budget: float) -> tuple[float, float]:
-    """The best choices found for a group of decisions, by the first way that applies; their value and a bound."""
-    group = members(s, g)
-    first, last = s.data[s.group_end + g], s.data[s.group_end + g + 1]
-    start = np.zeros(s.decisions + 1, np.int64)
-    cands = candidates(c, s, p, action, group, start)
-    if s.data[s.form + g] == SORTED and len(group) <= MOST_PATTERNS:
-        value, bound = sort_by_patterns(c, s, first, last, p, action, group, start, cands, budget)
-    elif s.data[s.form + g] == SORTED:
-        value, bound = sort(c, s, first, last, p, action, group, start, cands, budget)
-    else:
-        value, bound = branch(c, s, first, last, p, action, group, start, cands, budget)
-    if exceeds(s, bound, value):
-        value = improve(c, s, first, last, p, action, group, start, cands)
-    return value, max(value, bound)
+        if s.use_start[k] == s.use_start[k + 1] and s.choices[k] > 1:
+            choice = below(rng, s.choices[k])
+            free = True
+            for other in range(s.decisions):
+                if other != k and clash(s, k, choice, other, action[other]):
+                    free = False
+            if free:
+                action[k] = choice
 
 
 @part
@@ -312,5 +274,5 @@ def value_of(c: Circuit, s: Decisions, p: Floats, action: Ints) -> float:
     total = 0.0
     values = np.ones(c.leaves + c.inner)
     for g in range(s.groups):
-        total += value_at(c, s.data[s.group_end + g], s.data[s.group_end + g + 1], p, action, values)
+        total += value_at(Run(c, s.group_end[g], s.group_end[g + 1]), p, action, values)
     return total

@@ -1,23 +1,28 @@
-"""Draws from Dirichlet rows, for pseudo-counts of any size."""
+"""Random draws in kernels: Dirichlet rows for pseudo-counts of any size, and whole numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from idbandits.inference.evidence import Parts
 from idbandits.kernel.compiling import bare, merged
-from idbandits.kernel.types import Floats, Rng
+from idbandits.kernel.types import Floats, Ints, Rng
 
 SMALL = 0.1  # pseudo-counts below this are drawn by logarithms, which do not vanish
 EDGE = 1e-6  # draws of exactly 0 or 1 are moved inside by less than this, so that ties are broken at random
 
 
+@merged
+def below(rng: Rng, number: int) -> int:
+    """A whole number from 0 to `number` - 1, all equally likely: as `rng.integers`, which makes an array each time."""
+    return int(rng.random() * number)
+
+
 @bare
-def draw_rows(v: Parts, alpha: Floats, rng: Rng, p: Floats) -> None:
-    """Draw every row of learned means."""
+def draw_rows(sizes: Ints, learned: int, alpha: Floats, rng: Rng, p: Floats) -> None:
+    """Draw the means of all rows; `sizes` has the size of the row that each of the `learned` entries is in."""
     e = 0
-    while e < v.learned:
-        size = v.data[v.size + e]
+    while e < learned:
+        size = sizes[e]
         if size == 2:
             p[e + 1] = draw_beta(alpha[e + 1], alpha[e], rng)
             p[e] = 1.0 - p[e + 1]

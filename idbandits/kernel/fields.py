@@ -1,0 +1,105 @@
+"""Structures for kernels: named fields, packed into one array of integers and one of floats.
+
+A structure is a NamedTuple of numbers (`int`) and of rows of numbers (`Indices`, `Floats`). `pack` writes structures
+into two flat arrays, because every argument that Python hands to a kernel takes time. `unpacker` makes the function by
+which kernels read them: there a row is a pointer, so `circuit.child[e]` is one load, and nobody counts references to it.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any, NamedTuple, get_type_hints
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from idbandits.kernel.types import Floats, Indices, Ints
+
+INT_POINTER, FLOAT_POINTER = types.CPointer(types.int64), types.CPointer(types.float64)
+POINTERS = {Indices: INT_POINTER, Floats: FLOAT_POINTER}
+
+
+class Packed(NamedTuple):
+    """Structures as two arrays: the numbers and the places of the rows come first, field by field."""
+
+    ints: Ints
+    floats: Floats
+
+
+def pack(*structures: Any) -> Packed:
+    """Write structures into two arrays."""
+    header: list[int] = []
+    rows: dict[Any, list[Any]] = {Indices: [], Floats: []}
+    ends = {Indices: sum(len(structure) for structure in structures), Floats: 0}
+    for structure in structures:
+        for (_, kind), value in zip(_fields(type(structure)), structure, strict=True):
+            if kind is int:
+                header.append(int(value))
+                continue
+            row = np.asarray(value, dtype=np.float64 if kind == Floats else np.int64).ravel()
+            header.append(ends[kind])
+            rows[kind].append(row)
+            ends[kind] += row.size
+    return Packed(
+        np.concatenate([np.array(header, dtype=np.int64), *rows[Indices]]), np.concatenate([np.empty(0), *rows[Floats]])
+    )
+
+
+def _fields(kind: Any) -> list[tuple[str, Any]]:
+    hints = get_type_hints(kind)
+    return [(name, hints[name]) for name in kind._fields]
+
+
+def unpacker(*kinds: Any) -> Any:
+    """A function for kernels: the structures that were packed into `ints` and `floats`, as a tuple if several."""
+    fields = [_fields(kind) for kind in kinds]
+    structures = [
+        types.NamedTuple([types.int64 if hint is int else POINTERS[hint] for _, hint in members], kind)
+        for kind, members in zip(kinds, fields, strict=True)
+    ]
+    result = types.Tuple(structures) if len(kinds) > 1 else structures[0]
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def unpack(typing_context: Any, ints: Any, floats: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            int_data, float_data = (
+                context.make_array(kind)(context, builder, value).data
+                for kind, value in zip(signature.args, arguments, strict=True)
+            )
+            values = []
+            for place, (_, hint) in enumerate(chain(*fields)):
+                at = builder.gep(int_data, [ir.Constant(ir.IntType(64), place)])
+                number = builder.load(at)
+                data = float_data if hint == Floats else int_data
+                values.append(number if hint is int else builder.gep(data, [number]))
+            tuples, first = [], 0
+            for structure in structures:
+                tuples.append(context.make_tuple(builder, structure, values[first : first + len(structure)]))
+                first += len(structure)
+            return context.make_tuple(builder, result, tuples) if len(kinds) > 1 else tuples[0]
+
+        return result(ints, floats), generate
+
+    return unpack
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def pointer(typing_context: Any, row: Any, first: Any) -> Any:
+    """In kernels: a pointer to an element of an array, or of what another pointer points to.
+
+    It keeps no array alive: whoever takes it holds the array until after its last use.
+    """
+    if isinstance(row, types.CPointer):
+        found = row
+    else:
+        found = types.CPointer(row.dtype)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = arguments[0]
+        if not isinstance(row, types.CPointer):
+            data = context.make_array(signature.args[0])(context, builder, data).data
+        return builder.gep(data, [arguments[1]])
+
+    return found(row, types.int64), generate
