@@ -2,123 +2,245 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numba import types
 
-from idbandits.inference.acting import ACT, LEARN, NOW, RNG
-from idbandits.inference.groups import CAPACITY, DONE, PER_ROUND, USED
-from idbandits.kernel.compiling import FLOATS, INTS, bare, compiled
-from idbandits.kernel.types import Floats, Ints, Rng
-from idbandits.solve.best import BUDGET, SOLVE, unpack, value_of
-from idbandits.solve.branch import copy
+from idbandits.circuit.build import starts
+from idbandits.diagram.declare import Diagram
+from idbandits.errors import IdbanditsError
+from idbandits.inference.playing import ACT, Playing, solve_at
+from idbandits.inference.protocol import DONE, LEARN, NOW, PACKED, STATE, learn_at
+from idbandits.kernel.compiling import FLOATS, INTS, RNG, function_at, handle_type, kernel
+from idbandits.kernel.fields import Packed, pack, unpacker
+from idbandits.kernel.states import CAPACITY, PER_ROUND, USED, State, grown
+from idbandits.kernel.types import Floats, Indices, Ints, Rng
+from idbandits.simulation.world import World, draw_entries, draw_outcome
+from idbandits.simulation.world import unpack as unpack_sampler
+from idbandits.solve.best import BUDGET, SOLVE, Solver, value_of
+from idbandits.solve.best import unpack as unpack_solver
+from idbandits.solve.search import copy_action
+
+SLICE = 0.2  # seconds of work between looks at the clock and at interruptions
+MOST_CONTEXTS = 100_000  # whose best values are kept
 
 
-@compiled
-def draw_contexts(program: Ints, numbers: Floats, rng: Rng, values: Ints) -> int:
-    """Draw all context nodes; returns where the next section of the program begins."""
-    return draw_section(program, numbers, rng, values, 0)
+class Run(NamedTuple):
+    """Total reward, regret and processor seconds at each checkpoint; and how many rounds the diagram ruled out."""
+
+    totals: Floats
+    skipped: int
 
 
-@compiled
-def play(program: Ints, numbers: Floats, rng: Rng, values: Ints) -> float:
-    """Draw all chance nodes given decisions and contexts; the reward."""
-    at = 1
-    for _ in range(program[0]):
-        at += 4
-    at = draw_section(program, numbers, rng, values, at)
-    total = 0.0
-    count = program[at]
-    at += 1
-    for _ in range(count):
-        place = program[at + 2]
-        for k in range(program[at + 3]):
-            place += program[at + 5 + 2 * k] * values[program[at + 4 + 2 * k]]
-        total += numbers[place]
-        at += 4 + 2 * program[at + 3]
-    return total
+# -- a world and a learner -----------------------------------------------------------------------------------------
 
 
-@bare
-def draw_section(program: Ints, numbers: Floats, rng: Rng, values: Ints, at: int) -> int:
-    """Draw the nodes of a section in order; returns where the next one begins."""
-    count = program[at]
-    at += 1
-    for _ in range(count):
-        place = program[at + 2]
-        for k in range(program[at + 3]):
-            place += program[at + 5 + 2 * k] * values[program[at + 4 + 2 * k]]
-        u = rng.random() * numbers[place + program[at + 1] - 1]
-        state = 0
-        while state < program[at + 1] - 1 and u >= numbers[place + state]:
-            state += 1
-        values[program[at]] = state
-        at += 4 + 2 * program[at + 3]
-    return at
+class Joint(NamedTuple):
+    """How the nodes of a learner's diagram correspond to those of a world, as a structure for kernels."""
+
+    decisions: int  # of the learner
+    contexts: int
+    observed: int
+    place: Indices  # of a node of the learner: decisions, contexts, observed; its place among the world's values
+    start: Indices  # of a node: where its values begin in `value`
+    value: Indices  # of a choice of the learner: the world's; of a value of the world: the learner's
+    axes: Indices  # of the world's decisions, then contexts: the place among its values
+    world_contexts: int
+    context_states: Indices  # of a context of the world
 
 
-@compiled
-def loop(
-    act: Any, solve: Any, learn: Any, find_best: Any, world: Ints, numbers: Floats, values: Ints, world_rng: Rng,
-    solver: Ints, known: Floats, truth: Floats, axes: Ints, best: Floats, own_solver: Ints, own_known: Floats,
-    own_parts: Ints, own_numbers: Floats, ints: Ints, floats: Floats, rng: Rng, joint: Ints, decisions: int,
-    contexts: int, observed: int, given_contexts: int, last: int, marks: Ints, places: Ints, sums: Floats,
-    totals: Floats,
-) -> None:  # fmt: skip
+def joint_of(world: World, d: Diagram, name: str) -> Joint:
+    """How a learner's diagram fits a world, by names and labels; raises if it does not."""
+    truth = world.diagram.nodes
+    who = f"learner {name!r} with diagram {d.name!r}"
+    ours, theirs = ([n.name for n in x.of_kind("decision")] for x in (d, world.diagram))
+    if set(ours) != set(theirs):
+        odd = sorted(set(ours) ^ set(theirs))[0]
+        raise IdbanditsError(f"{who}: decision {odd!r} is not in both its diagram and the world's")
+    for group in world.diagram.different:
+        if not any(set(group) <= set(own) for own in d.different):
+            raise IdbanditsError(
+                f"{who}: in the world, {', '.join(group)} must be all different; in its diagram they need not be"
+            )
+    nodes = [*d.of_kind("decision"), *d.of_kind("context"), *d.of_kind("observed")]
+    values: list[list[int]] = []
+    for node in nodes:
+        other = truth.get(node.name)
+        if other is None or (other.kind != node.kind if node.kind != "observed" else not other.is_chance):
+            verb, kind = ("observes", "chance node") if node.kind == "observed" else (f"has {node.kind}", node.kind)
+            raise IdbanditsError(f"{who} {verb} {node.name!r}, which is not a {kind} of the world")
+        source, target = (node, other) if node.kind == "decision" else (other, node)
+        if any(v not in target.values for v in source.values):
+            alone = next(v for v in source.values if v not in target.values)
+            raise IdbanditsError(
+                f"{who}: {node.name!r} = {alone!r} exists on one side only; allowed: {target.allowed()}"
+            )
+        values.append([target.values.index(v) for v in source.values])
+    places = {n: i for i, n in enumerate(truth)}
+    contexts = world.model.contexts
+    return Joint(
+        decisions=len(d.of_kind("decision")),
+        contexts=len(d.of_kind("context")),
+        observed=len(d.of_kind("observed")),
+        place=[places[node.name] for node in nodes],
+        start=starts(values),
+        value=[v for own in values for v in own],
+        axes=[places[n.name] for n in (*world.model.decisions, *contexts)],
+        world_contexts=len(contexts),
+        context_states=[n.states for n in contexts],
+    )
+
+
+# -- the kernel ----------------------------------------------------------------------------------------------------
+
+
+class Stage(NamedTuple):
+    """A world, for the loop."""
+
+    sampler: Packed
+    values: Ints  # of all its nodes
+    rng: Rng
+    find_best: Any  # the handle of a kernel
+    solver: Packed
+    parameters: Floats
+    best: Floats  # of a context: the best expected reward, NaN while it is not known; empty where there are too many
+
+
+class Actor(NamedTuple):
+    """A learner, for the loop."""
+
+    act: Any  # handles of kernels
+    solve: Any
+    learn: Any
+    solver: Packed
+    evidence: Packed
+    state: State
+    rng: Rng
+
+
+class Tally(NamedTuple):
+    """What the loop counts."""
+
+    marks: Ints  # the rounds after which totals are kept
+    progress: Ints  # ROUNDS, MARKS, SKIPPED
+    sums: Floats  # REWARD, REGRET
+    totals: Floats  # of a mark: REWARD, REGRET, and seconds
+
+
+ROUNDS, MARKS, SKIPPED = range(3)  # rounds done, marks passed, rounds that the learner's diagram ruled out
+REWARD, REGRET, SECONDS = range(3)
+STAGE = types.NamedTuple([PACKED, INTS, RNG, handle_type(SOLVE), PACKED, FLOATS, FLOATS], Stage)
+ACTOR = types.NamedTuple(
+    [handle_type(ACT), handle_type(SOLVE), handle_type(LEARN), PACKED, PACKED, STATE, RNG], Actor
+)
+TALLY = types.NamedTuple([INTS, INTS, FLOATS, types.float64[:, ::1]], Tally)
+act_at = function_at(ACT)
+unpack_joint = unpacker(Joint)
+
+
+@kernel(types.void(STAGE, ACTOR, PACKED, TALLY, types.int64))
+def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> None:
     """Play rounds until `last`, or until the learner's state needs room."""
-    c, s = unpack(solver, known)
-    action = np.zeros(decisions + contexts, np.int64)
-    seen = np.empty(observed, np.int64)
-    truly = np.zeros(len(axes) - given_contexts, np.int64)  # the action in the world's order: decisions, then contexts
-    latest = np.full(len(truly), -1, np.int64)
-    scratch = np.zeros(len(truly), np.int64)
+    sampler = unpack_sampler(stage.sampler.ints, stage.sampler.floats)
+    c, s = unpack_solver(stage.solver.ints, stage.solver.floats)
+    j = unpack_joint(joint.ints, joint.floats)
+    act, learn, find_best = act_at(actor.act), learn_at(actor.learn), solve_at(stage.find_best)
+    values, world_rng, truth, best = stage.values, stage.rng, stage.parameters, stage.best
+    (ints, floats), rng = actor.state, actor.rng
+    marks, progress, sums, totals = tally
+    size = j.decisions + j.world_contexts
+    action = np.zeros(j.decisions + j.contexts, np.int64)
+    seen = np.empty(j.observed, np.int64)
+    truly = np.zeros(size, np.int64)  # the action in the world's order: decisions, then contexts
+    latest = np.full(size, -1, np.int64)
+    best_action = np.zeros(size, np.int64)
     expected, highest = 0.0, 0.0
-    while places[0] < last and ints[USED] + ints[PER_ROUND] <= ints[CAPACITY]:
-        draw_section(world, numbers, world_rng, values, 0)
-        for k in range(decisions, decisions + contexts):
-            action[k] = joint[joint[3 * k + 1] + values[joint[3 * k]]]
-        act(solve, own_solver, own_known, own_parts, ints, floats, rng, action)
-        for k in range(decisions):
-            values[joint[3 * k]] = joint[joint[3 * k + 1] + action[k]]
+    while progress[ROUNDS] < last and ints[USED] + ints[PER_ROUND] <= ints[CAPACITY]:
+        draw_entries(sampler, 0, sampler.contexts, world_rng, values)
+        for k in range(j.decisions, j.decisions + j.contexts):
+            action[k] = j.value[j.start[k] + values[j.place[k]]]
+        act(actor.solve, actor.solver, actor.evidence, actor.state, rng, action)
+        for k in range(j.decisions):
+            values[j.place[k]] = j.value[j.start[k] + action[k]]
         changed = False
-        for i in range(len(truly)):
-            truly[i] = values[axes[i]]
+        for i in range(size):
+            truly[i] = values[j.axes[i]]
             changed |= truly[i] != latest[i]
         if changed:
             expected = value_of(c, s, truth, truly)
-            index = 0
-            other = latest[0] < 0
-            for i in range(given_contexts):
-                index = index * axes[len(truly) + i] + truly[decisions + i]
-                other |= truly[decisions + i] != latest[decisions + i]
-            if other:
-                if places[3] > 0 and not np.isnan(best[index]):
-                    highest = best[index]
+            context = 0
+            new_context = latest[0] < 0
+            for i in range(j.world_contexts):
+                context = context * j.context_states[i] + truly[j.decisions + i]
+                new_context |= truly[j.decisions + i] != latest[j.decisions + i]
+            if new_context:
+                if len(best) > 0 and not np.isnan(best[context]):
+                    highest = best[context]
                 else:
-                    copy(truly, scratch)
-                    find_best(solver, known, truth, True, scratch, BUDGET)
-                    highest = value_of(c, s, truth, scratch)
-                    if places[3] > 0:
-                        best[index] = highest
-            copy(truly, latest)
-        reward = play(world, numbers, world_rng, values)
-        for k in range(observed):
-            j = 3 * (decisions + contexts + k)
-            seen[k] = joint[joint[j + 1] + values[joint[j]]]
-        if learn(own_parts, own_numbers, ints, floats, rng, action, seen, 1, NOW) != DONE:
-            places[2] += 1
-        sums[0] += reward
-        sums[1] += max(0.0, highest - expected)
-        places[0] += 1
-        if places[0] == marks[places[1]]:
-            totals[places[1], 0] = sums[0]
-            totals[places[1], 1] = sums[1]
-            places[1] += 1
+                    copy_action(truly, best_action)
+                    find_best(stage.solver.ints, stage.solver.floats, truth, True, best_action, BUDGET)
+                    highest = value_of(c, s, truth, best_action)
+                    if len(best) > 0:
+                        best[context] = highest
+            copy_action(truly, latest)
+        reward = draw_outcome(sampler, world_rng, values)
+        for k in range(j.observed):
+            node = j.decisions + j.contexts + k
+            seen[k] = j.value[j.start[node] + values[j.place[node]]]
+        if learn(actor.evidence.ints, actor.evidence.floats, ints, floats, rng, action, seen, 1, NOW) != DONE:
+            progress[SKIPPED] += 1
+        sums[REWARD] += reward
+        sums[REGRET] += max(0.0, highest - expected)
+        progress[ROUNDS] += 1
+        mark = progress[MARKS]
+        if progress[ROUNDS] == marks[mark]:
+            totals[mark, REWARD], totals[mark, REGRET] = sums[REWARD], sums[REGRET]
+            progress[MARKS] = mark + 1
 
 
-LOOP = types.void(
-    types.FunctionType(ACT), types.FunctionType(SOLVE), types.FunctionType(LEARN), types.FunctionType(SOLVE), INTS,
-    FLOATS, INTS, RNG, INTS, FLOATS, FLOATS, INTS, FLOATS, INTS, FLOATS, INTS, FLOATS, INTS, FLOATS, RNG, INTS,
-    types.int64, types.int64, types.int64, types.int64, types.int64, INTS, INTS, FLOATS, types.float64[:, ::1],
-)  # fmt: skip
+@final
+class Fused:
+    """Runs of a compiled learner: the loop stays in compiled code, and comes up for air a few times a second."""
+
+    def __init__(self, world: World, joint: Joint) -> None:
+        self._solver = world.model.derived(Solver)
+        self._joint = pack(joint)
+        contexts = math.prod(joint.context_states)
+        self._best = np.full(contexts if contexts <= MOST_CONTEXTS else 0, np.nan)
+
+    def run(
+        self, world: World, learner: Playing, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]
+    ) -> Run | None:
+        """A run of a learner that is compiled."""
+        player = learner.player
+        assert player is not None
+        tally = Tally(marks, np.zeros(3, dtype=np.int64), np.zeros(2), np.zeros((len(marks), 3)))
+        rounds, step, seconds = int(marks[-1]), 64, 0.0
+        solver = self._solver
+        best = self._best.copy()
+        handles = player.act.handle, player.solve.handle, player.learn.handle
+        while (begun := int(tally.progress[ROUNDS])) < rounds:
+            if stop.is_set():
+                return None
+            if not learner.state.has_room():
+                learner.state = grown(learner.state)
+            stage = Stage(
+                world.sampler, world.values, world.rng, solver.kernel.handle, solver.program, world.parameters, best
+            )
+            actor = Actor(*handles, player.solver, player.evidence, learner.state, learner.rng)
+            started, marked = time.thread_time(), int(tally.progress[MARKS])
+            loop(stage, actor, self._joint, tally, min(rounds, begun + step))
+            took = time.thread_time() - started
+            now = int(tally.progress[ROUNDS])
+            if now > begun:
+                passed = marks[marked : tally.progress[MARKS]]
+                tally.totals[marked : tally.progress[MARKS], SECONDS] = seconds + took * (passed - begun) / (now - begun)
+                seconds += took
+                tell(now - begun)
+                step = max(64, min(rounds, int(step * min(4.0, SLICE / max(took, 1e-9)))))
+        return Run(tally.totals, int(tally.progress[SKIPPED]))

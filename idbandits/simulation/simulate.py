@@ -8,29 +8,26 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
-import pandas
-from tqdm import tqdm
 
 from idbandits.agent.thompson import Thompson
 from idbandits.baselines.baseline import Baseline
-from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError, ImpossibleObservationError, is_integer
-from idbandits.inference.groups import grown, is_full
-from idbandits.kernel.compiling import ready
-from idbandits.kernel.types import Floats, Ints
-from idbandits.simulation.loop import LOOP, loop
+from idbandits.errors import IdbanditsError, ImpossibleObservationError, check_whole, is_integer
+from idbandits.kernel.compiling import Kernel
+from idbandits.kernel.types import Ints
+from idbandits.simulation.loop import SLICE, Fused, Run, joint_of, loop
 from idbandits.simulation.results import Result
 from idbandits.simulation.workers import MOST_ROUNDS, run_all
 from idbandits.simulation.world import World
-from idbandits.solve.best import solver_of
+from idbandits.solve.best import Solver
+
+if TYPE_CHECKING:  # else imported where it is used, because importing it takes long
+    import pandas
 
 CHECKPOINTS = 200  # of a run, if the setting does not say otherwise
-SLICE = 0.2  # seconds of work between looks at the clock and at interruptions
-MOST_CONTEXTS = 100_000  # whose best values are kept
 
 
 class Learner(Protocol):
@@ -66,7 +63,14 @@ def simulate(
     >>> bool(result.summary()["reward_mean"][0] > 1.6)
     True
     """
-    _check(world, learners, rounds, runs, seed, workers)
+    from tqdm import tqdm
+
+    _check(world, learners)
+    check_whole("rounds", rounds, 1, MOST_ROUNDS)
+    check_whole("runs", runs, 1)
+    check_whole("seed", seed, 0)
+    if workers is not None:
+        check_whole("workers", workers, 1)
     marks = marks_of(int(rounds), checkpoints)
     jobs = [(name, run) for run in range(int(runs)) for name in learners]
     done: dict[tuple[str, int], Run] = {}
@@ -120,14 +124,7 @@ def random_numbers(seed: int, run: int, purpose: str) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed, spawn_key=(run, zlib.crc32(purpose.encode())))
 
 
-class Run(NamedTuple):
-    """Total reward, regret and processor seconds at each checkpoint; and how many rounds the diagram ruled out."""
-
-    totals: Floats
-    skipped: int
-
-
-def _check(world: Any, learners: Any, rounds: Any, runs: Any, seed: Any, workers: Any) -> None:
+def _check(world: Any, learners: Any) -> None:
     if not isinstance(world, World):
         raise IdbanditsError(f"world is a World, not {world!r}")
     if not isinstance(learners, Mapping) or not learners:
@@ -135,16 +132,14 @@ def _check(world: Any, learners: Any, rounds: Any, runs: Any, seed: Any, workers
     for name, learner in learners.items():
         if not isinstance(name, str):
             raise IdbanditsError(f"learners are named by strings, not {name!r}")
-        for method in ("act", "update"):
-            if not callable(getattr(learner, method, None)) or isinstance(learner, type):
-                raise IdbanditsError(f"learner {name!r} has no method {method}(): {learner!r}")
-    if is_integer(rounds) and rounds > MOST_ROUNDS:
-        raise IdbanditsError(f"rounds is a whole number from 1 to {MOST_ROUNDS}, not {rounds!r}")
-    for what, given, least in (("rounds", rounds, 1), ("runs", runs, 1), ("seed", seed, 0)):
-        if not is_integer(given) or given < least:
-            raise IdbanditsError(f"{what} is a whole number from {least}, not {given!r}")
-    if workers is not None and (not is_integer(workers) or workers < 1):
-        raise IdbanditsError(f"workers is a whole number from 1, or None for all cores; not {workers!r}")
+        check_learner(f"learner {name!r}", learner)
+
+
+def check_learner(who: str, learner: Any) -> None:
+    """Raise unless this can act and update."""
+    for method in ("act", "update"):
+        if not callable(getattr(learner, method, None)) or isinstance(learner, type):
+            raise IdbanditsError(f"{who} has no method {method}(): {learner!r}")
 
 
 def marks_of(rounds: int, checkpoints: int | str) -> Ints:
@@ -157,7 +152,9 @@ def marks_of(rounds: int, checkpoints: int | str) -> Ints:
 
 
 def frame_of(done: Mapping[tuple[str, int], Run], marks: Ints, names: list[str]) -> pandas.DataFrame:
-    """Finished runs as one table, a row a checkpoint."""
+    """Finished runs as one table, one row per checkpoint."""
+    import pandas
+
     kept = sorted(done, key=lambda job: (names.index(job[0]), job[1]))
     values = np.concatenate([np.empty((0, 3)), *(done[job].totals for job in kept)])
     return pandas.DataFrame(
@@ -174,55 +171,31 @@ def frame_of(done: Mapping[tuple[str, int], Run], marks: Ints, names: list[str])
 
 # -- how a learner is run ------------------------------------------------------------------------------------------
 
-Plan = Callable[[World, Any, Ints, threading.Event, Callable[[int], Any]], Run | None]
+Plan: TypeAlias = Callable[[World, Any, Ints, threading.Event, Callable[[int], Any]], Run | None]
 
 
 def plan(world: World, name: str, learner: Any) -> Plan:
     """The way to run a learner, once it is known to fit the world."""
     diagram = getattr(learner, "diagram", None)
     if isinstance(diagram, Diagram):
-        joint = Joint(world, diagram, name)
-        if isinstance(learner, (Thompson, Baseline)) and learner._player is not None:
+        joint = joint_of(world, diagram, name)
+        if is_compiled(learner):
+            for each in kernels_of(world, learner):  # here, because Ctrl-C ends the compiler in the main thread only
+                each.compile()
             return Fused(world, joint).run
     return in_python
 
 
-class Joint:
-    """How the nodes of a learner's diagram correspond to those of a world, by name."""
+def is_compiled(learner: Any) -> bool:
+    """Whether a learner can be played by the fused loop."""
+    return isinstance(learner, (Thompson, Baseline)) and learner.player is not None
 
-    def __init__(self, world: World, d: Diagram, name: str) -> None:
-        truth = world.diagram.nodes
-        who = f"learner {name!r} with diagram {d.name!r}"
-        ours, theirs = ([n.name for n in x.of_kind("decision")] for x in (d, world.diagram))
-        if set(ours) != set(theirs):
-            odd = sorted(set(ours) ^ set(theirs))[0]
-            raise IdbanditsError(f"{who}: decision {odd!r} is not in both its diagram and the world's")
-        for group in world.diagram.different:
-            if not any(set(group) <= set(own) for own in d.different):
-                raise IdbanditsError(
-                    f"{who}: in the world, {', '.join(group)} must be all different; in its diagram they need not be"
-                )
-        places = {n: i for i, n in enumerate(truth)}
-        entries: list[int] = []
-        tables: list[int] = []
-        inner = [*d.of_kind("decision"), *d.of_kind("context"), *d.of_kind("observed")]
-        size = 3 * len(inner)
-        for node in inner:
-            other = truth.get(node.name)
-            if other is None or (other.kind != node.kind if node.kind != "observed" else not other.is_chance):
-                what, kind = ("observes", "chance node") if node.kind == "observed" else (f"has {node.kind}", node.kind)
-                raise IdbanditsError(f"{who} {what} {node.name!r}, which is no {kind} of the world")
-            source, target = (node, other) if node.kind == "decision" else (other, node)
-            if any(v not in target.values for v in source.values):
-                alone = next(v for v in source.values if v not in target.values)
-                raise IdbanditsError(
-                    f"{who}: {node.name!r} = {alone!r} exists on one side only; allowed: {target.allowed()}"
-                )
-            entries.extend([places[node.name], size + len(tables), len(source.values)])
-            tables.extend(target.values.index(v) for v in source.values)
-        self.array = np.array([*entries, *tables], dtype=np.int64)
-        self.decisions, self.contexts = len(d.of_kind("decision")), len(d.of_kind("context"))
-        self.observed = len(d.of_kind("observed"))
+
+def kernels_of(world: World, learner: Any) -> list[Kernel]:
+    """The kernels that runs of a learner need."""
+    if not is_compiled(learner):
+        return []
+    return [world.model.derived(Solver).kernel, loop, *learner.player.kernels]
 
 
 def in_python(world: World, learner: Any, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]) -> Run | None:
@@ -259,60 +232,3 @@ def in_python(world: World, learner: Any, marks: Ints, stop: threading.Event, te
             if stop.is_set():
                 return None
     return Run(totals, skipped)
-
-
-class Fused:
-    """Runs of a compiled learner: the loop stays in compiled code, and comes up for air a few times a second."""
-
-    def __init__(self, world: World, joint: Joint) -> None:
-        model: Model = world._model
-        self._joint = joint
-        self._solver = solver_of(model)
-        self._truth = world._parameters
-        places = {n: i for i, n in enumerate(model.nodes)}
-        axes = [places[n.name] for n in (*model.decisions, *model.contexts)]
-        sizes = [n.states for n in model.contexts]
-        number = int(np.prod(sizes, dtype=np.float64)) if np.prod(sizes, dtype=np.float64) <= MOST_CONTEXTS else 0
-        self._axes = np.array([*axes, *sizes], dtype=np.int64)
-        self._best = np.full(max(number, 1), np.nan)
-        self._cached, self._contexts = number, len(sizes)
-        self._loop = ready(loop, LOOP)
-
-    def run(
-        self, world: World, agent: Thompson | Baseline, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]
-    ) -> Run | None:
-        """A run of a compiled learner."""
-        player = agent._player
-        assert player is not None
-        totals = np.zeros((len(marks), 3))
-        sums = np.zeros(2)
-        places = np.zeros(4, dtype=np.int64)  # rounds done, checkpoints done, rounds ruled out, best values kept
-        places[3] = self._cached
-        rounds, step, seconds = int(marks[-1]), 64, 0.0
-        joint = self._joint
-        best = self._best.copy()
-        while places[0] < rounds:
-            if stop.is_set():
-                return None
-            ints, floats = agent._state
-            if is_full(ints):
-                agent._state = grown(agent._state)
-                ints, floats = agent._state
-            begun, started, marked = int(places[0]), time.thread_time(), int(places[1])
-            self._loop(
-                player.act, player.solve, player.learn, self._solver.kernel,
-                world._program, world._numbers, world._values, world._rng,
-                self._solver.program, self._solver.known, self._truth, self._axes, best,
-                player.program, player.known, player.parts, player.numbers,
-                ints, floats, agent._rng, joint.array, joint.decisions, joint.contexts, joint.observed, self._contexts,
-                min(rounds, begun + step), marks, places, sums, totals,
-            )  # fmt: skip
-            took = time.thread_time() - started
-            now = int(places[0])
-            if now > begun:
-                passed = marks[marked : places[1]]
-                totals[marked : places[1], 2] = seconds + took * (passed - begun) / (now - begun)
-                seconds += took
-                tell(now - begun)
-                step = max(64, min(rounds, int(step * min(4.0, SLICE / max(took, 1e-9)))))
-        return Run(totals, int(places[2]))

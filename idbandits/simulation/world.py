@@ -7,16 +7,90 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
 import numpy as np
+from numba import types
 
+from idbandits.circuit.build import starts, strides
 from idbandits.circuit.model import Action, Means, Model, compile
 from idbandits.circuit.questions import reward_at
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import TOLERANCE, Known, Label, Use
 from idbandits.errors import ContextError, DiagramError, brief
-from idbandits.inference.acting import generator
-from idbandits.kernel.types import Floats, Ints
-from idbandits.simulation.loop import draw_contexts, play
+from idbandits.inference.protocol import PACKED
+from idbandits.kernel.compiling import INTS, RNG, bare, kernel, merged
+from idbandits.kernel.fields import Packed, pack, unpacker
+from idbandits.kernel.types import Floats, Indices, Ints, Rng, generator
 from idbandits.solve.best import Solution, best_action
+
+
+# -- drawing outcomes ----------------------------------------------------------------------------------------------
+
+
+class Sampler(NamedTuple):
+    """How to draw contexts, then all chance nodes in order, and add up the reward, as a structure for kernels.
+
+    There is one entry per context, then one per chance node, then one per reward term.
+    """
+
+    contexts: int  # how many
+    nodes: int  # contexts and chance nodes: how many
+    entries: int  # in all
+    place: Indices  # of an entry: the place of its node among the values of all nodes
+    states: Indices  # of an entry
+    first: Indices  # of an entry: where its table begins
+    parent_start: Indices  # of an entry
+    parent: Indices  # its place among the values of all nodes
+    stride: Indices  # by which it moves the place in the table
+    tables: Floats  # of cumulative probabilities; of rewards
+
+
+unpack = unpacker(Sampler)
+
+
+@merged
+def place_in_table(t: Sampler, entry: int, values: Ints) -> int:
+    """Where the row of an entry begins, given the values of its parents."""
+    place = t.first[entry]
+    for k in range(t.parent_start[entry], t.parent_start[entry + 1]):
+        place += t.stride[k] * values[t.parent[k]]
+    return place
+
+
+@bare
+def draw_entries(t: Sampler, first: int, last: int, rng: Rng, values: Ints) -> None:
+    """Draw the nodes of some entries in order."""
+    for entry in range(first, last):
+        place, states = place_in_table(t, entry, values), t.states[entry]
+        u = rng.random() * t.tables[place + states - 1]
+        state = 0
+        while state < states - 1 and u >= t.tables[place + state]:
+            state += 1
+        values[t.place[entry]] = state
+
+
+@bare
+def draw_outcome(t: Sampler, rng: Rng, values: Ints) -> float:
+    """Draw all chance nodes given decisions and contexts; the reward."""
+    draw_entries(t, t.contexts, t.nodes, rng, values)
+    reward = 0.0
+    for entry in range(t.nodes, t.entries):
+        reward += t.tables[place_in_table(t, entry, values)]
+    return reward
+
+
+@kernel(types.void(PACKED, RNG, INTS))
+def draw_contexts(sampler: Packed, rng: Rng, values: Ints) -> None:
+    """Draw all context nodes."""
+    t = unpack(sampler.ints, sampler.floats)
+    draw_entries(t, 0, t.contexts, rng, values)
+
+
+@kernel(types.float64(PACKED, RNG, INTS))
+def play(sampler: Packed, rng: Rng, values: Ints) -> float:
+    """Draw all chance nodes given decisions and contexts; the reward."""
+    return draw_outcome(unpack(sampler.ints, sampler.floats), rng, values)
+
+
+# -- worlds --------------------------------------------------------------------------------------------------------
 
 
 @final
@@ -55,57 +129,52 @@ class World:
     def __init__(
         self, d: Diagram, means: Means, seed: Any = None, *, contexts: Mapping[str, Any] | None = None
     ) -> None:
-        self._model = compile(d)
+        self.model = compile(d)
         self.diagram = d.copy()
-        self._parameters = self._model.parameter_vector(means)
-        self.means = {name: np.array(means[name], dtype=np.float64) for name in self._model.learned}
-        self._rewards = self._model.rewards
-        self._parameters = self._model.parameter_vector(means)  # with the known entries that rewards brought
-        chances = _context_tables(self._model, {} if contexts is None else contexts)
-        self._program, self._numbers = program_of(self.diagram, self._model, self._parameters, chances)
-        self._names = list(self._model.nodes)
-        self._rng = generator(seed)
-        self._values = np.zeros(len(self._names), dtype=np.int64)
+        self.parameters = self.model.parameter_vector(means)
+        self.means = {name: np.array(means[name], dtype=np.float64) for name in self.model.learned}
+        self._rewards = self.model.rewards  # refuses diagrams without
+        chances = _context_tables(self.model, {} if contexts is None else contexts)
+        self.sampler = sampler_of(self.model, self.parameters, chances)
+        self.rng = generator(seed)
+        self._places = {name: i for i, name in enumerate(self.model.nodes)}
+        self.values = np.zeros(len(self._places), dtype=np.int64)  # of all nodes in the present round
         self._drawn: dict[str, Label] | None = None
         self._best: dict[tuple[Any, ...], Solution] = {}
 
     def context(self) -> dict[str, Label]:
         """Draw the context of the next round, which `step` then uses."""
-        draw_contexts(self._program, self._numbers, self._rng, self._values)
-        nodes = self._model.nodes
-        self._drawn = {
-            n.name: n.values[self._values[self._names.index(n.name)]] for n in nodes.values() if n.kind == "context"
-        }
+        draw_contexts(self.sampler, self.rng, self.values)
+        self._drawn = self._labels("context")
         return dict(self._drawn)
 
     def step(self, action: Action, context: Action | None = None) -> Outcome:
         """Play a round: in this context, or the one drawn last, or a new one."""
         if context is None:
             context = self._drawn if self._drawn is not None else self.context()
-        vector = self._model.action_vector(action, context)
-        for node, place in zip([*self._model.decisions, *self._model.contexts], vector.tolist(), strict=True):
-            self._values[self._names.index(node.name)] = place
+        vector = self.model.action_vector(action, context)
+        for node, place in zip([*self.model.decisions, *self.model.contexts], vector.tolist(), strict=True):
+            self.values[self._places[node.name]] = place
         self._drawn = None
-        reward = play(self._program, self._numbers, self._rng, self._values)
-        states = {
-            kind: {
-                n.name: n.values[self._values[i]] for i, n in enumerate(self._model.nodes.values()) if n.kind == kind
-            }
-            for kind in ("observed", "latent")
-        }
-        return Outcome(states["observed"], states["latent"], reward, self.regret(action, context), dict(context))
+        reward = play(self.sampler, self.rng, self.values)
+        observed, latent = self._labels("observed"), self._labels("latent")
+        return Outcome(observed, latent, reward, self.regret(action, context), dict(context))
+
+    def _labels(self, kind: str) -> dict[str, Label]:
+        """The values of all nodes of a kind in the present round."""
+        return {n.name: n.values[self.values[i]] for i, n in enumerate(self.model.nodes.values()) if n.kind == kind}
 
     def best(self, context: Action | None = None) -> Solution:
         """The best action, in a context."""
-        places = tuple(self._model.context_vector(context))
+        places = tuple(self.model.context_vector(context))
         if places not in self._best:
             self._best[places] = best_action(self.diagram, self.means, context)
         return self._best[places]
 
     def expected(self, action: Action, context: Action | None = None) -> float:
         """The expected reward of an action, in a context."""
-        vector = self._model.action_vector(action, context)
-        return reward_at(self._model, self._rewards.circuit, self._rewards.ends, vector, self._parameters)
+        vector = self.model.action_vector(action, context)
+        return reward_at(self._rewards, vector, self.parameters)
 
     def regret(self, action: Action, context: Action | None = None) -> float:
         """By how much an action's expected reward falls short of the best one's."""
@@ -114,8 +183,8 @@ class World:
     def copy(self, seed: Any = None) -> World:
         """The same truth; with its own random numbers if a seed is given."""
         other = copy.copy(self)
-        other._rng = copy.deepcopy(self._rng) if seed is None else generator(seed)
-        other._values = self._values.copy()
+        other.rng = copy.deepcopy(self.rng) if seed is None else generator(seed)
+        other.values = self.values.copy()
         return other
 
     def __repr__(self) -> str:
@@ -128,7 +197,7 @@ def _context_tables(model: Model, given: Any) -> dict[str, Floats]:
         raise ContextError(f"contexts map context nodes ({names}) to probabilities; given {brief(given)}")
     for name in given:
         if all(n.name != name for n in model.contexts):
-            raise ContextError(f"contexts: {name!r} is no context node of diagram {model.name!r}; these are {names}")
+            raise ContextError(f"contexts: {name!r} is not a context node of diagram {model.name!r}; these are {names}")
     tables = {}
     for node in model.contexts:
         chances = given.get(node.name, np.full(node.states, 1 / node.states))
@@ -153,40 +222,33 @@ def _context_tables(model: Model, given: Any) -> dict[str, Floats]:
     return tables
 
 
-def program_of(d: Diagram, model: Model, parameters: Floats, contexts: Mapping[str, Floats]) -> tuple[Ints, Floats]:
-    """A world for compiled functions: how to draw contexts, then all chance nodes in order, and add up the reward.
-
-    ints: for contexts, chance nodes and reward terms in turn, how many, and for each: the node (-1 for rewards), its
-    number of states (1), where its table begins, how many parents, and for each parent its place and stride.
-    """
+def sampler_of(model: Model, parameters: Floats, contexts: Mapping[str, Floats]) -> Packed:
+    """The sampler of a model with these parameters and these probabilities of contexts."""
     places = {name: i for i, name in enumerate(model.nodes)}
-    program: list[int] = []
-    tables: list[Floats] = []
-    at = 0
-
-    def section(parts: list[tuple[int, int, tuple[str, ...], Floats]]) -> None:
-        nonlocal at
-        program.append(len(parts))
-        for place, states, parents, table in parts:
-            program.extend([place, states, at, len(parents)])
-            stride = states
-            strides = []
-            for size in reversed(table.shape[: len(parents)]):
-                strides.append(stride)
-                stride *= size
-            for parent, step in zip(parents, reversed(strides), strict=True):
-                program.extend([places[parent], step])
-            tables.append(table.ravel())
-            at += table.size
-
     chance = [n for n in model.nodes.values() if n.is_chance]
-    section([(places[n.name], n.states, (), np.cumsum(contexts[n.name])) for n in model.contexts])
-    section([(places[n.name], n.states, n.parents, np.cumsum(table_of(model, n, parameters), axis=-1)) for n in chance])
-    section([(-1, 1, tuple(term.parents), np.asarray(term.table, dtype=np.float64)) for term in d.rewards])
-    return np.array(program, dtype=np.int64), np.concatenate([np.empty(0), *tables])
+    entries: list[tuple[int, int, tuple[str, ...], Floats]] = [
+        *((places[n.name], n.states, (), np.cumsum(contexts[n.name])) for n in model.contexts),
+        *((places[n.name], n.states, n.parents, np.cumsum(_table(model, n, parameters), axis=-1)) for n in chance),
+        *((-1, 1, tuple(term.parents), term.table) for term in model.diagram.rewards),
+    ]
+    steps = [strides(table.shape[: len(parents)], states) for _, states, parents, table in entries]
+    return pack(
+        Sampler(
+            contexts=len(model.contexts),
+            nodes=len(model.contexts) + len(chance),
+            entries=len(entries),
+            place=[place for place, _, _, _ in entries],
+            states=[states for _, states, _, _ in entries],
+            first=np.cumsum([0, *(table.size for _, _, _, table in entries)])[:-1].tolist(),
+            parent_start=starts([parents for _, _, parents, _ in entries]),
+            parent=[places[parent] for _, _, parents, _ in entries for parent in parents],
+            stride=[step for own in steps for step in own],
+            tables=np.concatenate([np.empty(0), *(table.ravel() for _, _, _, table in entries)]),
+        )
+    )
 
 
-def table_of(model: Model, node: Node, parameters: Floats) -> Floats:
+def _table(model: Model, node: Node, parameters: Floats) -> Floats:
     """The table of a chance node: the shape of its parents, states on the last axis."""
     if isinstance(node.cpd, Known):
         return node.cpd.table
