@@ -9,14 +9,14 @@ from idbandits.theory.bounds import (
     check_decomposition,
     check_monotone,
     regret_bound,
-)  # fmt: skip
+)
 from idbandits.theory.observing import (
     Most,
     Observations,
     max_observations,
     observation_probabilities,
     observed_parameters,
-)  # fmt: skip
+)
 from idbandits.theory.survey import Example
 
 __all__ = [
