@@ -1,7 +1,7 @@
 """Ready diagrams: the paper's models and the click models of web search, each a few lines.
 
-Positions are numbered from 1 as in the paper: A1, … decisions, W1, … attraction, E1, … examination, C1, … clicks,
-S1, … satisfaction. `distinct` forbids a list that shows an item twice; the paper's action set allows it.
+Nodes are numbered by position from 1, as in the paper: A1, … decisions, W1, … attraction, E1, … examination, C1, …
+clicks, S1, … satisfaction. `distinct` forbids lists that show an item twice; the paper's action set allows them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from idbandits.diagram.tables import Label, Learned
 from idbandits.errors import DiagramError, is_integer
 
 Items: TypeAlias = int | Iterable[Label]
+Table: TypeAlias = Learned | Callable[[int, int], float]
+
+CONDITIONALS = Learned("click"), Learned("examination")  # P(C | W, E) and P(E' | C, E) of the cascade models
 
 
 def cascade(items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False) -> Diagram:
@@ -25,63 +28,51 @@ def cascade(items: Items, positions: int, *, distinct: bool = True, learn_condit
     >>> cascade(20, 2)
     Diagram 'cascade': 2 decisions, 4 latent nodes, 2 observed nodes, 1 learned table, 2 reward terms
     """
-    return _cascade(
-        "cascade", items, positions, distinct, learn_conditionals, lambda w, e: w * e, lambda c, e: (1 - c) * e
-    )
+    tables = CONDITIONALS if learn_conditionals else (lambda w, e: w * e, lambda c, e: (1 - c) * e)
+    return _cascade("cascade", items, positions, distinct, *tables)
 
 
 def cascade_inverted(
     items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False
 ) -> Diagram:
     """The paper's cascade model 2: unattractive items are clicked, and a click leads on to the next position."""
-    return _cascade(
-        "cascade, inverted",
-        items,
-        positions,
-        distinct,
-        learn_conditionals,
-        lambda w, e: (1 - w) * e,
-        lambda c, e: c * e,
-    )
+    tables = CONDITIONALS if learn_conditionals else (lambda w, e: (1 - w) * e, lambda c, e: c * e)
+    return _cascade("cascade, inverted", items, positions, distinct, *tables)
 
 
-def _cascade(
-    name: str, items: Items, positions: int, distinct: bool, learn: bool,
-    click: Callable[[int, int], float], go_on: Callable[[int, int], float],
-) -> Diagram:  # fmt: skip
-    d, items, attraction = _list_of(name, items, positions)
-    click_table, examination = (Learned("click"), Learned("examination")) if learn else (click, go_on)
+def _cascade(name: str, items: Items, positions: int, distinct: bool, click: Table, examination: Table) -> Diagram:
+    d, items, attraction = _start(name, items, positions)
     examined = d.latent("E1", cpd=1.0)
     for k in range(1, positions + 1):
         attracted = d.latent(f"W{k}", [d.decision(f"A{k}", items)], attraction)
-        clicked = d.observed(f"C{k}", [attracted, examined], click_table)
+        clicked = d.observed(f"C{k}", [attracted, examined], click)
         d.reward(clicked)
         if k < positions:
             examined = d.latent(f"E{k + 1}", [clicked, examined], examination)
-    return _finished(d, distinct)
+    return _finish(d, distinct)
 
 
 def position_based(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
     """The position-based model: each position is examined with a probability of its own.
 
-    Learned: `attraction`, and `examination` with one entry a position. The reward is the number of clicks.
+    Learned: `attraction`, and `examination` with one entry per position. The reward is the number of clicks.
     """
-    d, items, attraction = _list_of("position-based", items, positions)
+    d, items, attraction = _start("position-based", items, positions)
     examination = Learned("examination", rows=positions)
     for k in range(1, positions + 1):
         attracted = d.latent(f"W{k}", [d.decision(f"A{k}", items)], attraction)
         examined = d.latent(f"E{k}", cpd=examination[k - 1])
         d.reward(d.observed(f"C{k}", [attracted, examined], lambda w, e: w * e))
-    return _finished(d, distinct)
+    return _finish(d, distinct)
 
 
 def semi_bandit(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
     """The combinatorial semi-bandit: the reward of every chosen item is seen. Learned: `mean`."""
-    d, items, _ = _list_of("semi-bandit", items, positions)
+    d, items, _ = _start("semi-bandit", items, positions)
     mean = Learned("mean")
     for k in range(1, positions + 1):
         d.reward(d.observed(f"X{k}", [d.decision(f"A{k}", items)], mean))
-    return _finished(d, distinct)
+    return _finish(d, distinct)
 
 
 def rank1(rows: Items, columns: Items) -> Diagram:
@@ -99,11 +90,11 @@ def rank1(rows: Items, columns: Items) -> Diagram:
 def dependent_click(items: Items, positions: int, *, distinct: bool = True, reward: str = "satisfaction") -> Diagram:
     """The dependent click model: after a click the user may be satisfied and leave, or go on.
 
-    Learned: `attraction`, and `satisfaction` P(S = 1 | C = 1) with one entry a position. The reward is leaving
-    satisfied, as in DCM bandits (Katariya et al. 2016), or, with `reward="clicks"`, the number of clicks: that
-    one pays for items that keep the user clicking.
+    Learned: `attraction`, and `satisfaction` P(S = 1 | C = 1) with one entry per position. The reward is leaving
+    satisfied, as in DCM bandits (Katariya et al. 2016), or, with `reward="clicks"`, the number of clicks, which favours
+    items that keep the user clicking.
     """
-    d, items, attraction = _list_of("dependent click", items, positions)
+    d, items, attraction = _start("dependent click", items, positions)
     satisfaction = Learned("satisfaction", rows=positions)
     examined = d.latent("E1", cpd=1.0)
     for k in range(1, positions + 1):
@@ -114,7 +105,7 @@ def dependent_click(items: Items, positions: int, *, distinct: bool = True, rewa
         d.reward(_rewarded(reward, clicked, satisfied))
         if k < positions:
             examined = d.latent(f"E{k + 1}", [satisfied, examined], lambda s, e: (1 - s) * e)
-    return _finished(d, distinct)
+    return _finish(d, distinct)
 
 
 def dynamic_bayesian(
@@ -122,13 +113,11 @@ def dynamic_bayesian(
 ) -> Diagram:
     """The dynamic Bayesian network model: an item attracts, and once clicked it satisfies, with its own probabilities.
 
-    Learned: `attraction`, `satisfaction` (one entry an item), and `continuation`, the probability that an
+    Learned: `attraction`, `satisfaction` with one entry per item, and `continuation`, the probability that an
     unsatisfied user goes on to the next position; the simplified model has none: there the user always does.
     The reward is leaving satisfied, or `reward="clicks"`.
     """
-    d, items, attraction = _list_of(
-        "dynamic Bayesian network" + (", simplified" if simplified else ""), items, positions
-    )
+    d, items, attraction = _start("dynamic Bayesian network" + (", simplified" if simplified else ""), items, positions)
     satisfaction, continuation = Learned("satisfaction"), Learned("continuation")
     examined = d.latent("E1", cpd=1.0)
     for k in range(1, positions + 1):
@@ -143,17 +132,17 @@ def dynamic_bayesian(
         elif k < positions:
             goes_on = d.latent(f"G{k}", cpd=continuation)
             examined = d.latent(f"E{k + 1}", [satisfied, examined, goes_on], lambda s, e, g: (1 - s) * e * g)
-    return _finished(d, distinct)
+    return _finish(d, distinct)
 
 
 def click_chain(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
     """The click chain model: whether the user goes on depends on the click and on how relevant the item was.
 
     Learned: `attraction` (the relevance of an item), and `continuation` with three entries: after no click, after a
-    click on an irrelevant item, after a click on a relevant one. Relevance is drawn anew after the click, as in
+    click on an irrelevant item, after a click on a relevant one. Relevance is drawn again after the click, as in
     Guo et al. (2009). The reward is the number of clicks.
     """
-    d, items, attraction = _list_of("click chain", items, positions)
+    d, items, attraction = _start("click chain", items, positions)
     continuation = Learned("continuation", rows=3)
     examined = d.latent("E1", cpd=1.0)
     for k in range(1, positions + 1):
@@ -165,16 +154,16 @@ def click_chain(items: Items, positions: int, *, distinct: bool = True) -> Diagr
             relevant = d.latent(f"R{k}", [item], attraction)
             goes_on = d.latent(f"G{k}", [clicked, relevant], continuation.select(lambda c, r: c * (1 + r)))
             examined = d.latent(f"E{k + 1}", [examined, goes_on], lambda e, g: e * g)
-    return _finished(d, distinct)
+    return _finish(d, distinct)
 
 
 def user_browsing(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
     """The user browsing model: examination depends on the position and on the distance from the last click.
 
-    Learned: `attraction`, and `examination` with one row for every position k and every position of the last click
+    Learned: `attraction`, and `examination` with one row per position k and position of the last click
     above it (0: none), in the order (1, 0), (2, 0), (2, 1), (3, 0), … The reward is the number of clicks.
     """
-    d, items, attraction = _list_of("user browsing", items, positions)
+    d, items, attraction = _start("user browsing", items, positions)
     examination = Learned("examination", rows=positions * (positions + 1) // 2)
     last: Node | None = None  # the position of the last click so far
     for k in range(1, positions + 1):
@@ -188,7 +177,7 @@ def user_browsing(items: Items, positions: int, *, distinct: bool = True) -> Dia
         d.reward(clicked)
         if k < positions:
             last = _last_click(d, k, clicked, last)
-    return _finished(d, distinct)
+    return _finish(d, distinct)
 
 
 def _last_click(d: Diagram, k: int, clicked: Node, before: Node | None) -> Node:
@@ -201,21 +190,21 @@ def _last_click(d: Diagram, k: int, clicked: Node, before: Node | None) -> Node:
     return d.latent(f"L{k}", [clicked] if before is None else [clicked, before], where, states=k + 1)
 
 
-def _list_of(name: str, items: Items, positions: int) -> tuple[Diagram, Items, Learned]:
+def _start(name: str, items: Items, positions: int) -> tuple[Diagram, Items, Learned]:
     if not is_integer(positions) or positions < 1:
-        raise DiagramError(f"model {name!r}: positions is a positive whole number, not {positions!r}")
+        raise DiagramError(f"model {name!r}: positions must be a positive whole number, not {positions!r}")
     if isinstance(items, Iterable) and not isinstance(items, str):
-        items = list(items)  # each decision goes through them
+        items = list(items)  # every decision reads them
     return Diagram(name), items, Learned("attraction")
 
 
 def _rewarded(reward: str, clicked: Node, satisfied: Node) -> Node:
     if reward not in ("satisfaction", "clicks"):
-        raise DiagramError(f"reward is 'satisfaction' or 'clicks', not {reward!r}")
+        raise DiagramError(f"reward must be 'satisfaction' or 'clicks', not {reward!r}")
     return satisfied if reward == "satisfaction" else clicked
 
 
-def _finished(d: Diagram, distinct: bool) -> Diagram:
+def _finish(d: Diagram, distinct: bool) -> Diagram:
     if distinct:
         d.all_different()
     return d

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import idbandits as idb
-import reference
-from idbandits import Diagram, Learned, models
+from idbandits import Diagram, models
 from idbandits.errors import ImpossibleObservationError
 
 ITEMS, POSITIONS = 5, 3
@@ -57,7 +56,7 @@ def inverted_reward(m: Means, items: list[int]) -> float:
 
 
 def learned_clicks(m: Means, items: list[int], clicks: Clicks) -> float:
-    """A hidden Markov model whose state is examination: rows and columns are E before and after."""
+    """A hidden Markov model whose state is examination."""
     belief = np.array([0.0, 1.0])
     for k, c in enumerate(clicks):
         click = (1 - m["attraction"][items[k]]) * m["click"][0] + m["attraction"][items[k]] * m["click"][1]
@@ -77,18 +76,15 @@ def position_reward(m: Means, items: list[int]) -> float:
 
 
 def chain_clicks(a: np.ndarray, stay: Callable[[int, int], float], clicks: Clicks) -> float:
-    """One who is at position k clicks with probability a[k], then goes on with probability stay(k, click)."""
+    """A user who reaches position k clicks with probability a[k], then goes on with probability stay(k, click)."""
 
-    def after(k: int, there: bool) -> float:
+    def from_position(k: int) -> float:
         if k == POSITIONS:
             return 1.0
-        if not there:
-            return float(not any(clicks[k:]))
-        here = bernoulli(a[k], clicks[k])
-        on = stay(k, clicks[k])
-        return here * (on * after(k + 1, True) + (1 - on) * after(k + 1, False))
+        goes_on, no_more_clicks = stay(k, clicks[k]), not any(clicks[k + 1 :])
+        return bernoulli(a[k], clicks[k]) * (goes_on * from_position(k + 1) + (1 - goes_on) * no_more_clicks)
 
-    return after(0, True)
+    return from_position(0)
 
 
 def dependent_clicks(m: Means, items: list[int], clicks: Clicks) -> float:
@@ -99,7 +95,7 @@ def dependent_reward(m: Means, items: list[int]) -> float:
     return 1 - math.prod(1 - m["attraction"][items] * m["satisfaction"])
 
 
-def dependent_number(m: Means, items: list[int]) -> float:
+def dependent_click_count(m: Means, items: list[int]) -> float:
     a, s = m["attraction"][items], m["satisfaction"]
     return sum(a[k] * math.prod(1 - a[:k] * s[:k]) for k in range(POSITIONS))
 
@@ -118,7 +114,7 @@ def dbn_reward(m: Means, items: list[int]) -> float:
     return sum(a[k] * s[k] * g**k * math.prod(1 - a[:k] * s[:k]) for k in range(POSITIONS))
 
 
-def dbn_number(m: Means, items: list[int]) -> float:
+def dbn_click_count(m: Means, items: list[int]) -> float:
     a, s, g = dbn(m, items)
     return sum(a[k] * g**k * math.prod(1 - a[:k] * s[:k]) for k in range(POSITIONS))
 
@@ -146,7 +142,7 @@ def browsing_clicks(m: Means, items: list[int], clicks: Clicks) -> float:
 
 def browsing_reward(m: Means, items: list[int]) -> float:
     rows = iter(m["examination"])
-    last = {0: 1.0}  # how likely the last click was at a position
+    last = {0: 1.0}  # the probability of each position of the last click
     total = 0.0
     for k in range(1, POSITIONS + 1):
         clicked = {j: p * next(rows) * m["attraction"][items[k - 1]] for j, p in last.items()}
@@ -165,9 +161,14 @@ class Case:
     build: Callable[..., Diagram]
     clicks: Callable[[Means, list[int], Clicks], float]
     reward: Callable[[Means, list[int]], float]
-    tables: dict[str, tuple[int, ...]]  # of learned means: name and shape
-    nodes: str  # the letters of the nodes that a position has
+    tables: dict[str, tuple[int, ...]]  # the shapes of the learned means
+    nodes: str  # the letters of the nodes that each position has
     options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def seen(self) -> str:
+        """The letter of the observed nodes."""
+        return "X" if "X" in self.nodes else "C"
 
     def diagram(self, **more: Any) -> Diagram:
         return self.build(ITEMS, POSITIONS, **dict(self.options), **more)
@@ -192,7 +193,7 @@ CASES = {
         models.dependent_click, dependent_clicks, dependent_reward, {"attraction": ITEM, "satisfaction": PLACE}, "AWECRS"
     ),
     "dependent click, clicks": Case(
-        models.dependent_click, dependent_clicks, dependent_number, {"attraction": ITEM, "satisfaction": PLACE}, "AWECRS",
+        models.dependent_click, dependent_clicks, dependent_click_count, {"attraction": ITEM, "satisfaction": PLACE}, "AWECRS",
         (("reward", "clicks"),),
     ),
     "dbn": Case(
@@ -200,7 +201,7 @@ CASES = {
         {"attraction": ITEM, "satisfaction": ITEM, "continuation": ()}, "AWECRS",
     ),
     "dbn, clicks": Case(
-        models.dynamic_bayesian, dbn_clicks, dbn_number,
+        models.dynamic_bayesian, dbn_clicks, dbn_click_count,
         {"attraction": ITEM, "satisfaction": ITEM, "continuation": ()}, "AWECRS", (("reward", "clicks"),),
     ),
     "dbn, simplified": Case(
@@ -208,7 +209,7 @@ CASES = {
         (("simplified", True),),
     ),
     "dbn, simplified, clicks": Case(
-        models.dynamic_bayesian, dbn_clicks, dbn_number, {"attraction": ITEM, "satisfaction": ITEM}, "AWECRS",
+        models.dynamic_bayesian, dbn_clicks, dbn_click_count, {"attraction": ITEM, "satisfaction": ITEM}, "AWECRS",
         (("simplified", True), ("reward", "clicks")),
     ),
     "click chain": Case(
@@ -228,7 +229,8 @@ def draw(rng: np.random.Generator, tables: dict[str, tuple[int, ...]], kind: str
         return means
     if kind == "ties":
         return {name: np.round(3 * m) / 4 + 0.125 for name, m in means.items()}
-    return {name: np.where(rng.random(m.shape) < 0.5, np.round(m), m) for name, m in means.items()}  # some 0, some 1
+    assert kind == "sharp"  # some are exactly 0 or 1
+    return {name: np.where(rng.random(m.shape) < 0.5, np.round(m), m) for name, m in means.items()}
 
 
 def action_of(items: list[int] | tuple[int, ...]) -> dict[str, Any]:
@@ -250,13 +252,12 @@ def test_expected_reward(case: Case) -> None:
 def test_probabilities_of_all_click_vectors(case: Case) -> None:
     rng = np.random.default_rng(2)
     d = case.diagram(distinct=False)
-    seen = case.nodes[-1] if case.nodes == "AX" else "C"
     means = draw(rng, case.tables)
     for items in ([0, 1, 2], [3, 3, 4], [2, 1, 2]):
         total = 0.0
         for clicks in itertools.product((0, 1), repeat=POSITIONS):
             expected = case.clicks(means, items, clicks)
-            observation = {f"{seen}{k}": c for k, c in enumerate(clicks, 1)}
+            observation = {f"{case.seen}{k}": c for k, c in enumerate(clicks, 1)}
             try:
                 p = math.exp(idb.log_likelihood(d, action_of(items), observation, means))
             except ImpossibleObservationError:
@@ -296,7 +297,7 @@ def test_names_and_shapes(case: Case) -> None:
         names = [n for n in d.nodes if n[0] == letter]
         assert names == [f"{letter}{k}" for k in range(1, POSITIONS + 1)]
     observed = [n.name for n in d.of_kind("observed")]
-    assert observed == [f"{case.nodes[-1] if case.nodes == 'AX' else 'C'}{k}" for k in range(1, POSITIONS + 1)]
+    assert observed == [f"{case.seen}{k}" for k in range(1, POSITIONS + 1)]
     assert list(d.different) == [("A1", "A2", "A3")]
     assert not case.diagram(distinct=False).different
 
@@ -319,8 +320,7 @@ def test_one_item_and_one_position(case: Case) -> None:
     solution = idb.best_action(d, means)
     assert solution.action == {"A1": 0}
     assert solution.exact
-    seen = d.of_kind("observed")[0].name
-    p = math.exp(idb.log_likelihood(d, {"A1": 0}, {seen: 1}, means))
+    p = math.exp(idb.log_likelihood(d, {"A1": 0}, {f"{case.seen}1": 1}, means))
     if not dict(case.options).get("reward") and "satisfaction" in d.learned:
         p *= 0.25  # clicked, and satisfied
     assert solution.value == pytest.approx(p, abs=1e-15)
@@ -365,135 +365,3 @@ def test_the_search_does_not_grow_with_the_items() -> None:
         solution = idb.best_action(build(10**6, 3), {table: attraction})
         assert set(solution.action.values()) == set(best.tolist())
         assert solution.exact
-
-
-# -- odd but legal ---------------------------------------------------------------------------------------------------
-
-Drawn = tuple[Diagram, Means]
-
-
-def costs(rng: np.random.Generator) -> Drawn:
-    """The lowest means are best."""
-    d, cost = Diagram(), Learned("cost")
-    for k in range(2):
-        d.reward(d.observed(f"X{k}", [d.decision(f"A{k}", 9)], cost), lambda x: -x)
-    d.all_different()
-    return d, {"cost": rng.random(9)}
-
-
-def known(rng: np.random.Generator) -> Drawn:
-    """Nothing is learned, and the reward of two decisions has no structure."""
-    d, table = Diagram(), rng.integers(3, size=(3, 3)).tolist()
-    d.reward([d.decision("A", 3), d.decision("B", 3)], lambda a, b: table[a][b])
-    d.all_different()
-    return d, {}
-
-
-def alike(rng: np.random.Generator) -> Drawn:
-    """Two decisions read one table, one of them twice: the reward is linear in one and quadratic in the other."""
-    d, table = Diagram(), Learned("t")
-    a, b = d.decision("A", 6), d.decision("B", 6)
-    nodes = [d.latent(name, [parent], table) for name, parent in (("x", a), ("y", b), ("z", a))]
-    d.reward(nodes, lambda x, y, z: x * y * z - y * (1 - z))
-    return d, {"t": rng.random(6)}
-
-
-def signs(rng: np.random.Generator) -> Drawn:
-    """A product whose factors have both signs."""
-    d = Diagram()
-    seen = [d.observed(f"X{k}", [d.decision(k, 3)]) for k in "AB"]
-    d.reward(seen, lambda x, y: (2 * x - 1) * (2 * y - 1))
-    d.all_different()
-    return d, {f"X{k}": rng.random(3).round(1) for k in "AB"}
-
-
-def zeros(rng: np.random.Generator) -> Drawn:
-    """A product in which several factors may be 0 at once."""
-    attraction = np.array([1, *rng.choice([0, 0.5], 3)])
-    return models.dependent_click(4, 3), {"attraction": attraction, "satisfaction": rng.permutation([0, 1, 1])}
-
-
-def additive(rng: np.random.Generator) -> Drawn:
-    """A sum that rounding makes not quite one: 0.1 + 0.2 is not 0.3."""
-    d, table = Diagram(), Learned("t")
-    d.reward([d.observed(f"X{k}", [d.decision(k, 8)], table) for k in "AB"], lambda x, y: 0.1 * x + 0.2 * y)
-    d.all_different()
-    return d, {"t": rng.random(8)}
-
-
-def bilinear(rng: np.random.Generator) -> Drawn:
-    """A constant plus a product of two factors, but the constant is no fraction of small numbers."""
-    d = Diagram()
-    x, y = (d.latent(f"X{k}", [d.decision(k, 4)]) for k in "AB")
-    c = d.observed("C", [x, y], rng.random((2, 2)))
-    e, table = d.observed("E", [c, x], rng.random((2, 2))), rng.normal(size=(2, 2)).tolist()
-    d.reward([e, y], lambda e, y: table[e][y])
-    d.all_different()
-    return d, {"XA": rng.random(4), "XB": rng.random(4)}
-
-
-def twice(rng: np.random.Generator) -> Drawn:
-    """A decision with two children in one product, and a context that picks their rows."""
-    d, rows = Diagram(), Learned("rows", rows=4)
-    a, b, s = d.decision("A", 7), d.decision("B", 7), d.context("S", 2)
-    first = d.latent("first", [a, s], rows.select(lambda a, s: (a + s) % 4))
-    second = d.latent("second", [a])
-    third = d.latent("third", [b, a], rng.random((7, 7)))
-    d.reward([first, second, third], lambda x, y, z: x * y - 2 * z * (1 - y))
-    return d, {"rows": rng.random(4), "second": rng.random(7)}
-
-
-def lists(rng: np.random.Generator) -> Drawn:
-    """Different lists of labels that overlap."""
-    d = Diagram()
-    for k in range(3):
-        own = [int(i) for i in rng.permutation(6)[:4]]
-        d.reward(d.observed(f"X{k}", [d.decision(f"A{k}", own)]), lambda x, k=k: (k - 1.5) * x)
-    d.all_different()
-    return d, {f"X{k}": rng.random(4) for k in range(3)}
-
-
-def large(rng: np.random.Generator) -> Drawn:
-    """Rewards of very different sizes, some negative."""
-    d = Diagram()
-    a, b = d.decision("A", 4), d.decision("B", 1)
-    x, y = d.observed("X", [a]), d.observed("Y", [a, b])
-    d.reward([x, y], lambda x, y: 1e200 * (x - y))
-    d.reward(a, lambda a: -(1e200) * a / 10)
-    d.reward(b, lambda b: 1e-200)
-    return d, {"X": rng.random(4), "Y": rng.random((4, 1))}
-
-
-@pytest.mark.parametrize(
-    "draw_one",
-    [
-        costs, known, alike, signs, zeros, twice, lists, large,
-        additive,
-        bilinear,
-    ],
-)  # fmt: skip
-def test_best_action_of_odd_diagrams(draw_one: Callable[[np.random.Generator], Drawn]) -> None:
-    rng = np.random.default_rng(8)
-    for _ in range(60):
-        d, means = draw_one(rng)
-        context = {n.name: int(rng.integers(n.states)) for n in d.of_kind("context")}
-        solution = idb.best_action(d, means, context)
-        chosen = {name: d.nodes[name].index(v) for name, v in solution.action.items()}
-        assert reference.feasible(d, chosen)
-        actions = ({name: d.nodes[name].values[i] for name, i in a.items()} for a in reference.actions(d))
-        best = max(idb.expected_reward(d, action, means, context) for action in actions)
-        assert solution.value == pytest.approx(best, rel=1e-9, abs=1e-12)
-        assert idb.expected_reward(d, solution.action, means, context) == pytest.approx(best, rel=1e-9, abs=1e-12)
-        assert solution.exact
-
-
-def test_a_proof_holds_for_tiny_rewards() -> None:
-    """What is called exact is no worse than what is found where the same rewards are large."""
-    d = models.cascade(7, 5, learn_conditionals=True)
-    data = d.to_dict()
-    tiny = Diagram.from_dict({**data, "rewards": [{**term, "table": [0.0, 1e-14]} for term in data["rewards"]]})
-    for seed in range(10):
-        means = draw(np.random.default_rng(seed), {name: t.means_shape for name, t in d.learned.items()})
-        found = idb.best_action(tiny, means)
-        if found.exact:
-            assert found.value * 1e14 >= idb.best_action(d, means).value * (1 - 1e-9)

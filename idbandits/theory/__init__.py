@@ -1,14 +1,9 @@
-"""The paper's regret bound (section 5, appendices A and B), for any diagram: `import idbandits; idbandits.theory`.
-
-What a round shows of the learned tables, whether the theorem's assumptions hold, its constants and its bound, and
-the Bayes regret that is measured.
-"""
+"""The paper's regret bound for any diagram (section 5, appendices A and B), and the Bayes regret that is measured."""
 
 from idbandits.theory.bayes import BayesRegret, bayes_regret, plot, prior_means, study
 from idbandits.theory.bounds import (
     Bound,
     Decomposition,
-    Example,
     Monotone,
     bound,
     check_decomposition,
@@ -22,24 +17,10 @@ from idbandits.theory.observing import (
     observation_probabilities,
     observed_parameters,
 )
+from idbandits.theory.survey import Example
 
 __all__ = [
-    "BayesRegret",
-    "Bound",
-    "Decomposition",
-    "Example",
-    "Monotone",
-    "Most",
-    "Observations",
-    "bayes_regret",
-    "bound",
-    "check_decomposition",
-    "check_monotone",
-    "max_observations",
-    "observation_probabilities",
-    "observed_parameters",
-    "plot",
-    "prior_means",
-    "regret_bound",
-    "study",
-]
+    "BayesRegret", "Bound", "Decomposition", "Example", "Monotone", "Most", "Observations", "bayes_regret", "bound",
+    "check_decomposition", "check_monotone", "max_observations", "observation_probabilities", "observed_parameters",
+    "plot", "prior_means", "regret_bound", "study",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Bayes regret by simulation, beside the theorem's bound: the truth of every run is drawn from the prior."""
+"""Bayes regret by simulation: the means of every run's world are drawn from the prior."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
-import pandas
 
 from idbandits import models
 from idbandits.agent.thompson import Thompson
 from idbandits.circuit.model import compile
+from idbandits.diagram import priors
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, is_integer
-from idbandits.kernel.types import Floats, Ints
+from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.simulation.plots import line_style
 from idbandits.simulation.simulate import Run, begin, plan, random_numbers
 from idbandits.simulation.workers import run_all
 from idbandits.simulation.world import World
 from idbandits.theory.bounds import bound
 
-if TYPE_CHECKING:  # else imported where it is used, because that takes long
+if TYPE_CHECKING:  # loaded when used, because that takes long
+    import pandas
     from matplotlib.figure import Figure
 
 CHECKPOINTS = 25  # of a run, evenly spaced on a logarithmic scale
@@ -33,7 +34,7 @@ MODELS = {"semi-bandit": models.semi_bandit, "cascade": models.cascade}
 
 @final
 class BayesRegret(NamedTuple):
-    """The total regret after some numbers of rounds: means over runs, and their standard errors (NaN for one run)."""
+    """The total regret after given numbers of rounds: means over runs, and their standard errors (NaN for one run)."""
 
     rounds: Ints
     mean: Floats
@@ -51,17 +52,17 @@ def bayes_regret(
 ) -> BayesRegret:
     """The Bayes regret of a learner, exact idTS if none is given, in worlds whose means are drawn from the prior.
 
-    `rounds` is a number, or those after which the regret is wanted. Every run starts from a fresh copy of the
-    learner; results do not depend on the number of workers.
+    `rounds` is the number of rounds of each run, or the numbers of rounds after which the regret is wanted. Every run
+    starts from a fresh copy of the learner; results do not depend on the number of workers.
 
-    >>> found = bayes_regret(models.semi_bandit(4, 2), rounds=500, runs=20)
-    >>> bool(0 < found.mean[-1] < bound(models.semi_bandit(4, 2), 500).value)
+    >>> regret = bayes_regret(models.semi_bandit(4, 2), rounds=500, runs=20)
+    >>> bool(0 < regret.mean[-1] < bound(models.semi_bandit(4, 2), 500).value)
     True
     """
-    marks = _marks(rounds)
-    for what, given, least in (("runs", runs, 1), ("seed", seed, 0), ("workers", 1 if workers is None else workers, 1)):
-        if not is_integer(given) or given < least:
-            raise IdbanditsError(f"{what} is a whole number from {least}, not {given!r}")
+    checkpoints = _checkpoints(rounds)
+    for name, value, least in (("runs", runs, 1), ("seed", seed, 0), ("workers", 1 if workers is None else workers, 1)):
+        if not is_integer(value) or value < least:
+            raise IdbanditsError(f"{name} must be a whole number of at least {least}, not {value!r}")
     learner = Thompson(d, "exact", seed=0) if learner is None else learner
     for method in ("act", "update"):
         if not callable(getattr(learner, method, None)) or isinstance(learner, type):
@@ -73,41 +74,33 @@ def bayes_regret(
 
     def play(run: int, stop: threading.Event) -> Run | None:
         world, agent = begin(worlds[run], learner, "learner", seed, run)
-        return plans[run](world, agent, marks, stop, lambda _: None)
+        return plans[run](world, agent, checkpoints, stop, lambda _: None)
 
     done: dict[int, Run] = {}
     if not run_all(range(runs), play, done.__setitem__, workers):
         raise KeyboardInterrupt
     totals = np.array([done[run].totals[:, 1] for run in range(runs)])
-    error = totals.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(len(marks), np.nan)
-    return BayesRegret(marks, totals.mean(axis=0), error, runs)
+    error = totals.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.full(len(checkpoints), np.nan)
+    return BayesRegret(checkpoints, totals.mean(axis=0), error, runs)
 
 
-def _marks(rounds: Any) -> Ints:
-    given = [rounds] if np.ndim(rounds) == 0 else list(rounds)
-    for n in given:
+def _checkpoints(rounds: Any) -> Ints:
+    numbers = [rounds] if np.ndim(rounds) == 0 else list(rounds)
+    for n in numbers or [rounds]:
         if not is_integer(n) or n < 1:
-            raise IdbanditsError(f"rounds is a whole number from 1, or several; not {n!r}")
-    if not given:
-        raise IdbanditsError(f"rounds is a whole number from 1, or several; not {rounds!r}")
-    wanted = np.geomspace(1, given[0], CHECKPOINTS).round() if np.ndim(rounds) == 0 else given
-    return np.unique(np.asarray(wanted, np.int64))
+            raise IdbanditsError(f"rounds must be a positive whole number, or several of them, not {n!r}")
+    if np.ndim(rounds) == 0:
+        numbers = np.geomspace(1, rounds, CHECKPOINTS).round().tolist()
+    return np.unique(np.asarray(numbers, np.int64))
 
 
-def prior_means(d: Diagram, rng: np.random.Generator) -> dict[str, Floats]:
+def prior_means(d: Diagram, rng: Rng) -> dict[str, Floats]:
     """Means of all learned tables, drawn from their priors.
 
     >>> prior_means(models.semi_bandit(2, 1), np.random.default_rng(0))["mean"].round(2).tolist()
     [0.7, 0.71]
     """
-    means = {}
-    for name, table in compile(d).learned.items():
-        if table.states == 2:
-            means[name] = np.asarray(rng.beta(table.prior[..., 1], table.prior[..., 0]), np.float64)
-        else:
-            rows = [rng.dirichlet(row) for row in table.prior.reshape(-1, table.states)]
-            means[name] = np.array(rows).reshape(table.prior.shape)
-    return means
+    return priors.prior_means(compile(d).learned, rng)
 
 
 def study(
@@ -123,28 +116,30 @@ def study(
 ) -> pandas.DataFrame:
     """The Bayes regret of exact idTS and its bound as rounds, items and positions grow, one at a time.
 
-    `usual` are the numbers of rounds, items and positions of what does not grow. `grows` names what does. `keep` is
-    told what a setting is and handed the function that measures it: it may know the answer from an earlier start.
+    `usual` are the numbers of rounds, items and positions while they do not grow; the column `grows` names what does.
+    `keep(setting, measure)` returns `measure()`, or the text that this returned earlier for the same setting.
 
     >>> study(rounds=[10, 20], items=[4], positions=[2], usual=(10, 4, 2), runs=2).columns.tolist()
     ['model', 'grows', 'items', 'positions', 'rounds', 'runs', 'regret_mean', 'regret_se', 'bound', 'omax']
     """
+    import pandas
+
     usual_rounds, usual_items, usual_positions = usual
     settings: list[tuple[str, int, int, Sequence[int]]] = [("rounds", usual_items, usual_positions, rounds)]
     settings += [("items", n, usual_positions, [usual_rounds]) for n in items]
     settings += [("positions", usual_items, n, [usual_rounds]) for n in positions]
-    found = []
-    for name, (grows, number, shown, lengths) in itertools.product(MODELS, settings):
-        told = [name, grows, number, shown, list(lengths), runs, seed]
-        measure = functools.partial(_measured, MODELS[name](number, shown), list(lengths), runs, seed, workers)
-        rows = json.loads(measure() if keep is None else keep(told, measure))
-        found += [(name, grows, number, shown, *row) for row in rows]
+    table = []
+    for model, (grows, number, shown, lengths) in itertools.product(MODELS, settings):
+        setting = [model, grows, number, shown, list(lengths), runs, seed]
+        measure = functools.partial(_measure, MODELS[model](number, shown), list(lengths), runs, seed, workers)
+        measured = json.loads(measure() if keep is None else keep(setting, measure))
+        table += [(model, grows, number, shown, *row) for row in measured]
     columns = ["model", "grows", "items", "positions", "rounds", "runs", "regret_mean", "regret_se", "bound", "omax"]
-    return pandas.DataFrame(found, columns=columns)
+    return pandas.DataFrame(table, columns=columns)
 
 
-def _measured(d: Diagram, rounds: list[int], runs: int, seed: int, workers: int | None) -> str:
-    """Rounds, runs, Bayes regret, its standard error, bound and O_max, for each number of rounds."""
+def _measure(d: Diagram, rounds: list[int], runs: int, seed: int, workers: int | None) -> str:
+    """For each number of rounds: rounds, runs, Bayes regret, its standard error, bound and O_max; as JSON."""
     regret = bayes_regret(d, rounds, runs, seed=seed, workers=workers)
     rows = []
     for n, mean, error in zip(regret.rounds.tolist(), regret.mean.tolist(), regret.se.tolist(), strict=True):
@@ -157,14 +152,14 @@ PANELS = {"rounds": "rounds n", "items": "items L", "positions": "positions K"}
 
 
 def plot(frame: pandas.DataFrame) -> Figure:
-    """Draw what `study` found, a panel for each thing that grows: regret, its bound, and how a square root grows."""
+    """Draw a study, one panel per thing that grows: the regret, its bound, and how a square root grows."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 3.8), layout="constrained")
     for ax, (grows, label) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
         part = frame[frame["grows"] == grows]
         for i, (name, rows) in enumerate(part.groupby("model", sort=False)):
-            x, look = rows[grows], {name: line_style(i)[name] for name in ("color", "marker")}
+            x, look = rows[grows], {key: line_style(i)[key] for key in ("color", "marker")}
             mean, error = rows["regret_mean"], rows["regret_se"]
             ax.errorbar(x, mean, error, **look, markersize=4, linewidth=1.3, capsize=2, label=f"{name}: Bayes regret")
             ax.plot(x, rows["bound"], "--", **look, markersize=3, linewidth=1, label=f"{name}: bound")

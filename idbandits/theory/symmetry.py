@@ -1,4 +1,4 @@
-"""Actions up to the names of choices: where all items are alike beforehand, one list of items is like any other."""
+"""Actions up to renaming of choices: where all items are alike beforehand, one list of items is like any other."""
 
 from __future__ import annotations
 
@@ -16,41 +16,34 @@ from idbandits.kernel.types import Ints
 
 MOST_ACTIONS = 1000  # that differ in more than names of choices
 SOME_ACTIONS = 200  # that are drawn where there are more
-MOST_READ = 2_000_000  # entries that are compared to find choices of equal standing
+MOST_ENTRIES = 2_000_000  # that are compared to find interchangeable choices
 
 
 @final
-class Patterns:
-    """Actions, one of each kind: two are of a kind if choices of equal standing can be renamed to turn them into one.
+class Symmetry:
+    """One action of every kind: two are of one kind if renaming interchangeable choices turns one into the other.
 
-    Two choices are of equal standing if swapping them wherever they occur maps the rows that are read onto rows of
-    equal prior and known entries onto equal ones. `orbit` numbers the parameters so that those which such swaps map
-    onto each other share a number.
+    Two choices are interchangeable if swapping them wherever they occur maps the rows that are read onto rows of
+    equal prior, and known entries onto equal ones. `orbit` numbers the parameters: those which such swaps map onto
+    each other share a number. `complete` is False where there are too many kinds: then `actions` are drawn.
     """
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.labels = list(dict.fromkeys(v for n in model.decisions for v in n.values))
-        size = model.parameters.learned_size
         circuits = (model.rewards.arrays, model.revealed.arrays)
-        self.orbit = np.arange(size + model.parameters.known.size)
-        self._read = [self._entries(a, s) for a in circuits for s in range(len(a.slot_base))]
-        self._axes = [[axis for axis, _ in a.atom(s)[1]] for a in circuits for s in range(len(a.slot_base))]
-        kinds = [
-            (t.name, *row, state) for t in model.learned.values() for row in t.prior.reshape(-1, t.states).tolist()
-            for state in range(t.states)
-        ]  # fmt: skip
-        numbers: dict[Any, int] = {}
-        every = [*kinds, *model.parameters.known.tolist()]
-        self._kind = np.array([numbers.setdefault(kind, len(numbers)) for kind in every])
-        self.classes = self._classes() if sum(r.size for r in self._read) <= MOST_READ else {v: v for v in self.labels}
-        found = list(itertools.islice(self._walk([]), MOST_ACTIONS + 1))
-        self.complete = len(found) <= MOST_ACTIONS
-        self.actions = found if self.complete else self._drawn()
+        slots = [(arrays, slot) for arrays in circuits for slot in range(len(arrays.slot_base))]
+        self._entries = [self._entries_read(arrays, slot) for arrays, slot in slots]
+        self._axes = [[axis for axis, _ in arrays.atom(slot)[1]] for arrays, slot in slots]
+        self.orbit = np.arange(model.parameters.learned_size + model.parameters.known.size)
+        self._classes = self._interchangeable()
+        actions = list(itertools.islice(self._kinds_of_actions([]), MOST_ACTIONS + 1))
+        self.complete = len(actions) <= MOST_ACTIONS
+        self.actions = actions if self.complete else self._drawn()
         if not self.actions:
             raise InfeasibleError(f"diagram {model.name!r}: no action was found that satisfies all_different")
 
-    def _entries(self, arrays: Arrays, slot: int) -> Ints:
+    def _entries_read(self, arrays: Arrays, slot: int) -> Ints:
+        """The parameters that a slot stands for, one axis per decision that it depends on."""
         base, strides, place = arrays.atom(slot)
         index = np.zeros([self.model.decisions[axis].states for axis, _ in strides], np.int64)
         for k, (_, stride) in enumerate(strides):
@@ -58,78 +51,101 @@ class Patterns:
             index = index + stride * np.arange(index.shape[k]).reshape(along)
         return base + (np.asarray(arrays.lookup)[place + index] if place >= 0 else index)
 
-    def _classes(self) -> dict[Label, Label]:
-        flat = np.concatenate([r.ravel() for r in self._read] or [np.empty(0, np.int64)])
-        order = np.argsort(flat, kind="stable")
-        first = np.flatnonzero(np.diff(flat[order], prepend=-1))
+    def _interchangeable(self) -> dict[Label, Label]:
+        """For each choice the first one that it is interchangeable with; joins the orbits of the parameters."""
+        labels = list(dict.fromkeys(label for node in self.model.decisions for label in node.values))
+        if sum(entries.size for entries in self._entries) > MOST_ENTRIES:
+            return {label: label for label in labels}
+        kind = self._kinds_of_parameters()
+        entries = self._after_swap()
+        order = np.argsort(entries, kind="stable")
+        first = np.flatnonzero(np.diff(entries[order], prepend=-1))  # of each parameter, among those in order
         classes: dict[Label, Label] = {}
-        for label in self.labels:
+        for label in labels:
             for other in dict.fromkeys(classes.values()):
-                moved = self._swapped(label, other)
-                if moved is None or (self._kind[flat] != self._kind[moved]).any():
+                if any((node.index(label) is None) != (node.index(other) is None) for node in self.model.decisions):
+                    continue  # a decision has one of them only
+                swapped = self._after_swap(label, other)
+                if (kind[entries] != kind[swapped]).any():
                     continue
-                low, high = (f.reduceat(moved[order], first) if len(flat) else flat for f in (np.minimum, np.maximum))
-                if (low == high).all():
-                    changed = flat != moved
-                    for a, b in {*zip(flat[changed].tolist(), moved[changed].tolist(), strict=True)}:
-                        if self.orbit[a] != self.orbit[b]:
-                            self.orbit[self.orbit == self.orbit[a]] = self.orbit[b]
+                low, high = (
+                    bound.reduceat(swapped[order], first) if len(entries) else entries
+                    for bound in (np.minimum, np.maximum)
+                )
+                if (low == high).all():  # each parameter is mapped onto one
+                    self._join_orbits(entries, swapped)
                     classes[label] = other
                     break
             classes.setdefault(label, label)
         return classes
 
-    def _swapped(self, a: Label, b: Label) -> Ints | None:
-        """The entries that are read after two labels are swapped; None where a decision has one of them only."""
-        places = []
+    def _kinds_of_parameters(self) -> Ints:
+        """A number that parameters share which are equal beforehand: learned ones of equal prior, equal known ones."""
+        kinds: list[Any] = [
+            (table.name, *row, state)
+            for table in self.model.learned.values()
+            for row in table.prior.reshape(-1, table.states).tolist()
+            for state in range(table.states)
+        ]
+        kinds += self.model.parameters.known.tolist()
+        numbers: dict[Any, int] = {}
+        return np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds], np.int64)
+
+    def _after_swap(self, *labels: Label) -> Ints:
+        """The entries that all slots read, two labels swapped in every decision that has them."""
+        orders = []
         for node in self.model.decisions:
-            i, j = node.index(a), node.index(b)
-            if (i is None) != (j is None):
-                return None
-            turn = np.arange(node.states)
-            if i is not None and j is not None:
-                turn[[i, j]] = j, i
-            places.append(turn)
-        read = (r[np.ix_(*(places[k] for k in axes))] for r, axes in zip(self._read, self._axes, strict=True))
-        return np.concatenate([r.ravel() for r in read] or [np.empty(0, np.int64)])
-
-    def _walk(self, taken: list[Label]) -> Iterator[Ints]:
-        """Of choices of equal standing that were not taken yet, only the first is tried."""
-        decisions = self.model.decisions
-        if len(taken) == len(decisions):
-            yield np.array([n.index(v) for n, v in zip(decisions, taken, strict=True)], np.int64)
-            return
-        fresh: set[Label] = set()
-        for label in decisions[len(taken)].values:
-            if label not in taken:
-                if self.classes[label] in fresh:
-                    continue
-                fresh.add(self.classes[label])
-            if not self._forbidden(label, taken):
-                yield from self._walk([*taken, label])
-
-    def _forbidden(self, label: Label, taken: list[Label]) -> bool:
-        names = [n.name for n in self.model.decisions]
-        own = names[len(taken)]
-        return any(
-            own in group and name in group and other == label
-            for group in self.model.different
-            for name, other in zip(names, taken, strict=False)
+            order = np.arange(node.states)
+            places = [place for label in labels if (place := node.index(label)) is not None]
+            order[places] = places[::-1]
+            orders.append(order)
+        entries = (
+            entries[np.ix_(*(orders[axis] for axis in axes))].ravel()
+            for entries, axes in zip(self._entries, self._axes, strict=True)
         )
+        return np.concatenate([np.empty(0, np.int64), *entries])
+
+    def _join_orbits(self, entries: Ints, swapped: Ints) -> None:
+        changed = entries != swapped
+        for a, b in {*zip(entries[changed].tolist(), swapped[changed].tolist(), strict=True)}:
+            if self.orbit[a] != self.orbit[b]:
+                self.orbit[self.orbit == self.orbit[a]] = self.orbit[b]
+
+    # -- actions -------------------------------------------------------------------------------------------------------
+
+    def _kinds_of_actions(self, taken: list[Label]) -> Iterator[Ints]:
+        """Of interchangeable choices that were not taken yet, only the first is tried."""
+        if len(taken) == len(self.model.decisions):
+            yield self._vector(taken)
+            return
+        tried: set[Label] = set()
+        for label in self._free(taken):
+            if label not in taken:
+                if self._classes[label] in tried:
+                    continue
+                tried.add(self._classes[label])
+            yield from self._kinds_of_actions([*taken, label])
 
     def _drawn(self) -> list[Ints]:
-        """Some actions, drawn."""
+        """Some actions, drawn at random."""
         rng = np.random.default_rng(0)
-        found: list[Ints] = []
+        actions: list[Ints] = []
         for _ in range(100 * SOME_ACTIONS):
             taken: list[Label] = []
-            for node in self.model.decisions:
-                free = [v for v in node.values if not self._forbidden(v, taken)]
-                if not free:
-                    break
+            while len(taken) < len(self.model.decisions) and (free := self._free(taken)):
                 taken.append(free[int(rng.integers(len(free)))])
-            else:
-                found.append(np.array([n.index(v) for n, v in zip(self.model.decisions, taken, strict=True)]))
-            if len(found) == SOME_ACTIONS:
+            if len(taken) == len(self.model.decisions):
+                actions.append(self._vector(taken))
+            if len(actions) == SOME_ACTIONS:
                 break
-        return found
+        return actions
+
+    def _free(self, taken: list[Label]) -> list[Label]:
+        """The choices of the next decision that all_different leaves after those of the first ones."""
+        node = self.model.decisions[len(taken)]
+        rivals = {name for group in self.model.different if node.name in group for name in group}
+        used = {label for other, label in zip(self.model.decisions, taken, strict=False) if other.name in rivals}
+        return [label for label in node.values if label not in used]
+
+    def _vector(self, labels: list[Label]) -> Ints:
+        return np.array([node.index(v) for node, v in zip(self.model.decisions, labels, strict=True)], np.int64)

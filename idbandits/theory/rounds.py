@@ -1,0 +1,225 @@
+"""One round with its action fixed: what can be seen after it, which learned rows that shows, and how likely it is."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from idbandits.circuit.model import Model
+from idbandits.circuit.plain import down, slot_weights, up
+from idbandits.diagram.declare import Node
+from idbandits.diagram.tables import Use
+from idbandits.errors import ComplexityError, DiagramError
+from idbandits.kernel.types import Bools, Floats, Ints
+
+Row: TypeAlias = tuple[str, tuple[int, ...]]  # a learned table, and the index of one of its rows
+
+MOST_OBSERVATIONS = 1 << 14  # of one connected part of a diagram
+MOST_COLUMNS = 1 << 15  # that are evaluated at once
+
+
+def refuse_contexts(model: Model) -> None:
+    """The paper has no contexts, and neither has its theorem."""
+    if model.contexts:
+        raise DiagramError(
+            f"diagram {model.name!r}: context node {model.contexts[0].name!r} is outside the paper's theory, "
+            "which covers decisions, latent and observed nodes"
+        )
+
+
+def rows_of(model: Model) -> list[Row]:
+    """All learned rows, in the order of the parameters."""
+    return [(name, index) for name, table in model.learned.items() for index in np.ndindex(table.shape)]
+
+
+def row_slice(model: Model, row: Row) -> slice:
+    """Where the entries of a row are among the parameters."""
+    name, index = row
+    table = model.learned[name]
+    flat = int(np.ravel_multi_index(index, table.shape)) if index else 0
+    first = model.parameters.offsets[name] + flat * table.states
+    return slice(first, first + table.states)
+
+
+def learned_nodes(model: Model) -> list[tuple[Node, Use]]:
+    """The nodes that are drawn from learned tables: no round shows more rows than there are such nodes."""
+    return [(node, node.cpd) for node in model.nodes.values() if isinstance(node.cpd, Use)]
+
+
+class Part(NamedTuple):
+    """Connected chance nodes: what can be seen of them, one row per observation, and the learned rows this shows."""
+
+    names: list[str]
+    observations: Ints
+    leaves: list[Bools]  # of the revealed likelihood, one column per observation
+    known: dict[Row, Bools]  # the observations for which conditions 1 and 2 of the paper's event hold
+    fair: dict[Row, Bools]  # those for which condition 3 holds too
+
+
+@final
+class Round:
+    """An action, and all that can be seen after it. Nodes that are not among `seen` count as latent."""
+
+    def __init__(self, model: Model, action: Ints, seen: Sequence[str] | None = None) -> None:
+        self.model, self.action = model, action
+        self._arrays, self._indicators = model.revealed.arrays, model.revealed.indicators
+        self._seen = [n.name for n in model.observed] if seen is None else seen
+        rng = np.random.default_rng(0)
+        means = [rng.dirichlet(np.full(t.states, 9.0), t.shape).ravel() for t in model.learned.values()]
+        # a point in general position: polynomials that agree there agree everywhere
+        self.generic_point = np.concatenate([*means, model.parameters.known])[:, None]
+
+    @cached_property
+    def uses(self) -> dict[Row, int]:
+        """The learned rows that nodes may be drawn from, and by how many nodes: the degree of any probability."""
+        uses: dict[Row, int] = {}
+        for node, use in learned_nodes(self.model):
+            for row in {row for _, row in self._rows_at(node, use)}:
+                uses[row] = uses.get(row, 0) + 1
+        return {row: uses[row] for row in rows_of(self.model) if row in uses}
+
+    def _rows_at(self, node: Node, use: Use) -> Iterator[tuple[dict[str, int], Row]]:
+        """The row that a node is drawn from, for all states of its chance parents."""
+        nodes, axes = self.model.nodes, self.model.parameters.axes
+        shape = self.model.learned[use.name].shape
+        above = [p for p in node.parents if nodes[p].is_chance]
+        for states in itertools.product(*(range(nodes[p].states) for p in above)):
+            chance = dict(zip(above, states, strict=True))
+            index = tuple(chance[p] if p in chance else int(self.action[axes[p]]) for p in node.parents)
+            if isinstance(use.rows, int):
+                index = (use.rows,)
+            elif use.rows is not None:
+                index = (int(use.rows[index]),)
+            elif len(shape) != len(index):  # declared with rows, read by all combinations in turn
+                index = (int(np.ravel_multi_index(index, [nodes[p].states for p in node.parents])),)
+            yield chance, (use.name, index)
+
+    # -- which rows are shown ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The connected parts of the diagram, decisions left out: independent of each other, given the action."""
+        part_of: dict[str, set[str]] = {}
+        for node in self.model.nodes.values():
+            if node.is_chance:
+                joined = {node.name}.union(*(part_of[p] for p in node.parents if p in part_of))
+                part_of.update(dict.fromkeys(joined, joined))
+        return [self._part(names) for names in {id(names): names for names in part_of.values()}.values()]
+
+    def _part(self, names: set[str]) -> Part:
+        seen = [name for name in self._seen if name in names]
+        observations = self._observations(seen)
+        leaves = self._leaves(seen, observations)
+        slopes = down(self._arrays, up(self._arrays, leaves, self._possible), self._possible)
+        states = {name: self._possible_states(name, slopes, leaves) for name in names}
+        numbers = [leaf.astype(float) for leaf in leaves]
+        chance = up(self._arrays, numbers, slot_weights(self._arrays, self.generic_point, self.action))[-1]
+        known: dict[Row, Bools] = {}
+        fair: dict[Row, Bools] = {}
+        for node, use in learned_nodes(self.model):
+            if node.name not in names:
+                continue
+            below = self._below(node)
+            not_below = [k for k, name in enumerate(seen) if name not in below]
+            groups = np.unique(observations[:, not_below], axis=0, return_inverse=True)[1].ravel()
+            for row, shown in self._known_rows(node, use, states, leaves).items():
+                means = self.generic_point[row_slice(self.model, row), 0]
+                # for each state s: P(the row is known, the node is in s, what is seen of nodes not below it) / P(s)
+                ratios = [
+                    np.bincount(groups, shown * state * chance) / mean
+                    for state, mean in zip(states[node.name], means, strict=True)
+                ]
+                even = np.isclose(np.min(ratios, axis=0), np.max(ratios, axis=0), rtol=1e-9, atol=0)
+                known[row] = known.get(row, False) | shown
+                fair[row] = fair.get(row, False) | (shown & even[groups])
+        return Part(seen, observations, leaves, known, fair)
+
+    @cached_property
+    def _possible(self) -> list[Any]:
+        """Whether the weight of each slot can be positive: learned entries count as strictly between 0 and 1."""
+        parameters = self.model.parameters
+        positive = np.concatenate([np.ones(parameters.learned_size), parameters.known]) > 0
+        return slot_weights(self._arrays, positive, self.action)
+
+    def _observations(self, seen: Sequence[str]) -> Ints:
+        """All possible states of the nodes that are seen, one row per observation."""
+        observations = np.zeros((1, 0), np.int64)
+        for k, name in enumerate(seen):
+            number = self.model.nodes[name].states
+            last = np.tile(np.arange(number), len(observations))
+            observations = np.column_stack([np.repeat(observations, number, axis=0), last])
+            leaves = self._leaves(seen[: k + 1], observations)
+            observations = observations[up(self._arrays, leaves, self._possible)[-1]]
+            if len(observations) > MOST_OBSERVATIONS:
+                raise ComplexityError(
+                    f"diagram {self.model.name!r}: nodes {', '.join(seen)} can be seen in more than "
+                    f"{MOST_OBSERVATIONS:,} ways after one action, which is the most that can be enumerated"
+                )
+        return observations
+
+    def _leaves(self, seen: Sequence[str], observations: Ints) -> list[Bools]:
+        leaves = [np.ones(len(observations), np.bool_) for _ in range(self.model.revealed.circuit.leaves)]
+        for name, states in zip(seen, observations.T, strict=True):
+            for state in range(self.model.nodes[name].states):
+                leaves[self._indicators[name] + state] = states == state
+        return leaves
+
+    def _possible_states(self, name: str, slopes: Sequence[Bools], leaves: Sequence[Bools]) -> Bools:
+        """The states that a node may have been in: one row per state, one column per observation."""
+        first = self._indicators[name]
+        return np.array([slopes[i] & leaves[i] for i in range(first, first + self.model.nodes[name].states)])
+
+    def _known_rows(
+        self, node: Node, use: Use, states: Mapping[str, Bools], leaves: Sequence[Bools]
+    ) -> dict[Row, Bools]:
+        """The observations that leave no doubt about a node's state, nor about the row it was drawn from: by row."""
+        certain = states[node.name].sum(axis=0) == 1
+        possible: dict[Row, Bools] = {}
+        for jointly in (False, True):  # parents one by one allow too many rows; jointly takes one pass per row
+            possible = {}
+            for parents, row in self._rows_at(node, use):
+                allowed = certain & np.all([states[p][s] for p, s in parents.items()], axis=0)
+                if jointly and allowed.any():
+                    held = list(leaves)
+                    for p, s in parents.items():
+                        for other in range(self.model.nodes[p].states):
+                            if other != s:
+                                held[self._indicators[p] + other] = np.zeros_like(allowed)
+                    allowed = allowed & up(self._arrays, held, self._possible)[-1]
+                possible[row] = possible.get(row, False) | allowed
+            if (np.sum([*possible.values()], axis=0) <= 1).all():
+                break
+        only_one = np.sum([*possible.values()], axis=0) == 1
+        return {row: allowed & only_one for row, allowed in possible.items() if (allowed & only_one).any()}
+
+    def _below(self, node: Node) -> set[str]:
+        """The node and all that descends from it."""
+        below = {node.name}
+        for other in self.model.nodes.values():  # parents first
+            if below.intersection(other.parents):
+                below.add(other.name)
+        return below
+
+    # -- how likely that is --------------------------------------------------------------------------------------------
+
+    def chances(self, points: npt.NDArray[np.float64]) -> dict[Row, Floats]:
+        """P(E(i)) of the rows that can be shown; parameters with one column per point."""
+        missed: dict[Row, Floats] = {}
+        number = points.shape[1]
+        for part in self.parts:
+            fair = {row: shown for row, shown in part.fair.items() if shown.any()}
+            step = max(1, MOST_COLUMNS // len(part.observations))
+            for first in range(0, number if fair else 0, step):
+                batch = points[:, first : first + step]
+                leaves = [np.repeat(leaf.astype(float), batch.shape[1]) for leaf in part.leaves]
+                weights = slot_weights(self._arrays, batch, self.action)
+                tiled = [np.tile(weight, len(part.observations)) for weight in weights]
+                chance = up(self._arrays, leaves, tiled)[-1].reshape(len(part.observations), -1)
+                for row, shown in fair.items():  # parts are independent: a row is missed if all of them miss it
+                    missed.setdefault(row, np.ones(number))[first : first + step] *= 1 - shown @ chance
+        return {row: np.clip(1 - miss, 0.0, 1.0) for row, miss in missed.items()}
