@@ -97,7 +97,7 @@ class Layout:
 
 
 def arrange(boxes: Sequence[Box], edges: Sequence[Edge]) -> Layout:
-    """Where everything lies: edges are straight where these keep clear, else curves that move sideways between rows."""
+    """Where everything lies: straight edges where these keep clear of boxes, else curves that bend between rows."""
     if not boxes:
         return Layout({}, {})
     sizes = {box.name: box.size() for box in boxes}

@@ -92,7 +92,7 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
         with _located(f"all_different[{i}]"):
             diagram.all_different(*([] if group == "all" else group))
     if list(diagram.learned) != list(tables):  # the order of means and states is the order of first use
-        raise FormatError(f"learned: tables must stand in the order of their first use, {list(diagram.learned)}")
+        raise FormatError(f"learned: tables must be listed in the order of their first use, {list(diagram.learned)}")
 
 
 def _declare_node(diagram: Diagram, tables: Mapping[str, Learned], entry: Mapping[str, Any]) -> None:

@@ -156,8 +156,7 @@ class Axis(Protocol):
 def learned_table(node: str, learned: Learned, shape: tuple[int, ...], states: int) -> LearnedTable:
     """The table that `node` declares by its first use of `learned`."""
     full = (*shape, states)
-    if math.prod(full) > MOST_ENTRIES:
-        raise TableError(f"node {node!r}: a learned table of shape {full} has more than {MOST_ENTRIES:,} entries")
+    _check_size(f"node {node!r}", full)
     try:
         prior = np.broadcast_to(learned.prior, full)
     except ValueError:
