@@ -15,7 +15,8 @@ import numpy as np
 
 import idbandits as idb
 from idbandits.app.frame import pick
-from idbandits.diagram.declare import Diagram, parsed
+from idbandits.diagram.declare import Diagram
+from idbandits.diagram.storage import parse_json
 from idbandits.diagram.tables import Label, LearnedTable
 from idbandits.errors import ContextError, FormatError, IdbanditsError, MeansError, brief
 from idbandits.inference import BY_NAME
@@ -140,7 +141,7 @@ def _object(text: str, where: str) -> dict[str, Any]:
 
 def _json(text: str, where: str) -> Any:
     try:
-        return parsed(text)
+        return parse_json(text)
     except FormatError as error:
         raise FormatError(f"{where}: {error}") from None
 

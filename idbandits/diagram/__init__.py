@@ -1,1 +1,5 @@
-"""Influence diagrams: declared, checked, kept and drawn."""
+"""Influence diagrams: declared, checked, saved and drawn."""
+
+from idbandits.diagram.validation import schema
+
+__all__ = ["schema"]

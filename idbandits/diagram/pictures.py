@@ -1,65 +1,40 @@
-"""Pictures of influence diagrams: plain data in; SVG, PNG, PDF or Mermaid text out."""
+"""Pictures of influence diagrams, as SVG, PNG, PDF or Mermaid text."""
+
+from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from itertools import pairwise
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from idbandits.diagram.layout import (
-    NAME,
-    NORMS,
-    Box,
-    Edge,
-    Place,
-    Route,
-    Text,
-    arrange,
-    label,
-    printable,
-    split_number,
-    stacked,
-    wrapped,
-)
+from idbandits.diagram.grid import Edge
+from idbandits.diagram.layout import Box, Place, Route, arrange
+from idbandits.diagram.looks import INK, LOOKS, Look, accents, legend, look_of
+from idbandits.diagram.tables import Use
+from idbandits.diagram.text import NAME, Text, printable, stacked, wrapped
 from idbandits.errors import IdbanditsError
 from idbandits.files import write_whole
 
-if TYPE_CHECKING:  # else imported where it is used, because importing it takes long
+if TYPE_CHECKING:  # matplotlib is imported where it is used, because importing it takes long
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Box", "Picture"]
+    from idbandits.diagram.declare import Diagram, Node  # `declare` imports this module
 
+__all__ = ["Box", "Picture", "picture_of"]
 
-class _Look(NamedTuple):
-    fill: str
-    line: str
-    width: float = 1.2
-    dashed: bool = False
-    rounding: float = 0.0
-
-
-_LOOKS = {
-    "decision": _Look("#F6B0A2", "#8C2316"),
-    "context": _Look("#F5DDA6", "#7A5A10", rounding=8.0),
-    "latent": _Look("#E6E6E6", "#4A4A4A"),
-    "observed": _Look("#8CC0EA", "#174468"),
-    "reward": _Look("#BCE3C8", "#1C6140"),
-}
-_INK = "#1A1A1A"
-# Okabe and Ito's colours, which colour-blind readers tell apart; the palest left out, the purple darkened.
-_ACCENTS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00", "#000000")
+_SUFFIXES = (".svg", ".png", ".pdf", ".mmd")
 _SAMPLE = 22.0  # the width of a sample in the legend
 _MERMAID = {"decision": "[ ]", "context": "( )", "latent": "([ ])", "observed": "([ ])", "reward": "{ }"}
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An influence diagram as plain data; `different` has the decisions that may not share a choice."""
+    """An influence diagram as plain data; `different` has groups of decisions that may not share a choice."""
 
     title: str
     boxes: tuple[Box, ...]
@@ -67,11 +42,11 @@ class Picture:
     different: tuple[tuple[str, ...], ...]
 
     def svg(self) -> str:
-        """The picture as SVG text, the same for the same picture."""
+        """The picture as SVG text, always the same for the same picture."""
         return _render(self, "svg").decode()
 
     def png(self, dpi: int = 150) -> bytes:
-        """The picture as a PNG file's bytes."""
+        """The picture as the bytes of a PNG file."""
         return _render(self, "png", dpi)
 
     def mermaid(self) -> str:
@@ -79,88 +54,84 @@ class Picture:
         return "".join(f"{line}\n" for line in _mermaid(self))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture in the format of the suffix: .svg, .png, .pdf or .mmd; never half a file."""
+        """Write the picture, completely or not at all, in the format of the suffix: .svg, .png, .pdf or .mmd."""
         suffix = Path(path).suffix.lower()
-        if suffix not in (allowed := (".svg", ".png", ".pdf", ".mmd")):
-            raise IdbanditsError(f"path {str(path)!r}: suffix {suffix!r} is none of {', '.join(allowed)}")
+        if suffix not in _SUFFIXES:
+            raise IdbanditsError(f"path {str(path)!r}: suffix {suffix!r} is not one of {', '.join(_SUFFIXES)}")
         write_whole(Path(path), self.mermaid().encode() if suffix == ".mmd" else _render(self, suffix[1:]))
 
     def _repr_svg_(self) -> str:
         return self.svg()
 
 
-def _accents(boxes: Iterable[Box]) -> dict[str, str]:
-    """A colour for each learned table: black if it is the only one."""
-    tables = list(dict.fromkeys(box.table for box in boxes if box.table))
-    return {t: _ACCENTS[i % len(_ACCENTS)] if len(tables) > 1 else _INK for i, t in enumerate(tables)}
+def picture_of(diagram: Diagram) -> Picture:
+    """The picture of a diagram; all reward terms are one box."""
+    nodes = diagram.nodes.values()
+    boxes, edges = [_box(node, diagram) for node in nodes], [(p, node.name) for node in nodes for p in node.parents]
+    if diagram.rewards:
+        name = "reward"
+        while name in diagram.nodes:
+            name += "'"
+        boxes.append(Box(name, "reward"))
+        edges += dict.fromkeys((p, name) for term in diagram.rewards for p in term.parents)
+    return Picture(diagram.name, tuple(boxes), tuple(edges), tuple(diagram.different))
 
 
-def _look(box: Box, accents: Mapping[str, str]) -> _Look:
-    """How a box is drawn: its table is learned, or known, or it has none."""
-    look = _LOOKS[box.kind]
-    if box.table:
-        return look._replace(line=accents[box.table], width=2.0)
-    return look._replace(line="#4A4A4A", width=0.9, dashed=True) if box.kind in ("latent", "observed") else look
+def _box(node: Node, diagram: Diagram) -> Box:
+    table = rows = states = ""
+    if isinstance(node.cpd, Use):
+        table = node.cpd.name
+        if node.cpd.rows is not None and diagram.learned[table].shape != (1,):
+            rows = f"[{node.cpd.rows}]" if isinstance(node.cpd.rows, int) else "[…]"
+    if node.kind == "decision":
+        states = f"{node.states} choice{'s' if node.states > 1 else ''}"
+    elif node.states != 2:
+        states = f"{node.states} {'values' if node.kind == 'context' else 'states'}"
+    return Box(node.name, node.kind, table, states, rows)
 
 
-def _legend(picture: Picture) -> Iterator[tuple[str, float, _Look]]:
-    """Text, shape and look for the kinds, tables and constraints that occur; constraints have no shape."""
-    accents = _accents(picture.boxes)
-    for kind in [kind for kind in _LOOKS if any(box.kind == kind for box in picture.boxes)]:
-        yield kind, NORMS[kind], _LOOKS[kind]
-    for look in [look for box in picture.boxes if (look := _look(box, accents)).dashed][:1]:
-        yield "known table", 2, look._replace(fill="white")
-    for table, colour in accents.items():
-        users = [box for box in picture.boxes if box.table == table]
-        verb = "shared" if len({box.rows for box in users}) == 1 < len(users) else "used"
-        text = f"learned table {printable(table)}, {verb} by {_together([box.name for box in users])}"
-        yield text, 2, _Look("white", colour, 2.0)
-    for group in [group for group in picture.different if len(group) > 1]:
-        yield f"{_together(group)} all different", 0, _Look("", "")
+def _render(picture: Picture, form: str, dpi: int = 150) -> bytes:
+    """A file's bytes, drawn in matplotlib's default style whatever style the user has set."""
+    from matplotlib import style
+
+    # Text stays text: searchable, and in the reader's font where ours lacks a glyph.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "idbandits", "pdf.fonttype": 42}
+    metadata = {"svg": {"Date": None, "Title": printable(picture.title)}, "pdf": {"CreationDate": None}}
+    out = BytesIO()
+    with style.context(["default", settings]):
+        _figure(picture).savefig(out, format=form, dpi=dpi, metadata=metadata.get(form))
+    return out.getvalue()
 
 
-def _together(names: Sequence[str]) -> str:
-    """Names in few words: A₁, A₂, A₃ or A₁ … A₅."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(split_number(name)[0], []).append(name)
-    words = []
-    for group in groups.values():
-        numbers = [split_number(name)[1] for name in group]
-        labels = [text if len(text) <= 24 else text[:23] + "…" for text in map(label, group)]
-        runs = len(group) > 3 and all(b == a + 1 for a, b in pairwise(numbers))
-        words += [f"{labels[0]} … {labels[-1]}"] if runs else labels
-    return ", ".join(words[:5]) + (f" and {len(words) - 5} more" if len(words) > 5 else "")
-
-
-def _figure(picture: Picture) -> "Figure":
+def _figure(picture: Picture) -> Figure:
     """The picture drawn: title, diagram and legend from top to bottom."""
     from matplotlib.figure import Figure
 
-    plan, entries, accents = arrange(picture.boxes, picture.edges), list(_legend(picture)), _accents(picture.boxes)
-    titles = [Text(line, NAME) for line in wrapped(picture.title, 44)]
-    widths = [_SAMPLE + Text(text).width() for text, _, _ in entries]
-    left, top, right, bottom = plan.corners()
-    middle, half = (left + right) / 2, max(right - left, 210.0, *widths, *(text.width() for text in titles)) / 2
-    spots = [(middle - half + x, bottom + 22 + y) for x, y in _flow(widths, 2 * half)]
-    title = 14.6 * len(titles)
-    low, high = top - title - 20, max([bottom, *(y for _, y in spots)]) + 17
+    layout, entries = arrange(picture.boxes, picture.edges), list(legend(picture.boxes, picture.different))
+    title = [Text(line, NAME) for line in wrapped(picture.title, 44)]
+    title_height = 14.6 * len(title)
+    widths = [_SAMPLE + Text(entry.text).width() for entry in entries]
+    left, top, right, bottom = layout.corners()
+    middle, half = (left + right) / 2, max(right - left, 210.0, *widths, *(text.width() for text in title)) / 2
+    corners = [(middle - half + x, bottom + 22 + y) for x, y in _flow(widths, 2 * half)]
+    low, high = top - title_height - 20, max([bottom, *(y for _, y in corners)]) + 17
     figure = Figure(figsize=((2 * half + 20) / 72, (high - low) / 72))
     axes = figure.add_axes((0, 0, 1, 1), xlim=(middle - half - 10, middle + half + 10), ylim=(high, low))
     axes.set_axis_off()
-    _write(axes, middle, top - 12 - title / 2, stacked(titles))
-    for route in plan.routes.values():
+    _write(axes, middle, top - 12 - title_height / 2, stacked(title))
+    for route in layout.routes.values():
         _draw_edge(axes, route)
+    colours = accents(picture.boxes)
     for box in picture.boxes:
-        place = plan.places[box.name]
-        _draw_shape(axes, place, _look(box, accents))
+        place = layout.places[box.name]
+        _draw_shape(axes, place, look_of(box, colours))
         _write(axes, place.x, place.y, box.lines())
-    for (text, norm, look), (x, y) in zip(entries, spots, strict=True):
-        if norm:
-            _draw_shape(axes, Place(x + 9, y, 8, 6 if norm == 1 else 5, norm), look)
+    for entry, (x, y) in zip(entries, corners, strict=True):
+        if entry.look:
+            _draw_shape(axes, Place(x + 9, y, 8, 6 if entry.norm == 1 else 5, entry.norm), entry.look)
         else:
             _write(axes, x + 9, y, [(Text("≠", NAME), 0)])
-        _write(axes, x + _SAMPLE, y, [(Text(text), 0)], "left")
+        _write(axes, x + _SAMPLE, y, [(Text(entry.text), 0)], "left")
     return figure
 
 
@@ -174,7 +145,7 @@ def _flow(widths: Sequence[float], room: float) -> Iterator[tuple[float, float]]
         x += width + 12
 
 
-def _draw_edge(axes: "Axes", route: Route) -> None:
+def _draw_edge(axes: Axes, route: Route) -> None:
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path as Curve
 
@@ -184,7 +155,7 @@ def _draw_edge(axes: "Axes", route: Route) -> None:
     axes.add_artist(arrow)
 
 
-def _draw_shape(axes: "Axes", place: Place, look: _Look) -> None:
+def _draw_shape(axes: Axes, place: Place, look: Look) -> None:
     from matplotlib.patches import Ellipse, FancyBboxPatch, Polygon
 
     x, y, a, b = place.x, place.y, place.half_width, place.half_height
@@ -199,46 +170,33 @@ def _draw_shape(axes: "Axes", place: Place, look: _Look) -> None:
     axes.add_artist(patch)
 
 
-def _write(axes: "Axes", x: float, y: float, lines: Iterable[tuple[Text, float]], align: str = "center") -> None:
-    """Write lines as they stand: names may hold marks that matplotlib would take for mathematics."""
+def _write(axes: Axes, x: float, y: float, lines: Iterable[tuple[Text, float]], align: str = "center") -> None:
+    """Write lines as they are: names may contain characters that matplotlib would take for mathematics."""
     for text, shift in lines:
         line = axes.text(x, y + shift, text.words, ha=align, va="center_baseline", parse_math=False)
-        line.set(size=text.size, style=text.slant, color=_INK, zorder=3)
-
-
-def _render(picture: Picture, form: str, dpi: int = 150) -> bytes:
-    """A file's bytes, drawn in matplotlib's default style whatever style the user has set."""
-    from matplotlib import style
-
-    # Text stays text: searchable, and in the reader's font where ours lacks a glyph.
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "idbandits", "pdf.fonttype": 42}
-    stamps = {"svg": {"Date": None, "Title": printable(picture.title)}, "pdf": {"CreationDate": None}}
-    out = BytesIO()
-    with style.context(["default", settings]):
-        _figure(picture).savefig(out, format=form, dpi=dpi, metadata=stamps.get(form))
-    return out.getvalue()
+        line.set(size=text.size, style=text.slant, color=INK, zorder=3)
 
 
 def _mermaid(picture: Picture) -> Iterator[str]:
-    ids, accents = {box.name: f"n{number}" for number, box in enumerate(picture.boxes)}, _accents(picture.boxes)
+    ids, colours = {box.name: f"n{number}" for number, box in enumerate(picture.boxes)}, accents(picture.boxes)
     yield from ("flowchart TD", f"    %% {printable(picture.title)}")
     for box in picture.boxes:
-        first, last = _MERMAID[box.kind].split()
+        opening, closing = _MERMAID[box.kind].split()
         table = f"<i>{_escaped(box.caption)}</i>" if box.table else ""
         text = "<br/>".join(filter(None, (_escaped(box.name), _escaped(box.states), table))) or " "
-        yield f'    {ids[box.name]}{first}"{text}"{last}:::{box.kind}'
+        yield f'    {ids[box.name]}{opening}"{text}"{closing}:::{box.kind}'
     for parent, child in picture.edges:
         yield f"    {ids[parent]} --> {ids[child]}"
     for number, group in enumerate(group for group in picture.different if len(group) > 1):
         yield f'    different{number}>"{_escaped(", ".join(group))} all different"]'
     for kind in dict.fromkeys(box.kind for box in picture.boxes):
-        yield f"    classDef {kind} fill:{_LOOKS[kind].fill},stroke:{_LOOKS[kind].line},color:{_INK}"
+        yield f"    classDef {kind} fill:{LOOKS[kind].fill},stroke:{LOOKS[kind].line},color:{INK}"
     for box in picture.boxes:
-        look = _look(box, accents)
+        look = look_of(box, colours)
         dashes = ",stroke-dasharray:4 3" * look.dashed
         yield f"    style {ids[box.name]} stroke:{look.line},stroke-width:{look.width}px{dashes}"
 
 
 def _escaped(text: str) -> str:
-    """Text for a quoted Mermaid label: marks that Mermaid or HTML would read become entity codes."""
+    """Text for a quoted Mermaid label: characters that Mermaid or HTML would interpret become entity codes."""
     return re.sub(r"[^\w .,()\[\]\u0080-\U0010ffff-]", lambda mark: f"#{ord(mark[0])};", printable(text))

@@ -1,4 +1,4 @@
-"""Tables of a diagram: learned ones that nodes share, and known ones given as a number, an array or a function."""
+"""Tables of a diagram: learned ones, which nodes may share, and known ones (a number, an array or a function)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias, final
+from typing import Any, Protocol, TypeAlias, final
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from idbandits.kernel.types import Bools, Floats, Ints
 
 Label: TypeAlias = str | int | float | bool
 
-TOLERANCE = 1e-8  # by how much the probabilities of a row may miss 1
-MOST_ENTRIES = 50_000_000  # of one table
+TOLERANCE = 1e-8  # how far from 1 the probabilities of a row may sum
+MOST_ENTRIES = 50_000_000  # in one table
 
 
 @final
@@ -40,16 +40,16 @@ class Learned:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise DiagramError(f"a learned table is named by a non-empty string, not {self.name!r}")
+            raise DiagramError(f"the name of a learned table must be a non-empty string, not {self.name!r}")
         if self.rows is not None and (not is_integer(self.rows) or self.rows < 1):
-            raise DiagramError(f"learned table {self.name!r}: rows is a positive whole number, not {self.rows!r}")
+            raise DiagramError(f"learned table {self.name!r}: rows must be a positive whole number, not {self.rows!r}")
         prior = _numbers(self.prior)
         if prior is None:
-            raise PriorError(f"learned table {self.name!r}: the prior is not made of numbers: {brief(self.prior)}")
-        if not (np.isfinite(prior) & (prior > 0)).all():
-            worst = prior[~(np.isfinite(prior) & (prior > 0))].flat[0]
+            raise PriorError(f"learned table {self.name!r}: the prior must consist of numbers, not {brief(self.prior)}")
+        valid = np.isfinite(prior) & (prior > 0)
+        if not valid.all():
             raise PriorError(
-                f"learned table {self.name!r}: pseudo-counts of a prior are positive and finite; given {worst}"
+                f"learned table {self.name!r}: prior pseudo-counts must be positive and finite, not {prior[~valid][0]}"
             )
         prior.setflags(write=False)
         object.__setattr__(self, "prior", prior)  # its own copy
@@ -73,7 +73,7 @@ class Learned:
 
     def _rows_to_pick_from(self) -> int:
         if self.rows is None:
-            raise DiagramError(f"learned table {self.name!r} hands out rows only if declared with rows=…")
+            raise DiagramError(f"learned table {self.name!r} must be declared with rows=… before rows can be picked")
         return int(self.rows)
 
 
@@ -98,7 +98,7 @@ class Selected:
 @final
 @dataclass(frozen=True, eq=False)
 class Known:
-    """A known table: shape of the parents, states on the last axis."""
+    """A known table: one axis per parent, states on the last axis."""
 
     table: Floats
 
@@ -106,7 +106,10 @@ class Known:
 @final
 @dataclass(frozen=True, eq=False)
 class Use:
-    """How a node reads a learned table: always one row, row `rows[parent values]`, or (None) one row a combination."""
+    """How a node reads a learned table: always row `rows`, or row `rows[parent values]`.
+
+    Where `rows` is None, the table has one row per combination of the parents' values.
+    """
 
     name: str
     rows: Ints | int | None = None
@@ -117,57 +120,65 @@ class Use:
 class LearnedTable:
     """A learned table in a diagram: the shape of its rows, the states of each, and the prior pseudo-counts."""
 
-    name: str
+    declared: Learned
     shape: tuple[int, ...]
     states: int
-    prior: Floats
+    prior: Floats  # of shape (*shape, states)
+
+    @property
+    def name(self) -> str:
+        """The name it was declared with."""
+        return self.declared.name
 
     @property
     def size(self) -> int:
-        """Entries, states counted."""
+        """The number of its entries: rows times states."""
         return math.prod(self.shape) * self.states
 
     @cached_property
     def means_shape(self) -> tuple[int, ...]:
-        """Shape of its means: two-state tables hold P(1) only."""
+        """The shape of its means, which hold only P(1) for two states."""
         return self.shape if self.states == 2 else (*self.shape, self.states)
 
 
-@dataclass(frozen=True)
-class Axis:
-    """A parent as its children's tables see it."""
+class Axis(Protocol):
+    """What a table needs to know of a parent; a `Node` has it."""
 
-    name: str
-    values: Sequence[Label]
+    @property
+    def name(self) -> str:
+        """The name of the parent."""
+
+    @property
+    def values(self) -> Sequence[Label]:
+        """The values it can take, in the order of the table's entries."""
 
 
 def learned_table(node: str, learned: Learned, shape: tuple[int, ...], states: int) -> LearnedTable:
     """The table that `node` declares by its first use of `learned`."""
-    if math.prod(shape) * states > MOST_ENTRIES:
-        raise TableError(f"node {node!r}: a learned table of shape {(*shape, states)} is larger than {MOST_ENTRIES:,}")
     full = (*shape, states)
+    _check_size(f"node {node!r}", full)
     try:
         prior = np.broadcast_to(learned.prior, full)
     except ValueError:
         raise PriorError(
-            f"learned table {learned.name!r}: the prior does not broadcast to shape {full} "
-            f"(states on the last axis); given one of shape {learned.prior.shape}"
+            f"learned table {learned.name!r}: a prior of shape {learned.prior.shape} does not broadcast to {full} "
+            "(states on the last axis)"
         ) from None
-    return LearnedTable(learned.name, shape, states, prior)
+    return LearnedTable(learned, shape, states, prior)
 
 
-def chosen_rows(node: str, selected: Selected, parents: Sequence[Axis]) -> Ints:
+def selected_rows(node: str, selected: Selected, parents: Sequence[Axis]) -> Ints:
     """The row for every combination of the parents' values."""
     rows = selected.learned.rows
     assert rows is not None
-    shape = tuple(len(p.values) for p in parents)
+    shape = _shape(parents)
     _check_size(f"node {node!r}", shape)
     picked = np.empty(math.prod(shape), dtype=np.int64)
     for i, values in enumerate(itertools.product(*(p.values for p in parents))):
         row = _call(f"node {node!r}", selected.chooser, parents, values)
         if not is_integer(row) or not 0 <= row < rows:
             raise TableError(
-                f"node {node!r}: select gives row {row!r} of learned table {selected.learned.name!r}"
+                f"node {node!r}: select picks row {row!r} of learned table {selected.learned.name!r}"
                 f"{_where(parents, values)}; its rows are 0 to {rows - 1}"
             )
         picked[i] = row
@@ -175,117 +186,120 @@ def chosen_rows(node: str, selected: Selected, parents: Sequence[Axis]) -> Ints:
     return picked.reshape(shape)
 
 
-def _call(what: str, function: Callable[..., Any], parents: Sequence[Axis], values: Sequence[Label]) -> Any:
-    try:
-        return function(*values)
-    except Exception as error:
-        error.add_note(f"in the function given for {what}{_where(parents, values)}")
-        raise
-
-
 def known_table(node: str, cpd: Any, parents: Sequence[Axis], states: int) -> Known:
     """A number, an array or a function of the parents' values as a checked probability table."""
-    shape = tuple(len(p.values) for p in parents)
+    shape = _shape(parents)
     _check_size(f"node {node!r}", (*shape, states))
-    full = shape if states == 2 else (*shape, states)
+    row_shape = () if states == 2 else (states,)  # of two states, only P(1) is declared
     if callable(cpd):
-        given = _tabulate(f"node {node!r}", cpd, parents, full[len(shape) :])
+        entries = _tabulate(f"node {node!r}", cpd, parents, row_shape)
     else:
-        numbers = _numbers(cpd)
-        if numbers is None:
-            raise TableError(f"node {node!r}: its table is not made of numbers: {brief(cpd)}")
-        given = numbers
-        if states == 2 and given.ndim == 0:
-            given = np.broadcast_to(given, full)
-        if given.shape != full:
-            hint = f"P({node} = 1), one entry a combination" if states == 2 else "the states on the last axis"
-            raise TableError(
-                f"node {node!r}: its table has shape {given.shape}; with {_names(parents)} it is {full} ({hint})"
-            )
-    table = np.stack([1.0 - given, given], axis=-1) if states == 2 else np.array(given)
-    _check_probabilities(node, table, parents, states)
+        entries = _entries(node, cpd, parents, row_shape)
+    table = np.stack([1.0 - entries, entries], axis=-1) if states == 2 else np.array(entries)
+    _check_probabilities(node, table, parents)
     table.setflags(write=False)
     return Known(table)
 
 
 def reward_table(parents: Sequence[Axis], function: Callable[..., float] | None) -> Floats:
-    """The reward for every combination of the values of the nodes it depends on."""
-    where = "the reward of " + ", ".join(repr(p.name) for p in parents)
+    """The reward for every combination of the parents' values; without a function, the value of the only parent."""
+    reward = "the reward of " + ", ".join(repr(p.name) for p in parents)
     if function is None:
-        function = _plain_value(parents)
+        if len(parents) != 1:
+            raise DiagramError(f"{reward} needs a function of their values")
+        if not all(isinstance(v, (int, float)) for v in parents[0].values):
+            raise DiagramError(f"{reward} needs a function: not all of its labels are numbers")
+        function = float
     elif not callable(function):
-        raise DiagramError(f"{where}: a function of their values is needed, not {function!r}")
-    _check_size(where, tuple(len(p.values) for p in parents))
-    table = _tabulate(where, function, parents, ())
-    if not np.isfinite(table).all():
-        at = _unravel(table, parents, ~np.isfinite(table))
-        raise DiagramError(f"{where} is {table[~np.isfinite(table)][0]}{at}; rewards are finite")
+        raise DiagramError(f"{reward} needs a function of the values, not {function!r}")
+    _check_size(reward, _shape(parents))
+    table = _tabulate(reward, function, parents, ())
+    infinite = ~np.isfinite(table)
+    if infinite.any():
+        raise DiagramError(f"{reward} is {table[infinite][0]}{_first(infinite, parents)}; rewards must be finite")
     table.setflags(write=False)
     return table
 
 
-def _plain_value(parents: Sequence[Axis]) -> Callable[..., float]:
-    if len(parents) != 1:
-        raise DiagramError(f"a reward of several nodes ({_names(parents)}) needs a function of their values")
-    if not all(isinstance(v, (int, float)) for v in parents[0].values):
-        raise DiagramError(f"node {parents[0].name!r} has labels that are no numbers: its reward needs a function")
-    return lambda value: float(value)
+def _shape(parents: Sequence[Axis]) -> tuple[int, ...]:
+    return tuple(len(p.values) for p in parents)
 
 
-def _check_size(what: str, shape: tuple[int, ...]) -> None:
+def _check_size(owner: str, shape: tuple[int, ...]) -> None:
     if math.prod(shape) > MOST_ENTRIES:
-        raise TableError(f"{what}: a table of shape {shape} has more than {MOST_ENTRIES:,} entries")
+        raise TableError(f"{owner}: a table of shape {shape} has more than {MOST_ENTRIES:,} entries")
 
 
-def _tabulate(what: str, function: Callable[..., Any], parents: Sequence[Axis], tail: tuple[int, ...]) -> Floats:
-    shape = tuple(len(p.values) for p in parents)
-    rows = np.empty((math.prod(shape), *tail))
+def _entries(node: str, cpd: Any, parents: Sequence[Axis], row_shape: tuple[int, ...]) -> Floats:
+    """A number or an array as the entries of a table."""
+    entries, shape = _numbers(cpd), (*_shape(parents), *row_shape)
+    if entries is None:
+        raise TableError(f"node {node!r}: its table must consist of numbers, not {brief(cpd)}")
+    if entries.ndim == 0 and not row_shape:
+        return np.broadcast_to(entries, shape)
+    if entries.shape != shape:
+        meaning = "states on the last axis" if row_shape else f"P({node} = 1) per combination of values"
+        names = "parents " + ", ".join(repr(p.name) for p in parents) if parents else "no parents"
+        raise TableError(
+            f"node {node!r}: its table has shape {entries.shape}; with {names} it must be {shape} ({meaning})"
+        )
+    return entries
+
+
+def _tabulate(owner: str, function: Callable[..., Any], parents: Sequence[Axis], row_shape: tuple[int, ...]) -> Floats:
+    """A function of the parents' values as the entries of a table."""
+    shape = _shape(parents)
+    rows = np.empty((math.prod(shape), *row_shape))
     for i, values in enumerate(itertools.product(*(p.values for p in parents))):
-        given = _call(what, function, parents, values)
-        entry = _numbers(given)
-        if entry is None or entry.shape != tail:
-            wanted = f"{tail[0]} probabilities, one a state" if tail else "one number"
-            raise TableError(f"{what}: its function gives {brief(given)}{_where(parents, values)}, not {wanted}")
-        rows[i] = entry
-    return rows.reshape(*shape, *tail)
+        result = _call(owner, function, parents, values)
+        row = _numbers(result)
+        if row is None or row.shape != row_shape:
+            wanted = f"{row_shape[0]} probabilities, one per state" if row_shape else "one number"
+            raise TableError(f"{owner}: its function returns {brief(result)}{_where(parents, values)}, not {wanted}")
+        rows[i] = row
+    return rows.reshape(*shape, *row_shape)
+
+
+def _call(owner: str, function: Callable[..., Any], parents: Sequence[Axis], values: Sequence[Label]) -> Any:
+    try:
+        return function(*values)
+    except Exception as error:
+        error.add_note(f"in the function of {owner}{_where(parents, values)}")
+        raise
 
 
 def _numbers(value: Any) -> Floats | None:
-    """A new array of numbers, None where the value is not made of any: NumPy would read them out of strings."""
+    """A new array of floats; None if the value does not consist of numbers (NumPy would parse strings)."""
     try:
-        given = np.asarray(value)
-        if given.dtype.kind == "O" and not any(x is None or isinstance(x, (str, bytes)) for x in given.flat):
-            return given.astype(np.float64)  # fractions, decimals
-        return given.astype(np.float64) if given.dtype.kind in "biuf" else None
+        array = np.asarray(value)
+        if array.dtype.kind == "O" and not any(x is None or isinstance(x, (str, bytes)) for x in array.flat):
+            return array.astype(np.float64)  # fractions, decimals
+        return array.astype(np.float64) if array.dtype.kind in "biuf" else None
     except (TypeError, ValueError):
         return None
 
 
-def _check_probabilities(node: str, table: Floats, parents: Sequence[Axis], states: int) -> None:
-    outside = np.asarray(~((table >= 0) & (table <= 1)).all(axis=-1))
+def _check_probabilities(node: str, table: Floats, parents: Sequence[Axis]) -> None:
+    outside = ~np.asarray(((table >= 0) & (table <= 1)).all(axis=-1))
     if outside.any():
-        at = _unravel(table[..., 0], parents, outside)
         row = table[outside][0]
-        shown = f"P({node} = 1) is {row[1]}" if states == 2 else f"the probabilities are {row.tolist()}"
-        raise TableError(f"node {node!r}: {shown}{at}; probabilities lie in [0, 1]")
-    wrong = np.abs(table.sum(axis=-1) - 1) > TOLERANCE
-    if wrong.any():
-        at = _unravel(table[..., 0], parents, wrong)
-        row = table[wrong][0]
-        raise TableError(f"node {node!r}: the probabilities {row.tolist()}{at} sum to {row.sum()}, not 1")
+        shown = f"P({node} = 1) is {row[1]}" if len(row) == 2 else f"the probabilities are {row.tolist()}"
+        raise TableError(f"node {node!r}: {shown}{_first(outside, parents)}; probabilities lie in [0, 1]")
+    unequal = np.asarray(np.abs(table.sum(axis=-1) - 1) > TOLERANCE)
+    if unequal.any():
+        row = table[unequal][0]
+        where = _first(unequal, parents)
+        raise TableError(f"node {node!r}: the probabilities {row.tolist()}{where} sum to {row.sum()}, not 1")
 
 
-def _unravel(table: Floats, parents: Sequence[Axis], bad: Bools) -> str:
-    index = np.unravel_index(int(np.flatnonzero(bad)[0]), table.shape) if table.ndim else ()
+def _first(marked: Bools, parents: Sequence[Axis]) -> str:
+    """The first marked place of a table, for messages."""
+    index = np.unravel_index(int(np.flatnonzero(marked)[0]), marked.shape) if parents else ()
     return _where(parents, [p.values[int(i)] for p, i in zip(parents, index, strict=True)])
 
 
 def _where(parents: Sequence[Axis], values: Sequence[Label]) -> str:
-    """The place in a table, for messages; nothing where there are no parents."""
+    """A place in a table, for messages; empty if there are no parents."""
     if not parents:
         return ""
     return " where " + ", ".join(f"{p.name} = {v!r}" for p, v in zip(parents, values, strict=True))
-
-
-def _names(parents: Sequence[Axis]) -> str:
-    return "parents " + ", ".join(repr(p.name) for p in parents) if parents else "no parents"

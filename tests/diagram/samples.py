@@ -1,0 +1,127 @@
+"""Diagrams and pictures that several tests of this room share."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from idbandits import Diagram, Learned, models
+from idbandits.diagram.pictures import Box, Picture
+
+MODELS = [
+    models.cascade(4, 3),
+    models.cascade(["a", "b", "c"], 2, distinct=False, learn_conditionals=True),
+    models.cascade_inverted(4, 3),
+    models.position_based(4, 3),
+    models.semi_bandit(4, 3),
+    models.rank1(3, ["x", "y"]),
+    models.dependent_click(4, 3),
+    models.dynamic_bayesian(4, 3),
+    models.dynamic_bayesian(4, 3, simplified=True, reward="clicks"),
+    models.click_chain(4, 3),
+    models.user_browsing(4, 3),
+]
+
+
+def every_feature() -> dict[str, Any]:
+    """Nodes 0 A, 1 S, 2 L (learned), 3 M (selects rows), 4 R (one row), 5 O (known), 6 T (three states), 7 B."""
+    d = Diagram("every feature")
+    a, s, rows = d.decision("A", ["x", "y", "z"]), d.context("S", 2), Learned("rows", rows=3, prior=[2, 1])
+    latent = d.latent("L", [a])
+    m = d.latent("M", [a, s], rows.select(lambda a, s: s))
+    d.latent("R", cpd=rows[2])
+    o = d.observed("O", [latent, m], [[0, 0.25], [0.5, 1]])
+    d.observed("T", [o], [[0.2, 0.3, 0.5], [1, 0, 0]], states=3)
+    d.reward([o, a], lambda o, a: o)
+    d.decision("B", 2)
+    d.all_different()
+    return d.to_dict()
+
+
+# -- pictures --------------------------------------------------------------------------------------------------------
+
+
+KINDS = {"A": "decision", "C": "observed", "X": "observed", "r": "reward"}
+
+
+def picture(
+    title: str, edges: Sequence[tuple[str, str]], tables: Mapping[str, str] | None = None, nodes: Iterable[str] = ()
+) -> Picture:
+    """A picture whose nodes have their kinds by initial: A, C, X, reward; others are latent."""
+    names = dict.fromkeys([*itertools.chain.from_iterable(edges), *nodes])
+    boxes = [
+        Box(n, KINDS.get(n[0], "latent"), (tables or {}).get(n, ""), "20 choices" if n[0] == "A" else "") for n in names
+    ]
+    return Picture(title, tuple(boxes), tuple(edges), ())
+
+
+def model_picture(name: str, positions: int, **options: Any) -> Picture:
+    drawn: Picture = getattr(models, name)(20, positions, **options).draw()
+    return drawn
+
+
+def _contexts() -> Picture:
+    base = model_picture("cascade", 4)
+    boxes = (Box("user", "context", "", "5 states"), Box("query", "context", "", "8 states"))
+    edges = (*(("user", f"W{k}") for k in range(1, 5)), ("query", "E1"), ("query", "reward"))
+    return Picture("Contexts", base.boxes + boxes, base.edges + edges, base.different)
+
+
+def _far_reaching() -> Picture:
+    """All clicks above a position matter to it, which takes long flat edges."""
+    base = model_picture("position_based", 5)
+    browse = tuple((f"C{i}", f"E{j}") for i, j in itertools.combinations(range(1, 6), 2))
+    return Picture("Far reaching", base.boxes, base.edges + browse, base.different)
+
+
+def _scattered(stem: str, chance: float, seed: int) -> Picture:
+    """A random acyclic picture of 30 nodes."""
+    rng = random.Random(seed)
+    names = [f"{stem}{i}" if stem else chr(0x3B1 + i) for i in range(30)]
+    edges = [pair for pair in itertools.combinations(names, 2) if rng.random() < chance]
+    return picture("Random", edges, {name: rng.choice(["", "t", "u[1]"]) for name in names}, names)
+
+
+MODEL_PICTURES = {
+    f"{name} {k}" if not options else f"{name} {options} {k}": model_picture(name, k, **options)
+    for name, options in [
+        ("cascade", {}),
+        ("cascade", {"learn_conditionals": True}),
+        ("cascade_inverted", {}),
+        ("position_based", {}),
+        ("semi_bandit", {}),
+        ("dependent_click", {}),
+        ("dynamic_bayesian", {}),
+        ("dynamic_bayesian", {"simplified": True, "reward": "clicks"}),
+        ("click_chain", {}),
+        ("user_browsing", {}),
+    ]
+    for k in (2, 3, 5)
+}
+
+_LONG = "a_name_of_sixty_characters_that_goes_on_and_on_until_the_end"
+OTHER_PICTURES = {
+    "rank 1": models.rank1(8, 6).draw(),
+    "empty": Diagram("empty").draw(),
+    "single": picture("One", [], nodes=["A"]),
+    "no title": picture("", [], nodes=["A"]),
+    "30 numbered nodes": _scattered("X", 0.08, 1),
+    "30 nodes": _scattered("", 0.12, 2),
+    "dense": picture("Dense", list(itertools.combinations([chr(0x3B1 + i) for i in range(20)], 2))),
+    "fan-in": picture("Fan", [(f"X{i}", "reward") for i in range(1, 25)]),
+    "long names": picture("Long", [("A", _LONG), (_LONG, "C"), ("A", "x" * 60)]),
+    "contexts": _contexts(),
+    "far reaching": _far_reaching(),
+    "parts": picture("Parts", [("A", "C"), ("B", "D")], nodes=["E", "F"]),
+    "stem is a name too": picture("Mixed", [("A", "A1"), ("A1", "A2"), ("A01", "A2")]),
+}
+PICTURES = MODEL_PICTURES | OTHER_PICTURES
+
+
+def over(pictures: Mapping[str, Picture]) -> pytest.MarkDecorator:
+    """Run a test for each of these pictures."""
+    return pytest.mark.parametrize("drawn", pictures.values(), ids=pictures)
