@@ -12,7 +12,7 @@ from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.feasibility import Feasibility
 from idbandits.diagram.tables import Label
-from idbandits.errors import DiagramError, InfeasibleError, ObservationError, check_whole
+from idbandits.errors import DiagramError, InfeasibleError, ObservationError
 from idbandits.inference.playing import Player
 from idbandits.inference.protocol import DONE, LEARN, NOW, Round
 from idbandits.kernel.compiling import Kernel, generated

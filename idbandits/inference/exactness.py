@@ -57,9 +57,7 @@ def _random_action(model: Model, fixed: dict[int, int], rng: Rng) -> Ints | None
     action = model.feasibility.random_action(rng, {k: i for k, i in fixed.items() if k < number}, TRIES)
     if action is None:
         return None
-    contexts = [
-        fixed.get(number + k, int(rng.integers(node.states))) for k, node in enumerate(model.contexts)
-    ]
+    contexts = [fixed.get(number + k, int(rng.integers(node.states))) for k, node in enumerate(model.contexts)]
     return np.concatenate([action, np.array(contexts, dtype=np.int64)])
 
 

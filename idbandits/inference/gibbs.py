@@ -15,7 +15,6 @@ from idbandits.inference.evidence import Evidence, folded
 from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, Round, learner
 from idbandits.inference.workspace import (
     GIVEN,
-    MEANS as BY_MEANS,
     Workspace,
     held,
     mark_same,
@@ -25,6 +24,9 @@ from idbandits.inference.workspace import (
     unmark_same,
     value_of_part,
     workspace,
+)
+from idbandits.inference.workspace import (
+    MEANS as BY_MEANS,
 )
 from idbandits.kernel.compiling import FLOATS, INTS, RNG, bare, kernel
 from idbandits.kernel.draws import draw_rows
@@ -91,7 +93,11 @@ def step(w: Workspace, groups: Groups, alpha: Floats, base: Floats, means: Float
 def walk(w: Workspace, ints: Ints, floats: Floats, rng: Rng, draws: Floats) -> int:
     """Draws of the means along a chain, one per row; how many."""
     learned, groups = w.v.learned, groups_in(ints)
-    alpha, base, means = section(floats, ALPHA, learned), section(floats, BASE, learned), section(floats, MEANS, learned)
+    alpha, base, means = (
+        section(floats, ALPHA, learned),
+        section(floats, BASE, learned),
+        section(floats, MEANS, learned),
+    )
     for i in range(len(draws)):
         step(w, groups, alpha, base, means, rng)
         draw_rows(w.v.size, learned, alpha, rng, pointer(draws, i * learned))

@@ -6,8 +6,16 @@ import numpy as np
 
 from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.passes import up
-from idbandits.inference.workspace import MEANS, Parts, Workspace, expect, mark_same, nodes_of, row_sum, unmark_same
-from idbandits.inference.workspace import value_of_part
+from idbandits.inference.workspace import (
+    MEANS,
+    Workspace,
+    expect,
+    mark_same,
+    nodes_of,
+    row_sum,
+    unmark_same,
+    value_of_part,
+)
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.types import Floats, Ints

@@ -31,7 +31,9 @@ from idbandits.kernel.types import Floats, Ints, Rng
 
 NUMBER = SETTING  # of the header
 WIDTH = 0  # of the figures
-MEANS, MODELS = range(2)  # sections of the floats: the means to act on, and all models; then as many moved ones, weights
+MEANS, MODELS = range(
+    2
+)  # sections of the floats: the means to act on, and all models; then as many moved ones, weights
 
 
 @bare

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
-import numpy as np
 from numba import types
 
 from idbandits.circuit.model import Model
@@ -132,9 +131,7 @@ def learn_all(learn: Any, evidence: Packed, state: State, rng: Rng, rounds: Ints
         if ints[USED] + ints[PER_ROUND] > ints[CAPACITY]:
             return t
         row = rounds[t]
-        status = learn_at(learn)(
-            evidence.ints, evidence.floats, ints, floats, rng, row[:width], row[width:], 1, LATER
-        )
+        status = learn_at(learn)(evidence.ints, evidence.floats, ints, floats, rng, row[:width], row[width:], 1, LATER)
         if status != DONE:
             return t
     return len(rounds)

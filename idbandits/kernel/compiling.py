@@ -172,6 +172,7 @@ class Kernel:
         return code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
 
     def __call__(self, *arguments: Any) -> Any:
+        """Run it."""
         return self.entry(*arguments)
 
     def is_on_disk(self) -> bool:
@@ -214,7 +215,7 @@ def handle_type(signature: Any) -> Any:
 def function_at(signature: Any) -> Any:
     """A function for kernels that turns the handle of a kernel with this signature into what can be called."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def called(typing_context: Any, handle: Any) -> Any:
         function_type = types.FunctionType(signature)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from idbandits.kernel.compiling import bare, merged
-from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.kernel.types import Floats, Indices, Rng
 
 SMALL = 0.1  # pseudo-counts below this are drawn by logarithms, which do not vanish
 EDGE = 1e-6  # draws of exactly 0 or 1 are moved inside by less than this, so that ties are broken at random
@@ -18,7 +18,7 @@ def below(rng: Rng, number: int) -> int:
 
 
 @bare
-def draw_rows(sizes: Ints, learned: int, alpha: Floats, rng: Rng, p: Floats) -> None:
+def draw_rows(sizes: Indices, learned: int, alpha: Floats, rng: Rng, p: Floats) -> None:
     """Draw the means of all rows; `sizes` has the size of the row that each of the `learned` entries is in."""
     e = 0
     while e < learned:

@@ -2,11 +2,12 @@
 
 A structure is a NamedTuple of numbers (`int`) and of rows of numbers (`Indices`, `Floats`). `pack` writes structures
 into two flat arrays, because every argument that Python hands to a kernel takes time. `unpacker` makes the function by
-which kernels read them: there a row is a pointer, so `circuit.child[e]` is one load, and nobody counts references to it.
+which kernels read them: there a row is a pointer, so `circuit.child[e]` is one load, without counts of references.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple, get_type_hints
 
@@ -61,7 +62,7 @@ def unpacker(*kinds: Any) -> Any:
     ]
     result = types.Tuple(structures) if len(kinds) > 1 else structures[0]
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def unpack(typing_context: Any, ints: Any, floats: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             int_data, float_data = (
@@ -85,16 +86,9 @@ def unpacker(*kinds: Any) -> Any:
     return unpack
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def pointer(typing_context: Any, row: Any, first: Any) -> Any:
-    """In kernels: a pointer to an element of an array, or of what another pointer points to.
-
-    It keeps no array alive: whoever takes it holds the array until after its last use.
-    """
-    if isinstance(row, types.CPointer):
-        found = row
-    else:
-        found = types.CPointer(row.dtype)
+def _pointer(typing_context: Any, row: Any, first: Any) -> Any:
+    """A pointer to an element of an array, or of what another pointer points to."""
+    result = row if isinstance(row, types.CPointer) else types.CPointer(row.dtype)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = arguments[0]
@@ -102,4 +96,9 @@ def pointer(typing_context: Any, row: Any, first: Any) -> Any:
             data = context.make_array(signature.args[0])(context, builder, data).data
         return builder.gep(data, [arguments[1]])
 
-    return found(row, types.int64), generate
+    return result(row, types.int64), generate
+
+
+# In kernels: a pointer to an element of an array, or of what another pointer points to. It keeps no array alive: whoever
+# takes it holds the array until after its last use.
+pointer: Callable[[Any, int], Any] = intrinsic(_pointer)

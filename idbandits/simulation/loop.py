@@ -135,9 +135,7 @@ class Tally(NamedTuple):
 ROUNDS, MARKS, SKIPPED = range(3)  # rounds done, marks passed, rounds that the learner's diagram ruled out
 REWARD, REGRET, SECONDS = range(3)
 STAGE = types.NamedTuple([PACKED, INTS, RNG, handle_type(SOLVE), PACKED, FLOATS, FLOATS], Stage)
-ACTOR = types.NamedTuple(
-    [handle_type(ACT), handle_type(SOLVE), handle_type(LEARN), PACKED, PACKED, STATE, RNG], Actor
-)
+ACTOR = types.NamedTuple([handle_type(ACT), handle_type(SOLVE), handle_type(LEARN), PACKED, PACKED, STATE, RNG], Actor)
 TALLY = types.NamedTuple([INTS, INTS, FLOATS, types.float64[:, ::1]], Tally)
 act_at = function_at(ACT)
 unpack_joint = unpacker(Joint)
@@ -239,7 +237,9 @@ class Fused:
             now = int(tally.progress[ROUNDS])
             if now > begun:
                 passed = marks[marked : tally.progress[MARKS]]
-                tally.totals[marked : tally.progress[MARKS], SECONDS] = seconds + took * (passed - begun) / (now - begun)
+                tally.totals[marked : tally.progress[MARKS], SECONDS] = seconds + took * (passed - begun) / (
+                    now - begun
+                )
                 seconds += took
                 tell(now - begun)
                 step = max(64, min(rounds, int(step * min(4.0, SLICE / max(took, 1e-9)))))

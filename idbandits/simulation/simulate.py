@@ -67,10 +67,7 @@ def simulate(
 
     _check(world, learners)
     check_whole("rounds", rounds, 1, MOST_ROUNDS)
-    check_whole("runs", runs, 1)
-    check_whole("seed", seed, 0)
-    if workers is not None:
-        check_whole("workers", workers, 1)
+    check_runs(runs, seed, workers)
     marks = marks_of(int(rounds), checkpoints)
     jobs = [(name, run) for run in range(int(runs)) for name in learners]
     done: dict[tuple[str, int], Run] = {}
@@ -133,6 +130,14 @@ def _check(world: Any, learners: Any) -> None:
         if not isinstance(name, str):
             raise IdbanditsError(f"learners are named by strings, not {name!r}")
         check_learner(f"learner {name!r}", learner)
+
+
+def check_runs(runs: Any, seed: Any, workers: Any) -> None:
+    """Raise unless these are a number of runs, a seed, and a number of threads or None."""
+    check_whole("runs", runs, 1)
+    check_whole("seed", seed, 0)
+    if workers is not None:
+        check_whole("workers", workers, 1)
 
 
 def check_learner(who: str, learner: Any) -> None:

@@ -21,7 +21,6 @@ from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.types import Floats, Indices, Ints, Rng, generator
 from idbandits.solve.best import Solution, best_action
 
-
 # -- drawing outcomes ----------------------------------------------------------------------------------------------
 
 

@@ -96,9 +96,7 @@ def match_items(q: Search, clique: Ints, scores: Floats, action: Ints) -> None:
 
 
 @bare
-def match(
-    scores: Floats, positions: int, items: int, int_scratch: Ints, float_scratch: Floats, action: Ints
-) -> None:
+def match(scores: Floats, positions: int, items: int, int_scratch: Ints, float_scratch: Floats, action: Ints) -> None:
     """Put different items into `action`, with the highest sum of scores: successive shortest paths.
 
     `scores` has the items of one position after the other, -inf for those that may not be there. The scratch arrays

@@ -158,9 +158,7 @@ def read_means(s: Decisions, means: Floats, expanded: bool, p: Floats) -> bool:
 
 
 @merged
-def search_of(
-    c: Circuit, s: Decisions, g: int, p: Floats, start: Ints, candidates: Ints, budget: float
-) -> Search:
+def search_of(c: Circuit, s: Decisions, g: int, p: Floats, start: Ints, candidates: Ints, budget: float) -> Search:
     """The search for the best choices of a group; the arrays are to be held until it is over."""
     return Search(
         Run(c, s.group_end[g], s.group_end[g + 1]), s, pointer(p, 0), s.group_start[g + 1] - s.group_start[g],

@@ -144,7 +144,10 @@ def _zero_of_product(model: Model, nodes: range, members: Sequence[int], draw: r
         for zero_atom, one_atom in model.rewards.complement.items():
             drawn[zero_atom] = (1 - drawn.get(one_atom, draw.randrange(PRIME))) % PRIME
         points.append(
-            [drawn[x] if a else fixed[plain.entry(c, i, given)] for i, (x, a) in enumerate(zip(atoms, axes, strict=True))]
+            [
+                drawn[x] if a else fixed[plain.entry(c, i, given)]
+                for i, (x, a) in enumerate(zip(atoms, axes, strict=True))
+            ]
         )
     here, there = points
 

@@ -18,8 +18,9 @@ from idbandits.diagram import priors
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, is_integer
 from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.simulation.loop import Run
 from idbandits.simulation.plots import line_style
-from idbandits.simulation.simulate import Run, begin, plan, random_numbers
+from idbandits.simulation.simulate import begin, check_learner, check_runs, plan, random_numbers
 from idbandits.simulation.workers import run_all
 from idbandits.simulation.world import World
 from idbandits.theory.bounds import bound
@@ -60,13 +61,9 @@ def bayes_regret(
     True
     """
     checkpoints = _checkpoints(rounds)
-    for name, value, least in (("runs", runs, 1), ("seed", seed, 0), ("workers", 1 if workers is None else workers, 1)):
-        if not is_integer(value) or value < least:
-            raise IdbanditsError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    check_runs(runs, seed, workers)
     learner = Thompson(d, "exact", seed=0) if learner is None else learner
-    for method in ("act", "update"):
-        if not callable(getattr(learner, method, None)) or isinstance(learner, type):
-            raise IdbanditsError(f"learner has no method {method}(): {learner!r}")
+    check_learner("learner", learner)
     worlds = [
         World(d, prior_means(d, np.random.default_rng(random_numbers(seed, run, "truth")))) for run in range(runs)
     ]

@@ -67,7 +67,7 @@ class Round:
 
     def __init__(self, model: Model, action: Ints, seen: Sequence[str] | None = None) -> None:
         self.model, self.action = model, action
-        self._arrays, self._indicators = model.revealed.arrays, model.revealed.indicators
+        self._circuit, self._indicators = model.revealed.circuit, model.revealed.indicators
         self._seen = [n.name for n in model.observed] if seen is None else seen
         rng = np.random.default_rng(0)
         means = [rng.dirichlet(np.full(t.states, 9.0), t.shape).ravel() for t in model.learned.values()]
@@ -115,10 +115,10 @@ class Round:
         seen = [name for name in self._seen if name in names]
         observations = self._observations(seen)
         leaves = self._leaves(seen, observations)
-        slopes = down(self._arrays, up(self._arrays, leaves, self._possible), self._possible)
+        slopes = down(self._circuit, up(self._circuit, leaves, self._possible), self._possible)
         states = {name: self._possible_states(name, slopes, leaves) for name in names}
         numbers = [leaf.astype(float) for leaf in leaves]
-        chance = up(self._arrays, numbers, slot_weights(self._arrays, self.generic_point, self.action))[-1]
+        chance = up(self._circuit, numbers, slot_weights(self._circuit, self.generic_point, self.action))[-1]
         known: dict[Row, Bools] = {}
         fair: dict[Row, Bools] = {}
         for node, use in learned_nodes(self.model):
@@ -144,7 +144,7 @@ class Round:
         """Whether the weight of each slot can be positive: learned entries count as strictly between 0 and 1."""
         parameters = self.model.parameters
         positive = np.concatenate([np.ones(parameters.learned_size), parameters.known]) > 0
-        return slot_weights(self._arrays, positive, self.action)
+        return slot_weights(self._circuit, positive, self.action)
 
     def _observations(self, seen: Sequence[str]) -> Ints:
         """All possible states of the nodes that are seen, one row per observation."""
@@ -154,7 +154,7 @@ class Round:
             last = np.tile(np.arange(number), len(observations))
             observations = np.column_stack([np.repeat(observations, number, axis=0), last])
             leaves = self._leaves(seen[: k + 1], observations)
-            observations = observations[up(self._arrays, leaves, self._possible)[-1]]
+            observations = observations[up(self._circuit, leaves, self._possible)[-1]]
             if len(observations) > MOST_OBSERVATIONS:
                 raise ComplexityError(
                     f"diagram {self.model.name!r}: nodes {', '.join(seen)} can be seen in more than "
@@ -190,7 +190,7 @@ class Round:
                         for other in range(self.model.nodes[p].states):
                             if other != s:
                                 held[self._indicators[p] + other] = np.zeros_like(allowed)
-                    allowed = allowed & up(self._arrays, held, self._possible)[-1]
+                    allowed = allowed & up(self._circuit, held, self._possible)[-1]
                 possible[row] = possible.get(row, False) | allowed
             if (np.sum([*possible.values()], axis=0) <= 1).all():
                 break
@@ -217,9 +217,9 @@ class Round:
             for first in range(0, number if fair else 0, step):
                 batch = points[:, first : first + step]
                 leaves = [np.repeat(leaf.astype(float), batch.shape[1]) for leaf in part.leaves]
-                weights = slot_weights(self._arrays, batch, self.action)
+                weights = slot_weights(self._circuit, batch, self.action)
                 tiled = [np.tile(weight, len(part.observations)) for weight in weights]
-                chance = up(self._arrays, leaves, tiled)[-1].reshape(len(part.observations), -1)
+                chance = up(self._circuit, leaves, tiled)[-1].reshape(len(part.observations), -1)
                 for row, shown in fair.items():  # parts are independent: a row is missed if all of them miss it
                     missed.setdefault(row, np.ones(number))[first : first + step] *= 1 - shown @ chance
         return {row: np.clip(1 - miss, 0.0, 1.0) for row, miss in missed.items()}

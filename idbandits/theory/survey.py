@@ -65,8 +65,8 @@ class Survey:
         self.points = np.repeat(round_.generic_point, number, axis=1)
         for row, mean in zip(self.rows, self.grid, strict=True):
             self.points[row_slice(model, row)] = 1 - mean, mean
-        arrays = model.rewards.arrays
-        values = up(arrays, [np.ones(number)], slot_weights(arrays, self.points, round_.action))
+        circuit = model.rewards.circuit
+        values = up(circuit, [np.ones(number)], slot_weights(circuit, self.points, round_.action))
         self.rewards = np.sum([values[end] for end in model.rewards.ends[1:]], axis=0) + np.zeros(number)
         chances = round_.chances(self.points)
         self.chances = [chances.get(row, np.zeros(number)) for row in self.rows]
@@ -177,7 +177,7 @@ class Survey:
     def _example(self, first: int, second: int) -> Example:
         """The means at two points."""
         model = self.round.model
-        means = (means_of(model, self.points[:, column]) for column in (first, second))
+        means = (model.tables_of_means(self.points[:, column].copy()) for column in (first, second))
         return Example(model.action_of(self.round.action), *means)
 
 
@@ -185,16 +185,6 @@ def _ratio(change: Floats, share: Floats, tolerance: float) -> Floats:
     """change / share; 0 where nothing has changed."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(change <= tolerance, 0.0, np.where(share <= NEVER, np.inf, change / share))
-
-
-def means_of(model: Model, point: Floats) -> dict[str, Floats]:
-    """The means in a vector of parameters."""
-    means = {}
-    for name, table in model.learned.items():
-        first = model.parameters.offsets[name]
-        full = point[first : first + table.size].reshape(*table.shape, table.states)
-        means[name] = full[..., 1].copy() if table.states == 2 else full.copy()
-    return means
 
 
 @final
@@ -227,4 +217,4 @@ class Surveys:
 
 def surveys_of(model: Model) -> Surveys:
     """The surveys of a diagram, made once."""
-    return model.once("surveys", lambda: Surveys(model))
+    return model.derived(Surveys)

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from idbandits.circuit.build import Arrays
+from idbandits.circuit.circuit import Circuit
 from idbandits.circuit.model import Model
 from idbandits.diagram.tables import Label
 from idbandits.errors import InfeasibleError
@@ -30,10 +30,10 @@ class Symmetry:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        circuits = (model.rewards.arrays, model.revealed.arrays)
-        slots = [(arrays, slot) for arrays in circuits for slot in range(len(arrays.slot_base))]
-        self._entries = [self._entries_read(arrays, slot) for arrays, slot in slots]
-        self._axes = [[axis for axis, _ in arrays.atom(slot)[1]] for arrays, slot in slots]
+        circuits = (model.rewards.circuit, model.revealed.circuit)
+        slots = [(circuit, slot) for circuit in circuits for slot in range(circuit.slots)]
+        self._entries = [self._entries_read(circuit, slot) for circuit, slot in slots]
+        self._axes = [list(circuit.axes(slot)) for circuit, slot in slots]
         self.orbit = np.arange(model.parameters.learned_size + model.parameters.known.size)
         self._classes = self._interchangeable()
         actions = list(itertools.islice(self._kinds_of_actions([]), MOST_ACTIONS + 1))
@@ -42,14 +42,14 @@ class Symmetry:
         if not self.actions:
             raise InfeasibleError(f"diagram {model.name!r}: no action was found that satisfies all_different")
 
-    def _entries_read(self, arrays: Arrays, slot: int) -> Ints:
+    def _entries_read(self, circuit: Circuit, slot: int) -> Ints:
         """The parameters that a slot stands for, one axis per decision that it depends on."""
-        base, strides, place = arrays.atom(slot)
+        base, strides, place = circuit.atom(slot)
         index = np.zeros([self.model.decisions[axis].states for axis, _ in strides], np.int64)
         for k, (_, stride) in enumerate(strides):
             along = [-1 if j == k else 1 for j in range(len(strides))]
             index = index + stride * np.arange(index.shape[k]).reshape(along)
-        return base + (np.asarray(arrays.lookup)[place + index] if place >= 0 else index)
+        return base + (np.asarray(circuit.lookup)[place + index] if place >= 0 else index)
 
     def _interchangeable(self) -> dict[Label, Label]:
         """For each choice the first one that it is interchangeable with; joins the orbits of the parameters."""
@@ -129,23 +129,14 @@ class Symmetry:
     def _drawn(self) -> list[Ints]:
         """Some actions, drawn at random."""
         rng = np.random.default_rng(0)
-        actions: list[Ints] = []
-        for _ in range(100 * SOME_ACTIONS):
-            taken: list[Label] = []
-            while len(taken) < len(self.model.decisions) and (free := self._free(taken)):
-                taken.append(free[int(rng.integers(len(free)))])
-            if len(taken) == len(self.model.decisions):
-                actions.append(self._vector(taken))
-            if len(actions) == SOME_ACTIONS:
-                break
-        return actions
+        drawn = (self.model.feasibility.random_action(rng, {}, tries=1) for _ in range(100 * SOME_ACTIONS))
+        return list(itertools.islice((action for action in drawn if action is not None), SOME_ACTIONS))
 
     def _free(self, taken: list[Label]) -> list[Label]:
         """The choices of the next decision that all_different leaves after those of the first ones."""
-        node = self.model.decisions[len(taken)]
-        rivals = {name for group in self.model.different if node.name in group for name in group}
-        used = {label for other, label in zip(self.model.decisions, taken, strict=False) if other.name in rivals}
-        return [label for label in node.values if label not in used]
+        k = len(taken)
+        action = dict(enumerate(self._vector(taken).tolist()))
+        return [self.model.decisions[k].values[i] for i in self.model.feasibility.choices_left(k, action)]
 
     def _vector(self, labels: list[Label]) -> Ints:
-        return np.array([node.index(v) for node, v in zip(self.model.decisions, labels, strict=True)], np.int64)
+        return np.array([node.index(v) for node, v in zip(self.model.decisions, labels, strict=False)], np.int64)

@@ -51,8 +51,8 @@ def test_the_root_is_the_likelihood_of_each_column(seed: int) -> None:
     means = [random_means(rng, d) for _ in observations]
     likelihood = model.likelihood
     points = np.array([model.parameter_vector(m) for m in means]).T
-    weights = slot_weights(likelihood.arrays, points, vector)
-    values = up(likelihood.arrays, evidence(likelihood, observations), weights)
+    weights = slot_weights(likelihood.circuit, points, vector)
+    values = up(likelihood.circuit, evidence(likelihood, observations), weights)
     wanted = [reference.likelihood(d, given, seen, m) for seen, m in zip(observations, means, strict=True)]
     np.testing.assert_allclose(values[-1], wanted, atol=1e-12)
 
@@ -65,9 +65,9 @@ def test_slopes_are_joint_probabilities(seed: int) -> None:
     given, vector = action_and_context(rng, d)
     means = random_means(rng, d)
     [seen] = some_observations(rng, d, 1)
-    weights = slot_weights(likelihood.arrays, model.parameter_vector(means), vector)
+    weights = slot_weights(likelihood.circuit, model.parameter_vector(means), vector)
     leaves = evidence(likelihood, [seen])
-    slopes = down(likelihood.arrays, up(likelihood.arrays, leaves, weights), weights)
+    slopes = down(likelihood.circuit, up(likelihood.circuit, leaves, weights), weights)
     for node in d.of_kind("latent"):
         wanted = np.zeros(node.states)
         for values, p in reference.joint(d, given, means):
@@ -81,7 +81,7 @@ def test_slopes_are_joint_probabilities(seed: int) -> None:
 def test_bools_say_where_numbers_are_positive(seed: int) -> None:
     rng, d = small_diagram(seed)
     model = idb.compile(d)
-    arrays = model.revealed.arrays
+    arrays = model.revealed.circuit
     _, vector = action_and_context(rng, d)
     weights = slot_weights(arrays, model.parameter_vector(random_means(rng, d)), vector)
     leaves = evidence(model.revealed, some_observations(rng, d))
@@ -103,19 +103,19 @@ def test_runs_of_nodes_in_a_prime_field_add_up_to_the_expected_reward(seed: int)
     rewards = model.rewards
     fractions = [Fraction(p) for p in model.parameter_vector(means).tolist()]
     integers = [f.numerator * pow(f.denominator, -1, PRIME) % PRIME for f in fractions]
-    factors = [integers[entry(rewards.arrays, slot, vector)] for slot in range(len(rewards.arrays.slot_base))]
-    in_field = chained(rewards.arrays, factors, lambda x: x % PRIME)
-    exact = slot_weights(rewards.arrays, fractions, vector)
+    factors = [integers[entry(rewards.circuit, slot, vector)] for slot in range(rewards.circuit.slots)]
+    in_field = chained(rewards.circuit, factors, lambda x: x % PRIME)
+    exact = slot_weights(rewards.circuit, fractions, vector)
     total = Fraction(0)
     for first, last in zip(rewards.ends[:-1], rewards.ends[1:], strict=True):
         nodes = range(first, last)
-        values = up(rewards.arrays, [Fraction(1)], exact, nodes)
-        modulo = up(rewards.arrays, [1], in_field, nodes, lambda x: x % PRIME)
+        values = up(rewards.circuit, [Fraction(1)], exact, nodes)
+        modulo = up(rewards.circuit, [1], in_field, nodes, lambda x: x % PRIME)
         assert len(values) == len(modulo) == 1 + last
         assert all(0 <= x < PRIME for x in modulo)
         assert modulo[-1] * values[-1].denominator % PRIME == values[-1].numerator % PRIME
-        slopes = down(rewards.arrays, values, exact, nodes)
-        slopes_modulo = down(rewards.arrays, modulo, in_field, nodes, lambda x: x % PRIME)
+        slopes = down(rewards.circuit, values, exact, nodes)
+        slopes_modulo = down(rewards.circuit, modulo, in_field, nodes, lambda x: x % PRIME)
         for slope, x in zip(slopes, slopes_modulo, strict=True):
             assert 0 <= x < PRIME
             assert x * Fraction(slope).denominator % PRIME == Fraction(slope).numerator % PRIME
@@ -127,7 +127,7 @@ def test_these_circuits_have_products_lookups_chains_and_empty_runs() -> None:
     shapes: set[str] = set()
     for seed in SEEDS:
         model = idb.compile(small_diagram(seed)[1])
-        for arrays in (model.likelihood.arrays, model.rewards.arrays):
+        for arrays in (model.likelihood.circuit, model.rewards.circuit):
             edges = np.diff(arrays.start)
             shapes |= {"product"} if any(arrays.product) else set()
             shapes |= {"lookup"} if max(arrays.slot_lookup, default=-1) >= 0 else set()
@@ -140,7 +140,7 @@ def test_a_slot_reads_the_row_that_the_action_selects() -> None:
     d, rows = Diagram("selected rows"), Learned("rows", rows=3)
     a, b = d.decision("A", 2), d.decision("B", 3)
     d.reward(d.observed("X", [a, b], rows.select(lambda a, b: (a + 2 * b) % 3)))
-    arrays = idb.compile(d).rewards.arrays
+    arrays = idb.compile(d).rewards.circuit
     for i in range(2):
         for j in range(3):
             assert entry(arrays, 0, [i, j]) == 2 * ((i + 2 * j) % 3) + 1  # P(0) and P(1) of each row in turn
