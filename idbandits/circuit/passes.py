@@ -65,10 +65,9 @@ def up(run: Run, weigh: Any, source: Any, values: Floats, same: Ints | None, log
             left, right = values[c.child[e]], values[c.child[e + 1]]
             values[c.leaves + n] = left + right if logs else left * right
             continue
-        if same is not None:
-            if same[n]:
-                values[c.leaves + n] = values[c.child[e]]
-                continue
+        if same is not None and same[n]:
+            values[c.leaves + n] = values[c.child[e]]
+            continue
         total = -np.inf if logs else 0.0
         for edge in range(e, c.start[n + 1]):
             child = values[c.child[edge]]
@@ -108,11 +107,10 @@ def down(
                 slopes[left] += slope * values[right]
                 slopes[right] += slope * values[left]
             continue
-        if same is not None:
-            if same[n]:
-                child = c.child[e]
-                slopes[child] = add_logs(slopes[child], slope) if logs else slopes[child] + slope
-                continue
+        if same is not None and same[n]:
+            child = c.child[e]
+            slopes[child] = add_logs(slopes[child], slope) if logs else slopes[child] + slope
+            continue
         for edge in range(e, c.start[n + 1]):
             child, slot = c.child[edge], c.slot[edge]
             if logs:
@@ -121,9 +119,8 @@ def down(
             else:
                 passed = slope if slot < 0 else slope * weigh(c, edge, source)
                 slopes[child] += passed
-            if counts is not None:
-                if slot >= 0:
-                    counts[slot] += np.exp(passed + values[child]) if logs else passed * values[child]
+            if counts is not None and slot >= 0:
+                counts[slot] += np.exp(passed + values[child]) if logs else passed * values[child]
 
 
 @merged
@@ -184,7 +181,7 @@ def bind(program: Ints, action: Ints, parameters: Floats, weights: Floats) -> No
 
 @kernel(types.void(INTS, FLOATS, FLOATS, types.boolean))
 def evaluate(program: Ints, weights: Floats, values: Floats, logs: bool) -> None:
-    """The values of all nodes, those of the leaves being there; with `logs`, of weights and values that are logarithms."""
+    """The values of all nodes, those of the leaves being there; with `logs`, all of them are logarithms."""
     c = unpack(program, weights)
     if logs:
         up(Run(c, 0, c.inner), of_slots, weights, values, None, True)

@@ -17,7 +17,7 @@ MOST_STEPS = 100_000  # back, in the search for an action that overlapping const
 
 @final
 class Feasibility:
-    """The constraints on the actions of a diagram. Actions are places among the choices, unless they are said to be labels.
+    """The constraints on the actions of a diagram. Actions are places among the choices, unless it says labels.
 
     `conflicts` says which pairs of decisions may not choose the same label. `items` numbers the choices of each
     decision so that equal labels of different decisions have equal numbers; None where the places will do.

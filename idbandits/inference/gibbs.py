@@ -114,7 +114,7 @@ def chain(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, 
 
 @final
 class Gibbs:
-    """Gibbs sampling with `steps` draws of all latent counts per round, at a cost that does not grow with the counts."""
+    """Gibbs sampling: `steps` draws of all latent counts per round, at a cost that does not grow with the counts."""
 
     revisable = True
     learn = learner("Gibbs")(learn)

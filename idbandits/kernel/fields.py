@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, cast, get_type_hints
 
 import numpy as np
 from llvmlite import ir
@@ -99,6 +99,6 @@ def _pointer(typing_context: Any, row: Any, first: Any) -> Any:
     return result(row, types.int64), generate
 
 
-# In kernels: a pointer to an element of an array, or of what another pointer points to. It keeps no array alive: whoever
-# takes it holds the array until after its last use.
-pointer: Callable[[Any, int], Any] = intrinsic(_pointer)
+# In kernels: a pointer to an element of an array, or of what another pointer points to. It keeps no array alive:
+# whoever takes it holds the array until after its last use.
+pointer = cast(Callable[[Any, int], Any], intrinsic(_pointer))

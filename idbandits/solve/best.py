@@ -179,7 +179,7 @@ def solve_group(q: Search, g: int, action: Ints) -> tuple[float, float]:
             value = try_patterns(q, action)
             return value, value
         find_candidates(q, action)
-        if not ((form == ADDITIVE or form == MULTIPLICATIVE) and assign(q, g, action)):
+        if not ((form in (ADDITIVE, MULTIPLICATIVE)) and assign(q, g, action)):
             for t in range(q.size):
                 action[q.group[t]] = s.feasible[q.group[t]]
             if cost_of_all(s, g, q.start, c.start[q.run.last] - c.start[q.run.first]) > q.budget:

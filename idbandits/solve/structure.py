@@ -89,11 +89,11 @@ def _decided(c: Circuit, slot: int, number: int) -> list[int]:
 
 
 def _form(model: Model, nodes: range, members: Sequence[int], keyed: bool, alike: bool) -> tuple[int, float]:
-    """How the reward of a group is composed, if that helps: FREE is linear in one key per decision, without constraints.
+    """How the reward of a group is composed, if that helps.
 
-    SORTED is the same where all decisions exclude each other and read one column. Of ADDITIVE and MULTIPLICATIVE
-    groups, decisions that exclude each other form disjoint sets. The second number is the constant that is added to a
-    product.
+    FREE is linear in one key per decision, without constraints; SORTED the same where all decisions exclude each other
+    and read one column. In ADDITIVE and MULTIPLICATIVE groups, decisions that exclude each other form disjoint sets.
+    The second number is the constant that is added to a product.
     """
     conflict = model.feasibility.conflicts[np.ix_(members, members)]
     if not conflict.any():
