@@ -59,12 +59,7 @@ PROBLEMS = {
         _ITEMS,
         lambda: models.cascade(20, 2, learn_conditionals=True),
     ),
-    "cascade 2": Problem(
-        "cascade model 2",
-        lambda: models.cascade_inverted(20, 2),
-        _ITEMS,
-        lambda: models.cascade_inverted(20, 2, learn_conditionals=True),
-    ),
+    "cascade 2": Problem("cascade model 2", lambda: models.cascade_inverted(20, 2), _ITEMS),
     "position-based 1": Problem(
         "position-based model 1", lambda: models.position_based(20, 2), {**_ITEMS, "examination": np.array([0.7, 0.7])}
     ),

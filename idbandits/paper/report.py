@@ -190,7 +190,7 @@ def run_times(findings: Findings) -> list[dict[str, str]]:
                 {
                     "learner": f"{AS_WRITTEN}, {row['rounds']:,} rounds", "paper_seconds": "–", "paper_reward": "–",
                     "seconds": f"{seconds:.3g}", "reward": reward,
-                    "ratio": f"{_times(seconds, same)}: idTSvi takes {same:.2g} s for as many rounds",
+                    "ratio": f"{times_as_long(seconds, same)}: idTSvi takes {same:.2g} s for as many rounds",
                 }
             )  # fmt: skip
             continue
@@ -199,7 +199,7 @@ def run_times(findings: Findings) -> list[dict[str, str]]:
             {
                 "learner": row["learner"], "paper_seconds": f"{theirs:,.1f} ± {error:.1f}",
                 "paper_reward": f"{mean:.3f} ± {se:.3f}", "seconds": f"{seconds:.2g}", "reward": reward,
-                "ratio": _times(theirs, seconds) if row["rounds"] == ROUNDS else "–",
+                "ratio": times_as_long(theirs, seconds) if row["rounds"] == ROUNDS else "–",
             }
         )  # fmt: skip
     return rows
@@ -211,7 +211,7 @@ def seconds_at(frame: pd.DataFrame, learner: str, rounds: int) -> float:
     return float(np.interp(rounds, [0, *rows.index], [0.0, *rows.to_numpy()]))
 
 
-def _times(slow: float, fast: float) -> str:
+def times_as_long(slow: float, fast: float) -> str:
     """How many times as long one takes as the other, to two digits."""
     if slow <= 0 or fast <= 0:  # the clock is too coarse for so few rounds
         return "–"

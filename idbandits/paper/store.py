@@ -44,13 +44,14 @@ def version() -> str:
 class Store:
     """Finished runs, and notes, in a file; a context manager that closes it.
 
-    Each is written whole, or not at all if the power fails.
+    Each is written entirely, or not at all if the power fails. While another process writes, it waits for `timeout`
+    seconds.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, timeout: float = 60.0) -> None:
         self._path = path
         with self._errors_name_the_file():
-            self._database = sqlite3.connect(path, timeout=60)
+            self._database = sqlite3.connect(path, timeout=timeout)
         try:
             with self._errors_name_the_file(), self._database:
                 tables = dict(self._database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
