@@ -22,7 +22,7 @@ from idbandits.simulation.workers import MOST_ROUNDS, MOST_RUNS, MOST_WORKERS
 
 if TYPE_CHECKING:
     from idbandits.paper.problems import Panel
-    from idbandits.paper.runs import Store
+    from idbandits.paper.store import Store
 
 PAPER_TEXT = """
 Reproduces the experiments of the paper: Figure 2 (six problems), Figure 3 (particle filters), Table 1 (run times),
@@ -67,7 +67,8 @@ def _evaluate(arguments: Namespace) -> int:
     from idbandits.app.progress import Progress
     from idbandits.paper import problems as paper
     from idbandits.paper.report import findings_of, write
-    from idbandits.paper.runs import Cell, Settings, make_runs, opened
+    from idbandits.paper.runs import Cell, Settings, make_runs
+    from idbandits.paper.store import Store
 
     started = time.perf_counter()
     rounds, runs = (paper.QUICK_ROUNDS, paper.QUICK_RUNS) if arguments.quick else (paper.ROUNDS, paper.RUNS)
@@ -81,7 +82,7 @@ def _evaluate(arguments: Namespace) -> int:
         parts[title] = parts.get(title, 0) + cell.runs(settings) * cell.rounds(settings)
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
-    with opened(out / "runs.sqlite") as store:
+    with Store(out / "runs.sqlite") as store:
         with Progress("all", parts, not arguments.no_progress) as progress:
             made = make_runs(
                 cells, settings, store, arguments.workers, arguments.cluster,
