@@ -34,7 +34,8 @@ from idbandits.paper.problems import (
 from idbandits.paper.runs import Cell, Job, Settings
 from idbandits.simulation.plots import curves, draw_curves, draw_legend
 from idbandits.simulation.results import Result
-from idbandits.simulation.simulate import Run, frame_of, marks_of
+from idbandits.simulation.loop import Run
+from idbandits.simulation.simulate import frame_of, marks_of
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
     import pandas as pd

@@ -23,11 +23,10 @@ from idbandits.kernel.types import Ints
 from idbandits.paper.cluster import run_on_cluster
 from idbandits.paper.problems import LEARNERS, PROBLEMS
 from idbandits.paper.store import Store, version
-from idbandits.simulation.loop import LOOP, loop
-from idbandits.simulation.simulate import Plan, Run, begin, marks_of, plan
+from idbandits.simulation.loop import Run
+from idbandits.simulation.simulate import Plan, begin, kernels_of, marks_of, plan
 from idbandits.simulation.workers import run_all
 from idbandits.simulation.world import World
-from idbandits.solve.best import SOLVE, solver_of
 
 CHECKPOINTS = 200
 
@@ -108,16 +107,9 @@ def describe(learner: Any) -> dict[str, Any]:
     if isinstance(learner, Thompson):
         description |= {"inference": type(learner.inference).__name__, "settings": learner.inference.settings}
     elif isinstance(learner, Baseline):
-        state = hashlib.sha256(b"".join(part.tobytes() for part in learner._state))  # some have settings there
+        state = hashlib.sha256(b"".join(part.tobytes() for part in learner.state))  # some have settings there
         description |= {"settings": learner.settings, "state": state.hexdigest()}
     return description
-
-
-def kernels_of(world: World, learner: Any) -> list[tuple[Any, Any]]:
-    """The kernels that runs of a learner in a world need, with their signatures."""
-    if not isinstance(learner, (Thompson, Baseline)):
-        return []
-    return [(solver_of(world._model).uncompiled, SOLVE), (loop, LOOP), *learner.kernels]
 
 
 # -- making runs ---------------------------------------------------------------------------------------------------
@@ -160,7 +152,7 @@ def _run_here(
 ) -> bool:
     """Make runs in threads; whether all were made."""
     needed = [prepared[cell] for cell in dict.fromkeys(job.cell for job in jobs)]
-    compile_together([pair for p in needed for pair in kernels_of(p.world, p.learner)], workers)
+    compile_together([kernel for p in needed for kernel in kernels_of(p.world, p.learner)], workers)
     for p in needed:
         _ = p.plan  # made here, before several threads ask for it
 

@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from idbandits.errors import FormatError, IdbanditsError
-from idbandits.simulation.simulate import Run
+from idbandits.simulation.loop import Run
 
 FORMAT = 1
 ABOVE = ("app/", "paper/", "__main__.py")  # rooms that results do not depend on: they make runs and show them ...

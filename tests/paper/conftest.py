@@ -12,7 +12,7 @@ import pytest
 from idbandits.paper.problems import AS_WRITTEN, KLUCB, VI
 from idbandits.paper.runs import Advance, Cell, Job, Prepared, Settings, make_runs
 from idbandits.paper.store import Store
-from idbandits.simulation.simulate import Run
+from idbandits.simulation.loop import Run
 
 
 class Evaluation(NamedTuple):

@@ -26,7 +26,7 @@ from idbandits.paper import cluster, runs
 from idbandits.paper.problems import VI
 from idbandits.paper.runs import Cell, Job, Prepared, Settings, make_runs
 from idbandits.paper.store import Store
-from idbandits.simulation.simulate import Run
+from idbandits.simulation.loop import Run
 
 CELL = Cell("cascade 1", VI)
 LONG = Settings(rounds=20_000, runs=8, seed=1)

@@ -34,7 +34,8 @@ from idbandits.paper.problems import (
 )
 from idbandits.paper.report import Findings, draw, findings_of, looks, run_times, seconds_at, times_as_long, write
 from idbandits.paper.runs import CHECKPOINTS, Cell, Job, Settings
-from idbandits.simulation.simulate import Run, marks_of
+from idbandits.simulation.loop import Run
+from idbandits.simulation.simulate import marks_of
 
 SETTINGS = Settings(1000, 3, 0)
 COLUMNS = "experiment,problem,learner,runs,rounds,reward_mean,reward_se,regret_mean,regret_se,worst_regret,seconds_mean"

@@ -19,7 +19,7 @@ from idbandits.paper import runs
 from idbandits.paper.problems import Contender, Problem
 from idbandits.paper.runs import Cell, Job, Prepared, Settings, make_runs
 from idbandits.paper.store import Store
-from idbandits.simulation.simulate import Run
+from idbandits.simulation.loop import Run
 
 SETTINGS = Settings(rounds=300, runs=3, seed=4)
 

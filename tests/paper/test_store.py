@@ -17,7 +17,7 @@ import idbandits
 from idbandits.errors import FormatError, IdbanditsError
 from idbandits.paper import store as module
 from idbandits.paper.store import Store, version
-from idbandits.simulation.simulate import Run
+from idbandits.simulation.loop import Run
 
 RUN = Run(np.arange(6.0).reshape(2, 3), 5)
 OTHER = Run(2 * RUN.totals, 5)
