@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from parts import alone
 from scipy.optimize import linear_sum_assignment
 from test_simulate import by_hand, totals_of, world_of
 
@@ -37,7 +38,6 @@ from idbandits.inference.groups import CAPACITY, USED
 from idbandits.kernel.compiling import in_python
 from idbandits.simulation.simulate import begin, simulate
 from idbandits.solve.assignment import match
-from parts import alone
 
 Make = Callable[..., Baseline]
 
