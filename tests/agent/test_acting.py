@@ -30,7 +30,7 @@ def test_seeds_of_any_kind_decide(seed: Any) -> None:
     assert [one.act() for _ in range(20)] != [different.act() for _ in range(20)]
 
 
-def test_later_changes_of_the_diagram_are_not_the_agents(tmp_path: Path) -> None:
+def test_later_changes_of_the_diagram_do_not_reach_an_agent(tmp_path: Path) -> None:
     d = idb.Diagram("coins")
     coin = d.decision("coin", 3)
     d.reward(d.observed("heads", [coin]))

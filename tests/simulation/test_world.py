@@ -113,7 +113,7 @@ def test_contexts_are_drawn_with_their_probabilities() -> None:
     fits(seen, wanted, number)
 
 
-def test_contexts_are_equally_likely_if_nothing_is_said() -> None:
+def test_contexts_are_equally_likely_by_default() -> None:
     here = idb.World(shop(), SHOP_MEANS, seed=0, contexts={"segment": [0, 1]})
     seen = Counter(tuple(here.context().items()) for _ in range(3000))
     fits(seen, {(("segment", "loyal"), ("hour", h)): 1 / 3 for h in range(3)}, 3000)
@@ -198,7 +198,7 @@ def test_copies_go_their_own_way() -> None:
     assert steps(here) != first
 
 
-def test_later_changes_of_what_was_given_are_not_the_worlds() -> None:
+def test_later_changes_of_what_it_was_made_from_do_not_reach_a_world() -> None:
     d, means = shop(), {name: m.copy() for name, m in SHOP_MEANS.items()}
     chances = {"segment": [0.8, 0.2], "hour": np.array([0.1, 0.6, 0.3])}
     here = idb.World(d, means, seed=0, contexts=chances)
@@ -274,7 +274,7 @@ def test_repr() -> None:
         (SHOP_MEANS | {"colour": [0.5]}, ("'colour'", "taste, mood")),
     ],
 )
-def test_means_that_do_not_fit(means: Any, words: tuple[str, ...]) -> None:
+def test_means_that_do_not_fit_are_refused(means: Any, words: tuple[str, ...]) -> None:
     refused(MeansError, words, lambda: idb.World(shop(), means))
 
 
@@ -301,28 +301,28 @@ def test_means_that_do_not_fit(means: Any, words: tuple[str, ...]) -> None:
         ([], ("contexts", "[]")),
     ],
 )  # fmt: skip
-def test_probabilities_of_contexts_that_are_none(contexts: Any, words: tuple[str, ...]) -> None:
+def test_wrong_probabilities_of_contexts_are_refused(contexts: Any, words: tuple[str, ...]) -> None:
     refused(ContextError, words, lambda: idb.World(shop(), SHOP_MEANS, contexts=contexts))
 
 
-def test_probabilities_of_contexts_where_there_are_none() -> None:
+def test_probabilities_of_contexts_are_refused_where_there_are_no_contexts() -> None:
     d = models.cascade(4, 2)
     refused(ContextError, ("'hour'", "none"), lambda: idb.World(d, {"attraction": [0.1] * 4}, contexts={"hour": [1]}))
 
 
 @pytest.mark.parametrize("seed", [-1, 0.5, "0", object()])
-def test_seeds_that_are_none(seed: Any) -> None:
+def test_what_is_not_a_seed_is_refused(seed: Any) -> None:
     refused(IdbanditsError, ("seed", repr(seed)), lambda: idb.World(shop(), SHOP_MEANS, seed))
     here = world()
     refused(IdbanditsError, ("seed", repr(seed)), lambda: here.copy(seed))
 
 
 @pytest.mark.parametrize("d", [None, "cascade", models.cascade])
-def test_diagrams_that_are_none(d: Any) -> None:
+def test_what_is_not_a_diagram_is_refused(d: Any) -> None:
     refused(DiagramError, ("Diagram",), lambda: idb.World(d, SHOP_MEANS))
 
 
-def test_a_diagram_without_reward() -> None:
+def test_a_diagram_without_reward_is_refused() -> None:
     d = idb.Diagram("idle")
     d.observed("heads", [d.decision("coin", 3)], 0.5)
     refused(DiagramError, ("'idle'", "reward"), lambda: idb.World(d, {}))
@@ -346,7 +346,7 @@ def test_a_diagram_without_reward() -> None:
         (ACTION, "new", ContextError, ("'new'", "segment, hour")),
     ],
 )
-def test_actions_and_contexts_that_do_not_exist(
+def test_actions_and_contexts_that_do_not_exist_are_refused(
     action: Any, context: Any, error: type[Exception], words: tuple[str, ...]
 ) -> None:
     here = world()
@@ -358,13 +358,13 @@ def test_actions_and_contexts_that_do_not_exist(
     assert steps(here) == steps(twin)  # nothing has changed, not even what was drawn
 
 
-def test_a_mistake_before_the_context_was_drawn() -> None:
+def test_a_mistake_draws_no_context() -> None:
     here, twin = world(), world()
     refused(ActionError, ("'second'",), lambda: here.step({"first": "tea"}))
     assert steps(here) == steps(twin)
 
 
-def test_contexts_are_asked_for() -> None:
+def test_contexts_are_asked_for_where_there_are_some() -> None:
     here = world()
     for do in (here.best, lambda: here.expected(ACTION), lambda: here.regret(ACTION)):
         refused(ContextError, ("'segment'", "segment, hour"), do)
@@ -373,7 +373,7 @@ def test_contexts_are_asked_for() -> None:
     assert without.context() == {}
 
 
-def test_messages_are_of_one_line() -> None:
+def test_messages_have_one_line() -> None:
     with pytest.raises(IdbanditsError) as raised:
         idb.World(shop(), SHOP_MEANS | {"mood": np.zeros((100, 100))})
     assert not re.search(r"\n", str(raised.value))

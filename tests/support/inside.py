@@ -21,6 +21,7 @@ from idbandits.inference.acting import LATER, NOW
 from idbandits.inference.drawing import EDGE
 from idbandits.inference.evidence import tail
 from idbandits.inference.groups import CAPACITY, DONE, FIGURES, USED, WIDTH, counts_at, grown, keys_at
+from idbandits.kernel import compiling
 from idbandits.kernel.compiling import in_python
 from idbandits.simulation.simulate import begin, random_numbers
 from idbandits.solve import assignment, branch, order, structure
@@ -36,6 +37,12 @@ def alone(part: Callable[..., Any]) -> Callable[..., Any]:
         return part(*arguments)
 
     return call
+
+
+# -- machine code --------------------------------------------------------------------------------------------------
+
+time_of_last_change = compiling._changed  # of a source of machine code
+delete_stale_machine_code = compiling._forget_stale  # from a folder
 
 
 # -- learners ------------------------------------------------------------------------------------------------------
