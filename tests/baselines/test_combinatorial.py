@@ -73,11 +73,11 @@ def test_combucb1_shows_the_best_action_under_its_indices(where: str, make: Call
                     index[a] = mean + math.sqrt(1.5 * math.log(t - 1) / times[a])
                 else:
                     index[a] = kl_index(mean, (math.log(20_000) if make is KLCombUCB1 else level(t)) / times[a])
-            best, found = (
+            best, shown_value = (
                 max(sum(w * index[a] for w, a in zip(weights, arms_of(where, x), strict=True)) for x in among)
                 for among in (actions, [action])
             )
-            assert found == pytest.approx(best, rel=1e-7)
+            assert shown_value == pytest.approx(best, rel=1e-7)
         seen = world.step(action).seen_by(d)
         learner.update(action, seen)
         values = [seen[n] for n in (("tone", "sound") if where == "odd choices" else seen)]

@@ -23,12 +23,12 @@ class SlowTopRank:
         self.s, self.n = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
 
     def blocks(self) -> list[list[int]]:
-        left, made = set(range(self.items)), []
+        left, blocks = set(range(self.items)), []
         while left:
             block = {i for i in left if not any((i, j) in self.beaten for j in left)} or left
-            made.append(sorted(block))
+            blocks.append(sorted(block))
             left -= block
-        return made
+        return blocks
 
     def update(self, clicked: set[int]) -> None:
         c = 4 * math.sqrt(2 / math.pi) / math.erf(math.sqrt(2))

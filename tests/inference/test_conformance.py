@@ -204,8 +204,8 @@ def test_the_belief_is_consistent(name: str) -> None:
             if name not in ("gibbs", "particles"):
                 rest = p.alpha.sum(axis=-1, keepdims=True) - p.alpha
                 full = stats.beta.ppf(0.3, p.alpha, rest), stats.beta.std(p.alpha, rest)
-                for found, wanted in zip((p.quantile(0.3), p.sd), full, strict=True):
-                    np.testing.assert_allclose(found, wanted[..., 1] if t.states == 2 else wanted, rtol=1e-7)
+                for of_belief, wanted in zip((p.quantile(0.3), p.sd), full, strict=True):
+                    np.testing.assert_allclose(of_belief, wanted[..., 1] if t.states == 2 else wanted, rtol=1e-7)
         with pytest.raises(IdbanditsError, match="quantile"):
             p.quantile(1.5)
 

@@ -150,14 +150,14 @@ def test_a_world_of_certainties(name: str) -> None:
 
 def test_digamma_less_the_logarithm() -> None:
     x = np.geomspace(1e-8, 1e15, 500)
-    found = np.array([digamma_less_log(v) for v in x])
+    values = np.array([digamma_less_log(v) for v in x])
     small = x < 1e4
     wanted = special.digamma(x[small]) - np.log(x[small])
     error = 1e-13 * (1 + abs(wanted) + abs(np.log(x[small])))  # of the difference that scipy can give
-    assert (abs(found[small] - wanted) < error).all()
+    assert (abs(values[small] - wanted) < error).all()
     large = x[~small]
-    np.testing.assert_allclose(found[~small], -1 / (2 * large) - 1 / (12 * large**2), rtol=1e-13)
-    np.testing.assert_allclose(found[x < 1e-6], -1 / x[x < 1e-6], rtol=2e-5)
+    np.testing.assert_allclose(values[~small], -1 / (2 * large) - 1 / (12 * large**2), rtol=1e-13)
+    np.testing.assert_allclose(values[x < 1e-6], -1 / x[x < 1e-6], rtol=2e-5)
 
 
 SHAPES = [1e-3, 0.05, 0.5, 1.0, 1.5, 30.0, 1e6]

@@ -51,7 +51,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("pretended")
     monkeypatch.delitem(sys.modules, "pretended")
-    stats = SimpleNamespace(cache_path=str(tmp_path / "kept"))
+    stats = SimpleNamespace(cache_path=str(tmp_path / "cache"))
     functions = [SimpleNamespace(py_func=getattr(module, name), stats=stats) for name in ("first", "second")]
     return lambda then: [(function, (str(tmp_path / "processes"), then)) for function in functions]
 
@@ -155,9 +155,9 @@ if __name__ == "__main__":
 def test_what_is_on_disk_is_not_compiled_again(
     kernels: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "kept").mkdir()
+    (tmp_path / "cache").mkdir()
     for name, line in (("first", 5), ("second", 6)):
-        (tmp_path / "kept" / f"pretended.{name}-{line}.py311.nbi").touch()
+        (tmp_path / "cache" / f"pretended.{name}-{line}.py311.nbi").touch()
     compile_together(kernels("end"), 2)
     assert not list((tmp_path / "processes").iterdir())
     assert capsys.readouterr().err == ""

@@ -34,13 +34,13 @@ def fits(seen: Counter[Any], wanted: dict[Any, float], number: int) -> None:
     """A chi-square test of counts against probabilities, rare ones together."""
     assert all(wanted.get(key, 0) > 0 for key in seen), "impossible states were drawn"
     common = [key for key, p in wanted.items() if p * number >= 5]
-    found, expected = [seen[key] for key in common], [wanted[key] * number for key in common]
+    counts, expected = [seen[key] for key in common], [wanted[key] * number for key in common]
     rest = number - sum(expected)
     if rest > 5:
-        found, expected = [*found, number - sum(found)], [*expected, rest]
-    if len(found) > 1:
-        expected = [e * sum(found) / sum(expected) for e in expected]
-        assert stats.chisquare(found, expected).pvalue > RATE
+        counts, expected = [*counts, number - sum(counts)], [*expected, rest]
+    if len(counts) > 1:
+        expected = [e * sum(counts) / sum(expected) for e in expected]
+        assert stats.chisquare(counts, expected).pvalue > RATE
 
 
 def random_case(seed: int) -> tuple[np.random.Generator, idb.Diagram, dict[str, Any], dict[str, int], dict[str, int]]:
@@ -86,13 +86,13 @@ def test_regret_is_what_enumeration_says(seed: int) -> None:
     for _ in range(4):
         _, context = random_given(rng, d)
         best = reference.best_value(d, context, means)
-        given = labels(d, context)
-        assert world.best(given).value == pytest.approx(best, abs=1e-9)
-        assert world.regret(world.best(given).action, given) == pytest.approx(0, abs=1e-9)
+        labelled = labels(d, context)
+        assert world.best(labelled).value == pytest.approx(best, abs=1e-9)
+        assert world.regret(world.best(labelled).action, labelled) == pytest.approx(0, abs=1e-9)
         for action in itertools.islice(reference.actions(d), 10):
             expected = reference.expected_reward(d, {**action, **context}, means)
-            assert world.expected(labels(d, action), given) == pytest.approx(expected, abs=1e-9)
-            assert world.regret(labels(d, action), given) == pytest.approx(best - expected, abs=1e-9)
+            assert world.expected(labels(d, action), labelled) == pytest.approx(expected, abs=1e-9)
+            assert world.regret(labels(d, action), labelled) == pytest.approx(best - expected, abs=1e-9)
 
 
 def test_the_average_reward_is_the_expected_one() -> None:

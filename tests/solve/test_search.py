@@ -45,14 +45,14 @@ def check_all_searches(d: idb.Diagram, means: Mapping[str, Any], context: Mappin
     tried = set()
     for group in groups_of_decisions(d, means, context):
         best = group.best_value()
-        for found in group.found():
-            tried.add(found.search)
-            assert found.feasible
-            assert found.value == pytest.approx(found.evaluated, abs=1e-9)
-            assert found.value <= best + 1e-9 <= found.bound + 2e-9
-            if found.proves:
-                assert found.value == pytest.approx(best, abs=1e-9)
-                assert found.bound == pytest.approx(best, abs=1e-9)
+        for result in group.search_all():
+            tried.add(result.search)
+            assert result.feasible
+            assert result.value == pytest.approx(result.evaluated, abs=1e-9)
+            assert result.value <= best + 1e-9 <= result.bound + 2e-9
+            if result.proves:
+                assert result.value == pytest.approx(best, abs=1e-9)
+                assert result.bound == pytest.approx(best, abs=1e-9)
     return tried
 
 

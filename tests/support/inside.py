@@ -109,9 +109,9 @@ def _learn(agent: idb.Thompson, vector: np.ndarray, seen: np.ndarray, times: int
 def ambiguous_observation(d: idb.Diagram) -> dict[str, int]:
     """The observation for which the library refuses exact inference, as places among the states; -1 is not seen."""
     model = idb.compile(d)
-    found = exactness._find_ambiguous(model, idb.Exact().evidence(model))
-    assert found is not None
-    return dict(zip((n.name for n in d.of_kind("observed")), found[1].tolist(), strict=True))
+    ambiguous = exactness._find_ambiguous(model, idb.Exact().evidence(model))
+    assert ambiguous is not None
+    return dict(zip((n.name for n in d.of_kind("observed")), ambiguous[1].tolist(), strict=True))
 
 
 def leader_of(learner: idb.baselines.GRAB) -> tuple[int, ...]:
@@ -223,7 +223,7 @@ _sort, _sort_by_patterns = alone(order.sort), alone(order.sort_by_patterns)
 _try_all, _try_patterns, _value_at = alone(branch.try_all), alone(order.try_patterns), alone(branch.value_at)
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """What a search for the best action of a group found."""
 
     search: str
@@ -252,7 +252,7 @@ class Group:
         """The value of the best action, by trying all."""
         return float(_try_all(*self._fresh()))
 
-    def found(self) -> list[Found]:
+    def search_all(self) -> list[SearchResult]:
         """What every search finds that is made for a group of this form."""
         results = []
         for budget in (1e9, 0.0):
@@ -281,11 +281,13 @@ class Group:
         c, _, first, last, p, action, *_ = arguments
         return float(_value_at(c, first, last, p, action, np.ones(c.leaves + c.inner)))
 
-    def _result(self, search: str, arguments: tuple[Any, ...], value: float, bound: float, proves: bool) -> Found:
+    def _result(
+        self, search: str, arguments: tuple[Any, ...], value: float, bound: float, proves: bool
+    ) -> SearchResult:
         _, s, _, _, _, action, members, *_ = arguments
         pairs = itertools.combinations(members, 2)
         feasible = not any(branch.clash(s, j, action[j], k, action[k]) for j, k in pairs)
-        return Found(search, float(value), self._evaluated(arguments), float(bound), feasible, proves)
+        return SearchResult(search, float(value), self._evaluated(arguments), float(bound), feasible, proves)
 
 
 def forms_of(d: idb.Diagram) -> list[str]:
