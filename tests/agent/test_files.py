@@ -69,20 +69,17 @@ def test_an_agent_from_a_file_goes_on_in_another_process(tmp_path: Path) -> None
             agent = idb.Thompson.load(file)
             for t in range(100):
                 action = agent.act()
-                click = {"1": t % 2, "2": int(t % 3 == 0)}  # a position of its own is examined and attractive, or not
+                click = {"1": t % 2, "2": int(t % 3 == 0)}  # by position; latent nodes are as clicks say
                 agent.update(action, {n.name: click[n.name[1]] for n in agent.diagram.of_kind("observed")})
                 histories.setdefault(file.stem, []).append([int(item) for item in action.values()])
             histories[file.stem].append([p.mean.tolist() for p in agent.posterior().values()])
         print(json.dumps(histories))
     """
-    names = [name for name in INFERENCES if name != "own"]
-    for name in names:
-        saved(tmp_path / f"{name}.npz", name)
+    agents = {name: saved(tmp_path / f"{name}.npz", name) for name in INFERENCES if name != "own"}
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
     there = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     here = {}
-    for name in names:
-        agent = idb.Thompson.load(tmp_path / f"{name}.npz")
+    for name, agent in agents.items():
         history: list[Any] = []
         for t in range(100):
             action = agent.act()
