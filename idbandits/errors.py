@@ -1,8 +1,12 @@
-"""What can go wrong, one class per kind: messages name the node or argument, what was given and what is allowed."""
+"""What can go wrong, one class per kind, and the checks that many places share.
+
+Messages name the node or argument, what was given and what is allowed.
+"""
 
 from __future__ import annotations
 
-from numbers import Integral
+import math
+from numbers import Integral, Real
 from typing import TypeGuard
 
 
@@ -15,11 +19,11 @@ class DiagramError(IdbanditsError):
 
 
 class TableError(DiagramError):
-    """A known table that is no probability table, or has the wrong shape."""
+    """A known table that is not a probability table, or has the wrong shape."""
 
 
 class PriorError(DiagramError):
-    """Pseudo-counts that are no Dirichlet prior for their table."""
+    """Pseudo-counts that are not a Dirichlet prior for their table."""
 
 
 class InfeasibleError(DiagramError):
@@ -55,11 +59,43 @@ class MeansError(IdbanditsError):
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """A whole number of any type, bools excepted."""
+    """Whether a value is a whole number, of any type but bool."""
     return isinstance(value, (int, Integral)) and not isinstance(value, bool)
 
 
+def check_whole(
+    name: str, value: object, least: int, most: int | None = None, error: type[IdbanditsError] = IdbanditsError
+) -> int:
+    """The value as an int, if it is a whole number in this range.
+
+    >>> check_whole("runs", 0, 1)
+    Traceback (most recent call last):
+    idbandits.errors.IdbanditsError: runs is a whole number from 1, not 0
+    """
+    if is_integer(value) and least <= value and (most is None or value <= most):
+        return int(value)
+    limit = "" if most is None else f" to {most}"
+    raise error(f"{name} is a whole number from {least}{limit}, not {brief(value)}")
+
+
+def check_number(name: str, value: object, least: float, most: float | None = None, *, above: bool = False) -> float:
+    """The value as a float, if it is a number in this range; infinity is only allowed by `most=math.inf`.
+
+    `above` leaves the lower end out.
+
+    >>> check_number("damping", 0, 0, 1, above=True)
+    Traceback (most recent call last):
+    idbandits.errors.IdbanditsError: damping is a number above 0 and at most 1, not 0
+    """
+    number = float(value) if isinstance(value, Real) else math.nan
+    if (number > least if above else number >= least) and (number < math.inf if most is None else number <= most):
+        return number
+    start, end = ("above", "and at most") if above else ("from", "to")
+    limit = "" if most is None else f" {end} {most}"
+    raise IdbanditsError(f"{name} is a number {start} {least}{limit}, not {brief(value)}")
+
+
 def brief(value: object) -> str:
-    """A value as messages show it: not more than a line of it."""
+    """A value as messages show it: no longer than a line."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"

@@ -24,6 +24,8 @@ from idbandits.errors import (
     ObservationError,
     PriorError,
     TableError,
+    check_number,
+    check_whole,
 )
 
 ROWS = Learned("rows", rows=3)
@@ -714,3 +716,42 @@ def test_rewards_that_overflow() -> None:
     d.reward(node, lambda x: 1e308 * x)
     with pytest.raises(DiagramError, match="float"):
         idb.expected_reward(d, {}, {"X": 0.5})
+
+
+@pytest.mark.parametrize("value", [0, 11, -1, 2.0, "2", None, True, np.bool_(True), math.nan, np.array([2])])
+def test_check_whole_refuses(value: Any) -> None:
+    with pytest.raises(IdbanditsError) as raised:
+        check_whole("runs", value, 1, 10)
+    assert str(raised.value) == f"runs is a whole number from 1 to 10, not {value!r}"
+    with pytest.raises(DiagramError, match="rows is a whole number from 1, not None"):
+        check_whole("rows", None, 1, error=DiagramError)
+
+
+@pytest.mark.parametrize("value", [1, 10, np.int64(10), np.uint8(1)])
+def test_check_whole_gives_an_int(value: Any) -> None:
+    assert type(check_whole("runs", value, 1, 10)) is int
+    assert check_whole("runs", value, 1) == value
+
+
+@pytest.mark.parametrize("value", [-0.5, 1.5, math.inf, math.nan, "0.5", None, 0.5j, np.array([0.5, 0.5])])
+def test_check_number_refuses(value: Any) -> None:
+    with pytest.raises(IdbanditsError) as raised:
+        check_number("share", value, 0, 1)
+    assert str(raised.value) == f"share is a number from 0 to 1, not {value!r}"
+
+
+def test_the_ends_of_check_number() -> None:
+    for value in (0, 1, 0.5, np.float32(0.5), np.int64(1)):
+        assert type(check_number("share", value, 0, 1)) is float
+        assert check_number("share", value, 0, 1) == value
+    assert check_number("effort", math.inf, 0, math.inf) == math.inf
+    with pytest.raises(IdbanditsError, match="effort is a number from 0, not inf"):
+        check_number("effort", math.inf, 0)
+    with pytest.raises(IdbanditsError, match="damping is a number above 0 and at most 1, not 0"):
+        check_number("damping", 0, 0, 1, above=True)
+    assert check_number("damping", 1, 0, 1, above=True) == 1
+
+
+def test_long_values_are_shortened_in_messages() -> None:
+    with pytest.raises(IdbanditsError, match=r"runs is a whole number from 1, not '9{56}…"):
+        check_whole("runs", "9" * 5000, 1)
