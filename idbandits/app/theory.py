@@ -15,7 +15,7 @@ from idbandits.files import write_whole
 if TYPE_CHECKING:
     import pandas
 
-Remember: TypeAlias = Callable[[Any, Callable[[], str]], str]  # as `keep` of `theory.study`
+Keep: TypeAlias = Callable[[Any, Callable[[], str]], str]  # as `keep` of `theory.study`
 
 RUNS, ROUNDS = 20, 10_000
 COLUMNS = ("model", "L", "K", "n", "Bayes regret", "bound", "bound / regret", "regret / √n", "O_max")
@@ -46,7 +46,7 @@ def _run(arguments: Namespace) -> int:
     return 0
 
 
-def _study(rounds: int, runs: int, seed: int, workers: int | None, keep: Remember | None = None) -> pandas.DataFrame:
+def _study(rounds: int, runs: int, seed: int, workers: int | None, keep: Keep | None = None) -> pandas.DataFrame:
     from idbandits import theory
 
     lengths = sorted({max(1, rounds * percent // 100) for percent in (1, 3, 10, 30, 100)})
@@ -54,7 +54,7 @@ def _study(rounds: int, runs: int, seed: int, workers: int | None, keep: Remembe
     return theory.study(lengths, usual=usual, runs=runs, seed=seed, workers=workers, keep=keep)
 
 
-def report_section(keep: Remember, seed: int, quick: bool, workers: int | None) -> dict[str, Any]:
+def report_section(keep: Keep, seed: int, quick: bool, workers: int | None) -> dict[str, Any]:
     """The section of the paper's report: its text, its picture, and the columns and rows of its table."""
     from idbandits import theory
 
