@@ -1,8 +1,9 @@
-"""Progress: what a person sees, on a terminal and elsewhere."""
+"""Progress: bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
 import io
+import math
 import sys
 import threading
 
@@ -19,14 +20,17 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_line_for_every_part_that_is_done_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_line_per_finished_part_where_nobody_watches(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "PAUSE", math.inf)
     with Progress("all", PARTS, show=True) as shown:
-        shown.tell("one", 60)
-        shown.tell("two", 30)
+        shown.add("one", 60)
+        shown.add("two", 30)
         assert capsys.readouterr().err == ""
-        shown.tell("one", 40)
+        shown.add("one", 40)
         assert capsys.readouterr().err.endswith(" s: all 32 % (one 100 %, two 10 %)\n")
-        shown.tell("two", 270)
+        shown.add("two", 270)
         assert capsys.readouterr().err.endswith(" s: all 100 % (one 100 %, two 100 %)\n")
 
 
@@ -35,15 +39,15 @@ def test_a_line_after_a_pause(capsys: pytest.CaptureFixture[str], monkeypatch: p
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
     with Progress("all", PARTS, show=True) as shown:
         now += progress.PAUSE + 1
-        shown.tell("two", 30)
-        shown.tell("two", 30)
+        shown.add("two", 30)
+        shown.add("two", 30)
     assert capsys.readouterr().err == "   16 s: all 7 % (one 0 %, two 10 %)\n"
 
 
-def test_a_hundred_percent_is_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hundred_percent_means_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress("all", {"one": 1000, "two": 1}, show=True) as shown:
-        shown.tell("one", 999)
-        shown.tell("two", 1)
+        shown.add("one", 999)
+        shown.add("two", 1)
         assert "(one 99 %, two 100 %)" in capsys.readouterr().err
 
 
@@ -52,18 +56,16 @@ def test_silence_if_asked_for(monkeypatch: pytest.MonkeyPatch, terminal: bool) -
     out = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", out)
     with Progress("all", PARTS, show=False) as shown:
-        shown.tell("one", 100)
+        shown.add("one", 100)
     assert out.getvalue() == ""
 
 
-def test_a_bar_a_part_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_bar_per_part_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     out = Terminal()
     monkeypatch.setattr(sys, "stderr", out)
     with Progress("all", PARTS, show=True) as shown:
-        shown.tell("one", 100)
-        shown.tell("two", 150)
-        for bar in shown._bars.values():
-            bar.refresh()
+        shown.add("one", 100)
+        shown.add("two", 150)
     text = out.getvalue()
     assert "one 100% |" in text
     assert "two  50% |" in text
@@ -75,15 +77,15 @@ def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress("all", {}, show=True):
         pass
     with Progress("all", {"none": 0}, show=True) as shown:
-        shown.tell("none", 0)
+        shown.add("none", 0)
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_many_threads_tell_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_threads_add_up(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress("all", {"one": 8000}, show=True) as shown:
-        threads = [threading.Thread(target=lambda: [shown.tell("one", 1) for _ in range(1000)]) for _ in range(8)]
+        threads = [threading.Thread(target=lambda: [shown.add("one", 1) for _ in range(1000)]) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert capsys.readouterr().err.count("100 %") == 2  # of the whole and the part, once
+    assert capsys.readouterr().err.count("100 %") == 2  # of everything and of the part, in one line
