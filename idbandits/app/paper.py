@@ -47,7 +47,8 @@ def _report(arguments: Namespace) -> None:
     with starting():
         from idbandits.paper import problems
         from idbandits.paper.report import findings_of, write
-        from idbandits.paper.runs import Cell, Settings, make_runs, opened
+        from idbandits.paper.runs import Cell, Settings, make_runs
+        from idbandits.paper.store import Store
 
     started = time.perf_counter()
     defaults = (problems.QUICK_ROUNDS, problems.QUICK_RUNS) if arguments.quick else (problems.ROUNDS, problems.RUNS)
@@ -61,7 +62,7 @@ def _report(arguments: Namespace) -> None:
         rounds[title] = rounds.get(title, 0) + cell.runs(settings) * cell.rounds(settings)
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
-    with opened(out / "runs.sqlite") as store:
+    with Store(out / "runs.sqlite") as store:
         with Progress("all", rounds, not arguments.no_progress) as progress:
             runs = make_runs(
                 cells, settings, store, arguments.workers, arguments.cluster,

@@ -32,9 +32,9 @@ from idbandits.paper.problems import (
     Panel,
 )
 from idbandits.paper.runs import Cell, Job, Settings
+from idbandits.simulation.loop import Run
 from idbandits.simulation.plots import curves, draw_curves, draw_legend
 from idbandits.simulation.results import Result
-from idbandits.simulation.loop import Run
 from idbandits.simulation.simulate import frame_of, marks_of
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long

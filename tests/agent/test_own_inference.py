@@ -11,7 +11,7 @@ import pytest
 import idbandits as idb
 from idbandits import models
 from idbandits.errors import IdbanditsError
-from idbandits.inference.groups import State
+from idbandits.inference import State
 from inferences import Counts
 from playing import alpha_of, assert_close, go_on, world_of
 

@@ -86,8 +86,8 @@ def test_a_literal_circuit_takes_weights_that_do_not_sum_to_one(seed: int) -> No
 
 def test_derivatives_are_added_to_what_is_there() -> None:
     literal = random_round(0).evaluated("literal")
-    assert literal.derivatives().any()
-    np.testing.assert_array_equal(literal.derivatives(before=1.0), literal.derivatives() + 1)
+    assert literal.weighted_derivatives().any()
+    np.testing.assert_array_equal(literal.weighted_derivatives(before=1.0), literal.weighted_derivatives() + 1)
 
 
 # -- folding -------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import signal
@@ -10,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from multiprocessing import active_children
 from pathlib import Path
@@ -21,7 +19,7 @@ import pytest
 from numba import types
 
 import idbandits
-from idbandits.kernel.compiling import compile_together, compiled, direct, inlined
+from idbandits.kernel.compiling import Kernel, compile_together, kernel
 from inside import delete_stale_machine_code, time_of_last_change
 
 SOURCE = """
@@ -31,12 +29,11 @@ import time
 def first(): pass
 def second(): pass
 
-def compile(how):
-    folder, then = how
-    open(os.path.join(folder, str(os.getpid())), "w").close()
-    if then == "sleep":
+def compile():
+    open(os.path.join({folder!r}, str(os.getpid())), "w").close()
+    if {then!r} == "sleep":
         time.sleep(60)
-    if then == "die":
+    if {then!r} == "die":
         os._exit(9)
 
 first.compile = second.compile = compile
@@ -46,14 +43,23 @@ first.compile = second.compile = compile
 @pytest.fixture
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[Any]]:
     """Two functions that pretend to be compiled: each leaves a file named after its process."""
-    (tmp_path / "pretended.py").write_text(SOURCE)
     (tmp_path / "processes").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
-    module = importlib.import_module("pretended")
-    monkeypatch.delitem(sys.modules, "pretended")
-    stats = SimpleNamespace(cache_path=str(tmp_path / "cache"))
-    functions = [SimpleNamespace(py_func=getattr(module, name), stats=stats) for name in ("first", "second")]
-    return lambda then: [(function, (str(tmp_path / "processes"), then)) for function in functions]
+
+    def pretended(then: str) -> list[Any]:
+        (tmp_path / "pretended.py").write_text(SOURCE.format(folder=str(tmp_path / "processes"), then=then))
+        module = importlib.import_module("pretended")
+        monkeypatch.delitem(sys.modules, "pretended")
+        return [pretended_kernel(getattr(module, name), str(tmp_path / "cache")) for name in ("first", "second")]
+
+    return pretended
+
+
+def pretended_kernel(function: Any, cache: str | None) -> Any:
+    dispatcher = SimpleNamespace(stats=SimpleNamespace(cache_path=cache))
+    kernel: Any = SimpleNamespace(function=function, _dispatcher=dispatcher)
+    kernel.is_on_disk = lambda: Kernel.is_on_disk(kernel)
+    return kernel
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -106,37 +112,17 @@ def test_a_process_that_is_killed_leaves_the_work_to_this_one(kernels: Any, caps
     assert active_children() == []
 
 
-def test_a_function_lives_as_long_as_it_is_known_by_its_id() -> None:
-    def make(number: int) -> Any:
-        @compiled
-        def function(x: int) -> int:
-            return x + number
-
-        return function
-
-    signature = types.int64(types.int64)
-    alive = []
-    for number in range(3):
-        function = make(number)
-        assert direct(function, signature)(1) == 1 + number
-        alive.append(weakref.ref(function))
-        del function
-    gc.collect()
-    assert all(known() is not None for known in alive)  # else another one might get its id, and its machine code
-
-
 def test_processes_end_with_the_one_that_began_them(kernels: Any, tmp_path: Path) -> None:
     files = tmp_path / "processes"
     kernels("sleep")
-    program = f"""
+    program = """
 from types import SimpleNamespace
 import pretended
 from idbandits.kernel.compiling import compile_together
 
 if __name__ == "__main__":
-    stats = SimpleNamespace(cache_path={str(tmp_path)!r})
-    functions = [SimpleNamespace(py_func=one, stats=stats) for one in (pretended.first, pretended.second)]
-    compile_together([(function, ({str(files)!r}, "sleep")) for function in functions], 2)
+    functions = pretended.first, pretended.second
+    compile_together([SimpleNamespace(function=each, is_on_disk=lambda: False) for each in functions], 2)
 """
     (tmp_path / "program.py").write_text(program)
     folders = os.pathsep.join([str(tmp_path), str(Path(idbandits.__file__).parents[1])])
@@ -165,19 +151,18 @@ def test_what_is_on_disk_is_not_compiled_again(
 
 def test_what_no_folder_can_hold_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
     functions = kernels("end")
-    for function, _ in functions:
-        function.stats.cache_path = None
+    for function in functions:
+        function._dispatcher.stats.cache_path = None
     compile_together(functions, 2)
     assert not list((tmp_path / "processes").iterdir())
 
 
-@pytest.mark.parametrize("how", [compiled, inlined])
-def test_functions_that_no_folder_can_hold_are_compiled_anew(how: Any) -> None:
+def test_functions_that_no_folder_can_hold_are_compiled_anew() -> None:
     names: dict[str, Any] = {}
     exec(compile("def double(x): return 2 * x", "<no file>", "exec"), names)  # Numba finds no folder for it
-    double = how(names["double"])
+    double = kernel(types.int64(types.int64))(names["double"])
     assert double(4) == 8
-    assert double.stats.cache_path is None
+    assert double.is_on_disk()  # as far as it can be
 
 
 def test_machine_code_that_is_older_than_a_source_is_deleted(tmp_path: Path) -> None:
@@ -195,3 +180,32 @@ def test_numba_without_its_compiler_is_refused_at_once() -> None:
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "unset NUMBA_DISABLE_JIT" in ended.stderr.splitlines()[-1]
+
+
+PLAY = """
+import numpy as np
+import idbandits as idb
+from idbandits.kernel import compiling
+d = idb.models.position_based(3, 2)
+agent, rng = idb.Thompson(d, "moments", seed=0), np.random.default_rng(0)
+for _ in range(30):
+    action = agent.act()
+    agent.update(action, {{"C1": int(rng.integers(2)), "C2": int(rng.integers(2))}})
+agent.update_many({{"A1": [0, 1], "A2": [1, 2]}}, {{"C1": [1, 0], "C2": [0, 1]}})
+world = idb.World(d, {{"attraction": [0.1, 0.5, 0.9], "examination": [0.9, 0.5]}})
+frame = idb.simulate(world, {{"it": agent}}, rounds=50, runs=1, progress=False).frame
+print(action, agent.posterior()["attraction"].mean.tolist(), frame["regret"].tolist(), bool(compiling.PRIVATE))
+"""
+
+
+def test_a_numba_without_private_names_gives_the_same_results(tmp_path: Path) -> None:
+    outputs = []
+    for private in (True, False):
+        without = "" if private else "import numba.core.codegen as codegen\ndel codegen.JITCodeLibrary\n"
+        environment = os.environ | {"PYTHONPATH": str(Path(idbandits.__file__).parents[1])}
+        if not private:
+            environment["NUMBA_CACHE_DIR"] = str(tmp_path)
+        command = [sys.executable, "-c", without + PLAY.format()]
+        outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert outputs[0].endswith("True\n")
+    assert outputs[1] == outputs[0].replace("True", "False")

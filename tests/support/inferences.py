@@ -17,8 +17,7 @@ import idbandits as idb
 import reference
 from diagrams import random_learning_diagram
 from idbandits.circuit.model import Model
-from idbandits.inference.evidence import Evidence
-from idbandits.inference.groups import DONE, IMPOSSIBLE, ROUNDS, State, no_groups
+from idbandits.inference import DONE, IMPOSSIBLE, ROUNDS, Evidence, State, folded, no_groups
 from playing import learn, play
 
 
@@ -30,7 +29,7 @@ class Counts:
 
     def evidence(self, model: Model) -> Evidence:
         self.model = model
-        return model.once("evidence", lambda: Evidence(model))
+        return model.derived(folded)
 
     def start(self, model: Model, evidence: Evidence, rng: np.random.Generator) -> State:
         return no_groups(evidence.prior.copy())

@@ -5,7 +5,6 @@ All other tests use public names. If an array or a private name of the library c
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,18 +12,19 @@ import numpy as np
 from numba import njit
 
 import idbandits as idb
-from idbandits.baselines import confidence, grab
-from idbandits.circuit import passes
+from idbandits.baselines import confidence
+from idbandits.circuit import passes, plain
+from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
-from idbandits.inference import exactness
-from idbandits.inference.acting import LATER, NOW
-from idbandits.inference.drawing import EDGE
-from idbandits.inference.evidence import tail
-from idbandits.inference.groups import CAPACITY, DONE, FIGURES, USED, WIDTH, counts_at, grown, keys_at
+from idbandits.inference import DONE, LATER, NOW, exactness
+from idbandits.inference.workspace import tail
 from idbandits.kernel import compiling
 from idbandits.kernel.compiling import in_python
+from idbandits.kernel.draws import EDGE
+from idbandits.kernel.states import CAPACITY, FIGURES, counted_groups, grown
 from idbandits.simulation.simulate import begin, random_numbers
-from idbandits.solve import assignment, branch, order, structure
+from idbandits.solve import assignment, branch, order, search, structure
+from idbandits.solve.search import Search
 
 __all__ = ["EDGE", "begin", "digamma_less_log", "random_numbers"]
 
@@ -41,8 +41,8 @@ def alone(part: Callable[..., Any]) -> Callable[..., Any]:
 
 # -- machine code --------------------------------------------------------------------------------------------------
 
-time_of_last_change = compiling._changed  # of a source of machine code
-delete_stale_machine_code = compiling._forget_stale  # from a folder
+time_of_last_change = compiling._last_change  # of a source of machine code
+delete_stale_machine_code = compiling._delete_stale  # from a folder
 
 
 # -- learners ------------------------------------------------------------------------------------------------------
@@ -50,35 +50,32 @@ delete_stale_machine_code = compiling._forget_stale  # from a folder
 
 def knowledge(learner: Any) -> tuple[bytes, bytes, str]:
     """Everything that decides what an agent or a baseline does next, to be compared by ==."""
-    state = learner._state
-    return state.ints.tobytes(), state.floats.tobytes(), str(learner._rng.bit_generator.state)
+    state = learner.state
+    return state.ints.tobytes(), state.floats.tobytes(), str(learner.rng.bit_generator.state)
 
 
 def groups(agent: idb.Thompson) -> dict[tuple[int, ...], int]:
     """How often each group of rounds was counted, by its key: part, choices and observations."""
-    ints = agent._state.ints
-    used, width, keys, counts = int(ints[USED]), int(ints[WIDTH]), keys_at(ints), counts_at(ints)
-    rows = ints[keys : keys + used * width].reshape(used, width).tolist()
-    return {tuple(key): int(n) for key, n in zip(rows, ints[counts : counts + used], strict=True) if n}
+    return {key: number for key, number in counted_groups(agent.state).items() if number}
 
 
 def room_for_groups(agent: idb.Thompson) -> int:
     """For how many groups an agent has room before it needs more."""
-    return int(agent._state.ints[CAPACITY])
+    return int(agent.state.ints[CAPACITY])
 
 
 def with_more_room(agent: idb.Thompson) -> idb.Thompson:
     """A copy of an agent with room for sixteen times as many groups."""
     other = agent.copy()
     for _ in range(4):
-        other._state = grown(other._state)
+        other.state = grown(other.state)
     return other
 
 
 def determined(agent: idb.Thompson) -> np.ndarray:
     """The pseudo-counts of what was determined by observations, without the groups."""
     size = agent._evidence.learned
-    return agent._state.floats[size + FIGURES : 2 * size + FIGURES]
+    return agent.state.floats[size + FIGURES : 2 * size + FIGURES]
 
 
 def learn_repeatedly(
@@ -97,19 +94,18 @@ def learn_without_settling(
 
 def settle(agent: idb.Thompson) -> None:
     """Let an agent bring its belief up to date, as after a round."""
-    _learn(agent, np.zeros(len(agent._solver.blank), np.int64), agent._nothing_seen, 0, NOW)
+    _learn(agent, agent._solver.blank_action(None, check=False), agent._nothing_seen, 0, NOW)
 
 
 def _learn(agent: idb.Thompson, vector: np.ndarray, seen: np.ndarray, times: int, effort: int) -> None:
-    evidence, (ints, floats) = agent._evidence, agent._state
-    status = agent._learn(evidence.program, evidence.numbers, ints, floats, agent._rng, vector, seen, times, effort)
+    status = agent.inference.learn(*agent._evidence.packed, *agent.state, agent.rng, vector, seen, times, effort)
     assert status == DONE
 
 
 def ambiguous_observation(d: idb.Diagram) -> dict[str, int]:
     """The observation for which the library refuses exact inference, as places among the states; -1 is not seen."""
     model = idb.compile(d)
-    ambiguous = exactness._find_ambiguous(model, idb.Exact().evidence(model))
+    ambiguous = exactness._find_ambiguous(model)
     assert ambiguous is not None
     return dict(zip((n.name for n in d.of_kind("observed")), ambiguous[1].tolist(), strict=True))
 
@@ -138,8 +134,23 @@ def best_assignment(scores: np.ndarray) -> np.ndarray:
 
 # -- circuits ------------------------------------------------------------------------------------------------------
 
-_split = alone(passes.split)
 CIRCUITS = ("likelihood", "literal", "rewards")
+
+
+@njit(error_model="numpy")
+def _down(c: Circuit, weights: Any, values: Any, slopes: Any, counts: Any) -> None:
+    passes.down(Run(c, 0, c.inner), passes.of_slots, weights, values, slopes, counts, None, False)
+
+
+@njit(error_model="numpy")
+def _split(c: Circuit, weights: Any, values: Any, same: Any, times: int, rng: Any, visits: Any, counts: Any) -> None:
+    passes.split(Run(c, 0, c.inner), weights, values, same, times, rng, visits, counts)
+
+
+def as_arrays(structure: Any) -> Any:
+    """A structure for kernels, its rows as arrays: what is compiled for pointers works on them too."""
+    rows = (np.asarray(row, None if isinstance(row, np.ndarray) else np.int64) for row in structure)
+    return type(structure)(*(row if row.ndim else int(row) for row in rows))
 
 
 def size_of(d: idb.Diagram, circuit: str) -> int:
@@ -169,26 +180,27 @@ class Evaluated:
         model = idb.compile(d)
         likelihood: Likelihood = getattr(model, circuit)
         self.learned = model.parameters.learned_size
-        parameters = model.parameter_vector(means)  # after its circuit was made, which adds known entries
+        parameters = model.parameter_vector(means)
         if entries is not None:
             parameters[: self.learned] = entries
         c = self.circuit = likelihood.circuit
         vector = np.array([given[n.name] for n in (*model.decisions, *model.contexts)], dtype=np.int64)
         self.weights, self.values = np.empty(c.slots), np.empty(c.leaves + c.inner)
-        passes.bind(c, vector, parameters, self.weights)
+        passes.bind(likelihood.program, vector, parameters, self.weights)
         self.values[: c.leaves] = likelihood.leaves(seen)
-        passes.up(c, 0, c.inner, self.weights, self.values)
-        self.entries = np.array([passes.entry(c, slot, vector) for slot in range(c.slots)], dtype=np.int64)
+        passes.evaluate(likelihood.program, self.weights, self.values, False)
+        self.entries = np.array([plain.entry(c, slot, vector) for slot in range(c.slots)], dtype=np.int64)
 
     @property
     def root(self) -> float:
         """The value of the circuit."""
         return float(self.values[-1])
 
-    def derivatives(self, before: float = 0.0) -> np.ndarray:
-        """The derivatives of the root by the slots, added to `before`."""
-        by_slot, slopes = np.full(self.circuit.slots, before), np.full_like(self.values, np.nan)
-        passes.down(self.circuit, 0, self.circuit.inner, self.weights, self.values, slopes, by_slot)
+    def weighted_derivatives(self, before: float = 0.0) -> np.ndarray:
+        """Weight × derivative of the root by it, for every slot, added to `before`."""
+        by_slot, slopes = np.full(self.circuit.slots, before), np.zeros_like(self.values)
+        slopes[-1] = 1.0
+        _down(as_arrays(self.circuit), self.weights, self.values, slopes, by_slot)
         return by_slot
 
     def by_entry(self, by_slot: np.ndarray) -> np.ndarray:
@@ -200,27 +212,27 @@ class Evaluated:
 
     def weighted_counts(self) -> np.ndarray:
         """Weight × derivative of every learned entry."""
-        return self.by_entry(self.weights * self.derivatives())
+        return self.by_entry(self.weighted_derivatives())
 
     def draws(self, times: int, number: int, seed: int) -> np.ndarray:
         """Draws of how often each learned entry is used in `times` equal rounds, one row per draw."""
         c, rng = self.circuit, np.random.default_rng(seed)
         visits = np.empty(c.leaves + c.inner, dtype=np.int64)
-        by_slot = np.zeros((number, c.slots), dtype=np.int64)
+        by_slot, unmarked = np.zeros((number, c.slots), dtype=np.int64), np.zeros(c.inner, dtype=np.int64)
         for counts in by_slot:
-            _split(c, 0, c.inner, self.weights, self.values, np.zeros(c.inner, np.int64), times, rng, visits, counts)
+            _split(as_arrays(c), self.weights, self.values, unmarked, times, rng, visits, counts)
         return self.by_entry(by_slot)
 
 
 # -- searches for the best action ----------------------------------------------------------------------------------
 
 FORMS = {
-    branch.FREE: "free", branch.GENERAL: "general", branch.PRODUCT: "product", branch.SORTED: "sorted",
-    branch.SUM: "sum",
+    search.FREE: "free", search.GENERAL: "general", search.MULTIPLICATIVE: "product", search.SORTED: "sorted",
+    search.ADDITIVE: "sum",
 }  # fmt: skip
-_assign, _branch, _candidates = alone(assignment.assign), alone(branch.branch), alone(branch.candidates)
+_assign, _branch, _find_candidates = alone(assignment.assign), alone(branch.branch), alone(search.find_candidates)
 _sort, _sort_by_patterns = alone(order.sort), alone(order.sort_by_patterns)
-_try_all, _try_patterns, _value_at = alone(branch.try_all), alone(order.try_patterns), alone(branch.value_at)
+_try_all, _try_patterns, _value_at = alone(search.try_all), alone(order.try_patterns), alone(search.value_at)
 
 
 class SearchResult(NamedTuple):
@@ -240,17 +252,19 @@ class Group:
     def __init__(self, d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int], number: int) -> None:
         model = idb.compile(d)
         self.number, self.form = number, forms_of(d)[number]
-        s, c, p = structure.decisions_of(model), model.rewards.circuit, model.parameter_vector(means)
-        members = s.data[s.group + s.data[s.group_start + number] : s.group + s.data[s.group_start + number + 1]]
-        action = np.array([*s.data[s.feasible : s.feasible + s.decisions], *context.values()], dtype=np.int64)
+        s = as_arrays(structure.decisions_of(model))
+        run = Run(as_arrays(model.rewards.circuit), int(s.group_end[number]), int(s.group_end[number + 1]))
+        members = s.group[s.group_start[number] : s.group_start[number + 1]]
         start = np.zeros(s.decisions + 1, dtype=np.int64)
-        candidates = _candidates(c, s, p, action, members, start)
-        first, last = s.data[s.group_end + number], s.data[s.group_end + number + 1]
-        self.arguments = c, s, first, last, p, action, members, start, candidates
+        candidates = np.empty(in_python(search.count_candidates)(s, number, start), dtype=np.int64)
+        self.size = len(members)
+        self._action = np.array([*s.feasible, *context.values()], dtype=np.int64)
+        self._search = Search(run, s, model.parameter_vector(means), self.size, members, start, candidates, 0.0)
+        _find_candidates(self._search, self._action.copy())
 
     def best_value(self) -> float:
         """The value of the best action, by trying all."""
-        return float(_try_all(*self._fresh()))
+        return float(_try_all(self._search, self._action.copy()))
 
     def search_all(self) -> list[SearchResult]:
         """What every search finds that is made for a group of this form."""
@@ -259,44 +273,38 @@ class Group:
             methods = {"branch": _branch}
             if self.form == "sorted":
                 methods |= {"sort": _sort, "sort by patterns": _sort_by_patterns}
-            for search, method in methods.items():
-                arguments = self._fresh()
-                value, bound = method(*arguments, budget)
-                results.append(self._result(search, arguments, value, bound, search == "branch" and budget > 0))
+            for name, method in methods.items():
+                action = self._action.copy()
+                value, bound = method(self._search._replace(budget=budget), action)
+                results.append(self._result(name, action, value, bound, name == "branch" and budget > 0))
+        action = self._action.copy()
         if self.form == "free":
-            arguments = self._fresh()
-            value = _try_patterns(*arguments[:7])
-            results.append(self._result("try patterns", arguments, value, value, True))
-        if self.form in ("sum", "product"):
-            c, s, *rest = arguments = self._fresh()
-            if _assign(c, s, self.number, *rest):  # else it does not apply
-                value = self._evaluated(arguments)
-                results.append(self._result("assign", arguments, value, value, True))
+            value = _try_patterns(self._search, action)
+            results.append(self._result("try patterns", action, value, value, True))
+        if self.form in ("sum", "product") and _assign(self._search, self.number, action):  # else it does not apply
+            value = self._evaluated(action)
+            results.append(self._result("assign", action, value, value, True))
         return results
 
-    def _fresh(self) -> tuple[Any, ...]:
-        return (*self.arguments[:5], self.arguments[5].copy(), *self.arguments[6:])
+    def _evaluated(self, action: np.ndarray) -> float:
+        c = self._search.run.c
+        return float(_value_at(self._search.run, self._search.p, action, np.ones(c.leaves + c.inner)))
 
-    def _evaluated(self, arguments: tuple[Any, ...]) -> float:
-        c, _, first, last, p, action, *_ = arguments
-        return float(_value_at(c, first, last, p, action, np.ones(c.leaves + c.inner)))
+    def _result(self, name: str, action: np.ndarray, value: float, bound: float, proves: bool) -> SearchResult:
+        feasible = _all_fit(self._search, action)
+        return SearchResult(name, float(value), self._evaluated(action), float(bound), feasible, proves)
 
-    def _result(
-        self, search: str, arguments: tuple[Any, ...], value: float, bound: float, proves: bool
-    ) -> SearchResult:
-        _, s, _, _, _, action, members, *_ = arguments
-        pairs = itertools.combinations(members, 2)
-        feasible = not any(branch.clash(s, j, action[j], k, action[k]) for j, k in pairs)
-        return SearchResult(search, float(value), self._evaluated(arguments), float(bound), feasible, proves)
+
+_all_fit = alone(search.all_fit)
 
 
 def forms_of(d: idb.Diagram) -> list[str]:
     """What the reward of each group of decisions is composed of."""
     s = structure.decisions_of(idb.compile(d))
-    return [FORMS[int(form)] for form in s.data[s.form : s.form + s.groups]]
+    return [FORMS[int(form)] for form in s.form]
 
 
 def groups_of_decisions(d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int]) -> list[Group]:
     """The groups of decisions that are searched one after the other."""
     groups = [Group(d, means, context, number) for number in range(len(forms_of(d)))]
-    return [group for group in groups if len(group.arguments[6])]
+    return [group for group in groups if group.size]
