@@ -7,7 +7,7 @@ import math
 from idbandits.kernel.compiling import bare, merged
 
 UNSEEN = 1e9  # the index of what was never tried: above any other
-FARTHEST = 700.0  # beyond that, exp(-x) is no number above 0
+FARTHEST = 700.0  # not far beyond that, exp(-x) is rounded to 0
 
 
 @merged

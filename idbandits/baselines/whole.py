@@ -3,22 +3,154 @@
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, check_diagram, feasible_actions
-from idbandits.baselines.chance import below
+from idbandits.baselines.baseline import Baseline, check_diagram, feasible_actions, learner, state_of
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import DiagramError, IdbanditsError
-from idbandits.inference.groups import DONE, HEADER, ROUNDS
-from idbandits.kernel.compiling import bare, compiled
-from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.errors import DiagramError, check_number
+from idbandits.inference.playing import ACT
+from idbandits.inference.protocol import Round
+from idbandits.kernel.compiling import bare, kernel, merged
+from idbandits.kernel.draws import below
+from idbandits.kernel.fields import Packed, pointer, unpacker
+from idbandits.kernel.states import HEADER, ROUNDS, State
+from idbandits.kernel.types import Floats, Indices, Ints, Rng
 
-ACTIONS, DECISIONS, TERMS, CHOICES = range(4)  # of a layout; then choices, the codes of all actions, reward terms
-TRIED, ORDER = HEADER, HEADER + 1  # how many actions were tried; all actions, those first; and their places there
-EPSILON, DECAY, ARMS = range(3)  # of the floats; then, for every action: times, mean, 1 / sqrt(times)
+TRIED = HEADER  # of the integers of a state: how many actions were tried
 MOST_ACTIONS = 100_000
+
+
+class Layout(NamedTuple):
+    """All actions, and how the reward is computed from what is seen."""
+
+    decisions: int
+    actions: int
+    choices: Indices  # how many each decision has
+    codes: Indices  # the choices of each action as one number, in ascending order
+    terms: int  # of the reward
+    term_start: Indices  # for each term, its first axis; then the number of axes
+    table_start: Indices  # for each term, where its table begins in `tables`
+    node: Indices  # for each axis, its place among the decisions and the observed nodes after them
+    stride: Indices  # for each axis, how far apart two neighbouring states are in the table
+    tables: Floats  # scaled, so that rewards are 0 to 1
+    exploration: Floats  # of ε-greedy: ε and its decay
+
+
+class Arms(NamedTuple):
+    """What is kept of each action."""
+
+    order: Ints  # all actions, those that were tried first
+    place: Ints  # of each in `order`
+    times: Floats
+    mean: Floats
+    width: Floats  # 1 / sqrt(times)
+
+
+unpack = unpacker(Layout)
+
+
+@merged
+def arms_in(state: State, actions: int) -> Arms:
+    """The arms of a state."""
+    order, times = pointer(state.ints, TRIED + 1), pointer(state.floats, 0)
+    return Arms(order, pointer(order, actions), times, pointer(times, actions), pointer(times, 2 * actions))
+
+
+@kernel(ACT)
+def act_by_bounds(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
+    """The action with the highest index, or one that was never tried."""
+    layout, tried = unpack(packed.ints, packed.floats), state.ints[TRIED]
+    arms = arms_in(state, layout.actions)
+    if tried < layout.actions:
+        chosen = arms.order[tried + below(rng, layout.actions - tried)]
+    else:
+        chosen = highest(arms, layout.actions, math.sqrt(2.0 * math.log(max(state.ints[ROUNDS], 1))), rng)
+    decode(layout, chosen, action)
+
+
+@kernel(ACT)
+def act_greedily(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
+    """A random action, or the one with the highest mean."""
+    layout = unpack(packed.ints, packed.floats)
+    epsilon, decay = layout.exploration[0], layout.exploration[1]
+    if rng.random() < min(epsilon, decay / (state.ints[ROUNDS] + 1)):
+        chosen = below(rng, layout.actions)
+    else:
+        chosen = highest(arms_in(state, layout.actions), layout.actions, 0.0, rng)
+    decode(layout, chosen, action)
+
+
+@bare
+def highest(arms: Arms, actions: int, factor: float, rng: Rng) -> int:
+    """The action with the highest mean + factor / sqrt(times), one of them at random."""
+    best, ties, most = 0, 0, -math.inf
+    for a in range(actions):
+        index = arms.mean[a] + factor * arms.width[a]
+        if index > most:
+            best, ties, most = a, 1, index
+        elif index == most:
+            ties += 1
+            if below(rng, ties) == 0:
+                best = a
+    return best
+
+
+@bare
+def decode(layout: Layout, chosen: int, action: Ints) -> None:
+    """Put an action into `action` by its number."""
+    code = layout.codes[chosen]
+    for k in range(layout.decisions - 1, -1, -1):
+        action[k] = code % layout.choices[k]
+        code //= layout.choices[k]
+
+
+@bare
+def number_of(layout: Layout, action: Ints) -> int:
+    """The number of an action: codes are in order."""
+    code = 0
+    for k in range(layout.decisions):
+        code = code * layout.choices[k] + action[k]
+    low, high = 0, layout.actions - 1
+    while low < high:
+        middle = (low + high) // 2
+        if layout.codes[middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@bare
+def reward_of(layout: Layout, action: Ints, seen: Ints) -> float:
+    """The scaled reward of a round."""
+    reward = 0.0
+    for term in range(layout.terms):
+        at = layout.table_start[term]
+        for axis in range(layout.term_start[term], layout.term_start[term + 1]):
+            node = layout.node[axis]
+            at += layout.stride[axis] * (action[node] if node < layout.decisions else seen[node - layout.decisions])
+        reward += layout.tables[at]
+    return reward
+
+
+@bare
+def learn(packed: Packed, state: State, rng: Rng, round_: Round) -> None:
+    """Add the reward to those of the action."""
+    layout, ints = unpack(packed.ints, packed.floats), state.ints
+    arms = arms_in(state, layout.actions)
+    reward = reward_of(layout, round_.action, round_.seen)
+    chosen = number_of(layout, round_.action)
+    if arms.times[chosen] == 0.0:  # it changes places with the first that was never tried
+        place, tried = arms.place[chosen], ints[TRIED]
+        other = arms.order[tried]
+        arms.order[place], arms.place[other] = other, place
+        arms.order[tried], arms.place[chosen] = chosen, tried
+        ints[TRIED] += 1
+    arms.times[chosen] += round_.times
+    arms.mean[chosen] += round_.times * (reward - arms.mean[chosen]) / arms.times[chosen]
+    arms.width[chosen] = 1.0 / math.sqrt(arms.times[chosen])
 
 
 @final
@@ -39,9 +171,10 @@ class UCB1(Baseline):
     {'A1': 1, 'A2': 2}
     """
 
+    ACT, LEARN = act_by_bounds, learner("UCB1")(learn)
+
     def __init__(self, d: Diagram, seed: Any = None) -> None:
-        layout, numbers, ints, floats = _beginning("UCB1", d, 0.0, 0.0)
-        super().__init__(d, seed, act_by_bounds, learn, layout, ints, floats, numbers=numbers)
+        super().__init__(d, seed, *_start("UCB1", d, 0.0, 0.0))
 
 
 @final
@@ -54,155 +187,57 @@ class EpsilonGreedy(Baseline):
 
     >>> from idbandits import models
     >>> learner = EpsilonGreedy(models.rank1(rows=2, columns=3), seed=0, epsilon=1, decay=30)
-    >>> for _ in range(2000):
-    ...     action = learner.act()
-    ...     learner.update(action, {"X": int(action == {"A1": 1, "A2": 2})})
-    >>> learner.act()
-    {'A1': 1, 'A2': 2}
+    >>> sorted(learner.act())
+    ['A1', 'A2']
     """
+
+    ACT, LEARN = act_greedily, UCB1.LEARN
 
     def __init__(
         self, d: Diagram, seed: Any = None, *, epsilon: float = 0.1, decay: float | None = None
     ) -> None:  # fmt: skip
-        if not (isinstance(epsilon, (int, float)) and 0 <= epsilon <= 1):
-            raise IdbanditsError(f"EpsilonGreedy: epsilon is a probability, not {epsilon!r}")
-        if decay is not None and not (isinstance(decay, (int, float)) and 0 < decay < math.inf):
-            raise IdbanditsError(f"EpsilonGreedy: decay is a positive number or None, not {decay!r}")
-        layout, numbers, ints, floats = _beginning("EpsilonGreedy", d, epsilon, math.inf if decay is None else decay)
-        super().__init__(d, seed, act_greedily, learn, layout, ints, floats, numbers=numbers)
+        share = check_number("EpsilonGreedy: epsilon", epsilon, 0, 1)
+        slope = math.inf if decay is None else check_number("EpsilonGreedy: decay", decay, 0, above=True)
+        super().__init__(d, seed, *_start("EpsilonGreedy", d, share, slope))
 
 
-def _beginning(who: str, d: Diagram, epsilon: float, decay: float) -> tuple[Ints, Floats, Ints, Floats]:
-    """The layout, the scaled rewards, and the state before the first round."""
+def _start(who: str, d: Diagram, epsilon: float, decay: float) -> tuple[Layout, State]:
+    """The layout, and the state before the first round."""
     check_diagram(who, d)
-    terms, numbers = _rewards(who, d)
+    tables = _scaled_tables(who, d)
     actions = np.array(feasible_actions(who, d, MOST_ACTIONS), dtype=np.int64)
     sizes = [n.states for n in d.of_kind("decision")]
-    strides = np.array([math.prod(sizes[k + 1 :]) for k in range(len(sizes))], dtype=object)
-    codes = actions.astype(object) @ strides
     if math.prod(sizes) >= 2**62:
         raise DiagramError(f"{who} numbers all actions; diagram {d.name!r} has too many")
-    layout = np.array([len(actions), len(sizes), len(d.rewards), *sizes, *codes, *terms], dtype=np.int64)
+    strides = np.array([math.prod(sizes[k + 1 :]) for k in range(len(sizes))], dtype=np.int64)
+    places = {n.name: k for k, n in enumerate((*d.of_kind("decision"), *d.of_kind("observed")))}
+    layout = Layout(
+        decisions=len(sizes),
+        actions=len(actions),
+        choices=sizes,
+        codes=(actions @ strides).tolist(),
+        terms=len(tables),
+        term_start=[0, *np.cumsum([table.ndim for table in tables]).tolist()],
+        table_start=[0, *np.cumsum([table.size for table in tables]).tolist()],
+        node=[places[name] for term in d.rewards for name in term.parents],
+        stride=[math.prod(table.shape[axis + 1 :]) for table in tables for axis in range(table.ndim)],
+        tables=np.concatenate([table.ravel() for table in tables]),
+        exploration=np.array([epsilon, decay]),
+    )
     order = np.arange(len(actions))
-    ints = np.concatenate([[0], order, order])
-    return layout, numbers, ints, np.array([epsilon, decay, *np.zeros(3 * len(actions))])
+    return layout, state_of(np.concatenate([[0], order, order]), np.zeros(3 * len(actions)))
 
 
-def _rewards(who: str, d: Diagram) -> tuple[list[int], Floats]:
-    """How the table of every term is read, and the tables: scaled, so that they add up to 0 … 1."""
+def _scaled_tables(who: str, d: Diagram) -> list[Floats]:
+    """The tables of all reward terms, scaled so that they add up to 0 … 1."""
     if not d.rewards:
         raise DiagramError(f"{who} learns from rewards; diagram {d.name!r} has none")
-    seen = [n.name for n in (*d.of_kind("decision"), *d.of_kind("observed"))]
-    spread = sum(float(term.table.max() - term.table.min()) for term in d.rewards)
-    terms: list[int] = []
-    numbers: list[float] = []
     for term in d.rewards:
         for name in term.parents:
-            if name not in seen:
+            if d.nodes[name].kind not in ("decision", "observed"):
                 raise DiagramError(
                     f"{who} learns from rewards that it sees, of observed nodes and decisions; a reward term of "
                     f"diagram {d.name!r} depends on {name!r}, a {d.nodes[name].kind} node"
                 )
-        shape = term.table.shape
-        axes = [x for i, name in enumerate(term.parents) for x in (seen.index(name), math.prod(shape[i + 1 :]))]
-        terms += [len(numbers), len(term.parents), *axes]
-        numbers += ((term.table - term.table.min()) / (spread or 1.0)).ravel().tolist()
-    return terms, np.array(numbers)
-
-
-@compiled
-def act_by_bounds(
-    solve: Any, program: Ints, known: Floats, layout: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
-) -> None:
-    """The action with the highest index, or one that was never tried."""
-    actions = layout[ACTIONS]
-    if ints[TRIED] < actions:
-        chosen = ints[ORDER + ints[TRIED] + below(rng, actions - ints[TRIED])]
-    else:
-        chosen = highest(floats[ARMS:], actions, math.sqrt(2.0 * math.log(max(ints[ROUNDS], 1))), rng)
-    decode(layout, chosen, action)
-
-
-@compiled
-def act_greedily(
-    solve: Any, program: Ints, known: Floats, layout: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
-) -> None:
-    """A random action, or the one with the highest mean."""
-    actions = layout[ACTIONS]
-    if rng.random() < min(floats[EPSILON], floats[DECAY] / (ints[ROUNDS] + 1)):
-        chosen = below(rng, actions)
-    else:
-        chosen = highest(floats[ARMS:], actions, 0.0, rng)
-    decode(layout, chosen, action)
-
-
-@bare
-def highest(arms: Floats, actions: int, width: float, rng: Rng) -> int:
-    """The action with the highest mean + width / sqrt(times), one of them at random."""
-    best, ties, most = 0, 0, -math.inf
-    for a in range(actions):
-        index = arms[actions + a] + width * arms[2 * actions + a]
-        if index > most:
-            best, ties, most = a, 1, index
-        elif index == most:
-            ties += 1
-            if below(rng, ties) == 0:
-                best = a
-    return best
-
-
-@bare
-def decode(layout: Ints, chosen: int, action: Ints) -> None:
-    """Put an action into `action` by its number."""
-    decisions = layout[DECISIONS]
-    code = layout[CHOICES + decisions + chosen]
-    for k in range(decisions - 1, -1, -1):
-        action[k] = code % layout[CHOICES + k]
-        code //= layout[CHOICES + k]
-
-
-@bare
-def number_of(layout: Ints, action: Ints) -> int:
-    """The number of an action: codes are in order."""
-    decisions = layout[DECISIONS]
-    code = 0
-    for k in range(decisions):
-        code = code * layout[CHOICES + k] + action[k]
-    low, high = 0, layout[ACTIONS] - 1
-    while low < high:
-        middle = (low + high) // 2
-        if layout[CHOICES + decisions + middle] < code:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled
-def learn(
-    layout: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-    effort: int,
-) -> int:  # fmt: skip
-    """Add the reward to those of the action."""
-    actions, decisions = layout[ACTIONS], layout[DECISIONS]
-    reward = 0.0
-    at = CHOICES + decisions + actions
-    for _ in range(layout[TERMS]):
-        place = layout[at]
-        for i in range(layout[at + 1]):
-            node = layout[at + 2 + 2 * i]
-            place += layout[at + 3 + 2 * i] * (action[node] if node < decisions else seen[node - decisions])
-        reward += numbers[place]
-        at += 2 + 2 * layout[at + 1]
-    chosen = number_of(layout, action)
-    if floats[ARMS + chosen] == 0.0:  # to those that were tried
-        place = ints[ORDER + actions + chosen]
-        other = ints[ORDER + ints[TRIED]]
-        ints[ORDER + place], ints[ORDER + actions + other] = other, place
-        ints[ORDER + ints[TRIED]], ints[ORDER + actions + chosen] = chosen, ints[TRIED]
-        ints[TRIED] += 1
-    floats[ARMS + chosen] += times
-    floats[ARMS + actions + chosen] += times * (reward - floats[ARMS + actions + chosen]) / floats[ARMS + chosen]
-    floats[ARMS + 2 * actions + chosen] = 1.0 / math.sqrt(floats[ARMS + chosen])
-    ints[ROUNDS] += times
-    return DONE
+    spread = sum(float(term.table.max() - term.table.min()) for term in d.rewards)
+    return [(term.table - term.table.min()) / (spread or 1.0) for term in d.rewards]
