@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from idbandits.baselines.baseline import Baseline, learner, ranking
-from idbandits.baselines.confidence import UNSEEN, kl_above, level, ucb1
+from idbandits.baselines.confidence import UNSEEN, Arms, arms_in, kl_above, level, ucb1
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError
 from idbandits.inference.playing import ACT
 from idbandits.inference.protocol import Round
-from idbandits.kernel.compiling import bare, kernel, merged
+from idbandits.kernel.compiling import bare, kernel
 from idbandits.kernel.draws import below
-from idbandits.kernel.fields import Packed, pointer, unpacker
+from idbandits.kernel.fields import Packed, unpacker
 from idbandits.kernel.states import ROUNDS, State, no_groups
 from idbandits.kernel.types import Floats, Ints, Rng
 
@@ -28,38 +28,24 @@ class Layout(NamedTuple):
     kl: int  # whether the indices are those of KL-UCB
 
 
-class Items(NamedTuple):
-    """What is kept of each item."""
-
-    examined: Floats  # how often
-    clicked: Floats  # how often
-    bound: Floats  # the index that items are ranked by
-
-
 unpack = unpacker(Layout)
-
-
-@merged
-def items_in(state: State, items: int) -> Items:
-    """The items of a state."""
-    return Items(pointer(state.floats, 0), pointer(state.floats, items), pointer(state.floats, 2 * items))
 
 
 @kernel(ACT)
 def act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
     """Show the items with the highest indices, the highest first."""
     layout = unpack(packed.ints, packed.floats)
-    kept = items_in(state, layout.items)
+    arms = arms_in(state, layout.items)
     t = state.ints[ROUNDS] + 1
     for i in range(layout.items):
-        times = kept.examined[i]
+        times = arms.times[i]
         if times == 0.0:
-            kept.bound[i] = UNSEEN
+            arms.bound[i] = UNSEEN
         elif layout.kl:
-            kept.bound[i] = kl_above(kept.clicked[i] / times, level(t) / times)
+            arms.bound[i] = kl_above(arms.sums[i] / times, level(t) / times)
         else:
-            kept.bound[i] = ucb1(kept.clicked[i] / times, times, t - 1)
-    show_highest(kept.bound, layout.items, rng, action)
+            arms.bound[i] = ucb1(arms.sums[i] / times, times, t - 1)
+    show_highest(arms.bound, layout.items, rng, action)
 
 
 @bare
@@ -82,15 +68,15 @@ def show_highest(index: Floats, items: int, rng: Rng, action: Ints) -> None:
 def learn(packed: Packed, state: State, rng: Rng, round_: Round) -> None:
     """Count examinations and clicks down to the click that ends the examination."""
     layout = unpack(packed.ints, packed.floats)
-    kept = items_in(state, layout.items)
+    arms = arms_in(state, layout.items)
     end, clicked = layout.positions, False
     for k in range(layout.positions - 1, -1, -1):
         if round_.seen[k] and not (clicked and layout.to_last):
             end, clicked = k + 1, True
     for k in range(end):
         item = round_.action[k]
-        kept.examined[item] += round_.times
-        kept.clicked[item] += round_.times * round_.seen[k]
+        arms.times[item] += round_.times
+        arms.sums[item] += round_.times * round_.seen[k]
 
 
 @final
@@ -141,4 +127,4 @@ def _start(who: str, d: Diagram, reading: str, kl: bool) -> tuple[Layout, State]
         raise IdbanditsError(
             f"reading is 'first' or 'last', the click down to which items were examined; not {reading!r}"
         )
-    return Layout(positions, items, reading == "last", kl), no_groups(np.zeros(len(Items._fields) * items))
+    return Layout(positions, items, reading == "last", kl), no_groups(np.zeros(len(Arms._fields) * items))

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from idbandits.baselines.baseline import Baseline, check_diagram, decisions_above, learner
-from idbandits.baselines.confidence import kl_exponent, level
+from idbandits.baselines.confidence import Arms, arms_in, kl_exponent, level
 from idbandits.circuit.model import compile
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Learned, Use
 from idbandits.errors import DiagramError, check_number, check_whole
 from idbandits.inference.playing import ACT, solve_at
 from idbandits.inference.protocol import Round
-from idbandits.kernel.compiling import bare, kernel, merged
-from idbandits.kernel.fields import Packed, pointer, unpacker
+from idbandits.kernel.compiling import bare, kernel
+from idbandits.kernel.fields import Packed, unpacker
 from idbandits.kernel.states import ROUNDS, State, no_groups
 from idbandits.kernel.types import Floats, Indices, Ints, Rng
 from idbandits.solve.assignment import match
@@ -48,21 +48,7 @@ class Layout(NamedTuple):
     bonus: Floats  # one number: the index of arms that were never tried is so many times that of the others
 
 
-class Arms(NamedTuple):
-    """What is kept of each base arm."""
-
-    times: Floats
-    sums: Floats  # of what it earned
-    bound: Floats  # its index; -1 where it has to be found anew
-
-
 unpack = unpacker(Layout)
-
-
-@merged
-def arms_in(state: State, arms: int) -> Arms:
-    """The base arms of a state."""
-    return Arms(pointer(state.floats, 0), pointer(state.floats, arms), pointer(state.floats, 2 * arms))
 
 
 @kernel(ACT)
@@ -137,7 +123,7 @@ def learn(packed: Packed, state: State, rng: Rng, round_: Round) -> None:
             arm += layout.stride[axis] * round_.action[layout.decision[axis]]
         arms.times[arm] += round_.times
         arms.sums[arm] += round_.times * layout.values[layout.first_value[n] + round_.seen[layout.place[n]]]
-        arms.bound[arm] = -1.0
+        arms.bound[arm] = -1.0  # to be found anew
 
 
 @final
