@@ -131,7 +131,7 @@ class CombUCB1(Baseline):
     """CombUCB1: the best action under the indices mean + sqrt(`factor` log t / times) of its base arms, after t rounds.
 
     Kveton, Wen, Ashkan and Szepesvári, Tight Regret Bounds for Stochastic Combinatorial Semi-Bandits, AISTATS 2015,
-    Algorithm 1; 1.5 is the paper's factor, and 1 that of some public code, which explores less. The reward is to be a
+    Algorithm 1; 1.5 is the paper's factor, and 1 that of some public code, which explores less. The reward must be a
     sum of terms that depend on one observed node each. A base arm is a node with the choices that it depends on: an
     item at a position in the position-based model. Nodes that depend directly on a decision by the same learned table
     share theirs: an item in the semi-bandit. Rewards are scaled to [0, 1] by what a node can earn, and weighed by it.
@@ -225,7 +225,7 @@ def _start(who: str, d: Diagram, setting: float, kl: bool) -> tuple[Layout, Stat
         values=np.concatenate([source.values for source in sources]),
         weight=np.array(weights),
         setting=np.array([setting]),
-        # an arm that was never tried is to outweigh all that were, unless its weight is next to nothing
+        # an arm that was never tried outweighs all that were, unless its weight is next to nothing
         bonus=np.array([min(10.0 * math.fsum(weights) / min(weights), MOST_BONUS)]),
     )
     return layout, no_groups(np.zeros(len(Arms._fields) * arms)), compile(flat).derived(Solver)

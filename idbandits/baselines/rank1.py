@@ -191,6 +191,7 @@ def _start(who: str, d: Diagram, rounds: int, confidence: float, kl: bool) -> tu
 
 
 def _factors(who: str, d: Diagram) -> tuple[int, int]:
+    """The numbers of rows and columns, if the diagram fits."""
     check_diagram(who, d)
     decisions, seen = d.of_kind("decision"), d.of_kind("observed")
     if len(decisions) != 2 or any(len(group) > 1 for group in d.different):
@@ -212,5 +213,5 @@ def _factors(who: str, d: Diagram) -> tuple[int, int]:
             )
         total += term.table
     if total[1] <= total[0]:
-        raise DiagramError(f"{who}: {seen[0].name!r} = {seen[0].values[1]!r} is to be worth more than the other state")
+        raise DiagramError(f"{who}: {seen[0].name!r} = {seen[0].values[1]!r} must be worth more than the other state")
     return decisions[0].states, decisions[1].states

@@ -130,7 +130,7 @@ class TopRank(Baseline):
     Algorithm 1. Items i and j of a block are compared by their clicks: S is the sum and N the number of the rounds
     with a click on only one of them, counted +1 for i and -1 for j; items that were not shown were not clicked. Item
     i beats j once S ≥ sqrt(2 N log(c sqrt(N) / δ)), with c = 4 sqrt(2 / π) / erf(sqrt(2)) and δ = 1 / `horizon`, as
-    the paper sets it, or `delta`. Positions are to be declared from the one that is seen most: no order is learned.
+    the paper sets it, or `delta`. Declare the position first that is seen most, and so on: no order is learned.
     The relation has a cycle with probability at most δ L²; the paper leaves open what then happens, and here the
     items that are left make up one block.
 

@@ -186,9 +186,8 @@ class EpsilonGreedy(Baseline):
     was never tried counts as the lowest reward; ties are broken at random.
 
     >>> from idbandits import models
-    >>> learner = EpsilonGreedy(models.rank1(rows=2, columns=3), seed=0, epsilon=1, decay=30)
-    >>> sorted(learner.act())
-    ['A1', 'A2']
+    >>> EpsilonGreedy(models.rank1(rows=2, columns=3), epsilon=1, decay=30)
+    EpsilonGreedy('rank-1'; 0 rounds)
     """
 
     ACT, LEARN = act_greedily, UCB1.LEARN
