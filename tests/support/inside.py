@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 import idbandits as idb
-from idbandits.baselines import confidence
+from idbandits.baselines import confidence, grab
 from idbandits.circuit import passes, plain
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
@@ -113,7 +113,7 @@ def ambiguous_observation(d: idb.Diagram) -> dict[str, int]:
 def leader_of(learner: idb.baselines.GRAB) -> tuple[int, ...]:
     """The list that GRAB's last action was chosen around."""
     positions = len(learner.diagram.of_kind("decision"))
-    return tuple(int(item) for item in learner._state.floats[grab.FIRST : grab.FIRST + positions])
+    return tuple(int(item) for item in learner.state.floats[grab.LEADER : grab.LEADER + positions])
 
 
 # -- numbers -------------------------------------------------------------------------------------------------------
