@@ -8,7 +8,6 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma
 
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Known, Label, Use
@@ -116,6 +115,8 @@ class Literal:
 
     def sweep(self) -> None:
         """One E-step (eq. estep) for every round, and one M-step (eq. mstep)."""
+        from scipy.special import digamma
+
         entry, known = self._entry[:, : self.rounds], self._known[:, : self.rounds]
         logs = digamma(self._alpha) - digamma(np.add.reduceat(self._alpha, self._row_starts))[self._row_of]
         q = self._members.T @ logs[entry]

@@ -188,7 +188,7 @@ def _prepared(cell: Cell, settings: Settings) -> Prepared:
 def run_remotely(settings: Settings, cell: Cell, run: int) -> tuple[str, Run]:
     """Make one run on a worker; with the worker's version."""
     with _preparing:
-        prepared = _prepared(Cell(*cell), settings)  # Dask makes a plain tuple of a cell
+        prepared = _prepared(Cell(*cell), settings)  # in case Dask passes it as a plain tuple
         _ = prepared.plan
     made = prepared.run(run, threading.Event(), lambda rounds: None)
     assert made is not None

@@ -14,7 +14,6 @@ from typing import Any, Self, final
 
 import numba
 import numpy as np
-import scipy
 
 from idbandits.errors import FormatError, IdbanditsError
 from idbandits.simulation.loop import Run
@@ -31,6 +30,8 @@ TABLES = {
 @functools.cache
 def version() -> str:
     """A digest of what all results depend on: the sources behind them, and the libraries that these rest on."""
+    import scipy
+
     digest = hashlib.sha256(f"{FORMAT} {np.__version__} {scipy.__version__} {numba.__version__}".encode())
     package = Path(__file__).parents[1]
     for source in sorted(package.rglob("*.py")):
