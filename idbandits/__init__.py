@@ -19,30 +19,10 @@ if TYPE_CHECKING:
     from idbandits.solve.best import Solution, best_action
 
 __all__ = [
-    "EP",
-    "Diagram",
-    "Exact",
-    "Gibbs",
-    "Incremental",
-    "Learned",
-    "Moments",
-    "Outcome",
-    "Particles",
-    "Result",
-    "Solution",
-    "Thompson",
-    "Variational",
-    "World",
-    "baselines",
-    "best_action",
-    "compile",
-    "expected_reward",
-    "log_likelihood",
-    "models",
-    "posterior_of_latents",
-    "simulate",
-    "theory",
-]
+    "EP", "Diagram", "Exact", "Gibbs", "Incremental", "Learned", "Moments", "Outcome", "Particles", "Result",
+    "Solution", "Thompson", "Variational", "World", "baselines", "best_action", "compile", "expected_reward",
+    "log_likelihood", "models", "posterior_of_latents", "simulate", "theory",
+]  # fmt: skip
 
 _HOMES = {
     "idbandits.agent.thompson": ("Thompson",),

@@ -18,8 +18,7 @@ from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import FormatError, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
 from idbandits.inference import BUILT_IN, BY_NAME, Inference, name_of, named
-from idbandits.inference.exact import Exact
-from idbandits.inference.exactness import check_exact, refuse_ambiguous
+from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
 from idbandits.inference.playing import Player, act, draw
 from idbandits.inference.protocol import (
     AMBIGUOUS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar, final
@@ -10,10 +9,9 @@ from typing import Any, TypeAlias, TypeVar, final
 import numpy as np
 
 from idbandits.circuit import elimination
-from idbandits.circuit.build import Builder
+from idbandits.circuit.build import Builder, Parameters
 from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.elimination import RewardPlan
-from idbandits.circuit.parameters import Parameters
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.feasibility import Feasibility
 from idbandits.diagram.tables import TOLERANCE, Label
@@ -123,7 +121,6 @@ class Model:
         self.latents = d.of_kind("latent")
         self.observed = d.of_kind("observed")
         self._means_shapes = [(t.name, t.means_shape) for t in self.learned.values()]
-        self.means_size = sum(math.prod(shape) for _, shape in self._means_shapes)
         self.diagram = d.copy()  # later changes of the diagram are not this model's
         self._reward_plan = elimination.plan_rewards(d)
         self.parameters = Parameters.of(d, elimination.known_tables(d, self._reward_plan))

@@ -32,34 +32,10 @@ from idbandits.kernel.compiling import kernel
 from idbandits.kernel.states import ROUNDS, State, no_groups, with_groups
 
 __all__ = [
-    "AMBIGUOUS",
-    "BY_NAME",
-    "DONE",
-    "EP",
-    "IMPOSSIBLE",
-    "LATER",
-    "LEARN",
-    "NOW",
-    "ROUNDS",
-    "THOROUGHLY",
-    "UNKNOWN",
-    "Evidence",
-    "Exact",
-    "Gibbs",
-    "Incremental",
-    "Inference",
-    "Moments",
-    "Particles",
-    "State",
-    "Variational",
-    "folded",
-    "kernel",
-    "literal",
-    "name_of",
-    "named",
-    "no_groups",
-    "with_groups",
-]
+    "AMBIGUOUS", "BUILT_IN", "BY_NAME", "DONE", "EP", "IMPOSSIBLE", "LATER", "LEARN", "NOW", "ROUNDS", "THOROUGHLY",
+    "UNKNOWN", "Evidence", "Exact", "Gibbs", "Incremental", "Inference", "Moments", "Particles", "State",
+    "Variational", "folded", "kernel", "literal", "name_of", "named", "no_groups", "with_groups",
+]  # fmt: skip
 
 BUILT_IN: tuple[type[Any], ...] = (Exact, Variational, Incremental, Moments, Gibbs, EP, Particles)
 BY_NAME = {kind.__name__.lower(): kind for kind in BUILT_IN}

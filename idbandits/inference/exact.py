@@ -1,19 +1,25 @@
-"""Conjugate counts: exact where what is seen is always a single product of table entries."""
+"""Conjugate counts: exact where what is seen is always a single product of table entries, which is checked."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, final
 
 import numpy as np
+from numba import types
 
 from idbandits.circuit.model import Model
-from idbandits.inference.counting import add_uses, find_uses, is_below_prior
+from idbandits.errors import DiagramError
+from idbandits.inference.counting import ROUNDING, add_uses, find_uses, is_below_prior
 from idbandits.inference.evidence import Evidence, folded
 from idbandits.inference.protocol import AMBIGUOUS, DONE, IMPOSSIBLE, UNKNOWN, Round, learner
-from idbandits.inference.workspace import Workspace, write_key
-from idbandits.kernel.compiling import bare
+from idbandits.inference.workspace import GENERIC, Workspace, expect, held, read_key, scratch, workspace, write_key
+from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
 from idbandits.kernel.states import FIGURES, ROUNDS, State, no_groups
 from idbandits.kernel.types import Floats, Ints, Rng
+
+MOST = 20_000  # choices and observations of a part that are all tried; of more, as many are drawn
+TRIES = 20  # at an action that breaks no constraint
 
 
 @bare
@@ -68,3 +74,124 @@ class Exact:
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The pseudo-counts."""
         return state.floats[: evidence.learned]
+
+
+# -- whether it is exact -------------------------------------------------------------------------------------------
+
+
+def check_exact(model: Model, alternatives: str) -> None:
+    """Raise if some observation is not a single product; each one that is learned from is checked again."""
+    ambiguous = model.derived(_find_ambiguous)
+    if ambiguous is not None:
+        refuse_ambiguous(model, *ambiguous, alternatives)
+
+
+def _find_ambiguous(model: Model) -> tuple[Ints, Ints] | None:
+    """An action and an observation that is not a single product, if one is found; all are tried if not too many."""
+    evidence = model.derived(folded)
+    rng = np.random.default_rng(0)
+    nodes = [*model.decisions, *model.contexts]
+    marks = np.zeros(evidence.learned)
+    for axes, observed in evidence.sources:
+        sizes = [*(nodes[k].states for k in axes), *(model.observed[k].states for k in observed)]
+        number = math.prod(sizes)
+        for i in range(min(number, MOST)):
+            places = np.unravel_index(i, sizes) if number <= MOST else [rng.integers(s) for s in sizes]
+            chosen = [int(place) for place in places]
+            action = _random_action(model, dict(zip(axes, chosen, strict=False)), rng)
+            if action is None:
+                continue
+            seen = np.full(len(model.observed), -1, np.int64)
+            seen[list(observed)] = chosen[len(axes) :]
+            if number > MOST:
+                _make_possible(evidence, action, seen, [n.states for n in model.observed], marks, rng)
+            if unclear(evidence.program, evidence.numbers, action, seen, marks) > 0:
+                _see_all(evidence, action, seen, [n.states for n in model.observed], marks)
+                return action, seen
+    return None
+
+
+def _random_action(model: Model, fixed: dict[int, int], rng: Rng) -> Ints | None:
+    """An action with its contexts that is allowed, some choices being fixed; None if none was found."""
+    number = len(model.decisions)
+    action = model.feasibility.random_action(rng, {k: i for k, i in fixed.items() if k < number}, TRIES)
+    if action is None:
+        return None
+    contexts = [fixed.get(number + k, int(rng.integers(node.states))) for k, node in enumerate(model.contexts)]
+    return np.concatenate([action, np.array(contexts, dtype=np.int64)])
+
+
+def _see_all(evidence: Evidence, action: Ints, seen: Ints, sizes: list[int], marks: Floats) -> None:
+    """Complete an observation in a way that can be seen."""
+    for k in np.flatnonzero(seen < 0).tolist():
+        for state in range(sizes[k]):
+            seen[k] = state
+            if unclear(evidence.program, evidence.numbers, action, seen, marks) >= 0:
+                break
+
+
+def _make_possible(
+    evidence: Evidence, action: Ints, seen: Ints, sizes: list[int], marks: Floats, rng: np.random.Generator
+) -> None:
+    """Change an observation, node by node, into one that can be seen."""
+    wanted = [int(k) for k in np.flatnonzero(seen >= 0)]
+    seen[:] = -1
+    for k in rng.permutation(wanted).tolist():
+        for state in rng.permutation(sizes[k]).tolist():
+            seen[k] = state
+            if unclear(evidence.program, evidence.numbers, action, seen, marks) >= 0:
+                break
+
+
+def refuse_ambiguous(model: Model, action: Ints, seen: Ints, alternatives: str, where: str = "") -> None:
+    """Say which observation is not a single product, and what stands in the way."""
+    evidence = model.derived(folded)
+    tables = np.zeros(evidence.learned)
+    unclear(evidence.program, evidence.numbers, action, seen, tables)
+    at = 0
+    open_tables = set()
+    for name, table in model.learned.items():
+        if tables[at : at + table.size].any():
+            open_tables.add(name)
+        at += table.size
+    near = [n for n in model.nodes.values() if getattr(n.cpd, "name", None) in open_tables]
+    ways = {n.name for n in near if n.kind == "latent"}
+    ways |= {p for n in near for p in n.parents if model.nodes[p].kind == "latent"}
+    shown = ", ".join(
+        f"{n.name} = {n.values[s]!r}" for n, s in zip(model.observed, seen.tolist(), strict=True) if s >= 0
+    )
+    missing = [n.name for n, s in zip(model.observed, seen.tolist(), strict=True) if s < 0]
+    unseen = f" ({', '.join(missing)} not seen)" if missing else ""
+    hidden = f"latent {', '.join(n for n in model.nodes if n in ways)}" if ways else "what was not seen"
+    raise DiagramError(
+        f"{where}inference 'exact' cannot learn from the observation {shown or 'of nothing'}{unseen} in diagram "
+        f"{model.name!r}: {hidden} may have been one or the other, so what it says of "
+        f"{' and '.join(sorted(open_tables))} is a mixture; use {alternatives}, or exact on "
+        "d.revealed()"
+    )
+
+
+@bare
+def mark_unclear(w: Workspace, action: Ints, seen: Ints, marks: Floats) -> int:
+    """The work of `unclear`."""
+    v = w.v
+    number = 0
+    for j in range(v.parts):
+        write_key(v, j, action, seen, w.key)
+        if expect(w, j, read_key(w, w.key), GENERIC, v.generic, v.generic) == -np.inf:
+            return -1
+        for t in range(v.use_start[j], v.use_start[j + 1]):
+            slot = v.use[t]
+            uses = w.counts[slot]
+            if w.entries[slot] < v.learned and abs(uses - np.floor(uses + 0.5)) > ROUNDING:
+                marks[w.entries[slot]] = 1.0
+                number += 1
+    return number
+
+
+@kernel(types.int64(INTS, FLOATS, INTS, INTS, FLOATS))
+def unclear(program: Ints, numbers: Floats, action: Ints, seen: Ints, marks: Floats) -> int:
+    """Mark the learned entries that may or may not have been used; their number, or -1 if this cannot be seen."""
+    int_scratch, float_scratch = scratch(program, numbers)
+    number = mark_unclear(workspace(program, numbers, int_scratch, float_scratch), action, seen, marks)
+    return int(held(number, int_scratch, float_scratch))

@@ -63,27 +63,22 @@ def _private_options() -> dict[str, Any]:
         """Code that is linked into what calls it, and optimised there."""
 
         def finalize(self) -> None:
-            """Link, and leave the rest to the callers."""
             for library in dict.fromkeys(self._linking_libraries):
                 self._reload_init.update(library._reload_init)
                 self._final_module.link_in(library._get_module_for_linking(), preserve=True)
             self._finalized = True
 
-        def get_pointer_to_function(self, name: str) -> int:
-            """What Python runs if it calls a part: a function that raises a TypeError."""
+        def get_pointer_to_function(self, name: str) -> int:  # what Python would call raises a TypeError
             return cast(int, ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value)
 
         @property
-        def codegen(self) -> Library:
-            """Where Numba puts the globals of a function that runs on its own: nowhere."""
+        def codegen(self) -> Library:  # where Numba puts the globals of a function that runs on its own: nowhere
             return self
 
         def set_env(self, name: str, env: Any) -> None:
-            """There are none."""
+            pass
 
     class PartCompiler(Compiler):
-        """Numba's compiler, with such a library."""
-
         def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
             made: Any = Library
             super().__init__(typing, target, library or made(target.codegen(), "part"), *rest)  # type: ignore[no-untyped-call]

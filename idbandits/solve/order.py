@@ -88,8 +88,7 @@ def sort(q: Search, action: Ints) -> tuple[float, float]:
                     break
         else:
             level = -1
-    for t in range(size):
-        action[q.group[t]] = best_action[q.group[t]]
+    copy_action(best_action, action)
     return best, max(best, open_bound)
 
 
@@ -217,8 +216,7 @@ def sort_by_patterns(q: Search, action: Ints) -> tuple[float, float]:
             best = value
             copy_action(trial, best_action)
         open_bound = max(open_bound, bound)
-    for t in range(size):
-        action[q.group[t]] = best_action[q.group[t]]
+    copy_action(best_action, action)
     return best, max(best, open_bound)
 
 

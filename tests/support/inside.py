@@ -16,7 +16,7 @@ from idbandits.baselines import confidence, grab
 from idbandits.circuit import passes, plain
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
-from idbandits.inference import DONE, LATER, NOW, exactness
+from idbandits.inference import DONE, LATER, NOW, exact
 from idbandits.inference.workspace import tail
 from idbandits.kernel import compiling
 from idbandits.kernel.compiling import in_python
@@ -105,7 +105,7 @@ def _learn(agent: idb.Thompson, vector: np.ndarray, seen: np.ndarray, times: int
 def ambiguous_observation(d: idb.Diagram) -> dict[str, int]:
     """The observation for which the library refuses exact inference, as places among the states; -1 is not seen."""
     model = idb.compile(d)
-    ambiguous = exactness._find_ambiguous(model)
+    ambiguous = exact._find_ambiguous(model)
     assert ambiguous is not None
     return dict(zip((n.name for n in d.of_kind("observed")), ambiguous[1].tolist(), strict=True))
 
