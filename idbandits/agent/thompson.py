@@ -17,7 +17,7 @@ from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import FormatError, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
-from idbandits.inference import BUILT_IN, BY_NAME, Inference, name_of, named
+from idbandits.inference import BY_NAME, Inference, name_of, named
 from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
 from idbandits.inference.playing import Player, act, draw
 from idbandits.inference.protocol import (
@@ -38,8 +38,8 @@ from idbandits.solve.best import Solver
 
 CHUNK = 1_000_000  # rounds of a log that are encoded at once
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
-REVISABLE = ", ".join(name_of(kind()) for kind in BUILT_IN if kind.revisable)
-BOUNDED = ", ".join(name_of(kind()) for kind in BUILT_IN if hasattr(kind, "elbo"))
+REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kind.revisable).rsplit(", ", 1))
+BOUNDED = " and ".join(name for name, kind in BY_NAME.items() if hasattr(kind, "elbo"))
 
 
 @final
@@ -194,7 +194,7 @@ class Thompson:
         """Complete or correct a round that was learned from; take it back if the new observation is None."""
         if not is_revisable(self.inference):
             raise IdbanditsError(
-                f"inference {name_of(self.inference)!r} cannot take a round back exactly; these can: {REVISABLE}"
+                f"inference {name_of(self.inference)!r} cannot take a round back exactly; {REVISABLE} can"
             )
         vector = self._model.action_vector(action, context)
         old = self._seen(old_observation)
@@ -274,7 +274,7 @@ class Thompson:
         """The evidence lower bound L(q) of the paper, for variational inference."""
         bounded = as_bounded(self.inference)
         if bounded is None:
-            raise IdbanditsError(f"inference {name_of(self.inference)!r} has no ELBO; these have: {BOUNDED}")
+            raise IdbanditsError(f"inference {name_of(self.inference)!r} has no ELBO; {BOUNDED} has")
         return float(bounded.elbo(self._evidence, self.state))
 
     def __repr__(self) -> str:

@@ -318,11 +318,36 @@ def _announced(dispatcher: Any, work: Callable[[], Any]) -> None:
     started = time.perf_counter()
     notice.start()
     try:
-        work()
+        with _interruptible():
+            work()
     finally:
         notice.cancel()
     if sum(dispatcher.stats.cache_misses.values()) and time.perf_counter() - started > 1.0:
         _say(f"idbandits: compiled {dispatcher.__name__} in {time.perf_counter() - started:.1f} s")
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Raise KeyboardInterrupt in the end if one was raised and got lost: callbacks of LLVM swallow exceptions."""
+    interrupts: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = {number: handler for number, handler in handlers.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread():
+        ours = {}
+
+    def interrupt(number: int, frame: Any) -> None:
+        interrupts.append(number)
+        ours[signal.Signals(number)](number, frame)
+
+    for number in ours:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+    if interrupts:
+        raise KeyboardInterrupt
 
 
 def _say(message: str) -> None:
