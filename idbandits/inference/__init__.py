@@ -28,17 +28,18 @@ from idbandits.inference.protocol import (
     Inference,
 )
 from idbandits.inference.variational import Variational
-from idbandits.kernel.compiling import kernel
+from idbandits.kernel.compiling import Kernel, kernel
 from idbandits.kernel.states import ROUNDS, State, no_groups, with_groups
 
 __all__ = [
-    "AMBIGUOUS", "BUILT_IN", "BY_NAME", "DONE", "EP", "IMPOSSIBLE", "LATER", "LEARN", "NOW", "ROUNDS", "THOROUGHLY",
+    "AMBIGUOUS", "BY_NAME", "DONE", "EP", "IMPOSSIBLE", "LATER", "LEARN", "NOW", "ROUNDS", "THOROUGHLY",
     "UNKNOWN", "Evidence", "Exact", "Gibbs", "Incremental", "Inference", "Moments", "Particles", "State",
     "Variational", "folded", "kernel", "literal", "name_of", "named", "no_groups", "with_groups",
 ]  # fmt: skip
 
-BUILT_IN: tuple[type[Any], ...] = (Exact, Variational, Incremental, Moments, Gibbs, EP, Particles)
-BY_NAME = {kind.__name__.lower(): kind for kind in BUILT_IN}
+BY_NAME: dict[str, type[Any]] = {  # all that are imported above
+    name.lower(): kind for name, kind in list(globals().items()) if isinstance(getattr(kind, "learn", None), Kernel)
+}
 
 
 def named(inference: Any) -> Inference:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import MODELS, every_feature
 
 import idbandits as idb
 from idbandits import Diagram, models
 from idbandits.errors import DiagramError
+from samples import MODELS, every_feature
 
 
 @pytest.mark.parametrize("d", [*MODELS, Diagram.from_dict(every_feature())], ids=lambda d: d.name)

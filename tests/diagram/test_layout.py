@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from samples import MODEL_PICTURES, PICTURES, over, picture
 
 from idbandits.diagram.layout import Layout, Place, along, arrange
 from idbandits.diagram.pictures import Picture
 from idbandits.diagram.text import label, listed
+from samples import MODEL_PICTURES, PICTURES, over, picture
 
 
 @functools.cache  # each picture is checked in several ways

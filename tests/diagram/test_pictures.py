@@ -11,7 +11,6 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from samples import MODEL_PICTURES, OTHER_PICTURES, PICTURES, model_picture, over
 
 import idbandits
 from idbandits import Diagram
@@ -20,6 +19,7 @@ from idbandits.diagram.looks import INK, LOOKS, accents, legend, look_of
 from idbandits.diagram.pictures import Box, Picture
 from idbandits.diagram.text import label
 from idbandits.errors import IdbanditsError
+from samples import MODEL_PICTURES, OTHER_PICTURES, PICTURES, model_picture, over
 
 STRANGE = ["$a_1$", "<b>&\"'", "]]>", "名前", "a\nb\x00c\ud800", "\\frac{", "%%{init}", "#quot;", "", "١٢", "n0"]
 RANK1 = OTHER_PICTURES["rank 1"]

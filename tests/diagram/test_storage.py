@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
-from samples import MODELS, every_feature
 
 import idbandits as idb
 import reference
@@ -24,6 +23,7 @@ from diagrams import labels, random_diagram, random_given, random_means
 from idbandits import Diagram, Learned, models
 from idbandits.diagram import schema
 from idbandits.errors import FormatError, ImpossibleObservationError
+from samples import MODELS, every_feature
 
 
 def answers(d: Diagram, rng: np.random.Generator) -> list[Any]:

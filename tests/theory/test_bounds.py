@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from theory_cases import contextual, gates, of_three_states, without_contexts
 
 import idbandits as idb
 from diagrams import labels, random_means
@@ -18,6 +17,7 @@ from idbandits.theory.rounds import Round
 from idbandits.theory.survey import Survey
 from idbandits.theory.symmetry import MOST_ACTIONS, Symmetry
 from reference import actions, expected_reward
+from theory_cases import contextual, gates, of_three_states, without_contexts
 
 # -- the paper's special cases -----------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from theory_cases import DIAGRAMS, contextual, gates, of_three_states, without_contexts
 
 import idbandits as idb
 from diagrams import labels, random_given, random_means
@@ -18,6 +17,7 @@ from idbandits.diagram.tables import Use
 from idbandits.errors import ActionError, ComplexityError, DiagramError, ImpossibleObservationError
 from idbandits.theory.observing import quadrature
 from reference import actions, consistent, entry_of, feasible, joint
+from theory_cases import DIAGRAMS, contextual, gates, of_three_states, without_contexts
 
 Rows = set[tuple[str, tuple[int, ...]]]
 
