@@ -1,4 +1,4 @@
-"""One command that measures everything: prints the tables as it goes, and writes them as one Markdown file."""
+"""Measures everything: prints the tables as it goes, and writes them to one Markdown file."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ LIBRARIES = ("idbandits", "numpy", "numba", "pyagrum", "pgmpy", "obp", "river", 
 
 
 def main() -> None:
-    """Run the topics that were asked for."""
+    """Measure all topics, or those named in the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the tables there, as Markdown")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats: a look, not a result")
-    parser.add_argument("--only", choices=TOPICS, action="append", help="this topic only; may be given several times")
-    asked = parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="fewer repeats, for a first look")
+    parser.add_argument("--only", choices=TOPICS, action="append", help="this topic only; repeat it for several")
+    arguments = parser.parse_args()
     command = " ".join(
-        ["python -m benchmarks", *["--quick"] * asked.quick, *(f"--only {name}" for name in asked.only or [])]
+        ["python -m benchmarks", *["--quick"] * arguments.quick, *(f"--only {name}" for name in arguments.only or [])]
     )
     about = f"Written by `{command}`, all in one run; times are medians unless a column says otherwise."
     parts = ["# Benchmarks", "", about, "", machine(LIBRARIES), ""]
     print("\n".join(parts), flush=True)
-    for name in asked.only or TOPICS:
+    for name in arguments.only or TOPICS:
         try:
-            section = _measure(name, asked.quick).markdown()
+            section = _measure(name, arguments.quick).markdown()
         except ModuleNotFoundError as missing:
             sys.exit(f"benchmark {name!r} needs {missing.name}: pip install 'idbandits[bench]'")
         except DisagreementError as difference:
             sys.exit(f"benchmark {name!r}: {difference}; nothing was written")
         print(section, flush=True)
         parts.append(section)
-    if asked.out is not None:
-        write(asked.out, "\n".join(parts))
+    if arguments.out is not None:
+        write(arguments.out, "\n".join(parts))
 
 
 def _measure(name: str, quick: bool) -> Measured:

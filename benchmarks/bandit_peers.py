@@ -1,4 +1,4 @@
-"""How many rounds a second a plain Bernoulli bandit is learned at, beside other bandit libraries."""
+"""How many rounds per second a plain Bernoulli bandit plays, beside other bandit libraries."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from benchmarks.report import Row, Topic, ratio
 from benchmarks.timing import timed
 
 ARMS, ROUNDS, RUNS = 20, 20_000, 5
-OURS = 10  # runs of ours, which are short, for each run of a peer
-PATIENCE = 60.0  # seconds for all runs of a library: a slow one gets fewer
-FASTER, NOISE = 10.0, 3.5  # the bars: times as many rounds a second; standard errors between average rewards
+OURS = 10  # runs of ours, which are short, per run of a peer
+PATIENCE = 60.0  # seconds for all runs of a library: a slow one makes fewer runs
+FASTER, NOISE = 10.0, 3.5  # the bars: times as many rounds per second; standard errors between average rewards
 FUSED, CALLED = "idbandits, `simulate`", "idbandits, `act` and `update`"
 MEANS = np.random.default_rng(0).permutation(np.arange(1, ARMS + 1) / (ARMS + 1))
 
 Act = Callable[[], int]
-Update = Callable[[int, int], object]  # given the arm and its reward
+Update = Callable[[int, int], object]  # with the arm and its reward
 Learner = Callable[[int], tuple[Act, Update]]  # made from a seed
-Run = Callable[[int, int], tuple[float, float]]  # given rounds and a seed: average reward, seconds
+Run = Callable[[int, int], tuple[float, float]]  # with rounds and a seed; returns the average reward and the seconds
 
 
 def mabwiser(seed: int) -> tuple[Act, Update]:
-    """MABWiser; it learns from arrays, faster than from lists, and acts only once it was fitted: here to nothing."""
+    """MABWiser; it learns faster from arrays than from lists, and acts only after a fit: here to nothing."""
     mab = MAB(list(range(ARMS)), LearningPolicy.ThompsonSampling(), seed=seed)
     arms, rewards = np.arange(ARMS).reshape(-1, 1), np.arange(2).reshape(-1, 1)
     mab.fit(arms[:0, 0], rewards[:0, 0])
@@ -53,25 +53,25 @@ def pybandits(seed: int) -> tuple[Act, Update]:
 
 
 def river(seed: int) -> tuple[Act, Update]:
-    """The policy of river."""
+    """River's policy."""
     policy: Any = bandit.ThompsonSampling(reward_obj=proba.Beta(1, 1), seed=seed)
     return partial(policy.pull, range(ARMS)), policy.update
 
 
 def obp(seed: int) -> tuple[Act, Update]:
-    """The Open Bandit Pipeline, which needs PyTorch and so gigabytes: the one that may be missing."""
+    """The Open Bandit Pipeline, which may be missing, because it brings gigabytes of PyTorch."""
     policy = importlib.import_module("obp.policy").BernoulliTS(n_actions=ARMS, random_state=seed)
     return lambda: policy.select_action()[0], policy.update_params
 
 
 def ours(seed: int) -> tuple[Act, Update]:
-    """The agent, called from Python as the peers are."""
+    """Our agent, called from Python like the peers."""
     agent = idb.Thompson(_diagram(), inference="exact", seed=seed)
     return lambda: int(agent.act()["arm"]), lambda arm, reward: agent.update({"arm": arm}, {"win": reward})
 
 
 def fused(rounds: int, seed: int) -> tuple[float, float]:
-    """The agent and its world in the compiled loop of `simulate`; drawing the wins is part of the time."""
+    """Our agent and its world in the compiled loop of `simulate`; the time includes drawing the wins."""
     d = _diagram()
     agent = idb.Thompson(d, inference="exact", seed=seed)
     world = idb.World(d, {"mean": MEANS}, seed=seed)
@@ -82,7 +82,7 @@ def fused(rounds: int, seed: int) -> tuple[float, float]:
 
 
 def called(learner: Learner, rounds: int, seed: int) -> tuple[float, float]:
-    """A learner in a loop in Python; which arms win in which rounds is drawn before, and looked up in lists."""
+    """A learner in a Python loop; the wins of all arms in all rounds are drawn before, and looked up in lists."""
     wins = (np.random.default_rng(seed).random((rounds, ARMS)) < MEANS).astype(int).tolist()
     act, update = learner(seed)
 
@@ -102,7 +102,7 @@ def called(learner: Learner, rounds: int, seed: int) -> tuple[float, float]:
 @final
 @dataclass(frozen=True)
 class Runs:
-    """The average reward of each run of a library, and the seconds it took."""
+    """The average reward and the seconds of each run of a library."""
 
     rounds: int
     rewards: list[float]
@@ -110,7 +110,7 @@ class Runs:
 
     @property
     def speed(self) -> float:
-        """Rounds a second in all runs together: where others use the machine, a median would favour short runs."""
+        """Rounds per second in all runs together; on a busy machine, a median would favour short runs."""
         return self.rounds / mean(self.times)
 
     def error(self) -> float:
@@ -118,17 +118,17 @@ class Runs:
         return stdev(self.rewards) / math.sqrt(len(self.rewards))
 
     def apart(self, other: Runs) -> float:
-        """How many standard errors lie between the average rewards; all runs tell how much a run varies."""
-        one, two = len(self.rewards), len(other.rewards)
-        pooled = ((one - 1) * variance(self.rewards) + (two - 1) * variance(other.rewards)) / (one + two - 2)
-        return abs(mean(self.rewards) - mean(other.rewards)) / math.sqrt(pooled * (1 / one + 1 / two))
+        """How many standard errors lie between the average rewards; the variance is pooled over all runs."""
+        m, n = len(self.rewards), len(other.rewards)
+        pooled = ((m - 1) * variance(self.rewards) + (n - 1) * variance(other.rewards)) / (m + n - 2)
+        return abs(mean(self.rewards) - mean(other.rewards)) / math.sqrt(pooled * (1 / m + 1 / n))
 
 
 def in_turns(libraries: Mapping[str, Run], rounds: int, turns: int) -> dict[str, Runs]:
-    """Runs of all libraries in turns, so that whatever else the machine does slows all of them; each with its seed."""
+    """Runs of all libraries in turns, so that other load slows all of them alike; each run has its own seed."""
     done = {name: Runs(rounds, [], []) for name in libraries}
     for run in libraries.values():
-        run(100, 0)  # what is made at the first call is no part of the others
+        run(100, 0)  # first calls, which may compile, are not timed
     for turn in range(turns):
         for k, (name, run) in enumerate(libraries.items()):
             runs = done[name]

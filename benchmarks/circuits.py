@@ -16,11 +16,11 @@ from benchmarks.timing import timed
 
 Means = dict[str, np.ndarray]
 Draw = Callable[[idb.Diagram, np.random.Generator], Means]
-COMPILE, NODES = 1.0, 1_000  # the bars: seconds, nodes of either circuit
+COMPILE, NODES = 1.0, 1_000  # the bars: seconds, and nodes of each of the two circuits
 
 
 def uniform(d: idb.Diagram, rng: np.random.Generator) -> Means:
-    """All means from the uniform prior."""
+    """All means, drawn from the uniform prior."""
     return {name: rng.random(table.means_shape) for name, table in d.learned.items()}
 
 
@@ -43,7 +43,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """20 positions × 1,000 items, and the same with rows and columns; learned conditional tables: 10 positions."""
+    """All cases: 20 positions × 1,000 items, 1,000 rows × 1,000 columns; 10 positions if all tables are learned."""
     models = idb.models
     for name, model in (
         ("cascade", models.cascade),
@@ -56,9 +56,9 @@ def cases() -> Iterator[Case]:
     yield Case("rank-1, 1,000 × 1,000", partial(models.rank1, 1000, 1000))
     learned = partial(models.cascade, 1000, 10, learn_conditionals=True)
     name = "cascade, learned conditionals, 10 × 1,000"
-    for what, draw in (("near the cascade", near_the_cascade), ("any tables", uniform)):
-        yield Case(f"{name}, {what}", learned, draw, bar=5e-3)
-        yield Case(f"{name}, {what}, repeats", partial(learned, distinct=False), draw, bar=5e-3)
+    for tables, draw in (("near the cascade", near_the_cascade), ("any tables", uniform)):
+        yield Case(f"{name}, {tables}", learned, draw, bar=5e-3)
+        yield Case(f"{name}, {tables}, repeats", partial(learned, distinct=False), draw, bar=5e-3)
 
 
 def _rows(quick: bool) -> Iterator[Row]:
@@ -107,7 +107,7 @@ def _row(case: Case, compiles: int, actions: int) -> Row:
 
 
 def _compile(d: idb.Diagram) -> tuple[int, int]:
-    """Compile both circuits of a diagram; their numbers of nodes."""
+    """Compile both circuits of a diagram, and count their nodes."""
     model = idb.compile(d)
     return model.likelihood.circuit.inner, model.rewards.circuit.inner
 

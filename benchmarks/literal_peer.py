@@ -1,4 +1,4 @@
-"""One more update after a long history, beside the paper's algorithm written down as it stands."""
+"""One more update after a long history, beside the paper's algorithm as it is written down."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from benchmarks.timing import timed
 from idbandits.paper.literal import Literal
 
 HISTORY = 5_000  # rounds
-BLOCK = 10  # updates of one, then the same of the other
+BLOCK = 10  # updates of one learner, then the same of the other
 SAME = 1e-8
 FASTER = 200.0  # the bar
 FIXED = importlib.util.find_spec("threadpoolctl") is not None
 BLAS = "one thread" if FIXED else "as many threads as it likes, because threadpoolctl is not installed"
 
-Round: TypeAlias = tuple[dict[str, Any], dict[str, Any]]  # an action and what was seen
+Round: TypeAlias = tuple[dict[str, Any], dict[str, Any]]  # an action and an observation
 
 
 def _rows(quick: bool) -> Iterator[Row]:
@@ -35,7 +35,7 @@ def _rows(quick: bool) -> Iterator[Row]:
 
 
 def one_thread() -> contextlib.AbstractContextManager[Any]:
-    """One thread in BLAS, where threadpoolctl is there to say so."""
+    """One thread in BLAS, if threadpoolctl is installed."""
     if not FIXED:
         return contextlib.nullcontext()
     threadpoolctl: Any = importlib.import_module("threadpoolctl")
@@ -44,7 +44,7 @@ def one_thread() -> contextlib.AbstractContextManager[Any]:
 
 
 def _row(p: Problem, explores: bool, blocks: int) -> Row:
-    """Both learn from the same rounds, each by one sweep a round from where the last one ended, from the first on."""
+    """Both learn from the same rounds, each by one sweep per round that starts from the last one."""
     world, rng = p.world(), np.random.default_rng(0)
     agent = idb.Thompson(p.diagram, idb.Variational(start="prior", literal=True), seed=0)
     literal = Literal(p.diagram)
@@ -53,10 +53,10 @@ def _row(p: Problem, explores: bool, blocks: int) -> Row:
         action = dict(zip(("A1", "A2"), rng.permutation(20)[:2].tolist(), strict=True)) if explores else agent.act()
         return action, world.step(action).observation
 
-    seen = set()
+    distinct = set()
     for _ in range(HISTORY):
         action, observation = play()
-        seen.add((*action.values(), *observation.values()))
+        distinct.add((*action.values(), *observation.values()))
         agent.update(action, observation)
         literal.update(action, observation)
     ours: list[float] = []
@@ -64,8 +64,8 @@ def _row(p: Problem, explores: bool, blocks: int) -> Row:
     apart = _apart(agent, literal)
     for _ in range(blocks):
         rounds = [play() for _ in range(BLOCK)]
-        ours.extend(timed(agent.update, *one)[1] for one in rounds)
-        theirs.extend(timed(literal.update, *one)[1] for one in rounds)
+        ours.extend(timed(agent.update, *played)[1] for played in rounds)
+        theirs.extend(timed(literal.update, *played)[1] for played in rounds)
         apart = max(apart, _apart(agent, literal))
     if not apart <= SAME:
         raise DisagreementError(f"{p.name}: pseudo-counts differ by {apart:.1e} of their size")
@@ -75,7 +75,7 @@ def _row(p: Problem, explores: bool, blocks: int) -> Row:
     return Row(
         [
             f"{p.name}, {'random lists' if explores else 'its own actions'}",
-            f"{len(seen):,}",
+            f"{len(distinct):,}",
             f"{apart:.1e}",
             duration(median(theirs)),
             duration(median(ours)),
@@ -89,7 +89,7 @@ def _row(p: Problem, explores: bool, blocks: int) -> Row:
 
 
 def _round_in_simulate(p: Problem, agent: idb.Thompson) -> float:
-    """The time of a whole round in the compiled loop: act, the world, learn; beginning with what was learned."""
+    """The time of a round in the compiled loop: act, the world, learn; the agent starts with what it has learned."""
     frame = idb.simulate(p.world(), {"it": agent}, rounds=2_000, runs=1, workers=1, progress=False).frame
     return float(frame["seconds"].max() / frame["round"].max())
 
@@ -104,7 +104,7 @@ TOPIC = Topic(
     f'The time of one more `update` after {HISTORY:,} rounds. Ours is `Variational(literal=True, start="prior")`, '
     "called from Python, with all checks (*update*), or in the compiled loop of `simulate`, where a whole round is "
     "timed: act, the world, learn (*round*; it acts by itself, whatever the history was). *As it stands* is "
-    "`idbandits/literal.py`: the same algorithm with the "
+    "`idbandits/paper/literal.py`: the same algorithm with the "
     "whole history and all joint latent states, in NumPy. Both learn from the same rounds by one sweep a round, "
     f"and are timed in turns of {BLOCK} updates. *Distinct*: combinations of action and observation in the "
     "history: a sweep of ours goes through no more than these. *Apart*: the largest difference of a pseudo-count "

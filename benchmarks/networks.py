@@ -1,4 +1,4 @@
-"""What the hidden nodes of public Bayesian networks were, beside pyAgrum and pgmpy."""
+"""Posteriors of the hidden nodes of public Bayesian networks, beside pyAgrum and pgmpy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from benchmarks.timing import timed
 from idbandits.diagram.tables import Known
 from idbandits.errors import ComplexityError
 
-with warnings.catch_warnings():  # what pgmpy says about modules of its own
+with warnings.catch_warnings():  # pgmpy warns about its own modules
     warnings.filterwarnings("ignore", "`pgmpy", FutureWarning)
     from pgmpy.inference import VariableElimination
     from pgmpy.readwrite import BIFReader
@@ -32,7 +32,7 @@ Seen = Mapping[str, str]
 Ask = Callable[[Seen], Posteriors]
 CLOSE = 1e-9
 BLOCK = 5  # observations that each library answers in a row
-HIDDEN = {"asia": {"tub", "lung", "bronc", "either"}}  # elsewhere: all nodes that have children
+HIDDEN = {"asia": {"tub", "lung", "bronc", "either"}}  # in other networks: all nodes that have children
 NAMES = (
     *("asia", "cancer", "earthquake", "survey", "sachs", "child", "insurance", "alarm"),
     *("hailfinder", "hepar2", "win95pts", "water"),
@@ -42,7 +42,7 @@ NAMES = (
 @final
 @dataclass(frozen=True)
 class Case:
-    """A network as each library holds it."""
+    """A network, as a diagram and as pgmpy's model."""
 
     name: str
     diagram: idb.Diagram
@@ -55,7 +55,7 @@ class Case:
 
 
 def read(name: str) -> Case:
-    """A network that pgmpy ships as a file; rows that were rounded in the file are scaled to sum to 1."""
+    """A network from a file that pgmpy ships; rows that were rounded there are scaled to sum to 1."""
     packed = files("pgmpy").joinpath("utils", "example_models", f"{name}.bif.gz").read_bytes()
     model = BIFReader(string=gzip.decompress(packed).decode()).get_model()
     d = idb.Diagram(name)
@@ -106,11 +106,11 @@ def _row(case: Case, blocks: int) -> Row:
     far = 0.0
     seen = observations(case, blocks * BLOCK)
     for ask in libraries.values():
-        ask(seen[0])  # what is made at the first question is no part of the others
-    for block in range(0, len(seen), BLOCK):  # in turns, but in blocks: each finds the processor's caches as its own
+        ask(seen[0])  # preparations at the first question are not timed
+    for block in range(0, len(seen), BLOCK):  # in turns, but in blocks: caches stay warm
         answers = {}
         for library, ask in libraries.items():
-            timings = [timed(ask, one) for one in seen[block : block + BLOCK]]
+            timings = [timed(ask, observation) for observation in seen[block : block + BLOCK]]
             times[library] += [seconds for _, seconds in timings]
             answers[library] = np.array([np.concatenate([answer[h] for h in case.hidden]) for answer, _ in timings])
         far = max(far, *(float(np.abs(answer - answers["pyAgrum"]).max()) for answer in answers.values()))
@@ -128,7 +128,7 @@ def _row(case: Case, blocks: int) -> Row:
 
 
 def _compile(d: idb.Diagram) -> int:
-    """Compile the circuit that knows all nodes, and count what is in it."""
+    """Compile the circuit that includes all nodes, and count its nodes."""
     return idb.compile(d).revealed.circuit.inner
 
 
@@ -137,7 +137,7 @@ def _ours(case: Case, seen: Seen) -> Posteriors:
 
 
 def _pyagrum(case: Case) -> Ask:
-    """One junction tree for all questions; asked for all hidden nodes, and for them only."""
+    """One junction tree for all questions, asked for exactly the hidden nodes."""
     net = network(case.diagram, {}, {})
     inference = gum.LazyPropagation(net)
     inference.setTargets(set(case.hidden))
@@ -152,7 +152,7 @@ def _pyagrum(case: Case) -> Ask:
 
 
 def _pgmpy(case: Case) -> Ask:
-    """Asked for all hidden nodes together while their joint table is small, which is faster; else one by one."""
+    """Asked for all hidden nodes together if their joint table is small, which is faster; else one by one."""
     inference = VariableElimination(case.pgmpy)
     joint = math.prod(case.diagram.nodes[h].states for h in case.hidden)
     groups = [case.hidden] if joint <= 1_000 else [[h] for h in case.hidden]

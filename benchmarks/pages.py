@@ -1,6 +1,6 @@
 """Put measured numbers into the tables of README.md and docs: `python -m benchmarks.pages report`.
 
-Takes the report that `make paper` wrote, and benchmarks/results.md. Rows and columns stay as the pages have them.
+Reads the report that `make paper` wrote, and benchmarks/results.md. Rows and columns of the tables stay as they are.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from benchmarks.report import write
-from idbandits.paper.problems import PAPERS_TABLE, PROBLEMS, shown, verdicts
+from idbandits.paper.claims import PAPERS_TABLE, shown, verdicts
+from idbandits.paper.problems import PAPERS_PROBLEMS
 
 ROOT = Path(__file__).parents[1]
-SIX = list(PROBLEMS)[:6]  # those of the paper
 
-Found: TypeAlias = dict[tuple[str, str], dict[str, Any]]  # rows of summary.csv by problem and learner
+Summaries: TypeAlias = dict[tuple[str, str], dict[str, Any]]  # rows of summary.csv by problem and learner
 
 
 def cells_of(line: str) -> list[str]:
@@ -33,14 +33,14 @@ def line_of(cells: Sequence[str]) -> str:
 
 
 def tables_in(text: str) -> list[list[list[str]]]:
-    """The cells of all tables, without the rules below their headings."""
+    """The cells of all tables; the lines between head and body are left out."""
     blocks = ("\n".join(line if line.startswith("|") else "" for line in text.splitlines())).split("\n\n")
     lines = [[line for line in block.splitlines() if line] for block in blocks]
     return [[cells_of(line) for k, line in enumerate(table) if k != 1] for table in lines if len(table) > 1]
 
 
 def refilled(text: str, heading: Sequence[str], rows: Callable[[list[list[str]]], list[list[str]]]) -> str:
-    """The text with new rows in the table that has these columns."""
+    """The text, with new rows in the table that has these columns."""
     lines = text.splitlines()
     first = next((k for k, line in enumerate(lines) if line.startswith("|") and cells_of(line) == list(heading)), None)
     if first is None:
@@ -48,36 +48,36 @@ def refilled(text: str, heading: Sequence[str], rows: Callable[[list[list[str]]]
     last = first + 2
     while last < len(lines) and lines[last].startswith("|"):
         last += 1
-    made = rows([cells_of(line) for line in lines[first + 2 : last]])
-    return "\n".join([*lines[: first + 2], *map(line_of, made), *lines[last:]]) + "\n"
+    new = rows([cells_of(line) for line in lines[first + 2 : last]])
+    return "\n".join([*lines[: first + 2], *map(line_of, new), *lines[last:]]) + "\n"
 
 
-def _readme(text: str, found: Found) -> str:
+def _readme(text: str, summaries: Summaries) -> str:
     def rows(old: list[list[str]]) -> list[list[str]]:
-        made = []
+        new = []
         for learner, *_ in old:
-            here, (seconds, _, reward, error) = found["cascade 1", learner], PAPERS_TABLE[learner]
+            here, (seconds, _, reward, error) = summaries["cascade 1", learner], PAPERS_TABLE[learner]
             ratio = float(f"{seconds / here['seconds_mean']:.2g}")
             times = [f"{seconds:,.1f}", f"{here['seconds_mean']:.2g}", f"{ratio:,.0f}"]
-            made.append([learner, *times, f"{reward:.3f} ± {error:.3f}", shown(here, "reward")])
-        return made
+            new.append([learner, *times, f"{reward:.3f} ± {error:.3f}", shown(here, "reward")])
+        return new
 
     return refilled(text, ["", "paper, seconds", "here, seconds", "ratio", "paper, reward", "here, reward"], rows)
 
 
-def _paper(text: str, found: Found) -> str:
+def _paper(text: str, summaries: Summaries) -> str:
     def reward(problem: str, learner: str) -> str:
-        return shown(found[problem, learner], "reward") if (problem, learner) in found else ""
+        return shown(summaries[problem, learner], "reward") if (problem, learner) in summaries else ""
 
     text = refilled(
         text,
-        ["", *SIX],
-        lambda old: [old[0], *([learner, *(reward(p, learner) for p in SIX)] for learner, *_ in old[1:])],
+        ["", *PAPERS_PROBLEMS],
+        lambda old: [old[0], *([learner, *(reward(p, learner) for p in PAPERS_PROBLEMS)] for learner, *_ in old[1:])],
     )
     text = refilled(
         text,
         ["claim", "here", "numbers"],
-        lambda _: [[v.claim, v.verdict, v.numbers] for v in verdicts(lambda *which: found.get(which))],
+        lambda _: [[v.claim, v.verdict, v.numbers] for v in verdicts(lambda *cell: summaries.get(cell))],
     )
     return refilled(
         text,
@@ -88,27 +88,31 @@ def _paper(text: str, found: Found) -> str:
 
 def _learning(text: str, results: str) -> str:
     measured = next(table for table in tables_in(results) if table[0][:2] == ["problem", "learner"])
-    found = {(row[0], row[1]): dict(zip(measured[0], row, strict=True)) for row in measured[1:]}
+    by_cell = {(row[0], row[1]): dict(zip(measured[0], row, strict=True)) for row in measured[1:]}
 
     def cell(problem: str, learner: str) -> str:
-        row = found[problem, learner]
+        row = by_cell[problem, learner]
         mean, error = (f"{float(part):.0f}" for part in row["regret"].split(" ± "))
         return f"{row['average reward'].split()[0]}; {mean} ± {error}, {float(row['worst']):.0f}"
 
-    return refilled(text, ["", *SIX], lambda old: [[learner, *(cell(p, learner) for p in SIX)] for learner, *_ in old])
+    return refilled(
+        text,
+        ["", *PAPERS_PROBLEMS],
+        lambda old: [[learner, *(cell(p, learner) for p in PAPERS_PROBLEMS)] for learner, *_ in old],
+    )
 
 
 def main() -> None:
     """Rewrite the pages."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=__doc__)
-    parser.add_argument("report", type=Path, help="the folder that make paper wrote")
+    parser.add_argument("report", type=Path, help="the folder that `make paper` wrote")
     report = parser.parse_args().report
     summary = pd.read_csv(report / "summary.csv")
-    found = {(row["problem"], row["learner"]): row for row in summary.to_dict("records")}
+    summaries = {(row["problem"], row["learner"]): row for row in summary.to_dict("records")}
     readme, paper, learning = ROOT / "README.md", ROOT / "docs" / "paper.md", ROOT / "docs" / "learning.md"
     pages = {
-        readme: _readme(readme.read_text(), found),
-        paper: _paper(paper.read_text(), found),
+        readme: _readme(readme.read_text(), summaries),
+        paper: _paper(paper.read_text(), summaries),
         learning: _learning(learning.read_text(), (ROOT / "benchmarks" / "results.md").read_text()),
     }
     for path, text in pages.items():

@@ -11,43 +11,41 @@ import idbandits as idb
 from idbandits.errors import DiagramError
 from idbandits.paper import problems as paper
 
-FULL = paper.FULL  # sees the latent nodes: what no learner that does not see them can be expected to beat
+FULL = paper.FULL  # sees the latent nodes, so that no other learner can be expected to beat it
 LITERAL = "variational, literal"
 CASCADE_1, CASCADE_2 = "cascade 1", "cascade 2"
 POSITION_BASED_1, POSITION_BASED_2 = "position-based 1", "position-based 2"
-SIX = list(paper.PROBLEMS)[:6]
 
 
 @final
 @dataclass(frozen=True)
 class Problem:
-    """A diagram and the truth about it."""
+    """A diagram, and the true means of its tables."""
 
     name: str
     diagram: idb.Diagram
     means: dict[str, Any]
 
     def world(self, seed: int = 0) -> idb.World:
-        """The truth, to act in."""
+        """The world with these means."""
         return idb.World(self.diagram, self.means, seed=seed)
 
 
 def problems() -> Iterator[Problem]:
     """All six; 20 items and 2 positions, or 8 rows and 10 columns."""
-    return map(problem, SIX)
+    return map(problem, paper.PAPERS_PROBLEMS)
 
 
 def problem(name: str) -> Problem:
     """One of the six."""
-    one = paper.PROBLEMS[name]
-    return Problem(name, one.make(), dict(one.means))
+    return Problem(name, paper.PROBLEMS[name].make(), dict(paper.PROBLEMS[name].means))
 
 
 def learners(d: idb.Diagram) -> dict[str, idb.Thompson]:
-    """All that can learn in a diagram; exact inference only where it is exact."""
-    made = {FULL: idb.Thompson(d.revealed(), "exact")}
-    with contextlib.suppress(DiagramError):  # where what is seen leaves open what happened
-        made["exact"] = idb.Thompson(d, "exact")
+    """All learners of a diagram; exact inference only where it is possible."""
+    agents = {FULL: idb.Thompson(d.revealed(), "exact")}
+    with contextlib.suppress(DiagramError):  # where the observation does not determine the latent nodes
+        agents["exact"] = idb.Thompson(d, "exact")
     hidden: dict[str, Any] = {
         "variational": "variational",
         "variational, 5 sweeps": idb.Variational(sweeps=5),
@@ -58,6 +56,6 @@ def learners(d: idb.Diagram) -> dict[str, idb.Thompson]:
         "gibbs": "gibbs",
         "ep": "ep",
     }
-    made.update({name: idb.Thompson(d, inference) for name, inference in hidden.items()})
-    made["particles, 20"] = idb.Thompson(d.revealed(), idb.Particles(20))
-    return made
+    agents.update({name: idb.Thompson(d, inference) for name, inference in hidden.items()})
+    agents["particles, 20"] = idb.Thompson(d.revealed(), idb.Particles(20))
+    return agents

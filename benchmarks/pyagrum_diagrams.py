@@ -33,7 +33,7 @@ def _rows(quick: bool) -> Iterator[Row]:
 
 
 def one_table() -> idb.Diagram:
-    """Three decisions, and a learned mean for every combination of them: none can be made without the others."""
+    """Three decisions, and a learned mean for each combination: none can be made without the others."""
     d = idb.Diagram("one table")
     d.reward(d.observed("X", [d.decision(f"A{k}", 4) for k in (1, 2, 3)]))
     return d
@@ -45,7 +45,7 @@ def _row(name: str, d: idb.Diagram, told: Told, repeats: int, bar: int = BAR) ->
     idb.best_action(d, uniform(d, rng))  # Numba compiles before anything is timed
     ours, filling, solving = [], [], []
     same = 0
-    for _ in range(repeats // BLOCK):  # in turns, but in blocks: each finds the processor's caches as its own
+    for _ in range(repeats // BLOCK):  # in turns, but in blocks: caches stay warm
         block = [uniform(d, rng) for _ in range(BLOCK)]
         solutions = [timed(idb.best_action, d, means) for means in block]
         ours += [seconds for _, seconds in solutions]
@@ -58,14 +58,14 @@ def _row(name: str, d: idb.Diagram, told: Told, repeats: int, bar: int = BAR) ->
             same += agree
             if told == ALL and not agree:
                 raise DisagreementError(f"{name}: our value, pyAgrum's value and that of its action are {answers}")
-    whole = median(a + b for a, b in zip(filling, solving, strict=True))
-    factor = whole / median(ours)
+    total = median(a + b for a, b in zip(filling, solving, strict=True))
+    factor = total / median(ours)
     missed = [f"{ratio(factor)} as fast, bar {bar}×"] if same == repeats and factor < bar else []
-    if same < repeats:  # a wrong answer in no time is no answer
+    if same < repeats:  # the time of a wrong answer says nothing
         theirs, verdict = ["–"] * 4, "–"
     else:
         alone = median(solving)
-        theirs = [duration(whole), ratio(factor), duration(alone), ratio(alone / median(ours))]
+        theirs = [duration(total), ratio(factor), duration(alone), ratio(alone / median(ours))]
         verdict = "no" if missed else "yes" if bar else "–"
     return Row(
         [

@@ -1,4 +1,4 @@
-"""A diagram with given means in pyAgrum: as its influence diagram, or, given an action, as its Bayesian network."""
+"""A diagram with known means in pyAgrum: as an influence diagram, or, for a given action, as a Bayesian network."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from idbandits import Diagram
 from idbandits.diagram.declare import Node
 from idbandits.diagram.tables import Known
 
-with warnings.catch_warnings():  # where warnings are errors, as in our tests, those of SWIG crash the interpreter
+with warnings.catch_warnings():  # SWIG's warnings crash the interpreter where they are errors, as in our tests
     warnings.filterwarnings("ignore", "builtin type .* has no __module__ attribute", DeprecationWarning)
-    gum: Any = importlib.import_module("pyagrum")  # its types are partial
-    importlib.import_module("pyagrum.influence_diagram")  # else at its first use
+    gum: Any = importlib.import_module("pyagrum")  # its types are incomplete
+    importlib.import_module("pyagrum.influence_diagram")  # which would be imported at its first use
 
 Floats = npt.NDArray[np.float64]
 Told = Literal["all decisions before", "the decision before", "nothing"]
@@ -41,15 +41,15 @@ def table_of(d: Diagram, node: Node, means: Mapping[str, Any]) -> Floats:
 class PyAgrumDiagram:
     """A diagram as pyAgrum's influence diagram, built once and solved under many means.
 
-    Nothing is seen between our decisions, so no chance node points to a decision. As a LIMID in which the decisions
-    know nothing at all, pyAgrum refuses the diagrams measured here ("not solvable": a decision's best choice depends
-    on the others'). What it solves is the diagram in which each decision is told of all those made before it, its
-    no-forgetting assumption: known choices tell nothing new, so the best first choice, the best second one after it,
-    and so on, are the best action. Arcs from all earlier decisions say the same and take as long. Where the diagram
-    falls into unconnected parts, pyAgrum's decisions are wrong however it is told (`pyagrum_position_based`).
+    Nothing is observed between our decisions, so no chance node points to a decision. As a LIMID in which no decision
+    knows of any other, pyAgrum refuses the diagrams measured here ("not solvable": the best choice of a decision
+    depends on the others). It solves the diagram in which each decision knows all those before it, its no-forgetting
+    assumption. These choices carry no information about the world, so the best first choice, the best second choice
+    after it, and so on, are the best action. Arcs from all earlier decisions are equivalent and take as long. Where
+    the diagram falls into unconnected parts, pyAgrum's decisions are wrong either way (`pyagrum_position_based`).
 
-    To be told of `the decision before` only is a shortcut that is faster from three decisions on. pyAgrum accepts it
-    without a word; on cascades its answers are right, in general they are not (`pyagrum_diagrams.one_table`).
+    If each decision knows only `the decision before`, solving is faster from three decisions on. pyAgrum accepts this
+    shortcut silently; its answers are right on cascades, but not in general (`pyagrum_diagrams.one_table`).
     """
 
     def __init__(self, d: Diagram, told: Told = "all decisions before", one_utility: bool = False) -> None:
@@ -77,14 +77,14 @@ class PyAgrumDiagram:
                 _fill(self.graph.cpt(node.name), (*node.parents, node.name), node.cpd.table)
 
     def fill(self, means: Mapping[str, Any]) -> None:
-        """Set the tables that are learned."""
+        """Set the learned tables."""
         for node in self.diagram.of_kind("latent", "observed"):
             if not isinstance(node.cpd, Known):
                 table = table_of(self.diagram, node, means)
                 _fill(self.graph.cpt(node.name), (*node.parents, node.name), table)
 
     def solve(self) -> tuple[dict[str, int], Any]:
-        """The best action, and the inference that found it: an inference that is used again keeps the old tables."""
+        """The best action, and the inference that found it: a new one each time, because inferences keep old tables."""
         inference = gum.ShaferShenoyLIMIDInference(self.graph)
         if self.told == "all decisions before":
             inference.addNoForgettingAssumption(self.decisions)
@@ -98,7 +98,7 @@ class PyAgrumDiagram:
 
 
 def network(d: Diagram, given: Mapping[str, int], means: Mapping[str, Any]) -> Any:
-    """The chance nodes as pyAgrum's Bayesian network; decisions and contexts are given as places among their values."""
+    """The chance nodes as pyAgrum's Bayesian network; `given` has decisions and contexts as indices of their values."""
     net = gum.BayesNet()
     chance = d.of_kind("latent", "observed")
     for node in chance:
@@ -113,13 +113,13 @@ def network(d: Diagram, given: Mapping[str, int], means: Mapping[str, Any]) -> A
 
 
 def _fill(tensor: Any, axes: Sequence[str], values: Floats) -> None:
-    """Set a tensor of pyAgrum: its first variable is the one that runs fastest."""
+    """Set a tensor of pyAgrum, in which the first variable varies fastest."""
     order = [axes.index(name) for name in reversed(tensor.names)]
     tensor.fillWith(np.ascontiguousarray(values.transpose(order)).ravel())
 
 
 def _sum(d: Diagram, terms: Sequence[tuple[Sequence[str], Floats]]) -> tuple[list[str], Floats]:
-    """All terms of the reward as one table over all the nodes that they depend on."""
+    """All terms of the reward as one table over all nodes that they depend on."""
     over = list(dict.fromkeys(p for parents, _ in terms for p in parents))
     total = np.zeros([d.nodes[p].states for p in over])
     for parents, table in terms:

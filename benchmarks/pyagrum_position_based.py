@@ -1,4 +1,4 @@
-"""What pyAgrum makes of a diagram that falls into unconnected parts: the position-based model."""
+"""How pyAgrum solves a diagram that falls into unconnected parts: the position-based model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def by_enumeration(means: Means) -> Sequence[int]:
 
 
 def ours(means: Means) -> Sequence[int]:
-    """The library's answer, which must be proven exact."""
+    """Our answer, which must be proven exact."""
     solution = idb.best_action(idb.models.position_based(ITEMS, POSITIONS, distinct=False), means)
     if not solution.exact:
         raise DisagreementError("position-based model: not proven exact")
@@ -35,7 +35,7 @@ def ours(means: Means) -> Sequence[int]:
 
 
 def pyagrum(told: Told, one_utility: bool = False) -> Solver:
-    """PyAgrum on the whole diagram, which it would refuse were it not solvable."""
+    """PyAgrum on the whole diagram; it refuses diagrams that it considers unsolvable."""
     peer = PyAgrumDiagram(idb.models.position_based(ITEMS, POSITIONS, distinct=False), told, one_utility)
 
     def solve(means: Means) -> Sequence[int]:
@@ -46,7 +46,7 @@ def pyagrum(told: Told, one_utility: bool = False) -> Solver:
 
 
 def pyagrum_by_parts(means: Means) -> Sequence[int]:
-    """PyAgrum on a diagram of its own for every position."""
+    """PyAgrum on one diagram per position."""
     action: list[int] = []
     for k in range(POSITIONS):
         peer = PyAgrumDiagram(idb.models.position_based(ITEMS, 1))
@@ -69,11 +69,11 @@ def _rows(quick: bool) -> Iterator[Row]:
     instances = [uniform(d, rng) for _ in range(INSTANCES)]
     best = [value(by_enumeration(means), means) for means in instances]
     for name, solver in solvers:
-        kept = [value(solver(means), means) / top for means, top in zip(instances, best, strict=True)]
-        right = sum(share > 1 - 1e-9 for share in kept)
+        shares = [value(solver(means), means) / top for means, top in zip(instances, best, strict=True)]
+        right = sum(share > 1 - 1e-9 for share in shares)
         if name == "idbandits" and right < INSTANCES:
             raise DisagreementError("position-based model: idbandits is worse than trying all actions")
-        yield Row([name, f"{right} of {INSTANCES}", f"{np.mean(kept):.1%}", f"{min(kept):.1%}"])
+        yield Row([name, f"{right} of {INSTANCES}", f"{np.mean(shares):.1%}", f"{min(shares):.1%}"])
 
 
 TOPIC = Topic(

@@ -26,7 +26,7 @@ from benchmarks.report import DisagreementError, Row, Topic
 ROUNDS, RUNS = 20_000, 20
 CONDITIONALS = "cascade 1, learned conditionals"
 NEAR = 0.99  # of the average reward of idTSfull
-WORST = 3.0  # times the mean regret, which the worst run stays below
+WORST = 3.0  # times the mean regret: the worst run has less
 LEAST = {(POSITION_BASED_1, "ep"): 1.355, (POSITION_BASED_2, "ep"): 0.977}  # average rewards
 STEADY = ("moments", "gibbs", "ep")
 
@@ -34,20 +34,20 @@ Summary: TypeAlias = Mapping[str, Any]  # a row of `Result.summary()`
 
 
 def learned_conditionals() -> Problem:
-    """The world of cascade 1 as a diagram whose conditional tables are learned too."""
+    """The world of cascade 1, as a diagram whose conditional tables are learned too."""
     plain = problem(CASCADE_1)
     means = {
         **plain.means,
         "click": np.array([[0.0, 0.0], [0.0, 1.0]]),  # attracted, examined
         "examination": np.array([[0.0, 1.0], [0.0, 0.0]]),  # clicked, examined
     }
-    made = Problem(CONDITIONALS, idb.models.cascade(20, 2, learn_conditionals=True), means)
+    general = Problem(CONDITIONALS, idb.models.cascade(20, 2, learn_conditionals=True), means)
     for first, second in permutations(range(20), 2):
         action = {"A1": first, "A2": second}
-        one, two = (idb.expected_reward(p.diagram, action, p.means) for p in (plain, made))
-        if abs(one - two) > 1e-12:
-            raise DisagreementError(f"{action} earns {one} in cascade 1, {two} with its tables as learned ones")
-    return made
+        known, learned = (idb.expected_reward(p.diagram, action, p.means) for p in (plain, general))
+        if abs(known - learned) > 1e-12:
+            raise DisagreementError(f"{action} earns {known} in cascade 1, {learned} with its tables as learned ones")
+    return general
 
 
 def _rows(quick: bool) -> Iterator[Row]:
@@ -90,7 +90,7 @@ def _row(where: str, who: str, s: Summary, answers: list[str]) -> Row:
     )
 
 
-# -- bars: what is missed, or nothing ------------------------------------------------------------------------------
+# -- bars: each says how it was missed, or nothing -----------------------------------------------------------------
 
 
 def _near(where: str, who: str, s: Summary, full: float) -> str:

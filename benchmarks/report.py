@@ -1,4 +1,4 @@
-"""What a topic measures, as a table; many tables as one Markdown file."""
+"""Measurements as tables, and many tables as one Markdown file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import final
 
 from idbandits.files import write_whole
+from idbandits.paper.report import processor
 
 
 class DisagreementError(Exception):
@@ -22,7 +23,7 @@ class DisagreementError(Exception):
 @final
 @dataclass(frozen=True)
 class Row:
-    """One line of a table, and the bars that it misses, each said in a few words."""
+    """One line of a table, and a few words on each bar that it misses."""
 
     cells: Sequence[str]
     missed: Sequence[str] = ()
@@ -31,12 +32,12 @@ class Row:
 @final
 @dataclass(frozen=True)
 class Topic:
-    """A table: what it shows, its columns, and the measurement that gives its rows one by one."""
+    """A table: what it shows, its columns, and the measurement that yields its rows."""
 
     title: str
     about: str
     columns: Sequence[str]
-    rows: Callable[[bool], Iterator[Row]]  # given whether to be quick
+    rows: Callable[[bool], Iterator[Row]]  # with whether to be quick
 
 
 @final
@@ -48,8 +49,8 @@ class Measured:
     rows: Sequence[Row]
 
     def markdown(self) -> str:
-        """The section of the results."""
-        missed = [f"- {row.cells[0]}: {what}" for row in self.rows for what in row.missed]
+        """The section of the topic in the file."""
+        missed = [f"- {row.cells[0]}: {bar}" for row in self.rows for bar in row.missed]
         below = ["Bars missed:", "", *missed, ""] if missed else []
         table = aligned([self.topic.columns, *(row.cells for row in self.rows)])
         return "\n".join([f"## {self.topic.title}", "", textwrap.fill(self.topic.about, 118), "", table, "", *below])
@@ -81,7 +82,7 @@ def duration(seconds: float) -> str:
 
 
 def ratio(factor: float) -> str:
-    """How many times faster, to two digits; below 1 it is slower."""
+    """How many times faster, to two digits; below 1: slower."""
     return f"{float(f'{factor:.2g}'):,.12g}×"
 
 
@@ -95,7 +96,7 @@ def machine(libraries: Sequence[str]) -> str:
     load = f"; load average before the run {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     return "\n".join(
         [
-            f"- {_processor()}, {os.cpu_count()} cores, {platform.system()}{load}",
+            f"- {processor()}, {os.cpu_count()} cores, {platform.system()}{load}",
             f"- Python {platform.python_version()}, {versions}",
         ]
     )
@@ -108,17 +109,7 @@ def _version(library: str) -> str:
         return "from source" if library == "idbandits" else "not installed"
 
 
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
 def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file entirely or not at all; its folder is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text.encode())

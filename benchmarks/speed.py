@@ -17,7 +17,7 @@ from benchmarks.report import DisagreementError, Row, Topic, duration
 from benchmarks.timing import timed
 
 ROUNDS, LONGER = 20_000, 10
-SWEEP, LINEAR = 2.0, 11.0  # bars: variational beside idTSfull; ten times the rounds beside as many
+SWEEP, LINEAR = 2.0, 11.0  # bars, as ratios of times: variational to idTSfull; ten times the rounds to the rounds
 BLOCK = 200  # rounds that one inference plays from Python before the next
 CALLS = 40e-6  # bar: seconds for act and update
 LOG = 10_000_000  # rounds
@@ -41,7 +41,7 @@ def _rows(quick: bool) -> Iterator[Row]:
 
 
 def _inferences(p: Problem, bars: Mapping[str, float], turns: int) -> Iterator[Row]:
-    """All inferences in turns, so that whatever else the machine does slows all of them."""
+    """All inferences in turns, so that other load slows all of them alike."""
     chosen = learners(p.diagram)
     idb.simulate(p.world(), chosen, rounds=10, runs=1, progress=False)  # Numba compiles before anything is timed
     times: dict[str, list[float]] = {name: [] for name in chosen}
@@ -51,22 +51,22 @@ def _inferences(p: Problem, bars: Mapping[str, float], turns: int) -> Iterator[R
     full = median(times[FULL])
     for name, taken in times.items():
         factor = median(taken) / full
-        what = f"{p.name}, {name}, a round"
-        yield _row(what, duration(median(taken)), _times(factor), bars.get(name), factor, _times)
+        line = f"{p.name}, {name}, a round"
+        yield _row(line, duration(median(taken)), _times(factor), bars.get(name), factor, _times)
 
 
 def _longer(p: Problem, turns: int) -> Row:
-    """Rounds cost as much after many as after few."""
+    """Rounds take as long after many rounds as after few."""
     learner = idb.Thompson(p.diagram, "variational")
     short, long = [], []
     for turn in range(turns):
-        for _ in range(2):  # before and after
+        for _ in range(2):  # a short run before and after the long one
             short.append(_seconds(p, learner, ROUNDS, turn))
             if len(short) % 2:
                 long.append(_seconds(p, learner, LONGER * ROUNDS, turn))
     factor = median(long) / median(short)
-    what = f"{p.name}, variational, {LONGER * ROUNDS:,} rounds (ratio: to {ROUNDS:,})"
-    return _row(what, duration(median(long)), _times(factor), LINEAR, factor, _times)
+    line = f"{p.name}, variational, {LONGER * ROUNDS:,} rounds (ratio: to {ROUNDS:,})"
+    return _row(line, duration(median(long)), _times(factor), LINEAR, factor, _times)
 
 
 def _seconds(p: Problem, learner: idb.Thompson, rounds: int, seed: int) -> float:
@@ -76,7 +76,7 @@ def _seconds(p: Problem, learner: idb.Thompson, rounds: int, seed: int) -> float
 
 
 def _large(items: int, positions: int, bar: float, rounds: int, turns: int) -> Iterator[Row]:
-    """The second half of runs, which are short beside the number of items: the belief is still wide."""
+    """The second half of runs that are short for so many items: beliefs are still wide."""
     attraction = {"attraction": np.random.default_rng(0).permutation(np.arange(1, items + 1)) / (items + 1)}
     examined = {**attraction, "examination": 0.9 ** np.arange(positions)}
     cascade, position_based = idb.models.cascade(items, positions), idb.models.position_based(items, positions)
@@ -87,15 +87,15 @@ def _large(items: int, positions: int, bar: float, rounds: int, turns: int) -> I
         )
         taken = [float(s) for turn in range(turns) for s in np.diff(simulate(seed=turn).frame["seconds"])[9:]]
         each = median(taken) / (rounds / 20)
-        what = f"{d.name}, {items:,} items × {positions} positions, moments, a round"
-        yield _row(what, duration(each), "", bar, each, duration)
+        line = f"{d.name}, {items:,} items × {positions} positions, moments, a round"
+        yield _row(line, duration(each), "", bar, each, duration)
 
 
 # -- called from Python --------------------------------------------------------------------------------------------
 
 
 def _calls(p: Problem, blocks: int) -> Iterator[Row]:
-    """Inferences in turns of as many rounds as keep what they use at hand; what the world does is not timed."""
+    """Inferences in turns of enough rounds to warm the caches; the world is not timed."""
     agents = {
         name: idb.Thompson(p.diagram, name, seed=0) for name in ("exact", "variational", "moments", "gibbs", "ep")
     }
@@ -114,7 +114,7 @@ def _calls(p: Problem, blocks: int) -> Iterator[Row]:
 
 
 def _log(p: Problem, rounds: int, turns: int) -> Row:
-    """A log of random lists, learned from at once."""
+    """A log of random lists, learned in one call."""
     rng = np.random.default_rng(0)
     first = rng.integers(20, size=rounds)
     second = (first + rng.integers(1, 20, size=rounds)) % 20
@@ -135,20 +135,20 @@ def _log(p: Problem, rounds: int, turns: int) -> Row:
 
 
 def _memory(name: str, rounds: int) -> Row:
-    """How far the resident memory of a process of its own rises during a run, above what it was after a short one."""
+    """How far the peak memory of a separate process rises during a run, compared with a short run before it."""
     code = f"from benchmarks.speed import growth; print(growth({name!r}, {rounds}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     grown = float(done.stdout)
-    what = f"{name}, variational, {rounds:,} rounds, growth of resident memory"
-    return _row(what, f"{grown:.1f} MB", "", GROWTH, grown, lambda bar: f"{bar:g} MB")
+    line = f"{name}, variational, {rounds:,} rounds, growth of resident memory"
+    return _row(line, f"{grown:.1f} MB", "", GROWTH, grown, lambda bar: f"{bar:g} MB")
 
 
 def growth(name: str, rounds: int) -> float:
-    """MB; in this process."""
+    """By how many MB the memory of this process grows."""
     p = problem(name)
     learner = idb.Thompson(p.diagram, "variational")
     _seconds(p, learner, 1_000, 0)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is what it is now
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the present size
     before = _peak()
     _seconds(p, learner, rounds, 0)
     return _peak() - before
@@ -164,17 +164,17 @@ def _times(factor: float) -> str:
 
 
 def _row(
-    what: str,
+    line: str,
     measured: str,
     factor: str = "",
     bar: float | None = None,
-    beside: float = 0.0,
+    value: float = 0.0,
     shown: Callable[[float], str] = str,
 ) -> Row:
     if bar is None:
-        return Row([what, measured, factor or "–", "–", "–"])
-    missed = [f"{shown(beside)}, bar {shown(bar)}"] if beside > bar else []
-    return Row([what, measured, factor or "–", shown(bar), "no" if missed else "yes"], missed)
+        return Row([line, measured, factor or "–", "–", "–"])
+    missed = [f"{shown(value)}, bar {shown(bar)}"] if value > bar else []
+    return Row([line, measured, factor or "–", shown(bar), "no" if missed else "yes"], missed)
 
 
 TOPIC = Topic(

@@ -1,4 +1,4 @@
-"""Time one call; the medians of many are what is reported, for a machine that others use too."""
+"""Time one call. Medians of many are reported, because others may use the machine too."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-Given = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def timed(call: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> tuple[Result, float]:
-    """What a call returns, and how many seconds it took."""
+def timed(
+    call: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
+) -> tuple[Result, float]:
+    """The result of a call, and how many seconds it took."""
     start = time.perf_counter()
     result = call(*args, **kwargs)
     return result, time.perf_counter() - start

@@ -1,6 +1,6 @@
-"""Declare, draw and solve the ready diagrams, and learn in one; print what was found and save it.
+"""Draw and solve the ready models, and learn to act in one of them; print the results and save them.
 
-Run it by `make demo`, or: python examples/demo.py --out demo
+Run it with `make demo`, or: python examples/demo.py --out demo
 """
 
 from __future__ import annotations
@@ -34,37 +34,26 @@ MODELS: dict[str, Callable[[], idb.Diagram]] = {
 }
 
 
-def random_means(d: idb.Diagram, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Means drawn from the prior."""
-    means = {}
-    for table in d.learned.values():
-        draws = rng.standard_gamma(table.prior)
-        rows = draws / draws.sum(axis=-1, keepdims=True)
-        means[table.name] = rows[..., 1] if table.states == 2 else rows
-    return means
-
-
 def solve(name: str, d: idb.Diagram, rng: np.random.Generator, out: Path) -> dict[str, object]:
-    """Solve one diagram, save its pictures and its JSON, and say what was found."""
+    """Save the pictures and the JSON of a diagram, and print and return its best action under random means."""
     picture = d.draw()
     for suffix in ("svg", "png", "mmd"):
         picture.save(out / f"{name}.{suffix}")
     d.save(out / f"{name}.json")
-    means = random_means(d, rng)
+    means = idb.theory.prior_means(d, rng)
     idb.best_action(d, means)  # the first call compiles
     started = time.perf_counter()
-    best = idb.best_action(d, means)
+    solution = idb.best_action(d, means)
     microseconds = 1e6 * (time.perf_counter() - started)
-    proof = "proven best" if best.exact else f"nothing exceeds {best.bound:.4f}"
+    proof = "proven best" if solution.exact else f"no action exceeds {solution.bound:.4f}"
     print(f"\n{d!r}\n{idb.compile(d)!r}")
-    print(f"  best action: {', '.join(f'{k} = {v}' for k, v in best.action.items())}")
-    print(f"  expected reward {best.value:.4f}, {proof}, found in {microseconds:.0f} µs")
-    found = {"action": best.action, "value": best.value, "exact": best.exact, "bound": best.bound}
-    return {"means": {k: v.tolist() for k, v in means.items()}, **found}
+    print(f"  best action: {', '.join(f'{name} = {choice}' for name, choice in solution.action.items())}")
+    print(f"  expected reward {solution.value:.4f}, {proof}, found in {microseconds:.0f} µs")
+    return {"means": {table: values.tolist() for table, values in means.items()}, **solution._asdict()}
 
 
 def learn(out: Path) -> None:
-    """Let three learners meet a position-based world whose examinations are hidden, and draw their regret."""
+    """Let three learners act in a position-based world whose examinations are hidden, and plot rewards and regrets."""
     d = idb.models.position_based(ITEMS, 3)
     means = {"attraction": np.arange(1, 9) / 10, "examination": [0.9, 0.6, 0.3]}
     learners = {
@@ -76,10 +65,10 @@ def learn(out: Path) -> None:
     result = idb.simulate(idb.World(d, means), learners, rounds=5_000, runs=10)
     print(result.summary().round(4).to_string(index=False))
     result.save(out / "learning.parquet")
-    for what in ("reward", "regret"):
+    for quantity in ("reward", "regret"):
         figure = Figure(figsize=(6, 4), layout="constrained")
-        result.plot(what, figure.add_subplot())
-        figure.savefig(out / f"learning-{what}.png", dpi=150)
+        result.plot(quantity, figure.add_subplot())
+        figure.savefig(out / f"learning-{quantity}.png", dpi=150)
 
 
 def main() -> None:
@@ -90,7 +79,7 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(arguments.seed)
-    results = {name: solve(name, make(), rng, arguments.out) for name, make in MODELS.items()}
+    results = {name: solve(name, model(), rng, arguments.out) for name, model in MODELS.items()}
     write_whole(arguments.out / "results.json", json.dumps(results, indent=1).encode())
     learn(arguments.out)
     print(f"\nPictures, diagrams and results.json are in {arguments.out}/")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: a scratch file beside it takes its place once it is safely on the disk.
+    """Write a file completely or not at all: a scratch file beside it replaces it once it is safely on the disk.
 
-    What fails is told of the file itself.
+    Errors name the file, not the scratch file.
     """
     scratch = path.parent / f".{uuid.uuid4().hex}.tmp"
     try:
-        with scratch.open("xb") as file:  # a new file of mode 0o666, less what the user's umask forbids
+        with scratch.open("xb") as file:  # open() honours the user's umask; tempfile would make the file private
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -20,6 +20,6 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError as error:
         if error.errno is None:
             raise
-        raise OSError(error.errno, error.strerror, str(path)) from None  # a PermissionError, or what it was
+        raise OSError(error.errno, error.strerror, str(path)) from None  # of the same class, chosen by errno
     finally:
         scratch.unlink(missing_ok=True)

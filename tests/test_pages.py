@@ -1,4 +1,4 @@
-"""Measured numbers find their way into the tables of the pages."""
+"""Tables of Markdown pages are found, and refilled with measured numbers."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def test_one_table_is_refilled_and_nothing_else_changes() -> None:
     assert refilled(PAGE, ["", "c"], lambda old: old) == PAGE
 
 
-def test_a_table_that_is_not_there() -> None:
+def test_a_missing_table_is_an_error() -> None:
     with pytest.raises(SystemExit, match="no table has the columns a, c"):
         refilled(PAGE, ["a", "c"], lambda old: old)

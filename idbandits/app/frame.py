@@ -1,168 +1,164 @@
-"""The frame of the command line: how a command is declared and run, and how a mistake is told in one line."""
+"""How commands are declared and run: their help, exit statuses, signals, and mistakes as one line on stderr."""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import inspect
 import os
 import signal
 import sys
 import threading
 import warnings
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, final
 
 from idbandits.errors import IdbanditsError
-
-Commands: TypeAlias = Any  # what `ArgumentParser.add_subparsers` gives, which has no public type
-Add: TypeAlias = Callable[[Commands], None]
 
 FAILED, WRONG, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141  # exit statuses; 128 + the signal, as shells have it
 
 
+@final
+@dataclass(frozen=True)
+class Command:
+    """A command: what its help says, the options it takes, and the function that runs it.
+
+    Its file imports nothing slow at the top: `run` does so, inside `with starting():`. So help and mistakes in
+    options are answered at once.
+    """
+
+    name: str
+    summary: str  # one line, for the list of commands
+    description: str
+    example: str  # lines that work when pasted
+    add_options: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]  # gives the exit status
+
+
 class Parser(ArgumentParser):
-    """A parser that raises what it cannot read, so that all mistakes are told alike."""
+    """A parser that raises an error where argparse would end the process, so that all mistakes look alike."""
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where help is."""
         raise IdbanditsError(f"{message} (see: {self.prog} --help)")
 
 
-@contextlib.contextmanager
-def starting() -> Iterator[None]:
-    """While all is imported, which takes a while: Ctrl-C ends the command with a line; programs of others get it.
-
-    At once and not by an exception: libraries that are being imported turn that into other ones.
-    """
-    program = sys.argv[0] if sys.argv else ""
-    ours = Path(program).stem == "idbandits" or (program == "-m" and "idbandits" in sys.orig_argv)
-    if not ours or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(*_: Any) -> None:
-        say("interrupted; nothing was done")
-        os._exit(INTERRUPTED)
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+def parser_of(prog: str, description: str, example: str) -> Parser:
+    """A parser whose help is a paragraph, the options, and an example."""
+    return Parser(prog, **_help(description, example))
 
 
-def parser(prog: str, text: str, example: str) -> Parser:
-    """A parser whose help is a paragraph, the options, and an example that works when pasted."""
-    return Parser(prog, **_help(text, example))
-
-
-def command(
-    commands: Commands, name: str, run: Callable[[Namespace], int], about: str, text: str, example: str
-) -> ArgumentParser:
-    """Declare a command: a line about it, and what its own help says; the options are added to what is returned."""
-    own: ArgumentParser = commands.add_parser(name, help=about, **_help(text, example))
-    own.set_defaults(run=run)
-    return own
-
-
-def _help(text: str, example: str) -> dict[str, Any]:
+def _help(description: str, example: str) -> dict[str, Any]:
     lines = "\n".join(f"  {line}" for line in example.strip().splitlines())
-    more = f"example:\n{lines}" if lines else None
-    return {"description": text.strip(), "epilog": more, "formatter_class": RawDescriptionHelpFormatter}
+    epilog = f"example:\n{lines}" if lines else None
+    return {"description": description.strip(), "epilog": epilog, "formatter_class": RawDescriptionHelpFormatter}
 
 
-def run(argv: Sequence[str] | None, prog: str, text: str, example: str, adds: Iterable[Add]) -> int:
-    """Run the command that the arguments name, and give the exit status; a mistake is a line and no traceback."""
-    given = list(sys.argv[1:] if argv is None else argv)
+def run(argv: Sequence[str], top: Parser, commands: Iterable[Command]) -> int:
+    """Run the command that the arguments name and give the exit status; a mistake is one line, not a traceback."""
     try:
-        with warnings.catch_warnings(), _stoppable():
-            warnings.showwarning = _warned
+        with warnings.catch_warnings(), _handling([signal.SIGTERM], signal.default_int_handler):
+            warnings.showwarning = _show_warning
             if isinstance(sys.stdout, TextIOWrapper):
-                sys.stdout.reconfigure(errors="backslashreplace")  # labels that the output's encoding lacks
+                sys.stdout.reconfigure(errors="backslashreplace")  # for labels that the output's encoding lacks
             try:
-                return _dispatch(given, parser(prog, text, example), adds)
+                return _dispatch(list(argv), top, commands)
             finally:
                 sys.stdout.flush()
     except SystemExit as end:  # argparse has shown its help
         return int(end.code or 0)
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output has seen enough
         with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the last flush is quiet too
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's last flush is quiet too
         return BROKEN_PIPE
     except KeyboardInterrupt:
         say("interrupted; nothing was kept")
         return INTERRUPTED
     except OSError as error:
-        where = f"{error.filename}: " if error.filename is not None else ""
-        return _wrong(f"{where}{error.strerror or error}")
+        file = f"{error.filename}: " if error.filename is not None else ""
+        say(f"error: {file}{error.strerror or error}")
+        return WRONG
     except IdbanditsError as error:
-        return _wrong(str(error))
+        say(f"error: {error}")
+        return WRONG
     except MemoryError:
         say("error: there is not enough memory for this")
         return FAILED
 
 
-@contextlib.contextmanager
-def _stoppable() -> Iterator[None]:
-    """Obey SIGTERM, by which batch systems and containers end a command, as Ctrl-C is obeyed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _dispatch(given: list[str], top: Parser, adds: Iterable[Add]) -> int:
-    commands = top.add_subparsers(metavar="COMMAND", title="commands", parser_class=Parser)
-    for add in adds:
-        add(commands)
-    if not given:
+def _dispatch(argv: list[str], top: Parser, commands: Iterable[Command]) -> int:
+    subparsers = top.add_subparsers(metavar="COMMAND", title="commands", parser_class=Parser)
+    for command in commands:
+        parser = subparsers.add_parser(
+            command.name, help=command.summary, **_help(command.description, command.example)
+        )
+        parser.set_defaults(run=command.run)
+        command.add_options(parser)
+    if not argv:
         top.print_help()
         return WRONG
-    if not given[0].startswith("-"):
-        given = [pick("command", given[0], commands.choices), *given[1:]]
-    arguments = top.parse_args(given)
+    if not argv[0].startswith("-"):
+        argv[0] = pick("command", argv[0], subparsers.choices)
+    arguments = top.parse_args(argv)
     status: int = arguments.run(arguments)
     return status
 
 
-def pick(what: str, name: str, names: Iterable[str]) -> str:
+@contextlib.contextmanager
+def starting() -> Iterator[None]:
+    """Surrounds the imports of a command, which take a while: Ctrl-C or SIGTERM meanwhile ends the process at once.
+
+    An exception would not do: libraries that are being imported turn KeyboardInterrupt into other errors.
+    """
+
+    def stop(*_: Any) -> None:
+        say("interrupted; nothing was done")
+        os._exit(INTERRUPTED)
+
+    with _handling([signal.SIGINT, signal.SIGTERM], stop):
+        yield
+
+
+@contextlib.contextmanager
+def _handling(signals: Iterable[signal.Signals], handler: Callable[..., Any]) -> Iterator[None]:
+    """Let a function handle these signals for a while; only the main thread may ask for that, others are left alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
+
+
+def pick(kind: str, name: str, names: Iterable[str]) -> str:
     """The one of the names that is meant, whatever its case, dashes and underscores; an error suggests the nearest."""
-    known = {_plain(one): one for one in names}
+    known = {_plain(other): other for other in names}
     if _plain(name) in known:
         return known[_plain(name)]
-    near = [known[one] for one in difflib.get_close_matches(_plain(name), known, n=1)]
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise IdbanditsError(f"{what} {name!r} is unknown; {hint}there are: {', '.join(known.values())}")
+    near = difflib.get_close_matches(_plain(name), known, n=1)
+    hint = f"did you mean {known[near[0]]!r}? " if near else ""
+    raise IdbanditsError(f"{kind} {name!r} is unknown; {hint}there are: {', '.join(known.values())}")
 
 
 def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """A type of arguments: a whole number, not less than one and not more than another."""
-    allowed = f"from {least}" if most is None else f"from {least} to {most}"
-
-    def number(text: str) -> int:
-        with contextlib.suppress(ValueError):
-            if (value := int(text)) >= least and (most is None or value <= most):
-                return value
-        shown = text if len(text) <= 40 else f"{text[:40]}…"
-        raise ArgumentTypeError(f"a whole number {allowed} is needed, not {shown!r}")
-
-    return number
+def docstring(documented: object) -> str:
+    """What the docstring of a function or class says, without its examples."""
+    return (inspect.getdoc(documented) or "").partition(">>>")[0].strip()
 
 
 @contextlib.contextmanager
-def folder(path: Path | None) -> Iterator[None]:
-    """A folder that is there before the work begins, and gone if it was new and nothing was put into it."""
+def output_folder(path: Path | None) -> Iterator[None]:
+    """Make a folder, if one is asked for, before the work begins; if it is new and stays empty, remove it again."""
     new = path is not None and not path.exists()
     if path is not None and not path.is_dir():
         path.mkdir(parents=True)
@@ -175,14 +171,9 @@ def folder(path: Path | None) -> Iterator[None]:
 
 
 def say(message: str) -> None:
-    """Tell a person something, beside the output."""
+    """Write one line to stderr."""
     print(f"idbandits: {' '.join(message.splitlines())}", file=sys.stderr, flush=True)
 
 
-def _wrong(message: str) -> int:
-    say(f"error: {message}")
-    return WRONG
-
-
-def _warned(message: Warning | str, *_: Any, **__: Any) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     say(f"warning: {message}")

@@ -1,4 +1,4 @@
-"""Progress of many kinds of work at once: bars on a terminal, now and then a line elsewhere."""
+"""Shows the progress of many kinds of work at once: as bars on a terminal, elsewhere as a line now and then."""
 
 from __future__ import annotations
 
@@ -7,50 +7,57 @@ import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self, final
+from typing import TYPE_CHECKING, Self, final
 
-from tqdm import tqdm
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 PAUSE = 15.0  # seconds between lines
 
 
 @final
 class Progress:
-    """How much is done of each of several parts, and of the whole."""
+    """How much is done of each part, and of all of them together, whose name is `title`."""
 
-    def __init__(self, whole: str, parts: Mapping[str, int], show: bool) -> None:
-        self._whole, self._parts = whole, dict(parts)
+    def __init__(self, title: str, parts: Mapping[str, int], show: bool) -> None:
+        self._title, self._totals = title, dict(parts)
         self._done = dict.fromkeys(parts, 0)
         self._lock = threading.Lock()
-        self._bars: dict[str, tqdm] = {}
-        self._lines = show and not sys.stderr.isatty()
-        self._told = self._started = time.monotonic()
-        if show and not self._lines:
-            width = max(map(len, [whole, *parts]))
-            for name, total in [(whole, sum(parts.values())), *parts.items()]:
-                self._bars[name] = tqdm(
-                    total=total, desc=name.ljust(width), unit=" rounds", unit_scale=True, position=len(self._bars),
-                    smoothing=0.05, bar_format="{desc} {percentage:3.0f}% |{bar:30}| {n_fmt}/{total_fmt} {remaining}",
-                )  # fmt: skip
+        terminal = sys.stderr.isatty()
+        self._bars = self._make_bars() if show and terminal else {}
+        self._prints_lines = show and not terminal
+        self._last_line = self._started = time.monotonic()
 
-    def tell(self, part: str, amount: int) -> None:
-        """So much more of a part is done."""
+    def _make_bars(self) -> dict[str, tqdm]:
+        from tqdm import tqdm
+
+        totals = {self._title: sum(self._totals.values())} | self._totals
+        width = max(map(len, totals))
+        return {
+            name: tqdm(
+                total=total, desc=name.ljust(width), unit=" rounds", unit_scale=True, position=position,
+                smoothing=0.05, bar_format="{desc} {percentage:3.0f}% |{bar:30}| {n_fmt}/{total_fmt} {remaining}",
+            )
+            for position, (name, total) in enumerate(totals.items())
+        }  # fmt: skip
+
+    def add(self, part: str, amount: int) -> None:
+        """Count so much more of a part as done; any thread may call it."""
         with self._lock:
             self._done[part] += amount
-            for name in (part, self._whole):
+            for name in (part, self._title):
                 if name in self._bars:
                     self._bars[name].update(amount)
-            if self._lines:
-                now = time.monotonic()
-                if self._done[part] == self._parts[part] or now - self._told > PAUSE:
-                    self._told = now
-                    done = ", ".join(
-                        f"{name} {100 * self._done[name] // max(total, 1)} %" for name, total in self._parts.items()
-                    )
-                    whole = 100 * sum(self._done.values()) // max(sum(self._parts.values()), 1)
-                    print(
-                        f"{now - self._started:5.0f} s: {self._whole} {whole} % ({done})", file=sys.stderr, flush=True
-                    )
+            now = time.monotonic()
+            finished = self._done[part] == self._totals[part]
+            if self._prints_lines and (finished or now - self._last_line > PAUSE):
+                self._last_line = now
+                print(self._line(now - self._started), file=sys.stderr, flush=True)
+
+    def _line(self, seconds: float) -> str:
+        parts = ", ".join(f"{name} {_percent(self._done[name], total)}" for name, total in self._totals.items())
+        together = _percent(sum(self._done.values()), sum(self._totals.values()))
+        return f"{seconds:5.0f} s: {self._title} {together} ({parts})"
 
     def __enter__(self) -> Self:
         return self
@@ -60,3 +67,7 @@ class Progress:
     ) -> None:
         for bar in self._bars.values():
             bar.close()
+
+
+def _percent(done: int, total: int) -> str:
+    return f"{100 * done // max(total, 1)} %"

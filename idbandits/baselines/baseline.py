@@ -17,7 +17,7 @@ from idbandits.inference.playing import Player
 from idbandits.inference.protocol import DONE, LEARN, NOW, Round
 from idbandits.kernel.compiling import Kernel, generated
 from idbandits.kernel.fields import Packed, pack
-from idbandits.kernel.states import ROUNDS, State, grown
+from idbandits.kernel.states import HEADER, ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solver, solve_easily
 
@@ -112,6 +112,11 @@ def learner(name: str) -> Callable[[Any], Kernel]:
     return lambda part: generated(_learn, LEARN, f"{name}.LEARN", part)
 
 
+def state_of(ints: Ints, floats: Floats) -> State:
+    """A state with these integers after the header, for learners that keep no groups."""
+    return State(np.concatenate([np.zeros(HEADER, dtype=np.int64), ints]), floats)
+
+
 # -- what diagrams fit ---------------------------------------------------------------------------------------------
 
 
@@ -143,7 +148,7 @@ def ranking(who: str, d: Diagram) -> tuple[int, int]:
         raise DiagramError(f"{who} shows different items: {positions} decisions need as many, not {items}")
     if len(clicks) != positions:
         raise DiagramError(
-            f"{who} learns from one click a decision; diagram {d.name!r} has {positions} decisions and observes "
+            f"{who} learns from one click per decision; diagram {d.name!r} has {positions} decisions and observes "
             f"{', '.join(n.name for n in clicks) or 'nothing'}"
         )
     for k, node in enumerate(clicks):
@@ -152,7 +157,7 @@ def ranking(who: str, d: Diagram) -> tuple[int, int]:
             raise DiagramError(f"{who} learns from clicks, 0 or 1; {node.name!r} has {node.states} states")
         if decisions[k].name not in above or any(later.name in above for later in decisions[k + 1 :]):
             raise DiagramError(
-                f"{who}: {node.name!r} is to be the click on {decisions[k].name!r}; it depends on "
+                f"{who}: {node.name!r} must be the click on {decisions[k].name!r}; it depends on "
                 f"{', '.join(sorted(above)) or 'no decision'}"
             )
     return positions, items

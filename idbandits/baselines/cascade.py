@@ -2,22 +2,81 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, ranking
-from idbandits.baselines.chance import below
-from idbandits.baselines.confidence import UNSEEN, kl_above, level, ucb1
+from idbandits.baselines.baseline import Baseline, learner, ranking
+from idbandits.baselines.confidence import UNSEEN, Arms, arms_in, kl_above, level, ucb1
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError
-from idbandits.inference.groups import DONE, ROUNDS
-from idbandits.kernel.compiling import bare, compiled
+from idbandits.inference.playing import ACT
+from idbandits.inference.protocol import Round
+from idbandits.kernel.compiling import bare, kernel
+from idbandits.kernel.draws import below
+from idbandits.kernel.fields import Packed, unpacker
+from idbandits.kernel.states import ROUNDS, State, no_groups
 from idbandits.kernel.types import Floats, Ints, Rng
 
-POSITIONS, ITEMS, READING, KL = range(4)  # of a layout
-READINGS = ("first", "last")
-FIRST = 0
+
+class Layout(NamedTuple):
+    """What does not change."""
+
+    positions: int
+    items: int
+    to_last: int  # whether items were examined down to the last click, not down to the first
+    kl: int  # whether the indices are those of KL-UCB
+
+
+unpack = unpacker(Layout)
+
+
+@kernel(ACT)
+def act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
+    """Show the items with the highest indices, the highest first."""
+    layout = unpack(packed.ints, packed.floats)
+    arms = arms_in(state, layout.items)
+    t = state.ints[ROUNDS] + 1
+    for i in range(layout.items):
+        times = arms.times[i]
+        if times == 0.0:
+            arms.bound[i] = UNSEEN
+        elif layout.kl:
+            arms.bound[i] = kl_above(arms.sums[i] / times, level(t) / times)
+        else:
+            arms.bound[i] = ucb1(arms.sums[i] / times, times, t - 1)
+    show_highest(arms.bound, layout.items, rng, action)
+
+
+@bare
+def show_highest(index: Floats, items: int, rng: Rng, action: Ints) -> None:
+    """Put the items with the highest indices into the action, the highest first, ties in random order."""
+    for k in range(len(action)):
+        best, ties = -1, 0
+        for i in range(items):
+            if best < 0 or index[i] > index[best]:
+                best, ties = i, 1
+            elif index[i] == index[best]:
+                ties += 1
+                if below(rng, ties) == 0:
+                    best = i
+        action[k] = best
+        index[best] = -np.inf
+
+
+@bare
+def learn(packed: Packed, state: State, rng: Rng, round_: Round) -> None:
+    """Count examinations and clicks down to the click that ends the examination."""
+    layout = unpack(packed.ints, packed.floats)
+    arms = arms_in(state, layout.items)
+    end, clicked = layout.positions, False
+    for k in range(layout.positions - 1, -1, -1):
+        if round_.seen[k] and not (clicked and layout.to_last):
+            end, clicked = k + 1, True
+    for k in range(end):
+        item = round_.action[k]
+        arms.times[item] += round_.times
+        arms.sums[item] += round_.times * round_.seen[k]
 
 
 @final
@@ -38,8 +97,10 @@ class CascadeKLUCB(Baseline):
     2
     """
 
+    ACT, LEARN = act, learner("CascadeKLUCB")(learn)
+
     def __init__(self, d: Diagram, seed: Any = None, *, reading: str = "first") -> None:
-        super().__init__(d, seed, act, learn, _layout("CascadeKLUCB", d, reading, 1), *_nothing(d))
+        super().__init__(d, seed, *_start("CascadeKLUCB", d, reading, kl=True))
 
 
 @final
@@ -49,79 +110,21 @@ class CascadeUCB1(Baseline):
     It is (5) in the same paper.
 
     >>> from idbandits import models
-    >>> learner = CascadeUCB1(models.cascade(items=3, positions=1), seed=0)
-    >>> for _ in range(300):
-    ...     action = learner.act()
-    ...     learner.update(action, {"C1": int(action["A1"] == 2)})
-    >>> learner.act()
-    {'A1': 2}
+    >>> CascadeUCB1(models.dependent_click(items=3, positions=2), reading="last")
+    CascadeUCB1('dependent click'; 0 rounds)
     """
 
+    ACT, LEARN = act, CascadeKLUCB.LEARN
+
     def __init__(self, d: Diagram, seed: Any = None, *, reading: str = "first") -> None:
-        super().__init__(d, seed, act, learn, _layout("CascadeUCB1", d, reading, 0), *_nothing(d))
+        super().__init__(d, seed, *_start("CascadeUCB1", d, reading, kl=False))
 
 
-def _layout(who: str, d: Diagram, reading: str, kl: int) -> list[int]:
-    if reading not in READINGS:
+def _start(who: str, d: Diagram, reading: str, kl: bool) -> tuple[Layout, State]:
+    """The layout, and the state before the first round."""
+    positions, items = ranking(who, d)
+    if reading not in ("first", "last"):
         raise IdbanditsError(
             f"reading is 'first' or 'last', the click down to which items were examined; not {reading!r}"
         )
-    return [*ranking(who, d), READINGS.index(reading), kl]
-
-
-def _nothing(d: Diagram) -> tuple[Ints, Floats]:
-    """What is kept of an item: how often it was examined, how often clicked, and room for its index."""
-    return np.empty(0, dtype=np.int64), np.zeros(3 * len(d.of_kind("decision")[0].values))
-
-
-@compiled
-def act(
-    solve: Any, program: Ints, known: Floats, layout: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
-) -> None:
-    """Show the items with the highest indices, the highest first."""
-    items = layout[ITEMS]
-    t = ints[ROUNDS] + 1
-    index = floats[2 * items :]
-    for i in range(items):
-        times = floats[i]
-        if times == 0.0:
-            index[i] = UNSEEN
-        elif layout[KL]:
-            index[i] = kl_above(floats[items + i] / times, level(t) / times)
-        else:
-            index[i] = ucb1(floats[items + i] / times, times, t - 1)
-    show_highest(index, items, rng, action)
-
-
-@bare
-def show_highest(index: Floats, items: int, rng: Rng, action: Ints) -> None:
-    """Put the items with the highest indices into the action, the highest first, ties in random order."""
-    for k in range(len(action)):
-        best, ties = -1, 0
-        for i in range(items):
-            if best < 0 or index[i] > index[best]:
-                best, ties = i, 1
-            elif index[i] == index[best]:
-                ties += 1
-                if below(rng, ties) == 0:
-                    best = i
-        action[k] = best
-        index[best] = -np.inf
-
-
-@compiled
-def learn(
-    layout: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-    effort: int,
-) -> int:  # fmt: skip
-    """Count examinations and clicks down to the click that ends the examination."""
-    positions, items = layout[POSITIONS], layout[ITEMS]
-    end, clicked = positions, False
-    for k in range(positions - 1, -1, -1):
-        if seen[k] and (layout[READING] == FIRST or not clicked):
-            end, clicked = k + 1, True
-    for k in range(end):
-        floats[action[k]] += times
-        floats[items + action[k]] += times * seen[k]
-    ints[ROUNDS] += times
-    return DONE
+    return Layout(positions, items, reading == "last", kl), no_groups(np.zeros(len(Arms._fields) * items))

@@ -4,29 +4,126 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, check_diagram, checked_horizon, decisions_above
-from idbandits.baselines.confidence import kl_exponent, level
+from idbandits.baselines.baseline import Baseline, check_diagram, decisions_above, learner
+from idbandits.baselines.confidence import Arms, arms_in, kl_exponent, level
 from idbandits.circuit.model import compile
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Learned, Use
-from idbandits.errors import DiagramError, IdbanditsError
-from idbandits.inference.acting import shuffle_idle
-from idbandits.inference.groups import DONE, ROUNDS
-from idbandits.kernel.compiling import bare, compiled
-from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.errors import DiagramError, check_number, check_whole
+from idbandits.inference.playing import ACT, solve_at
+from idbandits.inference.protocol import Round
+from idbandits.kernel.compiling import bare, kernel
+from idbandits.kernel.fields import Packed, unpacker
+from idbandits.kernel.states import ROUNDS, State, no_groups
+from idbandits.kernel.types import Floats, Indices, Ints, Rng
 from idbandits.solve.assignment import match
-from idbandits.solve.best import BUDGET, Solver, solver_of, unpack
+from idbandits.solve.best import BUDGET, Solver, shuffle_idle
+from idbandits.solve.best import unpack as unpack_solver
 
-ARMS, NODES, KL, LISTED, ENTRIES = range(5)  # of a layout; then four numbers and more for every node
-SETTING, MORE, WEIGHTS = range(3)  # of the floats: a level or factor, what raises the index of arms that were never
-# tried, the nodes' weights, and three numbers for every arm
 MOST_ARMS = 100_000
-MOST_MORE = 1e6  # else rounding would hide what other arms promise
+MOST_BONUS = 1e6  # else rounding would hide what other arms promise
 TIES = 1e-9  # by what part an index is lowered at random, so that equal ones take turns
+
+
+class Layout(NamedTuple):
+    """How the base arms of an action and their rewards are found."""
+
+    arms: int
+    nodes: int  # those that earn something
+    kl: int  # whether the indices are those of KL-UCB
+    items: int  # where actions are lists of different items, which needs no solver: how many; else 0
+    place: Indices  # of each node among the observed ones
+    first_value: Indices  # for each node, where what its states earn begins in `values`
+    first_arm: Indices  # for each node, its first base arm
+    axis_start: Indices  # for each node, the first decision it depends on; then how many there are in all
+    decision: Indices  # of each axis
+    stride: Indices  # for each axis, how far apart the arms of two neighbouring choices are
+    values: Floats  # what each state of a node earns, scaled to [0, 1]
+    weight: Floats  # of each node: what 1 of these is worth
+    setting: Floats  # one number: of UCB1 the factor; of KL-UCB the confidence level, 0 for log t + 3 log log t
+    bonus: Floats  # one number: the index of arms that were never tried is so many times that of the others
+
+
+unpack = unpacker(Layout)
+
+
+@kernel(ACT)
+def act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
+    """The best action under the indices; what was never tried outweighs all that was."""
+    layout = unpack(packed.ints, packed.floats)
+    arms, items, positions = arms_in(state, layout.arms), layout.items, len(action)
+    highest = refresh(layout, arms, state.ints[ROUNDS] + 1)
+    if items > 0:
+        scores = np.empty(positions * items)
+        find_scores(layout, arms, TIES * highest, rng, scores)
+        match(scores, positions, items, np.empty(2 * items + 2, np.int64), np.empty(2 * items + positions + 3), action)
+        return
+    means = np.empty(2 * layout.arms)
+    for a in range(layout.arms):
+        means[2 * a + 1] = arms.bound[a] / highest * (1.0 - TIES * rng.random())
+        means[2 * a] = 1.0 - means[2 * a + 1]
+    solve_at(solve)(solver.ints, solver.floats, means, True, action, BUDGET)
+    _, s = unpack_solver(solver.ints, solver.floats)
+    shuffle_idle(s, rng, action)
+
+
+@bare
+def refresh(layout: Layout, arms: Arms, t: int) -> float:
+    """Bring all indices up to date in round t, and return the highest."""
+    setting = layout.setting[0]
+    allowed = setting if setting > 0.0 else level(t)
+    factor = math.sqrt(setting * math.log(max(t - 1, 1)))
+    highest: float = 0.0
+    untried = 0
+    for a in range(layout.arms):
+        times, index = arms.times[a], arms.bound[a]
+        if times == 0.0:
+            untried += 1
+            continue
+        mean = arms.sums[a] / times
+        if not layout.kl:
+            arms.bound[a] = mean + factor / math.sqrt(times)
+        elif setting == 0.0 or index < 0.0:
+            near = -math.log1p(-index) if 0.0 < index < 1.0 else 0.0
+            x = kl_exponent(mean, allowed / times, near) if allowed > 0.0 else 0.0
+            arms.bound[a] = max(mean, -math.expm1(-x))
+        highest = max(highest, arms.bound[a])
+    if untried == 0:
+        return highest if highest > 0.0 else 1.0
+    highest = layout.bonus[0] * max(highest, 1.0)
+    for a in range(layout.arms):
+        if arms.times[a] == 0.0:
+            arms.bound[a] = highest
+    return highest
+
+
+@bare
+def find_scores(layout: Layout, arms: Arms, ties: float, rng: Rng, scores: Floats) -> None:
+    """What each item promises at each position."""
+    for i in range(len(scores)):
+        scores[i] = ties * rng.random()
+    for n in range(layout.nodes):
+        first, arm = layout.decision[layout.axis_start[n]] * layout.items, layout.first_arm[n]
+        for i in range(layout.items):
+            scores[first + i] += layout.weight[n] * arms.bound[arm + i]
+
+
+@bare
+def learn(packed: Packed, state: State, rng: Rng, round_: Round) -> None:
+    """Count what every base arm of the action earned."""
+    layout = unpack(packed.ints, packed.floats)
+    arms = arms_in(state, layout.arms)
+    for n in range(layout.nodes):
+        arm = layout.first_arm[n]
+        for axis in range(layout.axis_start[n], layout.axis_start[n + 1]):
+            arm += layout.stride[axis] * round_.action[layout.decision[axis]]
+        arms.times[arm] += round_.times
+        arms.sums[arm] += round_.times * layout.values[layout.first_value[n] + round_.seen[layout.place[n]]]
+        arms.bound[arm] = -1.0  # to be found anew
 
 
 @final
@@ -34,7 +131,7 @@ class CombUCB1(Baseline):
     """CombUCB1: the best action under the indices mean + sqrt(`factor` log t / times) of its base arms, after t rounds.
 
     Kveton, Wen, Ashkan and Szepesvári, Tight Regret Bounds for Stochastic Combinatorial Semi-Bandits, AISTATS 2015,
-    Algorithm 1; 1.5 is the paper's factor, and 1 that of some public code, which explores less. The reward is to be a
+    Algorithm 1; 1.5 is the paper's factor, and 1 that of some public code, which explores less. The reward must be a
     sum of terms that depend on one observed node each. A base arm is a node with the choices that it depends on: an
     item at a position in the position-based model. Nodes that depend directly on a decision by the same learned table
     share theirs: an item in the semi-bandit. Rewards are scaled to [0, 1] by what a node can earn, and weighed by it.
@@ -50,11 +147,11 @@ class CombUCB1(Baseline):
     [2, 3]
     """
 
+    ACT, LEARN = act, learner("CombUCB1")(learn)
+
     def __init__(self, d: Diagram, seed: Any = None, *, factor: float = 1.5) -> None:
-        if not (isinstance(factor, (int, float)) and 0 < factor < math.inf):
-            raise IdbanditsError(f"CombUCB1: factor is a positive number, not {factor!r}")
-        arms = BaseArms("CombUCB1", d)
-        super().__init__(d, seed, act, learn, arms.layout(0), *arms.nothing(factor), arms.solver, arms.values)
+        setting = check_number("CombUCB1: factor", factor, 0, above=True)
+        super().__init__(d, seed, *_start("CombUCB1", d, setting, kl=False))
 
 
 @final
@@ -66,89 +163,103 @@ class KLCombUCB1(Baseline):
     of KL-UCB, log t + 3 log log t (Garivier and Cappé 2011), which explores more.
 
     >>> from idbandits import models
-    >>> learner = KLCombUCB1(models.position_based(items=3, positions=2), seed=0)
-    >>> for _ in range(300):
-    ...     action = learner.act()
-    ...     learner.update(action, {"C1": int(action["A1"] == 2), "C2": int(action["A2"] == 0)})
-    >>> learner.act()
-    {'A1': 2, 'A2': 0}
+    >>> KLCombUCB1(models.position_based(items=3, positions=2), horizon=1000)
+    KLCombUCB1('position-based'; 0 rounds)
     """
 
+    ACT, LEARN = act, CombUCB1.LEARN
+
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int | None = 20_000) -> None:
-        arms = BaseArms("KLCombUCB1", d)
-        fixed = 0.0 if horizon is None else math.log(checked_horizon("KLCombUCB1", horizon))
-        super().__init__(d, seed, act, learn, arms.layout(1), *arms.nothing(fixed), arms.solver, arms.values)
+        setting = 0.0 if horizon is None else math.log(check_whole("KLCombUCB1: horizon", horizon, 2))
+        super().__init__(d, seed, *_start("KLCombUCB1", d, setting, kl=True))
 
 
-@final
-class BaseArms:
-    """The base arms of a diagram, and a flat diagram with the same decisions in which they are what is learned."""
+class Source(NamedTuple):
+    """An observed node that earns something, and the decisions that its base arms are made of."""
 
-    def __init__(self, who: str, d: Diagram) -> None:
-        check_diagram(who, d)
-        earned = _earned(who, d)
-        decisions = d.of_kind("decision")
-        places = {n.name: k for k, n in enumerate(decisions)}
-        flat = Diagram(d.name)
-        for node in decisions:
-            flat.decision(node.name, len(node.values) if isinstance(node.values, range) else node.values)
-        tables: dict[tuple[Any, ...], tuple[Learned, int]] = {}
-        values: list[float] = []
-        self._weights: list[float] = []
-        self._entries: list[int] = []
-        self.nodes = self.arms = 0
-        for seen, node in enumerate(d.of_kind("observed")):
-            found = decisions_above(d, node.name)
-            above = [n.name for n in decisions if n.name in found]
-            if node.name not in earned or not above:
-                continue
-            low, high = earned[node.name].min(), earned[node.name].max()
-            if high == low:
-                continue
-            scaled = (earned[node.name] - low) / (high - low)
-            table = _shared_table(d, node)
-            parents = above if table is None else node.parents
-            key = (node.name,) if table is None else (table, *scaled.tolist())
-            sizes = [d.nodes[p].states for p in parents]
-            if key not in tables:
-                tables[key] = Learned(f"{len(tables)}", rows=math.prod(sizes)), self.arms
-                self.arms += math.prod(sizes)
-                if self.arms > MOST_ARMS:
-                    raise DiagramError(
-                        f"{who} keeps a number for every base arm; with {node.name!r}, which depends on "
-                        f"{', '.join(parents)}, there are {self.arms:,}, and at most {MOST_ARMS:,} are allowed"
-                    )
-            learned, base = tables[key]
-            strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-            axes = [x for p, stride in zip(parents, strides, strict=True) for x in (places[p], stride)]
-            self._entries += [seen, len(values), base, len(parents), *axes]
-            values += scaled.tolist()
-            self.nodes += 1
-            weight = float(high - low)
-            self._weights.append(weight)
-            flat.reward(flat.observed(node.name, parents, learned), lambda v, weight=weight: weight * v)
-        if not self.nodes:
-            raise DiagramError(f"{who} has nothing to learn: no decision of diagram {d.name!r} changes the reward")
-        for group in d.different:
-            flat.all_different(*group)
-        singly = all(len(node.parents) == 1 for node in flat.of_kind("observed"))
-        alike = all(node.values == decisions[0].values for node in decisions)
-        listed = singly and alike and any(len(group) == len(decisions) for group in d.different)
-        self._choices = decisions[0].states if listed else 0  # of a list of different items, that needs no solver
-        self.solver: Solver = solver_of(compile(flat))
-        self.values = np.array(values)
+    node: Node
+    place: int  # among the observed nodes
+    parents: tuple[str, ...]
+    table: tuple[Any, ...]  # nodes with equal ones share their base arms
+    values: Floats  # what its states earn, scaled to [0, 1]
+    weight: float  # what 1 of these is worth
 
-    def layout(self, kl: int) -> list[int]:
-        """For the compiled functions: how a node's base arm and its reward are found."""
-        return [self.arms, self.nodes, kl, self._choices, *self._entries]
 
-    def nothing(self, setting: float) -> tuple[Ints, Floats]:
-        """What is kept: a setting, weights, and of an arm how often it was tried, what it earned, and its index.
+def _start(who: str, d: Diagram, setting: float, kl: bool) -> tuple[Layout, State, Solver]:
+    """The layout, the state before the first round, and the solver of a diagram in which base arms are learned."""
+    check_diagram(who, d)
+    sources = _sources(who, d)
+    decisions = d.of_kind("decision")
+    flat = Diagram(d.name)
+    for node in decisions:
+        flat.decision(node.name, len(node.values) if isinstance(node.values, range) else node.values)
+    tables: dict[tuple[Any, ...], tuple[Learned, int]] = {}
+    arms, strides = 0, list[int]()
+    for source in sources:
+        sizes = [d.nodes[p].states for p in source.parents]
+        strides += [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+        if source.table not in tables:
+            tables[source.table] = Learned(f"{len(tables)}", rows=math.prod(sizes)), arms
+            arms += math.prod(sizes)
+            if arms > MOST_ARMS:
+                raise DiagramError(
+                    f"{who} keeps a number for every base arm; with {source.node.name!r}, which depends on "
+                    f"{', '.join(source.parents)}, there are {arms:,}, and at most {MOST_ARMS:,} are allowed"
+                )
+        observed = flat.observed(source.node.name, source.parents, tables[source.table][0])
+        flat.reward(observed, lambda v, weight=source.weight: weight * v)
+    for group in d.different:
+        flat.all_different(*group)
+    weights, places = [source.weight for source in sources], {n.name: k for k, n in enumerate(decisions)}
+    layout = Layout(
+        arms=arms,
+        nodes=len(sources),
+        kl=kl,
+        items=decisions[0].states if _is_list(flat) else 0,
+        place=[source.place for source in sources],
+        first_value=[0, *np.cumsum([len(source.values) for source in sources]).tolist()],
+        first_arm=[tables[source.table][1] for source in sources],
+        axis_start=[0, *np.cumsum([len(source.parents) for source in sources]).tolist()],
+        decision=[places[p] for source in sources for p in source.parents],
+        stride=strides,
+        values=np.concatenate([source.values for source in sources]),
+        weight=np.array(weights),
+        setting=np.array([setting]),
+        # an arm that was never tried outweighs all that were, unless its weight is next to nothing
+        bonus=np.array([min(10.0 * math.fsum(weights) / min(weights), MOST_BONUS)]),
+    )
+    return layout, no_groups(np.zeros(len(Arms._fields) * arms)), compile(flat).derived(Solver)
 
-        An arm that was never tried is to outweigh all that were, unless its weight is next to nothing.
-        """
-        more = min(10.0 * math.fsum(self._weights) / min(self._weights), MOST_MORE)
-        return np.empty(0, dtype=np.int64), np.array([setting, more, *self._weights, *np.zeros(3 * self.arms)])
+
+def _sources(who: str, d: Diagram) -> list[Source]:
+    """The observed nodes by which decisions change the reward."""
+    earned, sources = _earned(who, d), list[Source]()
+    for place, node in enumerate(d.of_kind("observed")):
+        found = decisions_above(d, node.name)
+        above = tuple(n.name for n in d.of_kind("decision") if n.name in found)
+        if node.name not in earned or not above:
+            continue
+        low, high = earned[node.name].min(), earned[node.name].max()
+        if high == low:
+            continue
+        values = (earned[node.name] - low) / (high - low)
+        shared = _shared_table(d, node)
+        parents = above if shared is None else node.parents
+        table = (node.name,) if shared is None else (shared, *values.tolist())
+        sources.append(Source(node, place, parents, table, values, float(high - low)))
+    if not sources:
+        raise DiagramError(f"{who} has nothing to learn: no decision of diagram {d.name!r} changes the reward")
+    return sources
+
+
+def _is_list(flat: Diagram) -> bool:
+    """Whether actions are lists of different items, and each node depends on one position."""
+    decisions = flat.of_kind("decision")
+    return (
+        all(len(node.parents) == 1 for node in flat.of_kind("observed"))
+        and all(node.values == decisions[0].values for node in decisions)
+        and any(len(group) == len(decisions) for group in flat.different)
+    )
 
 
 def _earned(who: str, d: Diagram) -> Mapping[str, Floats]:
@@ -169,88 +280,3 @@ def _shared_table(d: Diagram, node: Node) -> str | None:
     """The learned table that a node reads by its decisions alone, row by row, if it does."""
     direct = all(d.nodes[p].kind == "decision" for p in node.parents)
     return node.cpd.name if direct and isinstance(node.cpd, Use) and node.cpd.rows is None else None
-
-
-@compiled
-def act(
-    solve: Any, program: Ints, known: Floats, layout: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
-) -> None:
-    """The best action under the indices; what was never tried outweighs all that was."""
-    arms, items, positions = layout[ARMS], layout[LISTED], len(action)
-    kept = floats[WEIGHTS + layout[NODES] :]
-    top = refresh(layout[KL], ints[ROUNDS] + 1, floats[SETTING], arms, floats[MORE], kept)
-    if items > 0:
-        room = np.empty(positions * items + 2 * items + positions + 3)
-        score(layout, floats, TIES * top, rng, positions * items, room)
-        match(room, positions, items, np.empty(2 * items + 2, np.int64), room[positions * items :], action)
-        return
-    p = np.empty(2 * arms)
-    for a in range(arms):
-        p[2 * a + 1] = kept[2 * arms + a] / top * (1.0 - TIES * rng.random())
-        p[2 * a] = 1.0 - p[2 * a + 1]
-    solve(program, known, p, True, action, BUDGET)
-    shuffle_idle(unpack(program, known)[1], rng, action)
-
-
-@bare
-def refresh(kl: int, t: int, setting: float, arms: int, more: float, kept: Floats) -> float:
-    """Bring all indices up to date; the highest of them. Arms that were never tried have `more` times the others'."""
-    allowed = setting if setting > 0.0 else level(t)
-    factor = math.sqrt(setting * math.log(max(t - 1, 1)))
-    highest, untried = 0.0, 0
-    for a in range(arms):
-        times = kept[a]
-        if times == 0.0:
-            untried += 1
-            continue
-        at = 2 * arms + a
-        if not kl:
-            kept[at] = kept[arms + a] / times + factor / math.sqrt(times)
-        elif setting == 0.0 or kept[at] < 0.0:
-            mean = kept[arms + a] / times
-            near = -math.log1p(-kept[at]) if 0.0 < kept[at] < 1.0 else 0.0
-            x = kl_exponent(mean, allowed / times, near) if allowed > 0.0 else 0.0
-            kept[at] = max(mean, -math.expm1(-x))
-        highest = max(highest, kept[at])
-    if untried == 0:
-        return highest if highest > 0.0 else 1.0
-    highest = more * max(highest, 1.0)
-    for a in range(arms):
-        if kept[a] == 0.0:
-            kept[2 * arms + a] = highest
-    return highest
-
-
-@bare
-def score(layout: Ints, floats: Floats, ties: float, rng: Rng, size: int, scores: Floats) -> None:
-    """What each item promises at each position."""
-    items, nodes = layout[LISTED], layout[NODES]
-    first = WEIGHTS + nodes + 2 * layout[ARMS]
-    for i in range(size):
-        scores[i] = ties * rng.random()
-    at = ENTRIES
-    for n in range(nodes):
-        to, arm = layout[at + 4] * items, first + layout[at + 2]
-        for i in range(items):
-            scores[to + i] += floats[WEIGHTS + n] * floats[arm + i]
-        at += 6
-
-
-@compiled
-def learn(
-    layout: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-    effort: int,
-) -> int:  # fmt: skip
-    """Count what every base arm of the action earned."""
-    arms, first = layout[ARMS], WEIGHTS + layout[NODES]
-    at = ENTRIES
-    for _ in range(layout[NODES]):
-        arm = layout[at + 2]
-        for i in range(layout[at + 3]):
-            arm += layout[at + 5 + 2 * i] * action[layout[at + 4 + 2 * i]]
-        floats[first + arm] += times
-        floats[first + arms + arm] += times * numbers[layout[at + 1] + seen[layout[at]]]
-        floats[first + 2 * arms + arm] = -1.0  # its index has to be found anew
-        at += 4 + 2 * layout[at + 3]
-    ints[ROUNDS] += times
-    return DONE

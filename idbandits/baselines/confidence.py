@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from idbandits.kernel.compiling import bare, merged
+from idbandits.kernel.fields import pointer
+from idbandits.kernel.states import State
+from idbandits.kernel.types import Floats
 
 UNSEEN = 1e9  # the index of what was never tried: above any other
-FARTHEST = 700.0  # beyond that, exp(-x) is no number above 0
+FARTHEST = 700.0  # not far beyond that, exp(-x) is rounded to 0
+
+
+class Arms(NamedTuple):
+    """What is kept of each arm; a state has nothing else among its floats."""
+
+    times: Floats  # how often it was tried
+    sums: Floats  # of what it earned
+    bound: Floats  # its index
+
+
+@merged
+def arms_in(state: State, number: int) -> Arms:
+    """The arms of a state."""
+    return Arms(pointer(state.floats, 0), pointer(state.floats, number), pointer(state.floats, 2 * number))
 
 
 @merged

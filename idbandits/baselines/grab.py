@@ -3,23 +3,173 @@
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, checked_horizon, ranking
-from idbandits.baselines.chance import below
+from idbandits.baselines.baseline import Baseline, learner, ranking
 from idbandits.baselines.confidence import kl_exponent, level
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError, is_integer
-from idbandits.inference.groups import CAPACITY, DONE, HEADER, ROUNDS, WIDTH, find, insert
-from idbandits.kernel.compiling import bare, compiled
+from idbandits.errors import check_whole
+from idbandits.inference.playing import ACT
+from idbandits.inference.protocol import Round
+from idbandits.kernel.compiling import bare, kernel, merged, part
+from idbandits.kernel.draws import below
+from idbandits.kernel.fields import Packed, pointer, unpacker
+from idbandits.kernel.states import State, groups_in, insert, place_of, with_groups
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve.assignment import match
 
-POSITIONS, ITEMS, PERIOD = range(3)  # of a layout
-FIXED, STARTED, FIRST = range(3)  # of the floats; then the leader, and four numbers for every item at a position
+STARTED, LEADER = range(2)  # of the floats of a state: whether there is a leader, and its items; then what Arms has
 TIES = 1e-9
+
+
+class Layout(NamedTuple):
+    """What does not change."""
+
+    positions: int
+    items: int
+    period: int  # the leader is shown every so many times that it leads
+    level: Floats  # one number: the confidence level, or 0 for that of KL-UCB
+
+
+class Arms(NamedTuple):
+    """What is kept of each item at each position: the items of one position after the other."""
+
+    times: Floats
+    clicks: Floats
+    exponent: Floats  # where the index was found last, from where it is sought next time
+    tie: Floats  # a small random number, by which ties between leaders are broken
+
+
+unpack = unpacker(Layout)
+
+
+@merged
+def arms_in(layout: Layout, state: State) -> Arms:
+    """The arms of a state."""
+    size, first = layout.positions * layout.items, pointer(state.floats, LEADER + layout.positions)
+    return Arms(first, pointer(first, size), pointer(first, 2 * size), pointer(first, 3 * size))
+
+
+@kernel(ACT)
+def act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
+    """Find the leader, and show it or one of its neighbours."""
+    layout, floats = unpack(packed.ints, packed.floats), state.floats
+    arms, positions, items = arms_in(layout, state), layout.positions, layout.items
+    size = positions * items
+    if floats[STARTED] == 0.0:
+        for a in range(size):
+            arms.tie[a] = TIES * rng.random()
+    means = np.empty(size)
+    for a in range(size):
+        mean = arms.clicks[a] / arms.times[a] if arms.times[a] > 0.0 else 0.0
+        means[a] = mean + arms.tie[a]
+    int_scratch, float_scratch = np.empty(2 * items + 2, np.int64), np.empty(2 * items + positions + 3)
+    match(means, positions, items, int_scratch, float_scratch, action)
+    for k in range(positions):
+        floats[LEADER + k] = action[k]
+    floats[STARTED] = 1.0
+    groups = groups_in(state.ints)
+    group = groups.table[place_of(groups, action)]
+    led = groups.counts[group] if group >= 0 else 0
+    if led % layout.period > 0:
+        allowed = layout.level[0] if layout.level[0] > 0.0 else level(led)
+        sort_positions(layout, means, action, int_scratch)
+        find_gains(layout, arms, allowed, int_scratch, action, float_scratch)
+        move(layout, int_scratch, float_scratch, rng, action)
+
+
+@bare
+def sort_positions(layout: Layout, means: Floats, leader: Ints, order: Ints) -> None:
+    """Order the positions by the mean clicks of the leader there, the highest first."""
+    for k in range(layout.positions):
+        mean = means[k * layout.items + leader[k]]
+        at = k
+        while at > 0 and mean > means[order[at - 1] * layout.items + leader[order[at - 1]]]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = k
+
+
+@bare
+def find_gains(layout: Layout, arms: Arms, allowed: float, order: Ints, leader: Ints, gains: Floats) -> None:
+    """By how much the sum of indices of each neighbour exceeds that of the leader.
+
+    First come those that swap positions that follow one another in `order`; then, for each item, those that show it at
+    the last of them: -inf for items that the leader shows.
+    """
+    items, swaps = layout.items, layout.positions - 1
+    for i in range(swaps):
+        k, other = order[i], order[i + 1]
+        gains[i] = (
+            bound(arms, allowed, k * items + leader[other])
+            + bound(arms, allowed, other * items + leader[k])
+            - bound(arms, allowed, k * items + leader[k])
+            - bound(arms, allowed, other * items + leader[other])
+        )
+    last = order[swaps]
+    base = bound(arms, allowed, last * items + leader[last])
+    for i in range(items):
+        shown = False
+        for k in range(layout.positions):
+            shown |= leader[k] == i
+        gains[swaps + i] = -math.inf if shown else bound(arms, allowed, last * items + i) - base
+
+
+@bare
+def move(layout: Layout, order: Ints, gains: Floats, rng: Rng, action: Ints) -> None:
+    """Change the leader in `action` into the neighbour with the highest gain, if that is above 0."""
+    swaps = layout.positions - 1
+    most, ties, best = 0.0, 1, -1
+    for i in range(swaps + layout.items):
+        if gains[i] > most:
+            most, ties, best = gains[i], 1, i
+        elif gains[i] == most and best >= 0:
+            ties += 1
+            if below(rng, ties) == 0:
+                best = i
+    if best >= swaps:
+        action[order[swaps]] = best - swaps
+    elif best >= 0:
+        k, other = order[best], order[best + 1]
+        item = action[k]
+        action[k] = action[other]
+        action[other] = item
+
+
+@bare
+def bound(arms: Arms, allowed: float, a: int) -> float:
+    """The index of an item at a position; it is sought from where it was last."""
+    if arms.times[a] == 0.0:
+        return 1.0
+    mean: float = arms.clicks[a] / arms.times[a]
+    if allowed <= 0.0:
+        return mean
+    x = kl_exponent(mean, allowed / arms.times[a], arms.exponent[a])
+    arms.exponent[a] = x
+    return max(mean, -math.expm1(-x))
+
+
+@part
+def learn(packed: Packed, state: State, rng: Rng, round_: Round) -> None:
+    """Count clicks on items at positions, and that the leader has led."""
+    layout, floats = unpack(packed.ints, packed.floats), state.floats
+    if floats[STARTED] > 0.0:
+        leader = np.empty(layout.positions, np.int64)
+        for k in range(layout.positions):
+            leader[k] = int(floats[LEADER + k])
+        groups = groups_in(state.ints)
+        place = place_of(groups, leader)
+        group = groups.table[place]
+        if group < 0:
+            group = insert(groups, place, leader)
+        groups.counts[group] += round_.times
+    arms = arms_in(layout, state)
+    for k in range(layout.positions):
+        a = k * layout.items + round_.action[k]
+        arms.times[a] += round_.times
+        arms.clicks[a] += round_.times * round_.seen[k]
 
 
 @final
@@ -46,130 +196,14 @@ class GRAB(Baseline):
     {'A1': 3, 'A2': 1}
     """
 
+    ACT, LEARN = act, learner("GRAB")(learn)
+
     def __init__(
         self, d: Diagram, seed: Any = None, *, horizon: int | None = None, gamma: int | None = None
     ) -> None:  # fmt: skip
         positions, items = ranking("GRAB", d)
-        if gamma is not None and (not is_integer(gamma) or gamma < 0):
-            raise IdbanditsError(f"GRAB: gamma is a whole number from 0, not {gamma!r}")
-        fixed = 0.0 if horizon is None else math.log(checked_horizon("GRAB", horizon))
-        layout = [positions, items, 1 + (items - 1 if gamma is None else int(gamma))]
-        floats = np.array([fixed, 0.0, *np.zeros(positions + 4 * positions * items)])
-        none = np.empty(0, dtype=np.int64)
-        super().__init__(d, seed, act, learn, layout, none, floats, lists=positions)
-
-
-@compiled
-def act(
-    solve: Any, program: Ints, known: Floats, layout: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
-) -> None:
-    """Find the leader, and show it or one of its neighbours."""
-    positions, items = layout[POSITIONS], layout[ITEMS]
-    size = positions * items
-    kept = floats[FIRST + positions :]
-    if floats[STARTED] == 0.0:
-        for a in range(size):
-            kept[3 * size + a] = TIES * rng.random()
-    room, whole = np.empty(size + 2 * items + positions + 3), np.empty(2 * items + 2, np.int64)
-    for a in range(size):
-        mean = kept[size + a] / kept[a] if kept[a] > 0.0 else 0.0
-        room[a] = mean + kept[3 * size + a]
-    match(room, positions, items, whole, room[size:], action)
-    for k in range(positions):
-        floats[FIRST + k] = action[k]
-    floats[STARTED] = 1.0
-    group = find(ints, action)
-    led = ints[HEADER + (2 + ints[WIDTH]) * ints[CAPACITY] + group] if group >= 0 else 0
-    if led % layout[PERIOD] > 0:
-        allowed = floats[FIXED] if floats[FIXED] > 0.0 else level(led)
-        explore(positions, items, allowed, room, kept, rng, whole, action)
-
-
-@bare
-def explore(
-    positions: int, items: int, allowed: float, means: Floats, kept: Floats, rng: Rng, order: Ints, action: Ints
-) -> None:
-    """Change the leader in `action` into the neighbour with the highest sum of indices, if that is higher."""
-    for k in range(positions):  # by the mean clicks of the leader
-        at = k
-        while at > 0 and leads(items, means, action, k, order[at - 1]):
-            order[at] = order[at - 1]
-            at -= 1
-        order[at] = k
-    gain, ties, first, second, item = 0.0, 1, -1, -1, -1
-    for i in range(positions - 1):
-        k, other = order[i], order[i + 1]
-        more = (
-            bound(positions, items, allowed, kept, k, action[other])
-            + bound(positions, items, allowed, kept, other, action[k])
-            - bound(positions, items, allowed, kept, k, action[k])
-            - bound(positions, items, allowed, kept, other, action[other])
-        )
-        if more > gain:
-            gain, ties, first, second = more, 1, k, other
-        elif more == gain and first >= 0:
-            ties += 1
-            if below(rng, ties) == 0:
-                first, second = k, other
-    last = order[positions - 1]
-    base = bound(positions, items, allowed, kept, last, action[last])
-    for i in range(items):
-        shown = False
-        for k in range(positions):
-            shown |= action[k] == i
-        if shown:
-            continue
-        more = bound(positions, items, allowed, kept, last, i) - base
-        if more > gain:
-            gain, ties, first, item = more, 1, last, i
-        elif more == gain and first >= 0:
-            ties += 1
-            if below(rng, ties) == 0:
-                first, item = last, i
-    if item >= 0:
-        action[last] = item
-    elif first >= 0:
-        item = action[first]
-        action[first] = action[second]
-        action[second] = item
-
-
-@bare
-def leads(items: int, means: Floats, action: Ints, k: int, other: int) -> bool:
-    """Whether the leader has more clicks at one position than at another."""
-    return bool(means[k * items + action[k]] > means[other * items + action[other]])
-
-
-@bare
-def bound(positions: int, items: int, allowed: float, kept: Floats, k: int, item: int) -> float:
-    """The index of an item at a position; it is sought from where it was last."""
-    size, a = positions * items, k * items + item
-    if kept[a] == 0.0:
-        return 1.0
-    mean: float = kept[size + a] / kept[a]
-    if allowed <= 0.0:
-        return mean
-    x = kl_exponent(mean, allowed / kept[a], kept[2 * size + a])
-    kept[2 * size + a] = x
-    return max(mean, -math.expm1(-x))
-
-
-@compiled
-def learn(
-    layout: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-    effort: int,
-) -> int:  # fmt: skip
-    """Count clicks on items at positions, and that the leader has led."""
-    positions, items = layout[POSITIONS], layout[ITEMS]
-    if floats[STARTED] > 0.0:
-        leader = np.empty(positions, np.int64)
-        for k in range(positions):
-            leader[k] = int(floats[FIRST + k])
-        group = insert(ints, leader)
-        ints[HEADER + (2 + ints[WIDTH]) * ints[CAPACITY] + group] += times
-    for k in range(positions):
-        a = FIRST + positions + k * items + action[k]
-        floats[a] += times
-        floats[a + positions * items] += times * seen[k]
-    ints[ROUNDS] += times
-    return DONE
+        neighbours = items - 1 if gamma is None else check_whole("GRAB: gamma", gamma, 0)
+        fixed = 0.0 if horizon is None else math.log(check_whole("GRAB: horizon", horizon, 2))
+        floats = np.zeros(LEADER + positions + len(Arms._fields) * positions * items)
+        layout = Layout(positions, items, neighbours + 1, np.array([fixed]))
+        super().__init__(d, seed, layout, with_groups(floats, per_round=1, width=positions))

@@ -3,22 +3,127 @@
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, check_diagram, checked_horizon, decisions_above
-from idbandits.baselines.chance import below
+from idbandits.baselines.baseline import Baseline, check_diagram, decisions_above, learner, state_of
 from idbandits.baselines.confidence import kl_above, kl_below, level
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import DiagramError, IdbanditsError
-from idbandits.inference.groups import DONE, HEADER, ROUNDS
-from idbandits.kernel.compiling import bare, compiled, in_python
+from idbandits.errors import DiagramError, check_number, check_whole
+from idbandits.inference.playing import ACT
+from idbandits.inference.protocol import Round
+from idbandits.kernel.compiling import bare, in_python, kernel, merged
+from idbandits.kernel.draws import below
+from idbandits.kernel.fields import Packed, pointer, unpacker
+from idbandits.kernel.states import HEADER, State
 from idbandits.kernel.types import Floats, Ints, Rng
 
-ROWS, COLUMNS, KL, FACTOR = range(4)  # of a layout
-STAGE, SIDE, AT, LEFT, OTHER, ARMS = range(HEADER, HEADER + 6)  # of the integers; then, for rows and columns, h
+# Of the integers of a state: the stage, the side whose turn it is (0: rows, 1: columns), which of its arms comes next,
+# how often all are still to be tried in this stage, and the arm drawn on the other side; then h of all rows and columns
+STAGE, SIDE, NEXT, LEFT, DRAWN, H = range(HEADER, HEADER + 6)
 NOT_DRAWN = -1
+
+
+class Layout(NamedTuple):
+    """What does not change."""
+
+    rows: int
+    columns: int
+    kl: int  # whether bounds are by the Kullback-Leibler divergence
+    factor: int  # of the numbers of trials
+    log_horizon: Floats  # one number
+    level: Floats  # one number: the confidence level of the bounds
+
+
+class Side(NamedTuple):
+    """The rows, or the columns."""
+
+    number: int
+    h: Ints  # what stands for each: itself until it is eliminated
+    sums: Floats  # of what was seen
+
+
+unpack = unpacker(Layout)
+
+
+@merged
+def side_of(layout: Layout, state: State, side: int) -> Side:
+    """The rows or the columns of a state."""
+    first = 0 if side == 0 else layout.rows
+    number = layout.rows if side == 0 else layout.columns
+    return Side(number, pointer(state.ints, H + first), pointer(state.floats, first))
+
+
+@kernel(ACT)
+def act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
+    """The next of the rows in a column drawn at random, or of the columns in a row."""
+    layout, ints = unpack(packed.ints, packed.floats), state.ints
+    side = ints[SIDE]
+    if ints[DRAWN] == NOT_DRAWN:
+        other = side_of(layout, state, 1 - side)
+        ints[DRAWN] = other.h[below(rng, other.number)]
+    action[side] = ints[NEXT]
+    action[1 - side] = ints[DRAWN]
+
+
+@bare
+def learn(packed: Packed, state: State, rng: Rng, round_: Round) -> None:
+    """Count what was seen in the row or column whose turn it was; go on to the next, and eliminate in time."""
+    layout, ints = unpack(packed.ints, packed.floats), state.ints
+    number = ints[SIDE]
+    side, other = side_of(layout, state, number), side_of(layout, state, 1 - number)
+    if round_.action[number] != ints[NEXT] or round_.action[1 - number] != ints[DRAWN]:
+        return
+    side.sums[ints[NEXT]] += round_.seen[0]
+    ints[NEXT] = first_left(side, ints[NEXT] + 1)
+    if ints[NEXT] < side.number:
+        return
+    if number == 1:
+        ints[LEFT] -= 1
+        if ints[LEFT] == 0:
+            tried = trials(layout, ints[STAGE])
+            eliminate(layout, tried, other)
+            eliminate(layout, tried, side)
+            ints[STAGE] += 1
+            ints[LEFT] = trials(layout, ints[STAGE]) - tried
+    ints[SIDE] = 1 - number
+    ints[DRAWN] = NOT_DRAWN
+    ints[NEXT] = first_left(other, 0)
+
+
+@merged
+def first_left(side: Side, start: int) -> int:
+    """The first row or column from `start` that was not eliminated; their number if there is none."""
+    at = start
+    while at < side.number and side.h[at] != at:
+        at += 1
+    return at
+
+
+@merged
+def trials(layout: Layout, stage: int) -> int:
+    """How often every row and every column that is left was tried by the end of a stage."""
+    number: int = math.ceil(layout.factor * 4.0**stage * layout.log_horizon[0])
+    return number
+
+
+@bare
+def eliminate(layout: Layout, tried: int, side: Side) -> None:
+    """Replace what is surely worse than the one with the highest lower bound by that one."""
+    h, sums, allowance = side.h, side.sums, layout.level[0] / tried
+    best, highest = 0, -math.inf
+    for i in range(side.number):
+        if h[i] == i:
+            mean = sums[i] / tried
+            low = kl_below(mean, allowance) if layout.kl else mean - math.sqrt(allowance)
+            if low > highest:
+                best, highest = i, low
+    for i in range(side.number):
+        mean = sums[h[i]] / tried
+        high = kl_above(mean, allowance) if layout.kl else mean + math.sqrt(allowance)
+        if h[i] != best and high <= highest:
+            h[i] = best
 
 
 @final
@@ -43,8 +148,11 @@ class Rank1Elim(Baseline):
     {'A1': 1, 'A2': 0}
     """
 
+    ACT, LEARN = act, learner("Rank1Elim")(learn)
+
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int = 20_000) -> None:
-        super().__init__(d, seed, act, learn, *_beginning("Rank1Elim", d, horizon, 0))
+        rounds = check_whole("Rank1Elim: horizon", horizon, 2)
+        super().__init__(d, seed, *_start("Rank1Elim", d, rounds, math.log(rounds), kl=False))
 
 
 @final
@@ -57,35 +165,33 @@ class Rank1ElimKL(Baseline):
     eliminates more.
 
     >>> from idbandits import models
-    >>> learner = Rank1ElimKL(models.rank1(rows=2, columns=2), seed=0, horizon=1000)
-    >>> for _ in range(1000):
-    ...     action = learner.act()
-    ...     learner.update(action, {"X": int(action == {"A1": 1, "A2": 0})})
-    >>> learner.act()
-    {'A1': 1, 'A2': 0}
+    >>> Rank1ElimKL(models.rank1(rows=2, columns=2), horizon=1000)
+    Rank1ElimKL('rank-1'; 0 rounds)
     """
 
+    ACT, LEARN = act, Rank1Elim.LEARN
+
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int = 20_000, level: float | None = None) -> None:
-        if level is not None and not (isinstance(level, (int, float)) and 0 < level < math.inf):
-            raise IdbanditsError(f"Rank1ElimKL: level is a positive number or None, not {level!r}")
-        super().__init__(d, seed, act, learn, *_beginning("Rank1ElimKL", d, horizon, 1, level))
+        rounds = check_whole("Rank1ElimKL: horizon", horizon, 2)
+        confidence = _level(rounds) if level is None else check_number("Rank1ElimKL: level", level, 0, above=True)
+        super().__init__(d, seed, *_start("Rank1ElimKL", d, rounds, confidence, kl=True))
 
 
-def _beginning(
-    who: str, d: Diagram, horizon: Any, kl: int, given: float | None = None
-) -> tuple[list[int], Ints, Floats]:
-    """The layout and the state: h, sums of what was seen by row and by column, log n and the level of the bounds."""
+_level = in_python(level)  # of KL-UCB
+
+
+def _start(who: str, d: Diagram, rounds: int, confidence: float, kl: bool) -> tuple[Layout, State]:
+    """The layout, and the state before the first round."""
     rows, columns = _factors(who, d)
-    n = checked_horizon(who, horizon)
-    layout = [rows, columns, kl, 16 if kl else 4]
-    ints = np.array([0, 0, 0, 0, NOT_DRAWN, *range(rows), *range(columns)], dtype=np.int64)
-    ints[LEFT - HEADER] = math.ceil(layout[FACTOR] * math.log(n))
-    log = math.log(n)
-    confidence = given if given is not None else in_python(level)(n) if kl else log
-    return layout, ints, np.array([log, confidence, *np.zeros(rows + columns)])
+    factor, log = 16 if kl else 4, math.log(rounds)
+    layout = Layout(rows, columns, kl, factor, np.array([log]), np.array([confidence]))
+    state = state_of(np.array([0] * (H - HEADER) + [*range(rows), *range(columns)]), np.zeros(rows + columns))
+    state.ints[LEFT], state.ints[DRAWN] = math.ceil(factor * log), NOT_DRAWN
+    return layout, state
 
 
 def _factors(who: str, d: Diagram) -> tuple[int, int]:
+    """The numbers of rows and columns, if the diagram fits."""
     check_diagram(who, d)
     decisions, seen = d.of_kind("decision"), d.of_kind("observed")
     if len(decisions) != 2 or any(len(group) > 1 for group in d.different):
@@ -107,73 +213,5 @@ def _factors(who: str, d: Diagram) -> tuple[int, int]:
             )
         total += term.table
     if total[1] <= total[0]:
-        raise DiagramError(f"{who}: {seen[0].name!r} = {seen[0].values[1]!r} is to be worth more than the other state")
+        raise DiagramError(f"{who}: {seen[0].name!r} = {seen[0].values[1]!r} must be worth more than the other state")
     return decisions[0].states, decisions[1].states
-
-
-@compiled
-def act(
-    solve: Any, program: Ints, known: Floats, layout: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
-) -> None:
-    """The next of the rows in a column drawn at random, or of the columns in a row."""
-    rows, columns = layout[ROWS], layout[COLUMNS]
-    if ints[OTHER] == NOT_DRAWN:
-        drawn = ints[ARMS + rows + below(rng, columns)] if ints[SIDE] == 0 else ints[ARMS + below(rng, rows)]
-        ints[OTHER] = drawn
-    action[ints[SIDE]] = ints[AT]
-    action[1 - ints[SIDE]] = ints[OTHER]
-
-
-@compiled
-def learn(
-    layout: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-    effort: int,
-) -> int:  # fmt: skip
-    """Count what was seen in the row or column that it was the turn of; go on to the next, and eliminate in time."""
-    ints[ROUNDS] += times
-    side = ints[SIDE]
-    if action[side] != ints[AT] or action[1 - side] != ints[OTHER]:
-        return DONE
-    rows = layout[ROWS]
-    first, number = (ARMS, rows) if side == 0 else (ARMS + rows, layout[COLUMNS])
-    floats[2 + first - ARMS + ints[AT]] += seen[0]
-    at = ints[AT] + 1
-    while at < number and ints[first + at] != at:  # eliminated
-        at += 1
-    if at < number:
-        ints[AT] = at
-        return DONE
-    if side == 1:
-        ints[LEFT] -= 1
-        if ints[LEFT] == 0:
-            stage = ints[STAGE]
-            tried = math.ceil(layout[FACTOR] * 4.0**stage * floats[0])
-            eliminate(layout[KL], tried, floats[1], ints[ARMS : ARMS + rows], floats[2 : 2 + rows])
-            eliminate(layout[KL], tried, floats[1], ints[ARMS + rows :], floats[2 + rows :])
-            ints[STAGE] = stage + 1
-            ints[LEFT] = math.ceil(layout[FACTOR] * 4.0 ** (stage + 1) * floats[0]) - tried
-    ints[SIDE] = 1 - side
-    ints[OTHER] = NOT_DRAWN
-    first = ARMS if side == 1 else ARMS + rows
-    at = 0
-    while ints[first + at] != at:
-        at += 1
-    ints[AT] = at
-    return DONE
-
-
-@bare
-def eliminate(kl: int, tried: int, confidence: float, h: Ints, sums: Floats) -> None:
-    """Replace what is surely worse than the one with the highest lower bound by that one."""
-    best, highest = 0, -math.inf
-    for i in range(len(h)):
-        if h[i] == i:
-            mean = sums[i] / tried
-            low = kl_below(mean, confidence / tried) if kl else mean - math.sqrt(confidence / tried)
-            if low > highest:
-                best, highest = i, low
-    for i in range(len(h)):
-        mean = sums[h[i]] / tried
-        high = kl_above(mean, confidence / tried) if kl else mean + math.sqrt(confidence / tried)
-        if h[i] != best and high <= highest:
-            h[i] = best

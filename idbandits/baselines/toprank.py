@@ -3,20 +3,123 @@
 from __future__ import annotations
 
 import math
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, checked_horizon, ranking
-from idbandits.baselines.chance import below
+from idbandits.baselines.baseline import Baseline, learner, ranking, state_of
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError
-from idbandits.inference.groups import DONE, HEADER, ROUNDS
-from idbandits.kernel.compiling import bare, compiled
+from idbandits.errors import check_number, check_whole
+from idbandits.inference.playing import ACT
+from idbandits.inference.protocol import Round
+from idbandits.kernel.compiling import bare, kernel, merged
+from idbandits.kernel.draws import below
+from idbandits.kernel.fields import Packed, pointer, unpacker
+from idbandits.kernel.states import HEADER, State
 from idbandits.kernel.types import Floats, Ints, Rng
 
-POSITIONS, ITEMS = range(2)  # of a layout
 C = 4.0 * math.sqrt(2.0 / math.pi) / math.erf(math.sqrt(2.0))  # 3.34…, which the paper rounds to 3.43
+
+
+class Layout(NamedTuple):
+    """What does not change."""
+
+    positions: int
+    items: int
+    level: Floats  # one number: log(c / δ)
+
+
+class Blocks(NamedTuple):
+    """What is kept: all numbers are integers."""
+
+    order: Ints  # all items, block after block
+    block: Ints  # of each item
+    end: Ints  # for each place in `order`, where its block ends
+    clicked: Ints  # for each item, whether it was clicked in this round
+    beats: Ints  # for pairs of items, whether the first beats the second; the next two are for pairs, too
+    sums: Ints  # S
+    counts: Ints  # N
+
+
+unpack = unpacker(Layout)
+
+
+@merged
+def blocks_in(state: State, items: int) -> Blocks:
+    """The blocks of a state."""
+    ints, pairs = pointer(state.ints, HEADER), 4 * items
+    return Blocks(
+        ints, pointer(ints, items), pointer(ints, 2 * items), pointer(ints, 3 * items), pointer(ints, pairs),
+        pointer(ints, pairs + items**2), pointer(ints, pairs + 2 * items**2),
+    )  # fmt: skip
+
+
+@kernel(ACT)
+def act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
+    """Show the first items, each block in random order."""
+    layout = unpack(packed.ints, packed.floats)
+    kept = blocks_in(state, layout.items)
+    for k in range(layout.positions):
+        other = k + below(rng, kept.end[k] - k)
+        action[k] = kept.order[other]
+        kept.order[other] = kept.order[k]
+        kept.order[k] = action[k]
+
+
+@bare
+def learn(packed: Packed, state: State, rng: Rng, round_: Round) -> None:
+    """Compare the clicked items with the others of their blocks, and sort anew where one beats another."""
+    layout, times = unpack(packed.ints, packed.floats), round_.times
+    items = layout.items
+    kept = blocks_in(state, items)
+    changed = False
+    for k in range(layout.positions):
+        if round_.seen[k]:
+            kept.clicked[round_.action[k]] = 1
+    for i in range(items):
+        if kept.clicked[i]:
+            for j in range(items):
+                if kept.clicked[j] or kept.block[i] != kept.block[j]:
+                    continue
+                ij, ji = i * items + j, j * items + i
+                kept.sums[ij] += times
+                kept.sums[ji] -= times
+                kept.counts[ij] += times
+                kept.counts[ji] += times
+                n, s = float(kept.counts[ij]), float(kept.sums[ij])
+                if s > 0.0 and s * s >= 2.0 * n * (layout.level[0] + 0.5 * math.log(n)):
+                    kept.beats[ij] = 1
+                    changed = True
+    for k in range(layout.positions):
+        kept.clicked[round_.action[k]] = 0
+    if changed:
+        sort(kept, items)
+
+
+@bare
+def sort(kept: Blocks, items: int) -> None:
+    """Partition the items: a block holds those that none of the items left beats."""
+    for i in range(items):
+        kept.block[i] = items  # none yet
+    placed, block = 0, 0
+    while placed < items:
+        begin = placed
+        for everyone in range(2):  # in a cycle, nobody is unbeaten
+            for i in range(items):
+                if kept.block[i] < items:
+                    continue
+                beaten = False
+                for j in range(items):
+                    beaten |= kept.block[j] == items and kept.beats[j * items + i] == 1
+                if everyone or not beaten:
+                    kept.order[placed] = i
+                    placed += 1
+            if placed > begin:
+                break
+        for place in range(begin, placed):
+            kept.block[kept.order[place]] = block
+            kept.end[place] = placed
+        block += 1
 
 
 @final
@@ -27,7 +130,7 @@ class TopRank(Baseline):
     Algorithm 1. Items i and j of a block are compared by their clicks: S is the sum and N the number of the rounds
     with a click on only one of them, counted +1 for i and -1 for j; items that were not shown were not clicked. Item
     i beats j once S ≥ sqrt(2 N log(c sqrt(N) / δ)), with c = 4 sqrt(2 / π) / erf(sqrt(2)) and δ = 1 / `horizon`, as
-    the paper sets it, or `delta`. Positions are to be declared from the one that is seen most: no order is learned.
+    the paper sets it, or `delta`. Declare the position first that is seen most, and so on: no order is learned.
     The relation has a cycle with probability at most δ L²; the paper leaves open what then happens, and here the
     items that are left make up one block.
 
@@ -40,104 +143,25 @@ class TopRank(Baseline):
     (2, [[2], [0, 1]])
     """
 
+    ACT, LEARN = act, learner("TopRank")(learn)
+
     def __init__(
         self, d: Diagram, seed: Any = None, *, horizon: int = 20_000, delta: float | None = None
     ) -> None:  # fmt: skip
         positions, items = ranking("TopRank", d)
-        rounds = checked_horizon("TopRank", horizon)
-        if delta is not None and not (isinstance(delta, (int, float)) and 0 < delta <= 1):
-            raise IdbanditsError(f"TopRank: delta is a probability above 0, not {delta!r}")
-        ints = np.zeros(4 * items + 3 * items**2, dtype=np.int64)
-        ints[:items], ints[2 * items : 3 * items] = np.arange(items), items
-        level = math.log(C / (1.0 / rounds if delta is None else delta))
-        super().__init__(d, seed, act, learn, [positions, items], ints, np.array([level]))
+        rounds = check_whole("TopRank: horizon", horizon, 2)
+        error = 1.0 / rounds if delta is None else check_number("TopRank: delta", delta, 0, 1, above=True)
+        none = np.zeros(items, dtype=np.int64)
+        ints = [np.arange(items), none, none + items, none, np.zeros(3 * items**2, dtype=np.int64)]  # see Blocks
+        layout = Layout(positions, items, np.array([math.log(C / error)]))
+        super().__init__(d, seed, layout, state_of(np.concatenate(ints), np.empty(0)))
 
     @property
     def blocks(self) -> list[list[Any]]:
         """The items of every block, the best block first."""
-        first = self.diagram.of_kind("decision")[0].values
-        state, items = self._state.ints[HEADER:], len(first)
-        made: dict[int, list[Any]] = {}
-        for i in range(items):
-            made.setdefault(int(state[items + i]), []).append(first[i])
-        return [made[b] for b in sorted(made)]
-
-
-# The state: all items, block after block; the block of an item; where the block at a place ends; marks of items; and
-# for pairs of items whether the first beats the second, S and N.
-
-
-@compiled
-def act(
-    solve: Any, program: Ints, known: Floats, layout: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
-) -> None:
-    """Show the first items, each block in random order."""
-    items = layout[ITEMS]
-    for k in range(layout[POSITIONS]):
-        other = k + below(rng, ints[HEADER + 2 * items + k] - k)
-        action[k] = ints[HEADER + other]
-        ints[HEADER + other] = ints[HEADER + k]
-        ints[HEADER + k] = action[k]
-
-
-@compiled
-def learn(
-    layout: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-    effort: int,
-) -> int:  # fmt: skip
-    """Compare the clicked items with the others of their blocks, and sort anew where one beats another."""
-    positions, items = layout[POSITIONS], layout[ITEMS]
-    state = ints[HEADER:]
-    marks, beats = 3 * items, 4 * items
-    sums, counts = beats + items**2, beats + 2 * items**2
-    changed = False
-    for k in range(positions):
-        if seen[k]:
-            state[marks + action[k]] = 1
-    for i in range(items):
-        if state[marks + i]:
-            for j in range(items):
-                if state[marks + j] or state[items + i] != state[items + j]:
-                    continue
-                ij, ji = i * items + j, j * items + i
-                state[sums + ij] += times
-                state[sums + ji] -= times
-                state[counts + ij] += times
-                state[counts + ji] += times
-                n, s = float(state[counts + ij]), float(state[sums + ij])
-                if s > 0.0 and s * s >= 2.0 * n * (floats[0] + 0.5 * math.log(n)):
-                    state[beats + ij] = 1
-                    changed = True
-    for k in range(positions):
-        state[marks + action[k]] = 0
-    if changed:
-        sort(state, items)
-    ints[ROUNDS] += times
-    return DONE
-
-
-@bare
-def sort(state: Ints, items: int) -> None:
-    """Partition the items: a block holds those that none of the items left beats."""
-    beats = 4 * items
-    for i in range(items):
-        state[items + i] = items  # no block yet
-    placed, block = 0, 0
-    while placed < items:
-        begin = placed
-        for everyone in range(2):  # in a cycle, nobody is unbeaten
-            for i in range(items):
-                if state[items + i] < items:
-                    continue
-                beaten = False
-                for j in range(items):
-                    beaten |= state[items + j] == items and state[beats + j * items + i] == 1
-                if everyone or not beaten:
-                    state[placed] = i
-                    placed += 1
-            if placed > begin:
-                break
-        for place in range(begin, placed):
-            state[items + state[place]] = block
-            state[2 * items + place] = placed
-        block += 1
+        labels = self.diagram.of_kind("decision")[0].values
+        block = self.state.ints[HEADER + len(labels) :]
+        items: dict[int, list[Any]] = {}
+        for i, label in enumerate(labels):
+            items.setdefault(int(block[i]), []).append(label)
+        return [items[b] for b in sorted(items)]

@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, check_diagram, clashes, feasible_actions
-from idbandits.baselines.chance import below
+from idbandits.baselines.baseline import Baseline, check_diagram, feasible_actions, learner
 from idbandits.diagram.declare import Diagram
-from idbandits.inference.groups import DONE, ROUNDS
-from idbandits.kernel.compiling import compiled
-from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.diagram.feasibility import Feasibility
+from idbandits.inference.playing import ACT
+from idbandits.inference.protocol import Round
+from idbandits.kernel.compiling import bare, kernel
+from idbandits.kernel.draws import below
+from idbandits.kernel.fields import Packed, unpacker
+from idbandits.kernel.states import State, no_groups
+from idbandits.kernel.types import Bools, Indices, Ints, Rng
 
-DECISIONS, ACTIONS, TABLES = range(3)  # of a layout; then actions one after the other, or choices and clashes
 MOST_ACTIONS = 100_000
+
+
+class Layout(NamedTuple):
+    """The decisions, and all actions where these are listed."""
+
+    decisions: int
+    choices: Indices  # how many each decision has
+    conflicts: Indices  # for pairs of decisions, whether they may not share a choice
+    actions: int  # how many are listed; 0 if choices are drawn one after the other
+    listed: Indices  # the choices of one action after the other
+
+
+unpack = unpacker(Layout)
+
+
+@kernel(ACT)
+def act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
+    """One of the listed actions, or choices that do not conflict with those before."""
+    layout = unpack(packed.ints, packed.floats)
+    if layout.actions > 0:
+        first = below(rng, layout.actions) * layout.decisions
+        for k in range(layout.decisions):
+            action[k] = layout.listed[first + k]
+        return
+    for k in range(layout.decisions):
+        free = False
+        while not free:
+            action[k] = below(rng, layout.choices[k])
+            free = True
+            for j in range(k):
+                free &= layout.conflicts[j * layout.decisions + k] == 0 or action[j] != action[k]
+
+
+@bare
+def learn(packed: Packed, state: State, rng: Rng, round_: Round) -> None:
+    """Nothing is learned."""
 
 
 @final
@@ -31,48 +70,24 @@ class Uniform(Baseline):
     [0, 1, 2, 3, 4]
     """
 
+    ACT, LEARN = act, learner("Uniform")(learn)
+
     def __init__(self, d: Diagram, seed: Any = None) -> None:
         check_diagram("Uniform", d)
-        decisions, forbidden = d.of_kind("decision"), clashes(d)
-        number = len(decisions)
-        plain = all(
-            decisions[j].values == decisions[k].values
-            and all((j, i) in forbidden for i in range(number) if (i, k) in forbidden and i != j)
-            for j, k in forbidden
-        ) and all(sum((j, k) in forbidden for j in range(number)) < decisions[k].states for k in range(number))
-        if plain:
-            table = [int((j, k) in forbidden) for j in range(number) for k in range(number)]
-            layout = [number, 0, *(n.states for n in decisions), *table]
-        else:
-            listed = feasible_actions("Uniform", d, MOST_ACTIONS)
-            layout = [number, len(listed), *(choice for action in listed for choice in action)]
-        super().__init__(d, seed, act, learn, layout, np.empty(0, dtype=np.int64), np.empty(0))
+        choices, conflicts = [n.states for n in d.of_kind("decision")], Feasibility(d).conflicts
+        listed = [] if _can_be_drawn_in_turn(d, conflicts) else feasible_actions("Uniform", d, MOST_ACTIONS)
+        layout = Layout(
+            len(choices), choices, conflicts.ravel().tolist(), len(listed), [choice for a in listed for choice in a]
+        )
+        super().__init__(d, seed, layout, no_groups(np.empty(0)))
 
 
-@compiled
-def act(
-    solve: Any, program: Ints, known: Floats, layout: Ints, ints: Ints, floats: Floats, rng: Rng, action: Ints
-) -> None:
-    """One of the listed actions, or choices that do not clash with those before."""
-    decisions, actions = layout[DECISIONS], layout[ACTIONS]
-    drawn = below(rng, actions) if actions > 0 else 0
-    for k in range(decisions):
-        if actions > 0:
-            action[k] = layout[TABLES + drawn * decisions + k]
-            continue
-        free = False
-        while not free:
-            action[k] = below(rng, layout[TABLES + k])
-            free = True
-            for j in range(k):
-                free &= layout[TABLES + decisions + j * decisions + k] == 0 or action[j] != action[k]
-
-
-@compiled
-def learn(
-    layout: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-    effort: int,
-) -> int:  # fmt: skip
-    """Count the round."""
-    ints[ROUNDS] += times
-    return DONE
+def _can_be_drawn_in_turn(d: Diagram, conflicts: Bools) -> bool:
+    """Whether all actions are equally likely if each decision is drawn among the choices that are left."""
+    decisions = d.of_kind("decision")
+    related = conflicts | np.eye(len(decisions), dtype=np.bool_)
+    return (
+        all(decisions[j].values == decisions[k].values for j, k in np.argwhere(conflicts).tolist())
+        and bool((related @ related == related).all())
+        and all(rivals < n.states for rivals, n in zip(conflicts.sum(axis=0).tolist(), decisions, strict=True))
+    )

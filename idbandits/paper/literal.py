@@ -1,4 +1,4 @@
-"""The paper's Algorithm 1 (idTSvi) as it stands, in NumPy: the whole history, all joint latent states, every round."""
+"""The paper's Algorithm 1 (idTSvi) as written down, in NumPy: each round visits all rounds and joint latent states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma
 
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Known, Label, Use
@@ -20,13 +19,14 @@ Ints = npt.NDArray[np.intp]
 
 @final
 class Literal:
-    """Variational inference over all rounds so far, one sweep a round from where the last one ended.
+    """Variational inference over all rounds so far: one sweep per round, starting from the last one.
 
-    An entry of a node's table is found by its address: the node's start, plus what the visible nodes (decisions,
-    contexts, observed nodes) add in a round, plus what a joint latent state adds. A learned table depends on few
-    latent nodes, so its logs are looked up once for each of their combinations, a *slot*, and a product with the
-    matrix `members` (slots × joint latent states) sums them up; the same matrix sums q into expected counts.
-    The yardstick for the speed of `Variational(start="prior", literal=True)`, which learns the same.
+    It learns the same as `Variational(start="prior", literal=True)`, and is the yardstick for its speed.
+
+    The address of an entry in a node's table is the start of the node, plus an offset that depends on the visible
+    nodes (decisions, contexts, observed nodes) of a round, plus an offset that depends on the joint latent state. A
+    learned table depends on few latent nodes, so its logarithms are looked up once for each combination of their
+    states, a *slot*. The matrix `members` (slots × joint latent states) sums them up, and sums q into expected counts.
 
     >>> from idbandits import models
     >>> learner = Literal(models.cascade(items=3, positions=2), seed=0)
@@ -41,12 +41,12 @@ class Literal:
         self._visible = d.of_kind("decision", "context", "observed")
         latent, chance = d.of_kind("latent"), d.of_kind("latent", "observed")
         shape = [n.states for n in latent]
-        joint = np.indices(shape, dtype=np.intp).reshape(len(latent), math.prod(shape))  # all z
+        joint = np.indices(shape, dtype=np.intp).reshape(len(latent), math.prod(shape))  # one column per joint state
 
         tables = list(d.learned.values())
         self._starts = dict(zip(d.learned, np.cumsum([0] + [t.size for t in tables])[:-1].tolist(), strict=True))
         states = np.concatenate([np.full(math.prod(t.shape), t.states, dtype=np.intp) for t in tables])
-        self._row_of = np.repeat(np.arange(len(states)), states)  # of every entry
+        self._row_of = np.repeat(np.arange(len(states)), states)  # of each entry
         self._row_starts = np.cumsum(states) - states
         self._prior = np.concatenate([t.prior.ravel() for t in tables])
         self._alpha = self._prior.copy()
@@ -58,8 +58,8 @@ class Literal:
         self._learned_strides = _strides(d, learned, self._visible)
         slots = [np.unique(offsets, return_inverse=True) for offsets in _strides(d, learned, latent) @ joint]
         self._slots = np.concatenate([offsets for offsets, _ in slots])
-        self._owner = np.repeat(np.arange(len(learned)), [len(offsets) for offsets, _ in slots])  # of every slot
-        self._members = np.concatenate([np.eye(len(offsets))[:, which] for offsets, which in slots])
+        self._owner = np.repeat(np.arange(len(learned)), [len(offsets) for offsets, _ in slots])  # of each slot
+        self._members = np.concatenate([np.eye(len(offsets))[:, slot] for offsets, slot in slots])
 
         known = [n for n in chance if isinstance(n.cpd, Known)]
         with np.errstate(divide="ignore"):
@@ -75,7 +75,7 @@ class Literal:
 
     @property
     def alpha(self) -> dict[str, Floats]:
-        """The pseudo-counts by table, states on the last axis."""
+        """The pseudo-counts of each table, states on the last axis."""
         return {
             name: self._alpha[start : start + table.size].reshape(*table.shape, table.states)
             for (name, table), start in zip(self.diagram.learned.items(), self._starts.values(), strict=True)
@@ -83,38 +83,40 @@ class Literal:
 
     def act(self, context: Mapping[str, Any] | None = None) -> dict[str, Label]:
         """The best action under means drawn from q."""
-        gamma = {name: self._rng.standard_gamma(alpha) for name, alpha in self.alpha.items()}
-        rows = {name: drawn / drawn.sum(axis=-1, keepdims=True) for name, drawn in gamma.items()}
+        gammas = {name: self._rng.standard_gamma(alpha) for name, alpha in self.alpha.items()}
+        rows = {name: gamma / gamma.sum(axis=-1, keepdims=True) for name, gamma in gammas.items()}
         means = {name: row[..., 1] if row.shape[-1] == 2 else row for name, row in rows.items()}
         return best_action(self.diagram, means, context).action
 
     def update(
         self, action: Mapping[str, Any], observation: Mapping[str, Any], context: Mapping[str, Any] | None = None
     ) -> None:
-        """Learn from one more round by one sweep over all rounds."""
+        """Learn from a round by one sweep over all rounds."""
         self.append(action, observation, context)
         self.sweep()
 
     def append(
         self, action: Mapping[str, Any], observation: Mapping[str, Any], context: Mapping[str, Any] | None = None
     ) -> None:
-        """Add a round, in which all observed nodes were seen, to the history."""
-        given = {**action, **observation, **(context or {})}
-        places = np.array([n.index(given[n.name]) for n in self._visible], dtype=np.intp)
-        base = self._known_starts + self._known_strides @ places
+        """Add a round to the history; the observation has all observed nodes."""
+        values = {**action, **observation, **(context or {})}
+        states = np.array([n.index(values[n.name]) for n in self._visible], dtype=np.intp)
+        base = self._known_starts + self._known_strides @ states
         known = self._log_at[base[:, np.newaxis] + self._known_offsets].sum(axis=0)
         if known.max() == -np.inf:
-            raise ValueError(f"the diagram gives this round probability zero: {given}")
+            raise ValueError(f"the diagram gives this round probability zero: {values}")
         if self.rounds == self._known.shape[1]:
             self._entry = np.concatenate([self._entry, np.empty_like(self._entry)], axis=1)
             self._known = np.concatenate([self._known, np.empty_like(self._known)], axis=1)
-        base = self._learned_starts + self._learned_strides @ places
+        base = self._learned_starts + self._learned_strides @ states
         self._entry[:, self.rounds] = self._entry_at[base[self._owner] + self._slots]
         self._known[:, self.rounds] = known
         self.rounds += 1
 
     def sweep(self) -> None:
         """One E-step (eq. estep) for every round, and one M-step (eq. mstep)."""
+        from scipy.special import digamma
+
         entry, known = self._entry[:, : self.rounds], self._known[:, : self.rounds]
         logs = digamma(self._alpha) - digamma(np.add.reduceat(self._alpha, self._row_starts))[self._row_of]
         q = self._members.T @ logs[entry]
@@ -126,7 +128,7 @@ class Literal:
         self._alpha = self._prior + np.bincount(entry.ravel(), counts.ravel(), minlength=len(self._prior))
 
     def _entries(self, node: Node) -> Ints:
-        """The entry of the learned tables at every address of a node."""
+        """For each address of a node, the entry of the learned tables."""
         assert isinstance(node.cpd, Use)
         parents = [self.diagram.nodes[p].states for p in node.parents]
         rows = np.arange(math.prod(parents)) if node.cpd.rows is None else np.broadcast_to(node.cpd.rows, parents)
@@ -134,18 +136,18 @@ class Literal:
         return entries.ravel()
 
 
-def _strides(d: Diagram, nodes: list[Node], of: list[Node]) -> Ints:
-    """By how much each node in `of` moves the address in each node's table: parents first, own state last."""
-    strides = np.zeros((len(nodes), len(of)), dtype=np.intp)
+def _strides(d: Diagram, nodes: list[Node], others: list[Node]) -> Ints:
+    """How far one step of each of the others moves the address in each node's table; the own state is the last axis."""
+    strides = np.zeros((len(nodes), len(others)), dtype=np.intp)
     for k, node in enumerate(nodes):
         axes = [*node.parents, node.name]
         sizes = [d.nodes[name].states for name in axes]
-        for j, other in enumerate(of):
+        for j, other in enumerate(others):
             if other.name in axes:
                 strides[k, j] = math.prod(sizes[axes.index(other.name) + 1 :])
     return strides
 
 
 def _starts(blocks: list[Any]) -> Ints:
-    """Where each block begins when they stand one after another."""
+    """Where each block begins in their concatenation."""
     return np.cumsum([0, *map(len, blocks)], dtype=np.intp)[:-1]

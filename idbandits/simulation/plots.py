@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from idbandits.errors import IdbanditsError
 
-if TYPE_CHECKING:  # else imported where they are used, because importing them takes long
+if TYPE_CHECKING:  # imported where they are used, because that takes long
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-What: TypeAlias = Literal["reward", "regret"]
+Measure: TypeAlias = Literal["reward", "regret"]
 _LABELS = {"reward": "average reward", "regret": "total regret"}
 
-# Okabe and Ito's colours as in pictures of diagrams. There are 7 colours, 4 dashes and 9 markers, so that the first
-# 252 learners all look different, and those who share a colour differ in dash or marker, in grey print too.
+# Okabe and Ito's colours, as in pictures of diagrams. There are 7 colours, 4 dashes and 9 markers, so the first 252
+# looks are all different, and those of the same colour differ in dash or marker, also when printed in grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00", "#000000", "#56B4E9")
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
@@ -27,7 +27,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A learner's mean over its runs, and one standard error below and above it: NaN if there is one run only."""
+    """A learner's mean over its runs, and one standard error below and above it (NaN for a single run)."""
 
     learner: str
     rounds: NDArray[np.int64]
@@ -37,9 +37,9 @@ class Curve:
 
 
 def comparable(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """Those rows of one learner that can be averaged, where an interruption cut some of its runs short.
+    """The rows of one learner that can be averaged if an interruption cut some of its runs short.
 
-    They end at the last checkpoint that at least half of the runs have reached, and belong to the runs that did.
+    They end at the last checkpoint that at least half of the runs have reached, and belong to those runs.
     """
     counts = rows.groupby("round")["run"].nunique()
     last = max(counts.index[2 * counts >= rows["run"].nunique()], default=0)
@@ -47,7 +47,7 @@ def comparable(rows: "pd.DataFrame") -> "pd.DataFrame":
     return rows[(rows["round"] <= last) & rows["run"].isin(reached)]
 
 
-def curves(frame: "pd.DataFrame", what: What) -> list[Curve]:
+def curves(frame: "pd.DataFrame", measure: Measure) -> list[Curve]:
     """The curves in the frame of a result, in the order in which their learners first appear in it.
 
     >>> import pandas as pd
@@ -55,81 +55,82 @@ def curves(frame: "pd.DataFrame", what: What) -> list[Curve]:
     >>> curves(frame, "regret")
     [Curve(learner='A', rounds=array([10]), mean=array([3.]), low=array([2.]), high=array([4.]))]
     """
-    if what not in tuple(_LABELS):
-        raise IdbanditsError(f"what {what!r} is none of {', '.join(map(repr, _LABELS))}")
-    found = []
+    if measure not in tuple(_LABELS):
+        raise IdbanditsError(f"a plot shows {' or '.join(map(repr, _LABELS))}, not {measure!r}")
+    drawable = []
     for learner in frame["learner"].unique():
         rows = comparable(frame[frame["learner"] == learner])
-        table = rows.pivot(index="round", columns="run", values=what).dropna()  # rounds that all of these runs have
-        if what == "reward":
+        table = rows.pivot(index="round", columns="run", values=measure).dropna()  # checkpoints of all these runs
+        if measure == "reward":
             table = table.div(table.index, axis=0)
         rounds, mean, error = table.index.to_numpy(), table.mean(axis=1).to_numpy(), table.sem(axis=1).to_numpy()
         if rounds.size:
-            found.append(Curve(str(learner), rounds, mean, mean - error, mean + error))
-    return found
+            drawable.append(Curve(str(learner), rounds, mean, mean - error, mean + error))
+    return drawable
 
 
 def settled(curve: Curve) -> Curve:
-    """A curve without its first hundredth, which is noise if it is an average, and a scribble along the axis."""
-    kept = 100 * curve.rounds >= curve.rounds[-1]
-    return Curve(curve.learner, curve.rounds[kept], curve.mean[kept], curve.low[kept], curve.high[kept])
+    """A curve without its first hundredth, where an average is mostly noise."""
+    late = 100 * curve.rounds >= curve.rounds[-1]
+    return Curve(curve.learner, curve.rounds[late], curve.mean[late], curve.low[late], curve.high[late])
 
 
-def limits(curves: Sequence[Curve], what: What) -> tuple[float, float]:
-    """Where the vertical axis begins and ends, without margins: a total regret has 0 and all else in view.
+def limits(curves: Sequence[Curve], measure: Measure) -> tuple[float, float]:
+    """Where the vertical axis begins and ends, without margins.
 
-    An average reward is noisy at first. So the last nine tenths of the rounds take at least half of the height,
-    and what comes before them may leave the picture.
+    A total regret is shown completely, with 0. An average reward is noisy at first, so the last nine tenths of the
+    rounds take at least half of the height, and earlier values may be cut off.
     """
     rounds = np.concatenate([curve.rounds for curve in curves])
     values = np.stack([np.concatenate([getattr(c, name) for c in curves]) for name in ("mean", "low", "high")])
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    if what == "regret":
+    if measure == "regret":
         return min(low, 0.0), max(high, 0.0)
     late = values[:, 10 * rounds >= rounds.max()]
     bottom, top = float(np.nanmin(late)), float(np.nanmax(late))
-    room = (top - bottom) / 2 or high - low  # all there is, if nothing changes later
+    room = (top - bottom) / 2 or high - low  # if nothing changes late, show everything
     return max(low, bottom - room), min(high, top + room)
 
 
 def draw_curves(
-    curves: Sequence[Curve], what: What, ax: "Axes | None" = None, *, looks: Mapping[str, int] | None = None,
+    curves: Sequence[Curve], measure: Measure, ax: "Axes | None" = None, *, looks: Mapping[str, int] | None = None,
     legend: bool = True, log: bool = False,
 ) -> "Axes":  # fmt: skip
-    """Draw curves into `ax`, or into a new figure that no window and no global state knows of.
+    """Draw curves into `ax`, or into a new figure outside pyplot's global state.
 
-    `looks` gives each learner a look, the same in several figures; without it they are numbered as they come.
+    `looks` numbers the looks of the learners, so that they are the same in several axes; by default, learners are
+    numbered in order.
     """
     if not curves:
-        raise IdbanditsError(f"no learner has a {what} to plot: none has reached a checkpoint where it is known")
+        raise IdbanditsError(f"no learner has a {measure} to plot: none has reached a checkpoint where it is known")
     from matplotlib.figure import Figure
 
     ax = ax if ax is not None else Figure(layout="constrained").subplots()
-    curves = [settled(curve) for curve in curves] if what == "reward" else curves
+    curves = [settled(curve) for curve in curves] if measure == "reward" else curves
     for i, curve in enumerate(curves):
         look = line_style(i if looks is None else looks[curve.learner])
         ax.fill_between(curve.rounds, curve.low, curve.high, color=look["color"], alpha=0.2, linewidth=0)
         [line] = ax.plot(curve.rounds, curve.mean, label=curve.learner, **look)
         if len(curve.rounds) > 5:
-            line.set_markevery((0.2 * (i + 0.5) / len(curves), 0.2))  # few markers, and not above each other
-    ax.set(xlabel="round", ylabel=_LABELS[what], xlim=(0, max(curve.rounds[-1] for curve in curves)))
+            line.set_markevery((0.2 * (i + 0.5) / len(curves), 0.2))  # few markers, at other rounds for each curve
+    ax.set(xlabel="round", ylabel=_LABELS[measure], xlim=(0, max(curve.rounds[-1] for curve in curves)))
     if log and (positive := np.concatenate([c.mean[c.mean > 0] for c in curves])).size:
         ax.set_yscale("log")
         highest = float(np.nanmax(np.concatenate([values for c in curves for values in (c.mean, c.high)])))
         ax.set_ylim(0.8 * max(float(positive.min()), 1e-3 * float(positive.max())), 1.25 * highest)
     else:
-        low, high = limits(curves, what)
+        low, high = limits(curves, measure)
         margin = 0.04 * (high - low) or 0.04 * abs(high) or 1.0
-        ax.set_ylim(low if what == "regret" and low == 0 else low - margin, high + margin)
+        ax.set_ylim(low if measure == "regret" and low == 0 else low - margin, high + margin)
     ax.spines[["top", "right"]].set_visible(False)
-    _ticks(ax, what)
+    _ticks(ax, measure)
     if legend:
         _legend(ax, curves)
     return ax
 
 
 def line_style(look: int) -> dict[str, Any]:
-    """How the lines of a look are drawn."""
+    """How matplotlib draws the lines of a look."""
     return {
         "color": _COLOURS[look % len(_COLOURS)], "linestyle": _DASHES[look % len(_DASHES)], "linewidth": 1.3,
         "marker": _MARKERS[look % len(_MARKERS)], "markersize": 4,
@@ -144,12 +145,12 @@ def draw_legend(figure: "Figure", looks: Mapping[str, int], columns: int) -> Non
     figure.legend(lines, list(looks), loc="outside lower center", ncols=min(columns, len(lines)), frameon=False)
 
 
-def _ticks(ax: "Axes", what: What) -> None:
+def _ticks(ax: "Axes", measure: Measure) -> None:
     """Put ticks at round numbers, no more than their labels have room for."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
     steps = [1, 2, 2.5, 5, 10]
-    digit = 0.65 * float(ax.get_xticklabels()[0].get_fontsize()) * ax.figure.dpi / 72  # the width of one, in pixels
+    digit = 0.65 * float(ax.get_xticklabels()[0].get_fontsize()) * ax.figure.dpi / 72  # its width in pixels
     room = int(ax.get_window_extent().width / (digit * len(f"{ax.get_xlim()[1]:,.0f} ")))
     ax.xaxis.set_major_locator(MaxNLocator(min(max(room, 1), 5), integer=True, steps=steps))
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -160,12 +161,12 @@ def _ticks(ax: "Axes", what: What) -> None:
         low, high = ax.get_ylim()
         ax.yaxis.set_major_locator(LogLocator(10, (1.0, 2.0, 5.0) if high < 300 * low else (1.0,)))
         ax.yaxis.set_minor_locator(NullLocator())
-    if what == "regret":
+    if measure == "regret":
         ax.yaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
 
 
 def _legend(ax: "Axes", curves: Sequence[Curve]) -> None:
-    """Put a legend above the curves, where it hides none, in as many columns as fit, smaller if it is tall."""
+    """Put a legend above the axes, in as many columns as fit, and in smaller print if it is tall."""
     banded = any(np.isfinite(curve.high).any() for curve in curves)
     look: dict[str, Any] = {"title": "mean ± 1 standard error" if banded else None, "alignment": "left"}
     look |= {"frameon": False, "loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
@@ -173,7 +174,7 @@ def _legend(ax: "Axes", curves: Sequence[Curve]) -> None:
     lines, blank = ax.lines[-len(curves) :], ["-"] * len(curves)
     for size, columns in [(size, n) for size in ("small", "x-small") for n in range(len(curves), 0, -1)]:
         legend = ax.legend(lines, blank, fontsize=size, title_fontsize=size, ncols=columns, **look)
-        for text, curve in zip(legend.get_texts(), curves, strict=True):  # as it stands, even if it is _A or $A
+        for text, curve in zip(legend.get_texts(), curves, strict=True):  # set late: matplotlib hides labels like _A
             text.set(text=fill(curve.learner, 24), parse_math=False)
         fits = legend.get_window_extent().width <= ax.get_window_extent().width
         if fits and (size == "x-small" or len(curves) <= 3 * columns):

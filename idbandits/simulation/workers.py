@@ -1,4 +1,4 @@
-"""Independent pieces of work in threads: what is finished when an interruption comes is kept."""
+"""Independent jobs in threads; what is finished before an interruption is kept."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def run_all(
     keep: Callable[[Job, Made], None],
     workers: int | None,
 ) -> bool:
-    """Do `work` for every job, in `workers` threads (all cores if None), and `keep` each result in this thread.
+    """Call `work` for every job in `workers` threads (None: one per core), and `keep` each result in this thread.
 
-    Ctrl-C, or an exception, which is raised again, sets the event that `work` is handed, which then returns None soon.
-    Returns whether all was done.
+    Ctrl-C, or an exception, sets the event passed to `work`, which should then soon return None. The exception is
+    raised again. Returns False after Ctrl-C, when not all jobs are done.
     """
     stop = threading.Event()
 
@@ -33,7 +33,7 @@ def run_all(
         try:
             return work(job, stop)
         except BaseException:
-            stop.set()  # here, before this thread takes up another job
+            stop.set()  # here, before this thread takes another job
             raise
 
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
@@ -43,7 +43,9 @@ def run_all(
             for future in futures:
                 if not future.cancelled() and (made := future.result()) is not None:
                     keep(waiting[future], made)
-                del waiting[future]  # only now: Ctrl-C may come at any moment, and keeping it twice does no harm
+                del waiting[
+                    future
+                ]  # afterwards: Ctrl-C may come at any moment, and keeping a result twice does no harm
 
         try:
             for job in jobs:

@@ -13,7 +13,7 @@ import idbandits as idb
 import reference
 from diagrams import random_diagram, random_given, random_means
 from idbandits import Diagram, Learned
-from idbandits.circuit.build import Arrays
+from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.model import Likelihood
 from idbandits.circuit.plain import chained, down, entry, slot_weights, up
 
@@ -81,14 +81,14 @@ def test_slopes_are_joint_probabilities(seed: int) -> None:
 def test_bools_say_where_numbers_are_positive(seed: int) -> None:
     rng, d = small_diagram(seed)
     model = idb.compile(d)
-    arrays = model.revealed.circuit
+    circuit = model.revealed.circuit
     _, vector = action_and_context(rng, d)
-    weights = slot_weights(arrays, model.parameter_vector(random_means(rng, d)), vector)
+    weights = slot_weights(circuit, model.parameter_vector(random_means(rng, d)), vector)
     leaves = evidence(model.revealed, some_observations(rng, d))
-    values = up(arrays, leaves, weights)
+    values = up(circuit, leaves, weights)
     positive_weights, positive_leaves = [w > 0 for w in weights], [leaf > 0 for leaf in leaves]
-    positive = up(arrays, positive_leaves, positive_weights)
-    slopes, positive_slopes = down(arrays, values, weights), down(arrays, positive, positive_weights)
+    positive = up(circuit, positive_leaves, positive_weights)
+    slopes, positive_slopes = down(circuit, values, weights), down(circuit, positive, positive_weights)
     for numbers, bools in zip([*values, *slopes], [*positive, *positive_slopes], strict=True):
         assert bools.dtype == np.bool_
         np.testing.assert_array_equal(numbers > 0, bools)
@@ -127,11 +127,11 @@ def test_these_circuits_have_products_lookups_chains_and_empty_runs() -> None:
     shapes: set[str] = set()
     for seed in SEEDS:
         model = idb.compile(small_diagram(seed)[1])
-        for arrays in (model.likelihood.circuit, model.rewards.circuit):
-            edges = np.diff(arrays.start)
-            shapes |= {"product"} if any(arrays.product) else set()
-            shapes |= {"lookup"} if max(arrays.slot_lookup, default=-1) >= 0 else set()
-            shapes |= {"chain"} if max(arrays.slot_also, default=-1) >= 0 else set()
+        for circuit in (model.likelihood.circuit, model.rewards.circuit):
+            edges = np.diff(circuit.start)
+            shapes |= {"product"} if PRODUCT in circuit.kind else set()
+            shapes |= {"lookup"} if max(circuit.slot_lookup, default=-1) >= 0 else set()
+            shapes |= {"chain"} if max(circuit.slot_also, default=-1) >= 0 else set()
             shapes |= {"empty"} if (edges == 0).any() else set()
     assert shapes == {"product", "lookup", "chain", "empty"}
 
@@ -140,14 +140,14 @@ def test_a_slot_reads_the_row_that_the_action_selects() -> None:
     d, rows = Diagram("selected rows"), Learned("rows", rows=3)
     a, b = d.decision("A", 2), d.decision("B", 3)
     d.reward(d.observed("X", [a, b], rows.select(lambda a, b: (a + 2 * b) % 3)))
-    arrays = idb.compile(d).rewards.circuit
+    circuit = idb.compile(d).rewards.circuit
     for i in range(2):
         for j in range(3):
-            assert entry(arrays, 0, [i, j]) == 2 * ((i + 2 * j) % 3) + 1  # P(0) and P(1) of each row in turn
+            assert entry(circuit, 0, [i, j]) == 2 * ((i + 2 * j) % 3) + 1  # P(0) and P(1) of each row in turn
 
 
 def test_chains_of_slots_multiply() -> None:
-    chain: dict[str, Any] = {field: [] for field in Arrays.__dataclass_fields__}
-    arrays = Arrays(**chain | {"slot_also": [2, -1, 1]})
-    assert chained(arrays, [2, 3, 5]) == [math.prod([2, 5, 3]), 3, math.prod([5, 3])]
-    assert chained(arrays, [2, 3, 5], lambda x: x % 7) == [2, 3, 1]
+    fields: dict[str, Any] = dict.fromkeys(Circuit._fields, 0)
+    circuit = Circuit(**fields | {"slot_also": [2, -1, 1]})
+    assert chained(circuit, [2, 3, 5]) == [math.prod([2, 5, 3]), 3, math.prod([5, 3])]
+    assert chained(circuit, [2, 3, 5], lambda x: x % 7) == [2, 3, 1]

@@ -10,14 +10,13 @@ from scipy import special, stats
 
 import idbandits as idb
 import reference
-from idbandits.inference.drawing import EDGE
-from idbandits.inference.evidence import tail
-from idbandits.inference.groups import DONE
-from idbandits.kernel.compiling import in_python
-from inferences import CONJUGATE, SEES_ALL, agent_of, every, position_based, taught, truth
-from playing import alpha_of, assert_close, learn, play, random_learning_diagram
+from diagrams import random_learning_diagram
+from idbandits import models
+from inferences import INFERENCES, agent_of, every, position_based, position_based_world, taught, those
+from inside import EDGE, digamma_less_log, learn_repeatedly
+from playing import alpha_of, assert_close, learn, play
 
-# -- extremes ------------------------------------------------------------------------------------------------------
+# -- priors --------------------------------------------------------------------------------------------------------
 
 
 @every
@@ -29,7 +28,7 @@ def test_extreme_priors_are_survived(name: str, prior: Any) -> None:
     third = d.latent("Z3", [row], idb.Learned("third", prior=prior if np.ndim(prior) == 0 else [*prior, 1.0]), states=3)
     d.reward(d.observed("X", [row, column], lambda r, c: r * c))
     d.observed("Y", [third, column], lambda t, c: 0.2 + 0.3 * t * c if c else 0.5)
-    seen_all = name in SEES_ALL
+    seen_all = INFERENCES[name].revealed
     agent = agent_of(name, d)
     rng = np.random.default_rng(0)
     for t in range(40):
@@ -44,7 +43,7 @@ def test_extreme_priors_are_survived(name: str, prior: Any) -> None:
         assert (p.alpha > 0).all()
         assert np.isfinite(p.mean).all()
         assert np.isfinite(p.sd).all()
-    if hasattr(agent.inference, "elbo"):
+    if isinstance(agent.inference, idb.Variational):
         assert np.isfinite(agent.elbo())
 
 
@@ -81,21 +80,17 @@ def test_ep_stays_proper_with_small_priors(seed: int, prior: float) -> None:
         assert all((a > 0).all() and np.isfinite(a).all() for a in alpha_of(agent).values())
 
 
-def settle_in(agent: idb.Thompson, action: dict[str, int], seen: dict[str, int], times: int) -> None:
-    """Equal rounds by the protocol, as many as one likes."""
-    e, s = agent._evidence, agent._state
-    vector, states = agent._model.action_vector(action), agent._seen(seen)
-    assert agent._learn(e.program, e.numbers, s.ints, s.floats, agent._rng, vector, states, times, 1) == DONE
+# -- numbers of rounds ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["exact", "own", "variational", "literal", "gibbs", "ep"])
-def test_a_milliard_rounds_are_counted(name: str) -> None:
+def test_a_billion_rounds_are_counted(name: str) -> None:
     d = idb.models.rank1(2, 2)
     agent = agent_of(name, d)
-    hidden = {"Z1": 1, "Z2": 1} if name in SEES_ALL else {}
+    hidden = {"Z1": 1, "Z2": 1} if INFERENCES[name].revealed else {}
     for _ in range(3):
-        settle_in(agent, {"A1": 0, "A2": 1}, {"X": 1} | hidden, 10**9)
-    settle_in(agent, {"A1": 1, "A2": 1}, {"X": 0} | (hidden | {"Z1": 0} if hidden else {}), 10**9)
+        learn_repeatedly(agent, {"A1": 0, "A2": 1}, {"X": 1} | hidden, 10**9)
+    learn_repeatedly(agent, {"A1": 1, "A2": 1}, {"X": 0} | (hidden | {"Z1": 0} if hidden else {}), 10**9)
     for _ in range(20):
         agent.update({"A1": 1, "A2": 1}, {"X": 0} | (hidden | {"Z1": 0} if hidden else {}))
     assert agent.rounds == 4 * 10**9 + 20
@@ -106,29 +101,31 @@ def test_a_milliard_rounds_are_counted(name: str) -> None:
     assert all(np.isfinite(m).all() for m in agent.sample().values())
 
 
-@pytest.mark.parametrize("name", CONJUGATE)
+@those(conjugate=True)
 def test_thousands_of_rounds_at_once_find_the_truth(name: str) -> None:
     agent = agent_of(name, position_based())
     rng = np.random.default_rng(6)
-    world = truth(7)
+    world = position_based_world(7)
     actions = [dict(zip(("A1", "A2"), rng.permutation(4)[:2].tolist(), strict=True)) for _ in range(4000)]
     seen = [world.step(a).seen_by(agent.diagram) for a in actions]
     agent.update_many({k: [a[k] for a in actions] for k in ("A1", "A2")}, {k: [s[k] for s in seen] for k in seen[0]})
     attraction, examination = (agent.posterior()[t].mean for t in ("attraction", "examination"))
-    # clicks are sure: 1000 rounds an item and position, standard errors of at most 0.016; 6 of them, 8 comparisons
+    # clicks are sure: 1000 rounds per item and position, standard errors of at most 0.016; 6 of them, 8 comparisons
     np.testing.assert_allclose(
         np.outer(attraction, examination), np.outer(world.means["attraction"], [0.9, 0.4]), atol=0.1
     )
 
 
+# -- small and certain worlds --------------------------------------------------------------------------------------
+
+
 @every
-@pytest.mark.parametrize(
-    "d", [idb.models.position_based(1, 1), idb.models.cascade(2, 1), idb.models.position_based(3, 1)]
-)
-def test_one_item_or_one_position(name: str, d: idb.Diagram) -> None:
-    agent = taught(name, d, 30)
+@pytest.mark.parametrize(("items", "positions"), [(1, 1), (5, 1), (3, 3)])
+@pytest.mark.parametrize("make", [models.cascade, models.position_based, models.semi_bandit])
+def test_one_item_one_position_or_as_many_items_as_positions(make: Any, items: int, positions: int, name: str) -> None:
+    agent = taught(name, make(items, positions), 30)
     assert agent.rounds == 30
-    assert agent.act()["A1"] in d.nodes["A1"].values
+    assert len(set(agent.act().values())) == positions
     assert all(np.isfinite(p.alpha).all() for p in agent.posterior().values())
 
 
@@ -153,14 +150,14 @@ def test_a_world_of_certainties(name: str) -> None:
 
 def test_digamma_less_the_logarithm() -> None:
     x = np.geomspace(1e-8, 1e15, 500)
-    found = np.array([in_python(tail)(v) for v in x])
+    values = np.array([digamma_less_log(v) for v in x])
     small = x < 1e4
     wanted = special.digamma(x[small]) - np.log(x[small])
     error = 1e-13 * (1 + abs(wanted) + abs(np.log(x[small])))  # of the difference that scipy can give
-    assert (abs(found[small] - wanted) < error).all()
+    assert (abs(values[small] - wanted) < error).all()
     large = x[~small]
-    np.testing.assert_allclose(found[~small], -1 / (2 * large) - 1 / (12 * large**2), rtol=1e-13)
-    np.testing.assert_allclose(found[x < 1e-6], -1 / x[x < 1e-6], rtol=2e-5)
+    np.testing.assert_allclose(values[~small], -1 / (2 * large) - 1 / (12 * large**2), rtol=1e-13)
+    np.testing.assert_allclose(values[x < 1e-6], -1 / x[x < 1e-6], rtol=2e-5)
 
 
 SHAPES = [1e-3, 0.05, 0.5, 1.0, 1.5, 30.0, 1e6]

@@ -1,8 +1,7 @@
-"""Compilation: in several processes, how it ends early, and what is kept."""
+"""Compiling: in several processes, ended early, and what stays on disk."""
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import signal
@@ -10,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from multiprocessing import active_children
 from pathlib import Path
@@ -19,11 +17,10 @@ from typing import Any
 
 import pytest
 from numba import types
-from numba.core.caching import CacheImpl
 
 import idbandits
-from idbandits.kernel import compiling as machine
-from idbandits.kernel.compiling import compile_together, compiled, direct, inlined
+from idbandits.kernel.compiling import Kernel, compile_together, kernel
+from inside import delete_stale_machine_code, time_of_last_change
 
 SOURCE = """
 import os
@@ -32,12 +29,11 @@ import time
 def first(): pass
 def second(): pass
 
-def compile(how):
-    folder, then = how
-    open(os.path.join(folder, str(os.getpid())), "w").close()
-    if then == "sleep":
+def compile():
+    open(os.path.join({folder!r}, str(os.getpid())), "w").close()
+    if {then!r} == "sleep":
         time.sleep(60)
-    if then == "die":
+    if {then!r} == "die":
         os._exit(9)
 
 first.compile = second.compile = compile
@@ -46,18 +42,27 @@ first.compile = second.compile = compile
 
 @pytest.fixture
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[Any]]:
-    """Two functions that pretend to be compiled, and tell of it by a file each."""
-    (tmp_path / "pretended.py").write_text(SOURCE)
-    (tmp_path / "told").mkdir()
+    """Two functions that pretend to be compiled: each leaves a file named after its process."""
+    (tmp_path / "processes").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
-    module = importlib.import_module("pretended")
-    monkeypatch.delitem(sys.modules, "pretended")
-    stats = SimpleNamespace(cache_path=str(tmp_path / "kept"))
-    functions = [SimpleNamespace(py_func=getattr(module, name), stats=stats) for name in ("first", "second")]
-    return lambda then: [(function, (str(tmp_path / "told"), then)) for function in functions]
+
+    def pretended(then: str) -> list[Any]:
+        (tmp_path / "pretended.py").write_text(SOURCE.format(folder=str(tmp_path / "processes"), then=then))
+        module = importlib.import_module("pretended")
+        monkeypatch.delitem(sys.modules, "pretended")
+        return [pretended_kernel(getattr(module, name), str(tmp_path / "cache")) for name in ("first", "second")]
+
+    return pretended
 
 
-def until(condition: Callable[[], bool]) -> None:
+def pretended_kernel(function: Any, cache: str | None) -> Any:
+    dispatcher = SimpleNamespace(stats=SimpleNamespace(cache_path=cache))
+    kernel: Any = SimpleNamespace(function=function, _dispatcher=dispatcher)
+    kernel.is_on_disk = lambda: Kernel.is_on_disk(kernel)
+    return kernel
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 120
     while not condition() and time.monotonic() < end:
         time.sleep(0.02)
@@ -66,37 +71,37 @@ def until(condition: Callable[[], bool]) -> None:
 
 def test_all_are_compiled_elsewhere(kernels: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compile_together(kernels("end"), 2)
-    told = {int(path.name) for path in (tmp_path / "told").iterdir()}
-    assert told
-    assert os.getpid() not in told
+    processes = {int(path.name) for path in (tmp_path / "processes").iterdir()}
+    assert processes
+    assert os.getpid() not in processes
     assert "compiling 2 functions" in capsys.readouterr().err
 
 
 def test_one_function_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
     compile_together(kernels("end")[:1], 2)
-    assert not list((tmp_path / "told").iterdir())
+    assert not list((tmp_path / "processes").iterdir())
 
 
 def test_ctrl_c_ends_all_processes_at_once(kernels: Any, tmp_path: Path) -> None:
-    pressed = []
+    pressed = threading.Event()
 
     def press() -> None:
-        until(lambda: len(list((tmp_path / "told").iterdir())) == 2)
-        for path in (tmp_path / "told").iterdir():
-            os.kill(int(path.name), signal.SIGINT)  # a terminal tells all processes: they leave it to the first
+        wait_for(lambda: len(list((tmp_path / "processes").iterdir())) == 2)
+        for path in (tmp_path / "processes").iterdir():
+            os.kill(int(path.name), signal.SIGINT)  # as a terminal does; they leave it to their parent
         time.sleep(0.2)
         assert len(active_children()) == 2
-        pressed.append(time.monotonic())
+        pressed.set()
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     pressing = threading.Thread(target=press)
     pressing.start()
     with pytest.raises(KeyboardInterrupt):
         compile_together(kernels("sleep"), 2)
-    assert pressed
+    assert pressed.is_set()
     pressing.join()
     assert active_children() == []
-    for path in (tmp_path / "told").iterdir():
+    for path in (tmp_path / "processes").iterdir():
         with pytest.raises(ProcessLookupError):
             os.kill(int(path.name), 0)
 
@@ -107,95 +112,100 @@ def test_a_process_that_is_killed_leaves_the_work_to_this_one(kernels: Any, caps
     assert active_children() == []
 
 
-def test_a_function_is_kept_as_long_as_it_is_known_by_its_id() -> None:
-    def make(number: int) -> Any:
-        @compiled
-        def function(x: int) -> int:
-            return x + number
-
-        return function
-
-    signature = types.int64(types.int64)
-    alive = []
-    for number in range(3):
-        function = make(number)
-        assert direct(function, signature)(1) == 1 + number
-        alive.append(weakref.ref(function))
-        del function
-    gc.collect()
-    assert all(known() is not None for known in alive)  # else another one might get its id, and its machine code
-
-
 def test_processes_end_with_the_one_that_began_them(kernels: Any, tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    files = tmp_path / "processes"
     kernels("sleep")
-    program = f"""
+    program = """
 from types import SimpleNamespace
 import pretended
 from idbandits.kernel.compiling import compile_together
 
 if __name__ == "__main__":
-    stats = SimpleNamespace(cache_path={str(tmp_path)!r})
-    functions = [SimpleNamespace(py_func=one, stats=stats) for one in (pretended.first, pretended.second)]
-    compile_together([(function, ({str(told)!r}, "sleep")) for function in functions], 2)
+    functions = pretended.first, pretended.second
+    compile_together([SimpleNamespace(function=each, is_on_disk=lambda: False) for each in functions], 2)
 """
     (tmp_path / "program.py").write_text(program)
     folders = os.pathsep.join([str(tmp_path), str(Path(idbandits.__file__).parents[1])])
     command = [sys.executable, str(tmp_path / "program.py")]
     with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": folders}, stderr=subprocess.PIPE) as process:
-        until(lambda: len(list(told.iterdir())) == 2)
+        wait_for(lambda: len(list(files.iterdir())) == 2)
         process.kill()
         try:
             process.communicate(timeout=120)  # ends with the last process that could write
         except subprocess.TimeoutExpired:
-            for path in told.iterdir():
+            for path in files.iterdir():
                 os.kill(int(path.name), signal.SIGKILL)
-            pytest.fail("they went on")
+            pytest.fail("the processes went on without their parent")
 
 
-def test_what_is_kept_in_any_folder_is_not_compiled_elsewhere(
+def test_what_is_on_disk_is_not_compiled_again(
     kernels: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "kept").mkdir()
+    (tmp_path / "cache").mkdir()
     for name, line in (("first", 5), ("second", 6)):
-        (tmp_path / "kept" / f"pretended.{name}-{line}.py311.nbi").touch()
+        (tmp_path / "cache" / f"pretended.{name}-{line}.py311.nbi").touch()
     compile_together(kernels("end"), 2)
-    assert not list((tmp_path / "told").iterdir())
+    assert not list((tmp_path / "processes").iterdir())
     assert capsys.readouterr().err == ""
 
 
-def test_what_cannot_be_kept_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
+def test_what_no_folder_can_hold_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
     functions = kernels("end")
-    for function, _ in functions:
-        function.stats.cache_path = None
+    for function in functions:
+        function._dispatcher.stats.cache_path = None
     compile_together(functions, 2)
-    assert not list((tmp_path / "told").iterdir())
+    assert not list((tmp_path / "processes").iterdir())
 
 
-@pytest.mark.parametrize("how", [compiled, inlined])
-def test_without_a_folder_to_write_to_all_is_compiled_anew(monkeypatch: pytest.MonkeyPatch, how: Any) -> None:
-    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
-
-    def double(x: int) -> int:
-        return 2 * x
-
-    made = how(double)
-    assert made(4) == 8
-    assert made.stats.cache_path is None
+def test_functions_that_no_folder_can_hold_are_compiled_anew() -> None:
+    names: dict[str, Any] = {}
+    exec(compile("def double(x): return 2 * x", "<no file>", "exec"), names)  # Numba finds no folder for it
+    double = kernel(types.int64(types.int64))(names["double"])
+    assert double(4) == 8
+    assert double.is_on_disk()  # as far as it can be
 
 
-def test_machine_code_that_is_older_than_a_source_is_forgotten_in_any_folder(tmp_path: Path) -> None:
-    now = machine._changed()
+def test_machine_code_that_is_older_than_a_source_is_deleted(tmp_path: Path) -> None:
+    changed = time_of_last_change()
     for name, age in (("a.nbi", 1), ("a.1.nbc", 1), ("b.nbi", -1), ("other.txt", 1)):
         (tmp_path / name).touch()
-        os.utime(tmp_path / name, (now - age, now - age))
-    machine._forget_stale(tmp_path)
+        os.utime(tmp_path / name, (changed - age, changed - age))
+    delete_stale_machine_code(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.nbi", "other.txt"]
 
 
-def test_numba_that_does_not_compile_is_told_at_once() -> None:
+def test_numba_without_its_compiler_is_refused_at_once() -> None:
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(idbandits.__file__).parents[1])}
-    command = [sys.executable, "-c", "import idbandits"]
+    command = [sys.executable, "-c", "import idbandits; idbandits.Thompson"]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "unset NUMBA_DISABLE_JIT" in ended.stderr.splitlines()[-1]
+
+
+PLAY = """
+import numpy as np
+import idbandits as idb
+from idbandits.kernel import compiling
+d = idb.models.position_based(3, 2)
+agent, rng = idb.Thompson(d, "moments", seed=0), np.random.default_rng(0)
+for _ in range(30):
+    action = agent.act()
+    agent.update(action, {{"C1": int(rng.integers(2)), "C2": int(rng.integers(2))}})
+agent.update_many({{"A1": [0, 1], "A2": [1, 2]}}, {{"C1": [1, 0], "C2": [0, 1]}})
+world = idb.World(d, {{"attraction": [0.1, 0.5, 0.9], "examination": [0.9, 0.5]}})
+frame = idb.simulate(world, {{"it": agent}}, rounds=50, runs=1, progress=False).frame
+print(action, agent.posterior()["attraction"].mean.tolist(), frame["regret"].tolist(), bool(compiling.PRIVATE))
+"""
+
+
+def test_a_numba_without_private_names_gives_the_same_results(tmp_path: Path) -> None:
+    outputs = []
+    for private in (True, False):
+        without = "" if private else "import numba.core.codegen as codegen\ndel codegen.JITCodeLibrary\n"
+        environment = os.environ | {"PYTHONPATH": str(Path(idbandits.__file__).parents[1])}
+        if not private:
+            environment["NUMBA_CACHE_DIR"] = str(tmp_path)
+        command = [sys.executable, "-c", without + PLAY.format()]
+        outputs.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert outputs[0].endswith("True\n")
+    assert outputs[1] == outputs[0].replace("True", "False")

@@ -1,4 +1,4 @@
-"""The report: files, figures, tables and the page, from findings that are made up or tiny."""
+"""The report: files, figures, tables and the page, from findings that are made up."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from idbandits.paper import problems as paper
 from idbandits.paper import report
+from idbandits.paper.claims import shown, verdicts
 from idbandits.paper.problems import (
     AS_WRITTEN,
     FIGURES,
+    FULL,
+    INC,
     KLUCB,
     LEARNERS,
+    OURS,
     PROBLEMS,
+    ROUNDS,
     TABLE,
     VI,
     Contender,
+    Figure,
     Panel,
     Problem,
 )
-from idbandits.paper.report import Findings, draw, findings_of, looks, run_times, seconds_at, tidy, write
+from idbandits.paper.report import Findings, draw, findings_of, looks, run_times, seconds_at, times_as_long, write
 from idbandits.paper.runs import CHECKPOINTS, Cell, Job, Settings
-from idbandits.simulation.simulate import Run, marks_of
+from idbandits.simulation.loop import Run
+from idbandits.simulation.simulate import marks_of
 
 SETTINGS = Settings(1000, 3, 0)
 COLUMNS = "experiment,problem,learner,runs,rounds,reward_mean,reward_se,regret_mean,regret_se,worst_regret,seconds_mean"
@@ -37,7 +43,7 @@ KEYS = {panel.key: panel for figure in FIGURES for panel in figure.panels} | {TA
 
 
 def made_up(panels: list[Panel], settings: Settings = SETTINGS) -> Findings:
-    """Rewards a round that differ by learner and run, regrets that grow with the square root, a millisecond a round."""
+    """Average rewards that differ by learner and run, regrets that grow like a square root, a millisecond per round."""
     runs = {}
     rng = np.random.default_rng(0)
     for panel in panels:
@@ -70,18 +76,18 @@ class Page(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         self.tags.append(tag)
-        assert len(given) == len(attrs)
+        assert len(attributes) == len(attrs)
         if tag not in self.EMPTY:
             self.open.append(tag)
-        if "id" in given:
-            self.ids.append(given["id"])
-        if "href" in given:
-            self.links.append(given["href"])
+        if "id" in attributes:
+            self.ids.append(attributes["id"])
+        if "href" in attributes:
+            self.links.append(attributes["href"])
         if tag == "img":
-            self.images.append(given)
-        assert not {"srcset", "onclick", "onload", "style"} & set(given)
+            self.images.append(attributes)
+        assert not {"srcset", "onclick", "onload", "style"} & set(attributes)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -92,7 +98,7 @@ class Page(HTMLParser):
 
 
 def checked(out: Path, names: list[str]) -> Page:
-    """The page in a folder, which needs nothing but itself and the files beside it."""
+    """The page in a folder, after checking that it needs nothing but the files beside it."""
     assert sorted(path.name for path in out.iterdir()) == sorted(names)
     text = (out / "index.html").read_text()
     assert "@import" not in text
@@ -112,28 +118,29 @@ def checked(out: Path, names: list[str]) -> Page:
 
 
 def test_the_page_does_not_claim_more_than_was_run(tmp_path: Path) -> None:
-    def made(name: str, keys: list[str], settings: Settings = SETTINGS) -> str:
+    def page_of(name: str, keys: list[str], settings: Settings = SETTINGS) -> str:
         (tmp_path / name).mkdir()
         write(made_up([KEYS[key] for key in keys], settings), tmp_path / name, "", "", None)
         return " ".join((tmp_path / name / "index.html").read_text().split())
 
     papers = [panel.key for figure in FIGURES[:2] for panel in figure.panels]
-    part, whole = made("part", ["3b"]), made("whole", [*papers, TABLE.key], Settings(paper.ROUNDS, 2, 0))
+    part = page_of("part", ["3b"])
+    complete = page_of("complete", [*papers, TABLE.key], Settings(ROUNDS, 2, 0))
     assert "<p>Experiments of Yu" in part
-    assert "<p>All experiments of Yu" in whole
-    assert "The paper speaks of runs of 20,000 rounds; after 1,000 a claim may fare otherwise." in part
-    assert "The paper speaks" not in whole
+    assert "<p>All experiments of Yu" in complete
+    assert "The paper speaks of runs of 20,000 rounds; after 1,000, claims may turn out differently." in part
+    assert "The paper speaks" not in complete
     assert '<figure class="panel">' in part  # a single panel is not stretched over the page
-    assert '<figure class="panel">' not in whole
+    assert '<figure class="panel">' not in complete
 
 
-# -- what was found ------------------------------------------------------------------------------------------------
+# -- findings ------------------------------------------------------------------------------------------------------
 
 
-def test_the_summary_has_a_row_for_every_learner_of_every_panel() -> None:
+def test_the_summary_has_one_row_per_learner_of_each_panel() -> None:
     panels = [KEYS["2a"], KEYS["3a"], TABLE]
-    found = made_up(panels)
-    summary = found.summary
+    findings = made_up(panels)
+    summary = findings.summary
     assert ",".join(summary.columns) == COLUMNS
     assert list(zip(summary["experiment"], summary["learner"], strict=True)) == [
         (panel.key, name) for panel in panels for name in panel.learners
@@ -141,7 +148,7 @@ def test_the_summary_has_a_row_for_every_learner_of_every_panel() -> None:
     vi = summary[summary["learner"] == VI].drop(columns="experiment")
     assert len(vi) == 3
     assert len(vi.drop_duplicates()) == 1
-    last = found.frame.query("problem == 'cascade 1' and learner == @VI and round == 1000")
+    last = findings.frame.query("problem == 'cascade 1' and learner == @VI and round == 1000")
     assert vi["reward_mean"].iloc[0] == pytest.approx(last["reward"].mean() / 1000)
     assert vi["reward_se"].iloc[0] == pytest.approx(last["reward"].std(ddof=1) / 1000 / 3**0.5)
     assert vi["regret_mean"].iloc[0] == pytest.approx(last["regret"].mean())
@@ -152,16 +159,16 @@ def test_the_summary_has_a_row_for_every_learner_of_every_panel() -> None:
 
 
 def test_one_learner_on_two_problems_is_not_mixed_up() -> None:
-    found = made_up([KEYS["2a"], KEYS["2b"]])
-    rewards = found.summary.query("learner == @VI").set_index("problem")["reward_mean"]
+    findings = made_up([KEYS["2a"], KEYS["2b"]])
+    rewards = findings.summary.query("learner == @VI").set_index("problem")["reward_mean"]
     for problem, reward in rewards.items():
-        rows = found.frame[(found.frame["problem"] == problem) & (found.frame["learner"] == VI)]
+        rows = findings.frame[(findings.frame["problem"] == problem) & (findings.frame["learner"] == VI)]
         assert reward == pytest.approx(rows[rows["round"] == 1000]["reward"].mean() / 1000)
     assert rewards.nunique() == 2
-    assert set(found.result(KEYS["2a"]).frame["learner"]) == set(KEYS["2a"].learners)
+    assert set(findings.results[KEYS["2a"]].frame["learner"]) == set(KEYS["2a"].learners)
 
 
-def test_runs_are_put_together_in_order_whatever_order_they_come_in() -> None:
+def test_runs_are_put_in_order_whatever_order_they_come_in() -> None:
     panel = KEYS["2a"]
     marks = marks_of(1000, CHECKPOINTS)
     runs = {
@@ -180,13 +187,13 @@ def test_runs_are_put_together_in_order_whatever_order_they_come_in() -> None:
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.key)
-def test_figures_have_a_line_and_a_band_for_every_learner(figure: paper.Figure) -> None:
-    found = made_up(list(figure.panels))
-    picture = draw(figure, found)
+def test_figures_have_one_line_and_one_band_per_learner(figure: Figure) -> None:
+    findings = made_up(list(figure.panels))
+    picture = draw(figure, findings)
     axes = [ax for ax in picture.axes if ax.get_visible()]
     assert len(axes) == len(figure.panels)
-    summary = found.summary.set_index(["experiment", "learner"])
-    colours: dict[str, set[Any]] = {}
+    summary = findings.summary.set_index(["experiment", "learner"])
+    styles: dict[str, set[Any]] = {}
     for panel, ax in zip(figure.panels, axes, strict=True):
         assert PROBLEMS[panel.problem].title in ax.get_title(loc="left")
         lines = {str(line.get_label()): line for line in ax.lines}
@@ -195,32 +202,32 @@ def test_figures_have_a_line_and_a_band_for_every_learner(figure: paper.Figure) 
         for band, (name, line) in zip(ax.collections, lines.items(), strict=True):
             row = summary.loc[panel.key, name]
             x, y = line.get_xdata()[-1], line.get_ydata()[-1]
-            assert (x, y) == (row["rounds"], pytest.approx(row[f"{figure.what}_mean"]))
+            assert (x, y) == (row["rounds"], pytest.approx(row[f"{figure.measure}_mean"]))
             corners = band.get_paths()[0].vertices
             ends = corners[corners[:, 0] == x][:, 1]
-            assert ends.min() == pytest.approx(y - row[f"{figure.what}_se"])
-            assert ends.max() == pytest.approx(y + row[f"{figure.what}_se"])
-            colours.setdefault(name, set()).add((line.get_color(), line.get_linestyle(), line.get_marker()))
-        assert ax.get_yscale() == ("log" if figure.what == "regret" else "linear")
+            assert ends.min() == pytest.approx(y - row[f"{figure.measure}_se"])
+            assert ends.max() == pytest.approx(y + row[f"{figure.measure}_se"])
+            styles.setdefault(name, set()).add((line.get_color(), line.get_linestyle(), line.get_marker()))
+        assert ax.get_yscale() == ("log" if figure.measure == "regret" else "linear")
         low, high = ax.get_ylim()
         assert all(low <= line.get_ydata()[-1] <= high for line in lines.values())
-    assert all(len(look) == 1 for look in colours.values())
-    assert len({next(iter(look)) for look in colours.values()}) == len(colours)  # no two look alike
+    assert all(len(style) == 1 for style in styles.values())
+    assert len(set.union(*styles.values())) == len(styles)  # no two look alike
     [legend] = picture.legends
-    assert {text.get_text() for text in legend.get_texts()} == set(colours)
+    assert {text.get_text() for text in legend.get_texts()} == set(styles)
 
 
 def test_the_papers_three_look_the_same_in_all_figures() -> None:
     for figure in FIGURES:
-        assert [looks(figure)[name] for name in (paper.FULL, VI, paper.INC)] == [0, 1, 2]
+        assert [looks(figure)[name] for name in (FULL, VI, INC)] == [0, 1, 2]
 
 
-def test_a_part_of_a_figure_has_its_panels_only() -> None:
+def test_only_panels_that_were_run_are_drawn() -> None:
     for keys in (["2c"], ["2a", "2e"], ["2a", "2b", "2c", "2d"], ["B3d"]):
         figure = next(figure for figure in FIGURES if KEYS[keys[0]] in figure.panels)
         picture = draw(figure, made_up([KEYS[key] for key in keys]))
-        shown = [ax for ax in picture.axes if ax.get_visible()]
-        assert [ax.get_title(loc="left")[1] for ax in shown] == [key[-1] for key in keys]
+        axes = [ax for ax in picture.axes if ax.get_visible()]
+        assert [ax.get_title(loc="left")[1] for ax in axes] == [key[-1] for key in keys]
         assert {text.get_text() for text in picture.legends[0].get_texts()} == {
             name for key in keys for name in KEYS[key].learners
         }
@@ -250,8 +257,8 @@ def test_fewer_rounds_than_the_papers_are_not_called_faster() -> None:
 
 
 def test_a_clock_that_is_too_coarse() -> None:
-    found = made_up([TABLE], Settings(20_000, 10, 0))
-    rows = run_times(Findings(found.frame.assign(seconds=0.0), found.settings, found.panels))
+    findings = made_up([TABLE], Settings(20_000, 10, 0))
+    rows = run_times(Findings(findings.frame.assign(seconds=0.0), findings.settings, findings.panels))
     assert {row["ratio"].partition(":")[0] for row in rows} == {"–"}
 
 
@@ -263,8 +270,8 @@ def test_seconds_between_checkpoints() -> None:
 
 
 @pytest.mark.parametrize(("slow", "text"), [(123_456, "120,000"), (99.6, "100"), (12.34, "12"), (3.78, "3.8"), (0.126, "0.13")])  # fmt: skip
-def test_times_have_two_digits(slow: float, text: str) -> None:
-    assert report._times(slow, 1.0) == f"{text} times"
+def test_ratios_of_times_have_two_digits(slow: float, text: str) -> None:
+    assert times_as_long(slow, 1.0) == f"{text} times"
 
 
 # -- all files -----------------------------------------------------------------------------------------------------
@@ -272,18 +279,18 @@ def test_times_have_two_digits(slow: float, text: str) -> None:
 ALWAYS = ["index.html", "results.parquet", "summary.csv"]
 
 
-def test_a_whole_report(tmp_path: Path) -> None:
-    found = made_up(list(KEYS.values()), Settings(500, 2, 7))
+def test_a_complete_report(tmp_path: Path) -> None:
+    findings = made_up(list(KEYS.values()), Settings(500, 2, 7))
     figure_files = [f"figure-{figure.key}.{kind}" for figure in FIGURES for kind in ("png", "svg")]
-    names = write(found, tmp_path, "This start took 1 s.", "idbandits paper --seed 7", None)
+    names = write(findings, tmp_path, "This start took 1 s.", "idbandits paper --seed 7", None)
     assert sorted(names) == sorted([*ALWAYS, *figure_files])
     page = checked(tmp_path, names)
     assert len(page.images) == len(FIGURES)
     lines = (tmp_path / "summary.csv").read_text().splitlines()
     assert lines[0] == COLUMNS
     assert len(lines) == 1 + sum(len(panel.learners) for panel in KEYS.values())
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "summary.csv"), found.summary, check_dtype=False)
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results.parquet"), tidy(found))
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "summary.csv"), findings.summary, check_dtype=False)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results.parquet"), findings.tidy())
     for words in ("2 runs of 500 rounds each, seed 7.", "idbandits paper --seed 7", "This start took 1 s."):
         assert words in " ".join(page.text.split())
     for figure in FIGURES:
@@ -291,9 +298,9 @@ def test_a_whole_report(tmp_path: Path) -> None:
         assert figure.text in page.text
         for panel in figure.panels:
             assert f"{panel.key}: {PROBLEMS[panel.problem].title}; the best action earns" in page.text
-    some = {"runs": 2, "rounds": SETTINGS.rounds, "reward_mean": 1, "reward_se": 1, "regret_se": 1, "seconds_mean": 1}
-    claims = paper.verdicts(lambda *_: some)
-    assert f"these runs can test {len(claims)}:" in " ".join(page.text.split())
+    row = {"runs": 2, "rounds": SETTINGS.rounds, "reward_mean": 1, "reward_se": 1, "regret_se": 1, "seconds_mean": 1}
+    claims = verdicts(lambda *_: row)
+    assert f"These runs can test {len(claims)} of the paper's claims:" in " ".join(page.text.split())
     for claim in claims:
         assert claim.claim in page.text
     for kind in ("png", "svg"):
@@ -302,25 +309,25 @@ def test_a_whole_report(tmp_path: Path) -> None:
 
 
 def test_the_numbers_on_the_page_are_those_of_the_summary(tmp_path: Path) -> None:
-    found = made_up([KEYS["2a"]])
-    write(found, tmp_path, "", "", None)
+    findings = made_up([KEYS["2a"]])
+    write(findings, tmp_path, "", "", None)
     rows = re.findall(
         r"<tr><td>(.*?)</td><td>.*?</td>" + r'<td class="n">(.*?)</td>' * 4, (tmp_path / "index.html").read_text()
     )
-    summary = found.summary.to_dict("records")
+    summary = findings.summary.to_dict("records")
     assert [row[0] for row in rows] == [row["learner"] for row in summary]
     for row, numbers in zip(rows, summary, strict=True):
-        assert row[1] == paper.shown(numbers, "reward")
-        assert row[2] == paper.shown(numbers, "regret")
+        assert row[1] == shown(numbers, "reward")
+        assert row[2] == shown(numbers, "regret")
         assert row[3] == f"{numbers['worst_regret']:,.0f}"
         assert float(row[4]) == pytest.approx(numbers["seconds_mean"], rel=0.05)
 
 
 def test_the_same_findings_give_the_same_files(tmp_path: Path) -> None:
-    found = made_up([KEYS["B3d"]])
+    findings = made_up([KEYS["B3d"]])
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        write(found, tmp_path / name, "", "", None)
+        write(findings, tmp_path / name, "", "", None)
     for file in (tmp_path / "a").iterdir():
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name
 
@@ -362,10 +369,10 @@ def test_theory(tmp_path: Path, keys: list[str]) -> None:
 
 def test_odd_names_are_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     odd = "<b>A & 'B'</b> \"$x_1$\" 学"
-    monkeypatch.setitem(LEARNERS, odd, Contender(LEARNERS[VI].make, paper.OURS, "<script>alert(1)</script>"))
+    monkeypatch.setitem(LEARNERS, odd, Contender(LEARNERS[VI].make, OURS, "<script>alert(1)</script>"))
     monkeypatch.setitem(PROBLEMS, "odd", Problem("<i>odd</i>", PROBLEMS["cascade 1"].make, PROBLEMS["cascade 1"].means))
     panel = Panel("Oa", "odd", (odd, KLUCB))
-    figure = paper.Figure("O", 'Figure O: "<u>', "reward", (panel,), "a < b & c")
+    figure = Figure("O", 'Figure O: "<u>', "reward", (panel,), "a < b & c")
     monkeypatch.setattr(report, "FIGURES", (figure,))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # fonts need not have it
@@ -377,14 +384,14 @@ def test_odd_names_are_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert pd.read_csv(tmp_path / "summary.csv")["learner"].tolist() == [odd, KLUCB]
 
 
-def test_files_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_that_fails_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(made_up([KEYS["2a"]]), tmp_path, "", "first", None)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
     def fail(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report, "_page", fail)
+    monkeypatch.setattr(report, "verdicts", fail)
     with pytest.raises(KeyboardInterrupt):
         write(made_up([KEYS["2b"]]), tmp_path, "", "second", None)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

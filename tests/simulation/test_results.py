@@ -1,4 +1,4 @@
-"""Results are checked against sums done by hand; plots are checked as data."""
+"""Results against sums done by hand, plots as data, and files."""
 
 import json
 import math
@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib import pyplot
 from matplotlib.figure import Figure
 from pyarrow import parquet
 
 from idbandits.errors import FormatError, IdbanditsError
-from idbandits.simulation.plots import Curve, curves, draw_curves, limits, settled
+from idbandits.simulation.plots import Curve, curves, draw_curves, limits, line_style, settled
 from idbandits.simulation.results import Result
 
 COLUMNS = ["learner", "run", "round", "reward", "regret", "seconds"]
@@ -26,13 +26,16 @@ ROWS = [
 
 
 def result(rows=ROWS, learners=("A", "B"), **settings):
-    asked = {"world": "cascade", "learners": [*learners], "rounds": 10, "runs": 3, "seed": 7, "interrupted": False}
-    return Result(pd.DataFrame(rows, columns=COLUMNS), asked | settings)
+    defaults = {"world": "cascade", "learners": [*learners], "rounds": 10, "runs": 3, "seed": 7, "interrupted": False}
+    return Result(pd.DataFrame(rows, columns=COLUMNS), defaults | settings)
 
 
 def curve(rounds, mean, error=0.0, name="A"):
     mean = np.array(mean, dtype=float)
     return Curve(name, np.array(rounds), mean, mean - error, mean + error)
+
+
+# -- summaries ---------------------------------------------------------------------------------------------------------
 
 
 def test_summary_by_hand_in_the_order_of_the_settings():
@@ -42,7 +45,7 @@ def test_summary_by_hand_in_the_order_of_the_settings():
         "regret_mean", "regret_se", "worst_regret", "seconds_mean",
     ]  # fmt: skip
     assert summary["learner"].tolist() == ["A", "B"]
-    # A: rewards 0.7, 0.9 a round, regrets 1.5, 2.5; B: rewards 0.2, 0.4, 0.9, regrets 6, 1, 2
+    # A: rewards 0.7, 0.9 per round, regrets 1.5, 2.5; B: rewards 0.2, 0.4, 0.9, regrets 6, 1, 2
     assert summary.loc[0].tolist()[1:] == pytest.approx([2, 10, 0.8, 0.1, 2.0, 0.5, 2.5, 3.0])
     assert summary.loc[1].tolist()[1:] == pytest.approx(
         [3, 10, 0.5, math.sqrt(0.13 / 3), 3.0, math.sqrt(7 / 3), 6.0, 0.5]
@@ -55,9 +58,9 @@ def test_one_run_has_no_standard_error():
     assert np.isnan([row["reward_se"], row["regret_se"]]).all()
 
 
-def test_a_run_cut_short_is_left_out_once_half_have_got_further():
-    whole, cut = result().summary().loc[1], [*ROWS, ("B", 3, 5, 5.0, 99.0, 9.0)]
-    pd.testing.assert_series_equal(result(cut, interrupted=True).summary().loc[1], whole)
+def test_a_run_that_was_cut_short_is_left_out_if_half_got_further():
+    without, cut = result().summary().loc[1], [*ROWS, ("B", 3, 5, 5.0, 99.0, 9.0)]
+    pd.testing.assert_series_equal(result(cut, interrupted=True).summary().loc[1], without)
     [b] = [c for c in curves(result(cut).frame, "regret") if c.learner == "B"]
     assert (b.rounds.tolist(), b.mean.tolist()) == ([5, 10], [2.0, 3.0])
 
@@ -71,7 +74,7 @@ def test_a_run_that_is_ahead_of_most_is_cut_to_where_they_are():
     assert b.rounds.tolist() == [5]
 
 
-def test_checkpoints_that_only_some_runs_have_are_passed_over():
+def test_checkpoints_that_only_some_runs_have_are_left_out():
     rows = [*ROWS, ("A", 0, 7, 5.0, 1.0, 1.0), ("B", 3, 4, 1.0, 1.0, 1.0)]
     assert [c.rounds.tolist() for c in curves(result(rows).frame, "regret")] == [[5, 10], [5, 10]]
     pd.testing.assert_frame_equal(result(rows).summary(), result().summary())
@@ -84,6 +87,9 @@ def test_a_learner_that_never_ran_is_listed_with_no_runs_and_not_drawn():
     assert np.isnan(row.iloc[3:].astype(float)).all()
     assert unrun.summary()["runs"].dtype == unrun.summary()["rounds"].dtype == np.int64
     assert [line.get_label() for line in unrun.plot().lines] == ["A", "B"]
+
+
+# -- plots -------------------------------------------------------------------------------------------------------------
 
 
 def test_curves_by_hand():
@@ -159,10 +165,11 @@ def test_a_single_checkpoint_and_constant_curves_can_be_drawn(value):
 
 
 def test_many_learners_look_different_without_colour_too():
+    looks = [line_style(i) for i in range(30)]
+    assert len({(look["marker"], look["linestyle"]) for look in looks}) == 30
+    assert len({look["color"] for look in looks[:7]}) == 7
     lines = draw_curves([curve([1, 2], [i, i], name=str(i)) for i in range(30)], "regret").lines
-    assert len({(line.get_marker(), str(line._dash_pattern)) for line in lines}) == 30
-    colours = [to_hex(line.get_color()) for line in lines]
-    assert len(set(colours[:7])) == 7
+    assert [(line.get_marker(), line.get_color()) for line in lines] == [(k["marker"], k["color"]) for k in looks]
 
 
 @pytest.mark.parametrize("width", [3.4, 6.4])
@@ -184,13 +191,14 @@ def test_plotting_leaves_no_global_state():
     ax = Figure().subplots()
     assert result().plot("reward", ax) is ax
     assert result().plot().figure is not result().plot().figure
+    assert pyplot.get_fignums() == []
 
 
 @pytest.mark.parametrize("what", ["rewards", "", None, ["reward"]])
-def test_what_is_neither_reward_nor_regret(what):
+def test_nothing_but_reward_and_regret_can_be_plotted(what):
     with pytest.raises(IdbanditsError) as caught:
         result().plot(what)
-    assert str(caught.value) == f"what {what!r} is none of 'reward', 'regret'"
+    assert str(caught.value) == f"a plot shows 'reward' or 'regret', not {what!r}"
 
 
 def test_nothing_to_plot():
@@ -201,13 +209,16 @@ def test_nothing_to_plot():
         unknown.plot("regret")
 
 
+# -- results and files -------------------------------------------------------------------------------------------------
+
+
 def test_a_result_has_all_columns_settings_and_learners():
     frame, settings = result().frame, result().settings
-    with pytest.raises(IdbanditsError, match=r"without the columns regret, seconds$"):
+    with pytest.raises(IdbanditsError, match=r"the result lacks the columns regret, seconds$"):
         Result(frame[COLUMNS[:4]], settings)
-    with pytest.raises(IdbanditsError, match=r"without the settings learners$"):
+    with pytest.raises(IdbanditsError, match=r"the result lacks the settings learners$"):
         Result(frame, {key: value for key, value in settings.items() if key != "learners"})
-    with pytest.raises(IdbanditsError, match=r"learner 'B' is none of \['A'\]"):
+    with pytest.raises(IdbanditsError, match=r"learner 'B' is not one of \['A'\]"):
         result(learners=["A"])
 
 
@@ -238,13 +249,13 @@ def test_a_failed_save_leaves_the_old_file(tmp_path):
     assert path.read_bytes() == old
 
 
-def test_every_truncation_is_an_error_that_names_the_file(tmp_path):
+def test_a_truncated_file_is_an_error_that_names_it(tmp_path):
     path = tmp_path / "result.parquet"
     result().save(path)
     content = path.read_bytes()
     for length in [*range(0, len(content), 97), len(content) - 1]:
         path.write_bytes(content[:length])
-        with pytest.raises(FormatError, match=r"result\.parquet: not a Parquet file, or a damaged one: "):
+        with pytest.raises(FormatError, match=r"result\.parquet: not a Parquet file, or damaged: "):
             Result.load(path)
 
 
@@ -262,13 +273,13 @@ def test_a_flipped_bit_is_noticed_or_harmless(tmp_path):
     assert noticed > 50
 
 
-def test_other_files_are_errors_that_say_what_is_wrong(tmp_path):
+def test_errors_of_other_files_say_what_is_wrong(tmp_path):
     path = tmp_path / "other"
     path.write_text("learner,run,round\nA,0,1\n" * 9)
-    with pytest.raises(FormatError, match="other: not a Parquet file, or a damaged one: "):
+    with pytest.raises(FormatError, match="other: not a Parquet file, or damaged: "):
         Result.load(path)
     result().frame.to_parquet(path)
-    with pytest.raises(FormatError, match=r"other: a Parquet file that no result was saved to: it holds no settings$"):
+    with pytest.raises(FormatError, match=r"other: a Parquet file without the settings of a result$"):
         Result.load(path)
     with pytest.raises(FileNotFoundError):
         Result.load(tmp_path / "none")
@@ -280,15 +291,15 @@ def test_other_files_are_errors_that_say_what_is_wrong(tmp_path):
         (
             ["run"],
             {"version": 1, "settings": result().settings},
-            "other: a result without the columns learner, round, reward, regret, seconds",
+            "other: the result lacks the columns learner, round, reward, regret, seconds",
         ),
         (
             COLUMNS,
             {"version": 1, "settings": {}},
-            "other: a result without the settings world, learners, rounds, runs, seed, interrupted",
+            "other: the result lacks the settings world, learners, rounds, runs, seed, interrupted",
         ),
         (COLUMNS, {"version": 2}, "other: version 2 is newer than this library, which reads up to version 1"),
-        (COLUMNS, {"version": 1}, "other: not a Parquet file, or a damaged one: 'settings'"),
+        (COLUMNS, {"version": 1}, "other: not a Parquet file, or damaged: 'settings'"),
     ],
 )
 def test_files_of_other_versions(tmp_path, columns, note, message):

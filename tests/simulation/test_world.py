@@ -6,7 +6,6 @@ import copy
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,52 +14,33 @@ from scipy import stats
 
 import idbandits as idb
 import reference
-from diagrams import labels, random_diagram, random_given, random_means
+from diagrams import SHOP_CONTEXTS, SHOP_MEANS, labels, random_diagram, random_given, random_means, shop
 from idbandits import models
 from idbandits.errors import ActionError, ContextError, DiagramError, IdbanditsError, MeansError
+from refusals import refused
 
 RATE = 1e-5  # at which a test of a distribution fails although all is well
 
 
-def shop() -> idb.Diagram:
-    """Two contexts, two decisions, a latent node and labels."""
-    d = idb.Diagram("shop")
-    segment = d.context("segment", ["new", "loyal"])
-    first = d.decision("first", ["tea", "coffee", "juice"])
-    hour = d.context("hour", 3)
-    second = d.decision("second", ["juice", "tea", "water"])
-    taste = d.latent("taste", [first, segment])
-    d.reward(d.observed("sip", [taste, hour], lambda t, h: (0.2, 0.5, 1.0)[h] * t))
-    mood = d.observed("mood", [second, segment], states=["bad", "fair", "good"])
-    d.reward([mood, hour], lambda m, h: {"bad": -1.0, "fair": 0.5, "good": 2.0}[m] * h)
-    d.all_different()
-    return d
-
-
-MEANS = {
-    "taste": np.array([[0.9, 0.1], [0.2, 0.7], [0.4, 0.5]]),
-    "mood": np.random.default_rng(0).dirichlet(np.ones(3), size=(3, 2)),
-}
-CHANCES: dict[str, Any] = {"segment": {"loyal": 0.2, "new": 0.8}, "hour": [0.1, 0.6, 0.3]}
 ACTION = {"first": "tea", "second": "water"}
 CONTEXT = {"segment": "new", "hour": 2}
 
 
 def world() -> idb.World:
-    return idb.World(shop(), MEANS, seed=0, contexts=CHANCES)
+    return idb.World(shop(), SHOP_MEANS, seed=0, contexts=SHOP_CONTEXTS)
 
 
 def fits(seen: Counter[Any], wanted: dict[Any, float], number: int) -> None:
     """A chi-square test of counts against probabilities, rare ones together."""
     assert all(wanted.get(key, 0) > 0 for key in seen), "impossible states were drawn"
     common = [key for key, p in wanted.items() if p * number >= 5]
-    found, expected = [seen[key] for key in common], [wanted[key] * number for key in common]
+    counts, expected = [seen[key] for key in common], [wanted[key] * number for key in common]
     rest = number - sum(expected)
     if rest > 5:
-        found, expected = [*found, number - sum(found)], [*expected, rest]
-    if len(found) > 1:
-        expected = [e * sum(found) / sum(expected) for e in expected]
-        assert stats.chisquare(found, expected).pvalue > RATE
+        counts, expected = [*counts, number - sum(counts)], [*expected, rest]
+    if len(counts) > 1:
+        expected = [e * sum(counts) / sum(expected) for e in expected]
+        assert stats.chisquare(counts, expected).pvalue > RATE
 
 
 def random_case(seed: int) -> tuple[np.random.Generator, idb.Diagram, dict[str, Any], dict[str, int], dict[str, int]]:
@@ -106,13 +86,13 @@ def test_regret_is_what_enumeration_says(seed: int) -> None:
     for _ in range(4):
         _, context = random_given(rng, d)
         best = reference.best_value(d, context, means)
-        given = labels(d, context)
-        assert world.best(given).value == pytest.approx(best, abs=1e-9)
-        assert world.regret(world.best(given).action, given) == pytest.approx(0, abs=1e-9)
+        labelled = labels(d, context)
+        assert world.best(labelled).value == pytest.approx(best, abs=1e-9)
+        assert world.regret(world.best(labelled).action, labelled) == pytest.approx(0, abs=1e-9)
         for action in itertools.islice(reference.actions(d), 10):
             expected = reference.expected_reward(d, {**action, **context}, means)
-            assert world.expected(labels(d, action), given) == pytest.approx(expected, abs=1e-9)
-            assert world.regret(labels(d, action), given) == pytest.approx(best - expected, abs=1e-9)
+            assert world.expected(labels(d, action), labelled) == pytest.approx(expected, abs=1e-9)
+            assert world.regret(labels(d, action), labelled) == pytest.approx(best - expected, abs=1e-9)
 
 
 def test_the_average_reward_is_the_expected_one() -> None:
@@ -133,8 +113,8 @@ def test_contexts_are_drawn_with_their_probabilities() -> None:
     fits(seen, wanted, number)
 
 
-def test_contexts_are_equally_likely_if_nothing_is_said() -> None:
-    here = idb.World(shop(), MEANS, seed=0, contexts={"segment": [0, 1]})
+def test_contexts_are_equally_likely_by_default() -> None:
+    here = idb.World(shop(), SHOP_MEANS, seed=0, contexts={"segment": [0, 1]})
     seen = Counter(tuple(here.context().items()) for _ in range(3000))
     fits(seen, {(("segment", "loyal"), ("hour", h)): 1 / 3 for h in range(3)}, 3000)
     stepped = Counter(here.step(ACTION).context["hour"] for _ in range(3000))
@@ -163,7 +143,7 @@ def test_regret_depends_on_the_context() -> None:
         outcome = here.step(ACTION)
         places = {name: d.nodes[name].index(v) for name, v in (ACTION | outcome.context).items()}
         context = {name: places[name] for name in ("segment", "hour")}
-        wanted = reference.best_value(d, context, MEANS) - reference.expected_reward(d, places, MEANS)
+        wanted = reference.best_value(d, context, SHOP_MEANS) - reference.expected_reward(d, places, SHOP_MEANS)
         assert outcome.regret == pytest.approx(wanted, abs=1e-9)
         states = {n: d.nodes[n].index(v) for n, v in (outcome.observation | outcome.latent).items()}
         assert outcome.reward == pytest.approx(reference.reward(d, places | states), abs=1e-12)
@@ -195,12 +175,12 @@ def steps(world: idb.World, number: int = 30) -> list[idb.Outcome]:
 
 
 def test_seeds_decide() -> None:
-    one, again, other = (idb.World(shop(), MEANS, seed=s) for s in (1, 1, 2))
+    one, again, other = (idb.World(shop(), SHOP_MEANS, seed=s) for s in (1, 1, 2))
     first = steps(one)
     assert first == steps(again)
     assert first != steps(other)
-    assert steps(idb.World(shop(), MEANS)) != steps(idb.World(shop(), MEANS))
-    assert steps(idb.World(shop(), MEANS, seed=np.random.default_rng(1))) == first
+    assert steps(idb.World(shop(), SHOP_MEANS)) != steps(idb.World(shop(), SHOP_MEANS))
+    assert steps(idb.World(shop(), SHOP_MEANS, seed=np.random.default_rng(1))) == first
 
 
 def test_copies_go_their_own_way() -> None:
@@ -218,8 +198,8 @@ def test_copies_go_their_own_way() -> None:
     assert steps(here) != first
 
 
-def test_later_changes_of_what_was_given_are_not_the_worlds() -> None:
-    d, means = shop(), {name: m.copy() for name, m in MEANS.items()}
+def test_later_changes_of_what_it_was_made_from_do_not_reach_a_world() -> None:
+    d, means = shop(), {name: m.copy() for name, m in SHOP_MEANS.items()}
     chances = {"segment": [0.8, 0.2], "hour": np.array([0.1, 0.6, 0.3])}
     here = idb.World(d, means, seed=0, contexts=chances)
     regret = here.regret(ACTION, CONTEXT)
@@ -279,31 +259,22 @@ def test_repr() -> None:
 # -- mistakes ------------------------------------------------------------------------------------------------------
 
 
-def refused(error: type[Exception], words: tuple[str, ...], do: Callable[[], Any]) -> None:
-    with pytest.raises(IdbanditsError) as raised:
-        do()
-    assert raised.type is error, raised.value
-    missing = [word for word in words if word not in str(raised.value)]
-    assert not missing, (missing, str(raised.value))
-    assert len(str(raised.value)) < 600
-
-
 @pytest.mark.parametrize(
     ("means", "words"),
     [
         (None, ("means", "None")),
         ([0.5], ("means", "[0.5]")),
         ({}, ("'taste'", "missing", "(3, 2)")),
-        ({"taste": MEANS["taste"]}, ("'mood'", "missing", "(3, 2, 3)")),
-        (MEANS | {"taste": [0.5, 0.5]}, ("'taste'", "(2,)", "(3, 2)")),
-        (MEANS | {"taste": np.full((3, 2), 1.5)}, ("'taste'", "1.5", "[0, 1]")),
-        (MEANS | {"taste": np.full((3, 2), np.nan)}, ("'taste'", "nan", "[0, 1]")),
-        (MEANS | {"taste": "high"}, ("'taste'", "'high'")),
-        (MEANS | {"mood": np.full((3, 2, 3), 0.5)}, ("'mood'", "1.5", "not 1")),
-        (MEANS | {"colour": [0.5]}, ("'colour'", "taste, mood")),
+        ({"taste": SHOP_MEANS["taste"]}, ("'mood'", "missing", "(3, 2, 3)")),
+        (SHOP_MEANS | {"taste": [0.5, 0.5]}, ("'taste'", "(2,)", "(3, 2)")),
+        (SHOP_MEANS | {"taste": np.full((3, 2), 1.5)}, ("'taste'", "1.5", "[0, 1]")),
+        (SHOP_MEANS | {"taste": np.full((3, 2), np.nan)}, ("'taste'", "nan", "[0, 1]")),
+        (SHOP_MEANS | {"taste": "high"}, ("'taste'", "'high'")),
+        (SHOP_MEANS | {"mood": np.full((3, 2, 3), 0.5)}, ("'mood'", "1.5", "not 1")),
+        (SHOP_MEANS | {"colour": [0.5]}, ("'colour'", "taste, mood")),
     ],
 )
-def test_means_that_do_not_fit(means: Any, words: tuple[str, ...]) -> None:
+def test_means_that_do_not_fit_are_refused(means: Any, words: tuple[str, ...]) -> None:
     refused(MeansError, words, lambda: idb.World(shop(), means))
 
 
@@ -330,28 +301,28 @@ def test_means_that_do_not_fit(means: Any, words: tuple[str, ...]) -> None:
         ([], ("contexts", "[]")),
     ],
 )  # fmt: skip
-def test_probabilities_of_contexts_that_are_none(contexts: Any, words: tuple[str, ...]) -> None:
-    refused(ContextError, words, lambda: idb.World(shop(), MEANS, contexts=contexts))
+def test_wrong_probabilities_of_contexts_are_refused(contexts: Any, words: tuple[str, ...]) -> None:
+    refused(ContextError, words, lambda: idb.World(shop(), SHOP_MEANS, contexts=contexts))
 
 
-def test_probabilities_of_contexts_where_there_are_none() -> None:
+def test_probabilities_of_contexts_are_refused_where_there_are_no_contexts() -> None:
     d = models.cascade(4, 2)
     refused(ContextError, ("'hour'", "none"), lambda: idb.World(d, {"attraction": [0.1] * 4}, contexts={"hour": [1]}))
 
 
 @pytest.mark.parametrize("seed", [-1, 0.5, "0", object()])
-def test_seeds_that_are_none(seed: Any) -> None:
-    refused(IdbanditsError, ("seed", repr(seed)), lambda: idb.World(shop(), MEANS, seed))
+def test_what_is_not_a_seed_is_refused(seed: Any) -> None:
+    refused(IdbanditsError, ("seed", repr(seed)), lambda: idb.World(shop(), SHOP_MEANS, seed))
     here = world()
     refused(IdbanditsError, ("seed", repr(seed)), lambda: here.copy(seed))
 
 
 @pytest.mark.parametrize("d", [None, "cascade", models.cascade])
-def test_diagrams_that_are_none(d: Any) -> None:
-    refused(DiagramError, ("Diagram",), lambda: idb.World(d, MEANS))
+def test_what_is_not_a_diagram_is_refused(d: Any) -> None:
+    refused(DiagramError, ("Diagram",), lambda: idb.World(d, SHOP_MEANS))
 
 
-def test_a_diagram_without_reward() -> None:
+def test_a_diagram_without_reward_is_refused() -> None:
     d = idb.Diagram("idle")
     d.observed("heads", [d.decision("coin", 3)], 0.5)
     refused(DiagramError, ("'idle'", "reward"), lambda: idb.World(d, {}))
@@ -375,7 +346,7 @@ def test_a_diagram_without_reward() -> None:
         (ACTION, "new", ContextError, ("'new'", "segment, hour")),
     ],
 )
-def test_actions_and_contexts_that_do_not_exist(
+def test_actions_and_contexts_that_do_not_exist_are_refused(
     action: Any, context: Any, error: type[Exception], words: tuple[str, ...]
 ) -> None:
     here = world()
@@ -387,13 +358,13 @@ def test_actions_and_contexts_that_do_not_exist(
     assert steps(here) == steps(twin)  # nothing has changed, not even what was drawn
 
 
-def test_a_mistake_before_the_context_was_drawn() -> None:
+def test_a_mistake_draws_no_context() -> None:
     here, twin = world(), world()
     refused(ActionError, ("'second'",), lambda: here.step({"first": "tea"}))
     assert steps(here) == steps(twin)
 
 
-def test_contexts_are_asked_for() -> None:
+def test_contexts_are_asked_for_where_there_are_some() -> None:
     here = world()
     for do in (here.best, lambda: here.expected(ACTION), lambda: here.regret(ACTION)):
         refused(ContextError, ("'segment'", "segment, hour"), do)
@@ -402,7 +373,7 @@ def test_contexts_are_asked_for() -> None:
     assert without.context() == {}
 
 
-def test_messages_are_of_one_line() -> None:
+def test_messages_have_one_line() -> None:
     with pytest.raises(IdbanditsError) as raised:
-        idb.World(shop(), MEANS | {"mood": np.zeros((100, 100))})
+        idb.World(shop(), SHOP_MEANS | {"mood": np.zeros((100, 100))})
     assert not re.search(r"\n", str(raised.value))

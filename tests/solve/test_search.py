@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
 
 import idbandits as idb
 import reference
 from diagrams import random_diagram, random_given, random_means
-from idbandits.solve import assignment
-from idbandits.solve import branch as search
-from idbandits.solve import order as sorting
-from idbandits.solve import structure as decisions
-from idbandits.solve.branch import FREE, GENERAL, PRODUCT, SORTED, SUM
-from parts import alone
-
-assign, branch, candidates = alone(assignment.assign), alone(search.branch), alone(search.candidates)
-sort, sort_by_patterns, try_patterns = map(alone, (sorting.sort, sorting.sort_by_patterns, sorting.try_patterns))
-try_all, value_at = alone(search.try_all), alone(search.value_at)
+from inside import best_assignment, forms_of, groups_of_decisions
 
 LISTS: dict[str, Callable[..., idb.Diagram]] = {
     "cascade": idb.models.cascade,
@@ -47,27 +40,20 @@ def best_by_trying(d: idb.Diagram, means: dict[str, np.ndarray]) -> float:
     )
 
 
-def groups(d: idb.Diagram, means: dict[str, np.ndarray], context: list[int]) -> list[tuple]:
-    """What the searches are called with, for each group of decisions, and the form of the group."""
-    model = idb.compile(d)
-    s = decisions.decisions_of(model)
-    c = model.rewards.circuit
-    p = model.parameter_vector(means)
-    ready = []
-    for g in range(s.groups):
-        members = s.data[s.group + s.data[s.group_start + g] : s.group + s.data[s.group_start + g + 1]]
-        if len(members):
-            action = np.array([*s.data[s.feasible : s.feasible + s.decisions], *context])
-            start = np.zeros(s.decisions + 1, dtype=np.int64)
-            cands = candidates(c, s, p, action, members, start)
-            first, last = s.data[s.group_end + g], s.data[s.group_end + g + 1]
-            ready.append((g, s.data[s.form + g], (c, s, first, last, p, action, members, start, cands)))
-    return ready
-
-
-def value_of(d: idb.Diagram, arguments: tuple) -> float:
-    c, _, first, last, p, action, *_ = arguments
-    return value_at(c, first, last, p, action, np.ones(c.leaves + c.inner))
+def check_all_searches(d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int]) -> set[str]:
+    """Every search finds a feasible action, the best one if it is to prove that; which searches there were."""
+    tried = set()
+    for group in groups_of_decisions(d, means, context):
+        best = group.best_value()
+        for result in group.search_all():
+            tried.add(result.search)
+            assert result.feasible
+            assert result.value == pytest.approx(result.evaluated, abs=1e-9)
+            assert result.value <= best + 1e-9 <= result.bound + 2e-9
+            if result.proves:
+                assert result.value == pytest.approx(best, abs=1e-9)
+                assert result.bound == pytest.approx(best, abs=1e-9)
+    return tried
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -78,79 +64,46 @@ def test_lists(name: str, distinct: bool) -> None:
         d = LISTS[name](items, positions, distinct=distinct)
         for _ in range(3):
             means = random_means(rng, d)
-            best = best_by_trying(d, means)
             solution = idb.best_action(d, means)
             assert solution.exact
-            assert solution.value == pytest.approx(best, abs=1e-9)
-            for g, form, arguments in groups(d, means, []):
-                wanted = try_all(*copied(arguments))
-                check_all_searches(d, g, form, arguments, wanted)
+            assert solution.value == pytest.approx(best_by_trying(d, means), abs=1e-9)
+            check_all_searches(d, means, {})
 
 
 def test_random_diagrams() -> None:
+    tried = set()
     for seed in range(150):
         rng = np.random.default_rng(seed)
         d = random_diagram(rng)
         means = random_means(rng, d)
         _, context = random_given(rng, d)
-        for g, form, arguments in groups(d, means, list(context.values())):
-            check_all_searches(d, g, form, arguments, try_all(*copied(arguments)))
-
-
-def check_all_searches(d: idb.Diagram, g: int, form: int, arguments: tuple, wanted: float) -> None:
-    for budget in (1e9, 0.0):
-        given = copied(arguments)
-        value, bound = branch(*given, budget)
-        assert value == pytest.approx(value_of(d, given), abs=1e-9)
-        assert value <= wanted + 1e-9 <= bound + 2e-9
-        if budget:
-            assert value == pytest.approx(wanted, abs=1e-9)
-            assert bound == pytest.approx(wanted, abs=1e-9)
-        assert reference_fits(given)
-    if form in (SUM, PRODUCT):
-        given = copied(arguments)
-        c, s, first, last, p, action, members, start, cands = given
-        if assign(c, s, g, first, last, p, action, members, start, cands):
-            assert value_of(d, given) == pytest.approx(wanted, abs=1e-9)
-            assert reference_fits(given)
-    if form == SORTED:
-        for method, budget in itertools.product((sort, sort_by_patterns), (1e9, 0.0)):
-            given = copied(arguments)
-            value, bound = method(*given, budget)
-            assert value == pytest.approx(value_of(d, given), abs=1e-9)
-            assert value <= wanted + 1e-9 <= bound + 2e-9
-            assert reference_fits(given)
-    if form == FREE:
-        given = copied(arguments)
-        assert try_patterns(*given[:7]) == pytest.approx(wanted, abs=1e-9)
-        assert value_of(d, given) == pytest.approx(wanted, abs=1e-9)
-
-
-def copied(arguments: tuple) -> tuple:
-    return (*arguments[:5], arguments[5].copy(), *arguments[6:])
-
-
-def reference_fits(arguments: tuple) -> bool:
-    _, s, _, _, _, action, members, *_ = arguments
-    return all(not search.clash(s, j, action[j], k, action[k]) for j, k in itertools.combinations(members, 2))
+        tried |= check_all_searches(d, means, context)
+    assert tried >= {"branch", "assign", "try patterns"}
 
 
 FORMS = {
-    "cascade": PRODUCT,
-    "cascade_inverted": SORTED,
-    "position_based": SUM,
-    "semi_bandit": SUM,
-    "dependent_click": PRODUCT,
-    "dependent_click, clicks": SORTED,
-    "dynamic_bayesian, simplified": PRODUCT,
-    "dynamic_bayesian": GENERAL,
+    "cascade": "product",
+    "cascade_inverted": "sorted",
+    "position_based": "sum",
+    "semi_bandit": "sum",
+    "dependent_click": "product",
+    "dependent_click, clicks": "sorted",
+    "dynamic_bayesian, simplified": "product",
+    "dynamic_bayesian": "general",
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_what_a_reward_is_composed_of_is_found(name: str) -> None:
-    s = decisions.decisions_of(idb.compile(LISTS[name](6, 4)))
-    assert s.data[s.form : s.form + s.groups].tolist() == [FORMS[name]]
+    assert forms_of(LISTS[name](6, 4)) == [FORMS[name]]
+
+
+def test_lists_of_every_form_are_searched_in_the_way_made_for_it() -> None:
+    rng = np.random.default_rng(0)
+    wanted = {"cascade": "assign", "position_based": "assign", "cascade_inverted": "sort"}
+    for name, search in wanted.items():
+        d = LISTS[name](5, 3)
+        assert search in check_all_searches(d, random_means(rng, d), {})
 
 
 @pytest.mark.parametrize("name", ["cascade", "cascade_inverted", "position_based", "semi_bandit", "dependent_click"])
@@ -194,3 +147,14 @@ def test_extreme_means_and_ties(extreme: float) -> None:
         d = make(6, 3)
         means = {t.name: np.full(t.means_shape, extreme) for t in d.learned.values()}
         assert idb.best_action(d, means).value == pytest.approx(best_by_trying(d, means), abs=1e-12), name
+
+
+def test_the_best_assignment_is_that_of_scipy() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        positions = int(rng.integers(1, 6))
+        shape = positions, int(rng.integers(positions, 9))
+        scores = rng.integers(0, 5, shape) / 4 if rng.random() < 0.5 else rng.normal(size=shape)  # with ties or without
+        chosen = best_assignment(scores)
+        assert len(set(chosen)) == positions
+        assert scores[np.arange(positions), chosen].sum() == pytest.approx(scores[linear_sum_assignment(-scores)].sum())

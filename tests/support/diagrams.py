@@ -1,4 +1,4 @@
-"""Random diagrams and means, drawn by a generator: any structure that the library allows, small enough to enumerate."""
+"""Diagrams: random ones of any structure that the library allows, small enough to enumerate, and some with names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from idbandits import Diagram, Learned
+from idbandits import Diagram, Learned, models
 
 Rng = np.random.Generator
 
@@ -42,23 +42,16 @@ def random_diagram(rng: Rng, most_chance: int = 8, most_joint: int = 2_000) -> D
     if rng.random() < 0.4:
         decisions = [n.name for n in d.of_kind("decision")]
         group = decisions if rng.random() < 0.7 else decisions[:2]
-        if _matchable(d, group):
+        if _can_differ(d, group):
             d.all_different(*group)
     return d
 
 
-def _matchable(d: Diagram, group: list[str]) -> bool:
+def _can_differ(d: Diagram, group: list[str], taken: frozenset[Any] = frozenset()) -> bool:
+    """Whether all decisions of a group can be made differently."""
     if not group:
         return True
-    first = min(group, key=lambda name: d.nodes[name].states)
-    ordered = sorted(group, key=lambda name: d.nodes[name].states)
-    return first in group and _pick(d, ordered, set())
-
-
-def _pick(d: Diagram, group: list[str], taken: set[Any]) -> bool:
-    if not group:
-        return True
-    return any(v not in taken and _pick(d, group[1:], taken | {v}) for v in d.nodes[group[0]].values)
+    return any(v not in taken and _can_differ(d, group[1:], taken | {v}) for v in d.nodes[group[0]].values)
 
 
 def _random_cpd(rng: Rng, d: Diagram, parents: list[str], states: int, shared: list[Learned]) -> Any:
@@ -110,3 +103,82 @@ def random_given(rng: Rng, d: Diagram) -> tuple[dict[str, int], dict[str, int]]:
 def labels(d: Diagram, places: dict[str, int]) -> dict[str, Any]:
     """Places among the values, as the values themselves."""
     return {name: d.nodes[name].values[i] for name, i in places.items()}
+
+
+def random_learning_diagram(seed: int) -> Diagram:
+    """A random diagram with a learned table and an observed node, with priors other than 1."""
+    rng = np.random.default_rng(seed)
+    while True:
+        d = random_diagram(rng, most_chance=5, most_joint=100)
+        if d.learned and d.of_kind("observed"):
+            saved = d.to_dict()
+            for table in saved["learned"]:
+                table["prior"] = rng.uniform(0.3, 3.0, size=d.learned[table["name"]].states).round(2).tolist()
+            return Diagram.from_dict(saved)
+
+
+def same_table_twice() -> Diagram:
+    """Both latent nodes read the same row where both decisions are equal."""
+    d, table = Diagram("twice"), Learned("table", prior=[1.5, 0.7])
+    first, second = (d.latent(f"Z{k}", [d.decision(f"A{k}", 2)], table) for k in (1, 2))
+    d.reward(d.observed("X", [first, second], lambda a, b: 0.1 + 0.3 * a + 0.5 * b))
+    return d
+
+
+def three_states() -> Diagram:
+    """A latent node of three states picks the row of a learned table of three states."""
+    d = Diagram("three states")
+    mood = d.latent("Z", [d.decision("A", 2)], Learned("mood", prior=[1.0, 2.0, 0.5]), states=3)
+    d.reward(
+        d.observed("X", [mood], Learned("answer", prior=[[2.0, 1.0, 1.0], [1.0, 3.0, 1.0], [0.5, 1.0, 4.0]]), states=3)
+    )
+    return d
+
+
+def in_context() -> Diagram:
+    """Labelled items, a context, a row that a latent and an observed node select together, and a shared table."""
+    d = Diagram("in context")
+    who = d.context("who", ["new", "loyal"])
+    item = d.decision("item", ["red", "green", "blue"])
+    rows = Learned("rows", rows=3)
+    liked = d.latent("liked", [who, item], Learned("liked"))
+    bought = d.observed("bought", [liked, who], rows.select(lambda z, w: z + (w == "loyal")))
+    d.observed("kept", [bought, liked], rows.select(lambda b, z: 2 if b and z else 0))
+    d.observed("noise", cpd=rows[1])
+    d.reward(bought)
+    return d
+
+
+def shop() -> Diagram:
+    """Two contexts, declared around two decisions that share some choices, a latent node, labels and three states."""
+    d = Diagram("shop")
+    segment = d.context("segment", ["new", "loyal"])
+    first = d.decision("first", ["tea", "coffee", "juice"])
+    hour = d.context("hour", 3)
+    second = d.decision("second", ["juice", "tea", "water"])
+    taste = d.latent("taste", [first, segment])
+    d.reward(d.observed("sip", [taste, hour], lambda t, h: (0.2, 0.5, 1.0)[h] * t))
+    mood = d.observed("mood", [second, segment], states=["bad", "fair", "good"])
+    d.reward([mood, hour], lambda m, h: {"bad": -1.0, "fair": 0.5, "good": 2.0}[m] * h)
+    d.all_different()
+    return d
+
+
+SHOP_MEANS = {
+    "taste": np.array([[0.9, 0.1], [0.2, 0.7], [0.4, 0.5]]),
+    "mood": np.random.default_rng(0).dirichlet(np.ones(3), size=(3, 2)),
+}
+SHOP_CONTEXTS: dict[str, Any] = {"segment": {"loyal": 0.2, "new": 0.8}, "hour": [0.1, 0.6, 0.3]}
+
+
+def learned_conditionals() -> Diagram:
+    """A cascade in which clicks and examination are learned too."""
+    return models.cascade(3, 2, learn_conditionals=True)
+
+
+def same_item_twice() -> Diagram:
+    """Both positions may show the same item."""
+    return models.position_based(2, 2, distinct=False)
+
+
+NAMED = [same_table_twice, three_states, in_context, learned_conditionals, same_item_twice]

@@ -1,119 +1,124 @@
-"""All inferences, the built-in ones and one that a user wrote, and what shows of their agents."""
+"""All inferences that the tests know: one line per inference, with what is expected of it.
+
+A new inference is one more line in INFERENCES; `every` then takes it through the conformance suite and through all other
+tests that hold for every inference.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import idbandits as idb
 import reference
+from diagrams import random_learning_diagram
 from idbandits.circuit.model import Model
-from idbandits.inference.evidence import Evidence
-from idbandits.inference.groups import (
-    DONE,
-    FIGURES,
-    IMPOSSIBLE,
-    ROUNDS,
-    USED,
-    WIDTH,
-    State,
-    counts_at,
-    keys_at,
-    no_groups,
-)
+from idbandits.inference import DONE, IMPOSSIBLE, ROUNDS, Evidence, State, folded, no_groups
 from playing import learn, play
 
 
 class Counts:
-    """Conjugate counts in plain Python, for diagrams in which every chance node is seen: an inference of one's own."""
+    """An inference as a user may write it: conjugate counts in plain Python, where every chance node is seen."""
 
     def __init__(self, weight: float = 1.0) -> None:
         self.settings: dict[str, Any] = {"weight": weight}
 
     def evidence(self, model: Model) -> Evidence:
         self.model = model
-        return model.once("evidence", lambda: Evidence(model))
+        return model.derived(folded)
 
     def start(self, model: Model, evidence: Evidence, rng: np.random.Generator) -> State:
-        return no_groups(np.concatenate([evidence.prior, np.zeros(4)]))
+        return no_groups(evidence.prior.copy())
 
     def belief(self, evidence: Evidence, state: State, rng: np.random.Generator) -> np.ndarray:
-        return state.floats[: evidence.learned]
+        return state.floats
 
     def learn(
         self, program: Any, numbers: Any, ints: Any, floats: Any, rng: Any, action: Any, seen: Any, times: int, effort: int
     ) -> int:  # fmt: skip
-        d = self.model._diagram
-        given = dict(zip((n.name for n in [*self.model.decisions, *self.model.contexts]), action.tolist(), strict=True))
-        values = dict(zip((n.name for n in self.model.observed), seen.tolist(), strict=True))
-        if min(values.values()) < 0:  # not all was seen: nothing is learned
+        model = self.model
+        nodes = {n.name: n for n in (*model.decisions, *model.contexts, *model.observed)}
+        values = dict(zip(nodes, [*action.tolist(), *seen.tolist()], strict=True))
+        if -1 in values.values():  # not everything was seen: nothing is learned
             ints[ROUNDS] += times
             return DONE
-        if reference.known_part(d, given | values) == 0:
+        d: Any = SimpleNamespace(nodes=nodes, learned=model.learned)
+        if reference.known_part(d, values) == 0:
             return IMPOSSIBLE
+        for (name, entry), uses in reference.entries_used(d, values).items():
+            table = model.learned[name]
+            place = int(np.ravel_multi_index(entry, (*table.shape, table.states)))
+            floats[model.parameters.offsets[name] + place] += times * uses * self.settings["weight"]
         ints[ROUNDS] += times
-        for (name, at), uses in reference.entries_used(d, given | values).items():
-            table = d.learned[name]
-            place = int(np.ravel_multi_index(at, (*table.shape, table.states)))
-            floats[self.model.parameters.offsets[name] + place] += times * uses * self.settings["weight"]
         return DONE
 
 
-MAKE: dict[str, Callable[[], Any]] = {
-    "exact": idb.Exact,
-    "variational": idb.Variational,
-    "literal": lambda: idb.Variational(2, literal=True),
-    "random": lambda: idb.Variational(start="random"),
-    "incremental": idb.Incremental,
-    "moments": idb.Moments,
-    "gibbs": idb.Gibbs,
-    "ep": idb.EP,
-    "particles": idb.Particles,
-    "own": Counts,
+class Case(NamedTuple):
+    """How an inference is made, and what is expected of it."""
+
+    make: Callable[[], Any]
+    revealed: bool = False  # it learns in the revealed diagram, where nothing is latent
+    conjugate: bool = True  # it finds conjugate counts where everything is seen
+    grouped: bool = False  # it keeps groups of equal rounds
+    sequential: bool = False  # it learns from a log as from its rounds, one after the other
+    revisable: bool = False  # it can take rounds back
+    sampled: bool = False  # its posterior is a sample
+
+
+INFERENCES: dict[str, Case] = {
+    "exact": Case(idb.Exact, revealed=True, sequential=True, revisable=True),
+    "variational": Case(idb.Variational, grouped=True, revisable=True),
+    "literal": Case(lambda: idb.Variational(2, literal=True), grouped=True, revisable=True),
+    "random": Case(lambda: idb.Variational(start="random"), grouped=True, revisable=True),
+    "incremental": Case(idb.Incremental, sequential=True),
+    "moments": Case(idb.Moments, sequential=True),
+    "gibbs": Case(idb.Gibbs, grouped=True, revisable=True, sampled=True),
+    "ep": Case(idb.EP, grouped=True),
+    "particles": Case(idb.Particles, conjugate=False, sequential=True, sampled=True),
+    "own": Case(Counts, revealed=True, sequential=True),
 }
-ALL = list(MAKE)
-CONJUGATE = [name for name in ALL if name != "particles"]  # where everything is seen
-GROUPED = ("variational", "literal", "random", "gibbs", "ep")
-SEES_ALL = ("exact", "own")  # these are handed the revealed diagram
-every = pytest.mark.parametrize("name", ALL)
 
 
-def agent_of(name: str, d: idb.Diagram, seed: int = 0) -> idb.Thompson:
-    return idb.Thompson(d.revealed() if name in SEES_ALL else d, MAKE[name](), seed=seed)
+def those(**properties: bool) -> Any:
+    """A test is run for each inference with these properties, by name."""
+    names = [name for name, case in INFERENCES.items() if properties.items() <= case._asdict().items()]
+    return pytest.mark.parametrize("name", names)
+
+
+every = those()
+
+
+def agent_of(name: str, d: idb.Diagram, seed: Any = 0) -> idb.Thompson:
+    """An agent in a diagram, or in the revealed diagram if its inference needs that."""
+    case = INFERENCES[name]
+    return idb.Thompson(d.revealed() if case.revealed else d, case.make(), seed)
+
+
+def taught(name: str, d: idb.Diagram, rounds: int = 15, seed: int = 0) -> idb.Thompson:
+    """An agent after some rounds of random actions in a random world."""
+    agent = agent_of(name, d, seed)
+    return learn(agent, play(agent.diagram, np.random.default_rng(seed), rounds, world=d))
 
 
 def position_based() -> idb.Diagram:
+    """A small diagram with latent nodes."""
     return idb.models.position_based(4, 2)
 
 
-def taught(name: str, d: idb.Diagram, rounds: int = 15, seed: int = 0, unseen: float = 0.0) -> idb.Thompson:
-    agent = agent_of(name, d, seed)
-    return learn(agent, play(agent.diagram, np.random.default_rng(seed), rounds, unseen, world=d))
+def position_based_world(seed: int = 5) -> idb.World:
+    """The same world for every agent that learns in `position_based`."""
+    return idb.World(position_based(), {"attraction": [0.9, 0.5, 0.2, 0.6], "examination": [0.9, 0.4]}, seed=seed)
 
 
-def belief(agent: idb.Thompson) -> dict[str, Any]:
-    """All of an agent that shows, now and later."""
-    seen = {name: (p.mean.tolist(), p.sd.tolist(), p.alpha.tolist()) for name, p in agent.posterior().items()}
-    return {"belief": seen, "rounds": agent.rounds, "randomness": agent._rng.bit_generator.state}
+def diagram_of(make: Callable[[], idb.Diagram] | int) -> idb.Diagram:
+    """A named diagram, or the random one with this seed."""
+    return random_learning_diagram(make) if isinstance(make, int) else make()
 
 
-def groups(agent: idb.Thompson) -> dict[tuple[int, ...], int]:
-    """How often each group of rounds was counted: its part, choices and observations."""
-    ints = agent._state.ints
-    used, width, keys, counts = int(ints[USED]), int(ints[WIDTH]), keys_at(ints), counts_at(ints)
-    every = ints[keys : keys + used * width].reshape(used, width).tolist()
-    return {tuple(k): int(n) for k, n in zip(every, ints[counts : counts + used], strict=True) if n}
-
-
-def determined(agent: idb.Thompson) -> np.ndarray:
-    """The pseudo-counts of what is determined, beside the groups."""
-    size = agent._evidence.learned
-    return agent._state.floats[size + FIGURES : 2 * size + FIGURES]
-
-
-def truth(seed: int = 5) -> idb.World:
-    means = {"attraction": [0.9, 0.5, 0.2, 0.6], "examination": [0.9, 0.4]}
-    return idb.World(position_based(), means, seed=seed)
+def seen_without_clicks(agent: idb.Thompson) -> dict[str, int]:
+    """All that an agent sees of a round without a click in a cascade, where every position is examined."""
+    return {n.name: int(n.name.startswith("E")) for n in agent.diagram.of_kind("observed")}

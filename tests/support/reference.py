@@ -287,3 +287,13 @@ def exact_step(d: Diagram, rounds: Sequence[Round], prior: Alpha) -> dict[str, n
         for (name, entry), n in entries_used(d, {**given, **seen}).items():
             new[name][entry] += n
     return new
+
+
+def log_evidence(d: Diagram, rounds: Sequence[Round], prior: Alpha) -> float:
+    """log P(x), by the conjugate formula for every joint history of the latent nodes."""
+    logs = []
+    for history in itertools.product(*(list(consistent(d, round)) for round in rounds)):
+        after = exact_step(d.revealed(), [(values, values) for values in history], prior)
+        ratios = (log_beta(after[t][row]) - log_beta(prior[t][row]) for t, row in rows_of(prior))
+        logs.append(sum(math.log(known_part(d, values)) for values in history) + sum(ratios))
+    return float(logsumexp(logs))

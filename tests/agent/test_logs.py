@@ -1,0 +1,197 @@
+"""Learning from a log at once: the forms that it may have, and what is refused in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import idbandits as idb
+from idbandits import models
+from idbandits.errors import ActionError, ContextError, DiagramError, ImpossibleObservationError, ObservationError
+from inferences import agent_of, every, seen_without_clicks, taught
+from inside import groups, knowledge
+from playing import alpha_of, assert_close
+from refusals import refused_by
+from tea import ACTIONS, CONTEXTS, SEEN, tea_room
+
+# -- forms ---------------------------------------------------------------------------------------------------------
+
+
+def learn_one_by_one(agent: idb.Thompson, actions: Any, seen: Any, contexts: Any) -> None:
+    for t in range(4):
+        agent.update(*({name: column[t] for name, column in part.items()} for part in (actions, seen, contexts)))
+
+
+def floats_with_nan(part: dict[str, list[Any]]) -> dict[str, Any]:
+    """Columns of numbers as floats, with NaN for what is missing."""
+    return {
+        name: np.array([np.nan if x is None else x for x in column], float)
+        if all(x is None or isinstance(x, int) for x in column)
+        else column
+        for name, column in part.items()
+    }
+
+
+Columns = dict[str, list[Any]]
+FORMS: dict[str, Callable[[Columns], Any]] = {
+    "lists": lambda part: part,
+    "tuples": lambda part: {n: tuple(c) for n, c in part.items()},
+    "objects": lambda part: {n: np.array(c, dtype=object) for n, c in part.items()},
+    "floats with NaN": floats_with_nan,
+    "frame": pd.DataFrame,
+    "frame of objects": lambda part: pd.DataFrame(part, dtype=object),
+    "frame of nullable types": lambda part: pd.DataFrame(part).convert_dtypes(),
+    "frame with another index": lambda part: pd.DataFrame(part, index=[7, 7, 3, 0]),
+    "frame of categories": lambda part: pd.DataFrame(part).astype("category"),
+    "series": lambda part: {n: pd.Series(c) for n, c in part.items()},
+    "NaN for labels": lambda part: {
+        n: np.array([float("nan") if x is None else x for x in c], dtype=object) for n, c in part.items()
+    },
+    "NaN in lists": lambda part: {n: [float("nan") if x is None else x for x in c] for n, c in part.items()},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_log_may_have_many_forms(form: str) -> None:
+    one_by_one, as_lists, as_form = (idb.Thompson(tea_room(), idb.Variational(start="prior"), seed=0) for _ in range(3))
+    learn_one_by_one(one_by_one, ACTIONS, SEEN, CONTEXTS)
+    as_lists.update_many(ACTIONS, SEEN, CONTEXTS)
+    as_form.update_many(*(FORMS[form](part) for part in (ACTIONS, SEEN, CONTEXTS)))
+    assert knowledge(as_form) == knowledge(as_lists)
+    assert as_form.rounds == one_by_one.rounds == 4
+    for name, alpha in alpha_of(as_form).items():
+        if name != "taste":  # which is latent: sweeps differ in number
+            np.testing.assert_allclose(alpha, alpha_of(one_by_one)[name], rtol=1e-12)
+
+
+def test_exact_learns_from_a_log_with_missing_values_as_from_its_rounds() -> None:
+    one_by_one, at_once = (idb.Thompson(tea_room().revealed(), "exact", seed=0) for _ in range(2))
+    seen = {**SEEN, "taste": [1, 0, 0, 1]}
+    learn_one_by_one(one_by_one, ACTIONS, seen, CONTEXTS)
+    at_once.update_many(ACTIONS, seen, CONTEXTS)
+    assert_close(alpha_of(at_once), alpha_of(one_by_one), rtol=1e-12)
+
+
+def test_columns_that_are_missing_were_not_seen() -> None:
+    without, with_missing, nothing = (idb.Thompson(tea_room(), "moments", seed=0) for _ in range(3))
+    without.update_many(ACTIONS, {"size": [10, 20, 20, 10]}, CONTEXTS)
+    with_missing.update_many(ACTIONS, {"size": [10, 20, 20, 10], "sip": [None] * 4, "mood": [np.nan] * 4}, CONTEXTS)
+    assert knowledge(without) == knowledge(with_missing)
+    np.testing.assert_array_equal(without.posterior()["mood"].alpha, np.ones((3, 3)))
+    nothing.update_many(ACTIONS, {}, CONTEXTS)
+    assert nothing.rounds == 4
+    assert all((alpha == 1).all() for alpha in alpha_of(nothing).values())
+
+
+@every
+def test_an_empty_log_says_nothing(name: str) -> None:
+    agent = agent_of(name, models.position_based(4, 2))
+    before = alpha_of(agent)
+    agent.update_many({"A1": [], "A2": []}, {"C1": []})
+    assert agent.rounds == 0
+    if name != "particles":  # whose posterior is a sample
+        assert_close(alpha_of(agent), before, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "float32", "float64", "Int64", "object"])
+def test_numbers_may_have_any_type(dtype: str) -> None:
+    agent = idb.Thompson(models.semi_bandit(4, 2), "exact")
+
+    def column(*values: int) -> pd.Series:
+        return pd.Series(values, dtype=dtype)
+
+    agent.update_many(
+        {"A1": column(0, 3, 1), "A2": column(1, 2, 0)}, {"X1": column(1, 0, 1), "X2": [True, False, True]}
+    )
+    assert agent.posterior()["mean"].alpha.tolist() == [[1, 3], [1, 3], [2, 1], [2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("inference", "rounds"), [("variational", 2_000_000), ("gibbs", 500_000), ("ep", 500_000), ("moments", 500_000)]
+)
+def test_millions_of_rounds_are_learned_from(inference: str, rounds: int) -> None:
+    rng = np.random.default_rng(0)
+    first = rng.integers(10, size=rounds)
+    actions = {"A1": first, "A2": (first + rng.integers(1, 10, size=rounds)) % 10}
+    attraction, examination = np.linspace(0.05, 0.95, 10), np.array([0.9, 0.4])
+    seen = {f"C{k + 1}": (rng.random(rounds) < examination[k] * attraction[actions[f"A{k + 1}"]]) for k in range(2)}
+    agent = idb.Thompson(models.position_based(10, 2), inference, seed=1)
+    agent.update_many(actions, seen)
+    assert agent.rounds == rounds
+    assert len(groups(agent)) <= 10 * 2 * 2  # an item, a position, a click
+    posterior = agent.posterior()
+    clicks = posterior["examination"].mean[:, None] * posterior["attraction"].mean
+    # clicks at 20 places, each seen 50,000 times or more: standard errors of at most 0.0023, 0.02 is 8 of them
+    np.testing.assert_allclose(clicks, examination[:, None] * attraction, atol=0.02)
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+# name -> what to learn from, the error, words of its message
+BAD_LOGS: dict[str, tuple[tuple[Any, Any, Any], type[Exception], tuple[str, ...]]] = {
+    "a decision that does not exist": (({**ACTIONS, "third": [0] * 4}, SEEN, CONTEXTS), ActionError, ("actions", "'third'", "first, second")),
+    "a decision that is missing": (({"first": ACTIONS["first"]}, SEEN, CONTEXTS), ActionError, ("actions", "'second'", "missing")),
+    "no actions": ((None, SEEN, CONTEXTS), ActionError, ("actions", "'first'")),
+    "actions as a list": (([1, 2], SEEN, CONTEXTS), ActionError, ("actions", "[1, 2]")),
+    "actions as a number": ((3, SEEN, CONTEXTS), ActionError, ("actions", "3")),
+    "a choice that does not exist": (({**ACTIONS, "second": ["juice", "wine", "water", "tea"]}, SEEN, CONTEXTS), ActionError, ("'second'", "round 1", "'wine'", "'juice', 'tea', 'water'")),
+    "a choice that is missing": (({**ACTIONS, "second": ["juice", "water", None, "tea"]}, SEEN, CONTEXTS), ActionError, ("'second'", "round 2", "None")),
+    "a choice that is NaN": (({**ACTIONS, "second": np.array(["juice", "water", np.nan, "tea"], object)}, SEEN, CONTEXTS), ActionError, ("'second'", "round 2", "nan")),
+    "an item twice": (({**ACTIONS, "second": ["juice", "water", "tea", "tea"]}, SEEN, CONTEXTS), ActionError, ("'first'", "'second'", "round 2", "'tea'", "all_different")),
+    "decisions of other lengths": (({**ACTIONS, "second": ["juice", "water"]}, SEEN, CONTEXTS), ActionError, ("'second'", "2", "4")),
+    "decisions in two dimensions": (({**ACTIONS, "second": [["juice", "water"]] * 4}, SEEN, CONTEXTS), ActionError, ("'second'", "(4, 2)")),
+    "one decision for all": (({**ACTIONS, "second": "water"}, SEEN, CONTEXTS), ActionError, ("'second'", "()")),
+    "no contexts": ((ACTIONS, SEEN, None), ContextError, ("contexts", "'segment'", "missing")),
+    "a context that does not exist": ((ACTIONS, SEEN, {**CONTEXTS, "hour": [1] * 4}), ContextError, ("'hour'", "segment")),
+    "a context's value": ((ACTIONS, SEEN, {"segment": ["new", "new", "new", "gone"]}), ContextError, ("'segment'", "round 3", "'gone'", "'new', 'loyal'")),
+    "a context's missing value": ((ACTIONS, SEEN, {"segment": ["new", None, "new", "new"]}), ContextError, ("'segment'", "round 1", "None")),
+    "contexts of another length": ((ACTIONS, SEEN, {"segment": ["new"]}), ContextError, ("'segment'", "1", "4")),
+    "a latent node": ((ACTIONS, {**SEEN, "taste": [1] * 4}, CONTEXTS), ObservationError, ("'taste'", "sip, mood, size")),
+    "a state that does not exist": ((ACTIONS, {**SEEN, "size": [10, 20, 30, 20]}, CONTEXTS), ObservationError, ("'size'", "round 2", "30", "10, 20")),
+    "a number for a label": ((ACTIONS, {**SEEN, "mood": [0, 1, 2, 0]}, CONTEXTS), ObservationError, ("'mood'", "round 0", "'bad', 'fair', 'good'")),
+    "a number that is too high": ((ACTIONS, {**SEEN, "sip": [0, 1, 1, 2]}, CONTEXTS), ObservationError, ("'sip'", "round 3", "2", "0 to 1")),
+    "a number below 0": ((ACTIONS, {**SEEN, "sip": [0, -1, 1, 1]}, CONTEXTS), ObservationError, ("'sip'", "round 1", "-1", "0 to 1")),
+    "a fraction": ((ACTIONS, {**SEEN, "sip": [0, 1, 0.5, 1]}, CONTEXTS), ObservationError, ("'sip'", "round 2", "0.5", "0 to 1")),
+    "infinity": ((ACTIONS, {**SEEN, "sip": [0, 1, np.inf, 1]}, CONTEXTS), ObservationError, ("'sip'", "round 2", "inf")),
+    "a string for a number": ((ACTIONS, {**SEEN, "sip": ["0", "1", "1", "0"]}, CONTEXTS), ObservationError, ("'sip'", "round 0", "'0'", "0 to 1")),
+    "states of another length": ((ACTIONS, {**SEEN, "sip": [0, 1, 1]}, CONTEXTS), ObservationError, ("'sip'", "3", "4")),
+    "observations as a list": ((ACTIONS, [1, 2, 3, 4], CONTEXTS), ObservationError, ("observations", "[1, 2, 3, 4]")),
+    "lists of lists": ((ACTIONS, {**SEEN, "sip": [[0], 1, [1, 0], 0]}, CONTEXTS), ObservationError, ("'sip'",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_LOGS)
+@pytest.mark.parametrize("inference", ["variational", "particles"])
+def test_mistakes_in_a_log_are_refused(case: str, inference: str) -> None:
+    log, error, words = BAD_LOGS[case]
+    agent = idb.Thompson(tea_room(), inference, seed=0)
+    agent.update_many(ACTIONS, SEEN, CONTEXTS)
+    refused_by(agent, error, words, lambda: agent.update_many(*log))
+
+
+@every
+def test_an_impossible_round_in_the_middle_of_a_log_is_refused_with_all_of_it(name: str) -> None:
+    agent = taught(name, models.cascade(5, 2))
+    seen = {node: [state] * 5 for node, state in seen_without_clicks(agent).items()}
+    seen |= {"C1": [0, 0, 0, 1, 0], "C2": [0, 0, 0, 1, 0]}
+    refused_by(
+        agent,
+        ImpossibleObservationError,
+        ("C1 = 1", "C2 = 1", "'A1': 3", "round 3"),
+        lambda: agent.update_many({"A1": [0, 1, 2, 3, 4], "A2": [1, 2, 3, 4, 0]}, seen),
+    )
+
+
+def test_a_round_in_the_middle_of_a_log_that_exact_cannot_learn_from_is_refused_with_all_of_it() -> None:
+    agent = taught("exact", models.position_based(5, 2))
+    seen = {"C1": [1, 0], "C2": [1, 0], "W1": [1, None], "W2": [1, None], "E1": [1, None], "E2": [1, None]}
+    refused_by(
+        agent,
+        DiagramError,
+        ("exact", "C1 = 0", "attraction"),
+        lambda: agent.update_many({"A1": [0, 1], "A2": [1, 2]}, seen),
+    )

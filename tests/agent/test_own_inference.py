@@ -1,0 +1,58 @@
+"""Inferences that a user wrote in plain Python. They also pass all tests of `every` inference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import idbandits as idb
+from idbandits import models
+from idbandits.errors import IdbanditsError
+from idbandits.inference import State
+from inferences import Counts
+from playing import alpha_of, assert_close, go_on, world_of
+
+
+def test_an_own_inference_acts_and_learns_like_the_built_in_one_that_it_equals() -> None:
+    d = models.semi_bandit(5, 2)
+    world = world_of(d)
+    own, exact = idb.Thompson(d, Counts(), seed=1), idb.Thompson(d, "exact", seed=1)
+    assert go_on(world.copy(7), own, 50) == go_on(world.copy(7), exact, 50)
+    for agent in (own, exact):
+        agent.update_many({"A1": [0, 1, 2], "A2": [3, 4, 0]}, {"X1": [1, 1, 0], "X2": [0, 1, 1]})
+    assert_close(alpha_of(own), alpha_of(exact), rtol=0)
+    assert own.rounds == exact.rounds == 53
+    frames = [
+        idb.simulate(world, {"it": agent}, 100, runs=2, progress=False).frame.drop(columns="seconds")
+        for agent in (own, exact)
+    ]
+    pd.testing.assert_frame_equal(*frames)
+
+
+def test_settings_of_an_own_inference_are_shown() -> None:
+    agent = idb.Thompson(models.semi_bandit(4, 2), Counts(weight=0.5))
+    assert repr(agent) == "Thompson('semi-bandit', Counts, weight=0.5; 0 rounds)"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda ints, floats: (ints, floats.astype(np.float32)), "floats.*at least 10 float64, not float32 of shape"),
+        (lambda ints, floats: (ints, floats[:9]), r"floats.*at least 10 float64, not float64 of shape \(9,\)"),
+        (lambda ints, floats: (ints, np.repeat(floats, 2)[::2]), "floats.* a writable array of at least 10"),
+        (lambda ints, floats: (ints, np.broadcast_to(1.0, len(floats))), "floats.* a writable array of at least 10"),
+        (lambda ints, floats: (ints, floats.tolist()), r"floats.*float64, not \[1.0"),
+        (lambda ints, floats: (ints.astype(np.int32), floats), "ints.*int64, not int32"),
+        (lambda ints, floats: (ints[:1], floats), r"ints.*int64, not int64 of shape \(1,\)"),
+    ],
+)
+def test_a_state_that_compiled_code_cannot_take_is_refused(change: Any, words: str) -> None:
+    class Odd(Counts):
+        def start(self, model: Any, evidence: Any, rng: Any) -> Any:
+            return State(*change(*super().start(model, evidence, rng)))
+
+    with pytest.raises(IdbanditsError, match=f"inference 'Odd'.*{words}"):
+        idb.Thompson(models.semi_bandit(5, 2), Odd())

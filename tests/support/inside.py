@@ -1,0 +1,310 @@
+"""The one place in the tests that knows how learners, circuits and searches look inside.
+
+All other tests use public names. If an array or a private name of the library changes, only this file has to follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+import idbandits as idb
+from idbandits.baselines import confidence, grab
+from idbandits.circuit import passes, plain
+from idbandits.circuit.circuit import Circuit, Run
+from idbandits.circuit.model import Likelihood
+from idbandits.inference import DONE, LATER, NOW, exactness
+from idbandits.inference.workspace import tail
+from idbandits.kernel import compiling
+from idbandits.kernel.compiling import in_python
+from idbandits.kernel.draws import EDGE
+from idbandits.kernel.states import CAPACITY, FIGURES, counted_groups, grown
+from idbandits.simulation.simulate import begin, random_numbers
+from idbandits.solve import assignment, branch, order, search, structure
+from idbandits.solve.search import Search
+
+__all__ = ["EDGE", "begin", "digamma_less_log", "random_numbers"]
+
+
+def alone(part: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that only calls `part`, which Python cannot call itself."""
+
+    @njit(error_model="numpy")
+    def call(*arguments: Any) -> Any:
+        return part(*arguments)
+
+    return call
+
+
+# -- machine code --------------------------------------------------------------------------------------------------
+
+time_of_last_change = compiling._last_change  # of a source of machine code
+delete_stale_machine_code = compiling._delete_stale  # from a folder
+
+
+# -- learners ------------------------------------------------------------------------------------------------------
+
+
+def knowledge(learner: Any) -> tuple[bytes, bytes, str]:
+    """Everything that decides what an agent or a baseline does next, to be compared by ==."""
+    state = learner.state
+    return state.ints.tobytes(), state.floats.tobytes(), str(learner.rng.bit_generator.state)
+
+
+def groups(agent: idb.Thompson) -> dict[tuple[int, ...], int]:
+    """How often each group of rounds was counted, by its key: part, choices and observations."""
+    return {key: number for key, number in counted_groups(agent.state).items() if number}
+
+
+def room_for_groups(agent: idb.Thompson) -> int:
+    """For how many groups an agent has room before it needs more."""
+    return int(agent.state.ints[CAPACITY])
+
+
+def with_more_room(agent: idb.Thompson) -> idb.Thompson:
+    """A copy of an agent with room for sixteen times as many groups."""
+    other = agent.copy()
+    for _ in range(4):
+        other.state = grown(other.state)
+    return other
+
+
+def determined(agent: idb.Thompson) -> np.ndarray:
+    """The pseudo-counts of what was determined by observations, without the groups."""
+    size = agent._evidence.learned
+    return agent.state.floats[size + FIGURES : 2 * size + FIGURES]
+
+
+def learn_repeatedly(
+    agent: idb.Thompson, action: Mapping[str, Any], observation: Mapping[str, Any], times: int
+) -> None:
+    """Let an agent learn from any number of equal rounds at once."""
+    _learn(agent, agent._model.action_vector(action), agent._seen(observation), times, NOW)
+
+
+def learn_without_settling(
+    agent: idb.Thompson, action: Mapping[str, Any], observation: Mapping[str, Any], context: Mapping[str, Any] | None
+) -> None:
+    """Let an agent count a round, and leave its belief as it is."""
+    _learn(agent, agent._model.action_vector(action, context), agent._seen(observation), 1, LATER)
+
+
+def settle(agent: idb.Thompson) -> None:
+    """Let an agent bring its belief up to date, as after a round."""
+    _learn(agent, agent._solver.blank_action(None, check=False), agent._nothing_seen, 0, NOW)
+
+
+def _learn(agent: idb.Thompson, vector: np.ndarray, seen: np.ndarray, times: int, effort: int) -> None:
+    status = agent.inference.learn(*agent._evidence.packed, *agent.state, agent.rng, vector, seen, times, effort)
+    assert status == DONE
+
+
+def ambiguous_observation(d: idb.Diagram) -> dict[str, int]:
+    """The observation for which the library refuses exact inference, as places among the states; -1 is not seen."""
+    model = idb.compile(d)
+    ambiguous = exactness._find_ambiguous(model)
+    assert ambiguous is not None
+    return dict(zip((n.name for n in d.of_kind("observed")), ambiguous[1].tolist(), strict=True))
+
+
+def leader_of(learner: idb.baselines.GRAB) -> tuple[int, ...]:
+    """The list that GRAB's last action was chosen around."""
+    positions = len(learner.diagram.of_kind("decision"))
+    return tuple(int(item) for item in learner.state.floats[grab.LEADER : grab.LEADER + positions])
+
+
+# -- numbers -------------------------------------------------------------------------------------------------------
+
+kl_above, kl_below, kl_exponent = map(alone, (confidence.kl_above, confidence.kl_below, confidence.kl_exponent))
+level, ucb1 = alone(confidence.level), alone(confidence.ucb1)
+digamma_less_log = in_python(tail)
+
+
+def best_assignment(scores: np.ndarray) -> np.ndarray:
+    """For each row of scores a column of its own, with the highest sum."""
+    positions, items = scores.shape
+    action = np.zeros(positions, dtype=np.int64)
+    room = np.empty(2 * items + 2, dtype=np.int64), np.empty(positions + 1 + 2 * (items + 1))
+    in_python(assignment.match)(scores.ravel(), positions, items, *room, action)
+    return action
+
+
+# -- circuits ------------------------------------------------------------------------------------------------------
+
+CIRCUITS = ("likelihood", "literal", "rewards")
+
+
+@njit(error_model="numpy")
+def _down(c: Circuit, weights: Any, values: Any, slopes: Any, counts: Any) -> None:
+    passes.down(Run(c, 0, c.inner), passes.of_slots, weights, values, slopes, counts, None, False)
+
+
+@njit(error_model="numpy")
+def _split(c: Circuit, weights: Any, values: Any, same: Any, times: int, rng: Any, visits: Any, counts: Any) -> None:
+    passes.split(Run(c, 0, c.inner), weights, values, same, times, rng, visits, counts)
+
+
+def as_arrays(structure: Any) -> Any:
+    """A structure for kernels, its rows as arrays: what is compiled for pointers works on them too."""
+    rows = (np.asarray(row, None if isinstance(row, np.ndarray) else np.int64) for row in structure)
+    return type(structure)(*(row if row.ndim else int(row) for row in rows))
+
+
+def size_of(d: idb.Diagram, circuit: str) -> int:
+    """The number of sums and products in one of the circuits of a diagram."""
+    return int(getattr(idb.compile(d), circuit).circuit.inner)
+
+
+def place_of(d: idb.Diagram, table: str, entry: Sequence[int]) -> int:
+    """Where an entry of a learned table stands among all learned entries."""
+    learned = d.learned[table]
+    start = idb.compile(d).parameters.offsets[table]
+    return int(start + np.ravel_multi_index(tuple(entry), (*learned.shape, learned.states)))
+
+
+def learned_size(d: idb.Diagram) -> int:
+    """The number of learned entries."""
+    return int(idb.compile(d).parameters.learned_size)
+
+
+class Evaluated:
+    """One circuit of a likelihood, evaluated in one round; actions, contexts and observations are places."""
+
+    def __init__(
+        self, d: idb.Diagram, circuit: str, given: Mapping[str, int], seen: Mapping[str, int], means: Mapping[str, Any],
+        entries: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
+        model = idb.compile(d)
+        likelihood: Likelihood = getattr(model, circuit)
+        self.learned = model.parameters.learned_size
+        parameters = model.parameter_vector(means)
+        if entries is not None:
+            parameters[: self.learned] = entries
+        c = self.circuit = likelihood.circuit
+        vector = np.array([given[n.name] for n in (*model.decisions, *model.contexts)], dtype=np.int64)
+        self.weights, self.values = np.empty(c.slots), np.empty(c.leaves + c.inner)
+        passes.bind(likelihood.program, vector, parameters, self.weights)
+        self.values[: c.leaves] = likelihood.leaves(seen)
+        passes.evaluate(likelihood.program, self.weights, self.values, False)
+        self.entries = np.array([plain.entry(c, slot, vector) for slot in range(c.slots)], dtype=np.int64)
+
+    @property
+    def root(self) -> float:
+        """The value of the circuit."""
+        return float(self.values[-1])
+
+    def weighted_derivatives(self, before: float = 0.0) -> np.ndarray:
+        """Weight × derivative of the root by it, for every slot, added to `before`."""
+        by_slot, slopes = np.full(self.circuit.slots, before), np.zeros_like(self.values)
+        slopes[-1] = 1.0
+        _down(as_arrays(self.circuit), self.weights, self.values, slopes, by_slot)
+        return by_slot
+
+    def by_entry(self, by_slot: np.ndarray) -> np.ndarray:
+        """Numbers of slots, summed into the learned entries that the slots stand for."""
+        total = np.zeros((*by_slot.shape[:-1], self.learned), dtype=by_slot.dtype)
+        learned = self.entries < self.learned
+        np.add.at(total.T, self.entries[learned], by_slot.T[learned])
+        return total
+
+    def weighted_counts(self) -> np.ndarray:
+        """Weight × derivative of every learned entry."""
+        return self.by_entry(self.weighted_derivatives())
+
+    def draws(self, times: int, number: int, seed: int) -> np.ndarray:
+        """Draws of how often each learned entry is used in `times` equal rounds, one row per draw."""
+        c, rng = self.circuit, np.random.default_rng(seed)
+        visits = np.empty(c.leaves + c.inner, dtype=np.int64)
+        by_slot, unmarked = np.zeros((number, c.slots), dtype=np.int64), np.zeros(c.inner, dtype=np.int64)
+        for counts in by_slot:
+            _split(as_arrays(c), self.weights, self.values, unmarked, times, rng, visits, counts)
+        return self.by_entry(by_slot)
+
+
+# -- searches for the best action ----------------------------------------------------------------------------------
+
+FORMS = {
+    search.FREE: "free", search.GENERAL: "general", search.MULTIPLICATIVE: "product", search.SORTED: "sorted",
+    search.ADDITIVE: "sum",
+}  # fmt: skip
+_assign, _branch, _find_candidates = alone(assignment.assign), alone(branch.branch), alone(search.find_candidates)
+_sort, _sort_by_patterns = alone(order.sort), alone(order.sort_by_patterns)
+_try_all, _try_patterns, _value_at = alone(search.try_all), alone(order.try_patterns), alone(search.value_at)
+
+
+class SearchResult(NamedTuple):
+    """What a search for the best action of a group found."""
+
+    search: str
+    value: float  # of the action, as the search says
+    evaluated: float  # of the action, by evaluating the circuit
+    bound: float  # no action has a higher value, as the search says
+    feasible: bool
+    proves: bool  # whether the search goes on until nothing better is left
+
+
+class Group:
+    """Decisions whose choices are searched for together, under given means and in a given context."""
+
+    def __init__(self, d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int], number: int) -> None:
+        model = idb.compile(d)
+        self.number, self.form = number, forms_of(d)[number]
+        s = as_arrays(structure.decisions_of(model))
+        run = Run(as_arrays(model.rewards.circuit), int(s.group_end[number]), int(s.group_end[number + 1]))
+        members = s.group[s.group_start[number] : s.group_start[number + 1]]
+        start = np.zeros(s.decisions + 1, dtype=np.int64)
+        candidates = np.empty(in_python(search.count_candidates)(s, number, start), dtype=np.int64)
+        self.size = len(members)
+        self._action = np.array([*s.feasible, *context.values()], dtype=np.int64)
+        self._search = Search(run, s, model.parameter_vector(means), self.size, members, start, candidates, 0.0)
+        _find_candidates(self._search, self._action.copy())
+
+    def best_value(self) -> float:
+        """The value of the best action, by trying all."""
+        return float(_try_all(self._search, self._action.copy()))
+
+    def search_all(self) -> list[SearchResult]:
+        """What every search finds that is made for a group of this form."""
+        results = []
+        for budget in (1e9, 0.0):
+            methods = {"branch": _branch}
+            if self.form == "sorted":
+                methods |= {"sort": _sort, "sort by patterns": _sort_by_patterns}
+            for name, method in methods.items():
+                action = self._action.copy()
+                value, bound = method(self._search._replace(budget=budget), action)
+                results.append(self._result(name, action, value, bound, name == "branch" and budget > 0))
+        action = self._action.copy()
+        if self.form == "free":
+            value = _try_patterns(self._search, action)
+            results.append(self._result("try patterns", action, value, value, True))
+        if self.form in ("sum", "product") and _assign(self._search, self.number, action):  # else it does not apply
+            value = self._evaluated(action)
+            results.append(self._result("assign", action, value, value, True))
+        return results
+
+    def _evaluated(self, action: np.ndarray) -> float:
+        c = self._search.run.c
+        return float(_value_at(self._search.run, self._search.p, action, np.ones(c.leaves + c.inner)))
+
+    def _result(self, name: str, action: np.ndarray, value: float, bound: float, proves: bool) -> SearchResult:
+        feasible = _all_fit(self._search, action)
+        return SearchResult(name, float(value), self._evaluated(action), float(bound), feasible, proves)
+
+
+_all_fit = alone(search.all_fit)
+
+
+def forms_of(d: idb.Diagram) -> list[str]:
+    """What the reward of each group of decisions is composed of."""
+    s = structure.decisions_of(idb.compile(d))
+    return [FORMS[int(form)] for form in s.form]
+
+
+def groups_of_decisions(d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int]) -> list[Group]:
+    """The groups of decisions that are searched one after the other."""
+    groups = [Group(d, means, context, number) for number in range(len(forms_of(d)))]
+    return [group for group in groups if group.size]
