@@ -99,8 +99,8 @@ class Half:
 @pytest.mark.parametrize(
     ("inference", "words"),
     [
-        ("magic", ("'magic'", "exact, variational")),
-        ("", ("''", "exact, variational")),
+        ("magic", ("'magic'", "exact, gibbs")),
+        ("", ("''", "exact, gibbs")),
         ("Variational", ("'Variational'", "variational")),
         (idb.Variational, ("Variational", "class")),
         (idb.Exact, ("Exact", "class")),
