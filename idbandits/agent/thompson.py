@@ -27,8 +27,8 @@ from idbandits.inference.protocol import (
     LATER,
     NOW,
     THOROUGHLY,
-    as_bounded,
-    is_revisable,
+    Bounded,
+    Revisable,
     learn_all,
 )
 from idbandits.kernel.compiling import Kernel
@@ -39,7 +39,7 @@ from idbandits.solve.best import Solver
 CHUNK = 1_000_000  # rounds of a log that are encoded at once
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
 REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kind.revisable).rsplit(", ", 1))
-BOUNDED = " and ".join(name for name, kind in BY_NAME.items() if hasattr(kind, "elbo"))
+BOUNDED = " and ".join(name for name, kind in BY_NAME.items() if issubclass(kind, Bounded))
 
 
 @final
@@ -192,7 +192,7 @@ class Thompson:
         context: Action | None = None,
     ) -> None:
         """Complete or correct a round that was learned from; take it back if the new observation is None."""
-        if not is_revisable(self.inference):
+        if not (isinstance(self.inference, Revisable) and self.inference.revisable):
             raise IdbanditsError(
                 f"inference {name_of(self.inference)!r} cannot take a round back exactly; {REVISABLE} can"
             )
@@ -272,10 +272,9 @@ class Thompson:
 
     def elbo(self) -> float:
         """The evidence lower bound L(q) of the paper, for variational inference."""
-        bounded = as_bounded(self.inference)
-        if bounded is None:
+        if not isinstance(self.inference, Bounded):
             raise IdbanditsError(f"inference {name_of(self.inference)!r} has no ELBO; {BOUNDED} has")
-        return float(bounded.elbo(self._evidence, self.state))
+        return float(self.inference.elbo(self._evidence, self.state))
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.inference.settings.items())

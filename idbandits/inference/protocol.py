@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from numba import types
 
@@ -50,30 +50,22 @@ class Inference(Protocol):
         """Pseudo-counts of all learned entries; or draws of them, one per row, where pseudo-counts do not say all."""
 
 
+@runtime_checkable
 class Revisable(Protocol):
-    """What an inference has besides, if `learn` can take rounds back exactly."""
+    """What an inference may have besides: whether `learn` can take rounds back exactly."""
 
     revisable: bool
 
 
+@runtime_checkable
 class Bounded(Protocol):
-    """What an inference has besides, if it has a lower bound of the evidence."""
+    """What an inference may have besides: a lower bound of the evidence."""
 
     def elbo(self, evidence: Evidence, state: State) -> float:
         """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""
 
 
 REQUIRED = ("learn", "settings", "evidence", "start", "belief")  # members of `Inference`
-
-
-def is_revisable(inference: Inference) -> bool:
-    """Whether an inference can take rounds back."""
-    return cast(Revisable, inference).revisable if hasattr(inference, "revisable") else False
-
-
-def as_bounded(inference: Inference) -> Bounded | None:
-    """The inference, if it has a lower bound of the evidence."""
-    return cast(Bounded, inference) if hasattr(inference, "elbo") else None
 
 
 def coded(setting: str, word: Any, codes: Mapping[str, int]) -> int:
