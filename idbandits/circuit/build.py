@@ -106,12 +106,12 @@ class Builder:
 
     def weigh(self, terms: Iterable[Edge]) -> int:
         """The node that is the weighted sum of others."""
-        kept = sorted(t for t in terms if t[0] != NOTHING and t[1] != ZERO)
-        if not kept:
+        edges = sorted(t for t in terms if t[0] != NOTHING and t[1] != ZERO)
+        if not edges:
             return ZERO
-        if len(kept) == 1 and kept[0][0] == UNIT:
-            return kept[0][1]
-        return self._node(tuple(kept), False, kept)
+        if len(edges) == 1 and edges[0][0] == UNIT:
+            return edges[0][1]
+        return self._node(tuple(edges), False, edges)
 
     def add(self, nodes: Iterable[int]) -> int:
         """The node that is the sum of others."""
@@ -157,12 +157,11 @@ class Builder:
         return self._factors.get(node, (node,))
 
     def _node(self, key: tuple[Edge, ...] | tuple[int, ...], product: bool, edges: list[Edge]) -> int:
-        found = self._memo.get(key)
-        if found is None:
-            found = self._memo[key] = self.leaves + len(self.edges)
+        if key not in self._memo:
+            self._memo[key] = self.leaves + len(self.edges)
             self.products.append(product)
             self.edges.append(edges)
-        return found
+        return self._memo[key]
 
     def slot(self, base: int, strides: Iterable[tuple[int, int]] = (), place: int = -1) -> int:
         """The slot for one entry of a table."""

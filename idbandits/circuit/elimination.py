@@ -82,7 +82,7 @@ def plan(
 
 
 def children_first(d: Diagram, names: set[str]) -> Callable[[str, set[str]], bool]:
-    """Whether a node has no children left: then its own table is still whole, and its rows can fold."""
+    """Whether a node has no children left: then its own table is still intact, and its rows can fold."""
     children: dict[str, set[str]] = {name: set() for name in names}
     for name in names:
         for parent in d.nodes[name].parents:
@@ -128,7 +128,7 @@ def chance_parents(d: Diagram, node: Node) -> list[str]:
 def eliminate(
     b: Builder, node: Node, own: bool, factors: Sequence[Factor], join: Callable[[Iterable[int]], int], fold: bool
 ) -> Factor:
-    """Sum a node out of the factors that mention it; `own` says that its own table is still whole, and among them.
+    """Sum a node out of the factors that mention it; `own` says that its own table is still intact, and among them.
 
     `join` combines the entries of the factors: their product for a likelihood, their sum for rewards.
     """
@@ -161,9 +161,9 @@ def likelihood(b: Builder, fold: bool) -> int:
     chance = [n for n in d.nodes.values() if n.name in names]
     cards = {n.name: n.states for n in chance}
     scopes = [(n.name, *chance_parents(d, n)) for n in chance]
-    whole = plan(scopes, cards, children_first(d, names))
+    foldable = plan(scopes, cards, children_first(d, names))
     loose = plan(scopes, cards)
-    best = whole if whole.cells <= max(FOLDING_IS_WORTH * loose.cells, SMALL) else loose
+    best = foldable if foldable.cells <= max(FOLDING_IS_WORTH * loose.cells, SMALL) else loose
     check_size(d, best)
     factors = []
     for n in chance:
@@ -176,17 +176,17 @@ def likelihood(b: Builder, fold: bool) -> int:
 
 def _sum_out(b: Builder, order: Sequence[str], names: set[str], factors: list[Factor], fold: bool) -> int:
     d = b.diagram
-    whole = {name for name in names if d.nodes[name].is_chance}
+    intact = {name for name in names if d.nodes[name].is_chance}  # whose own table is not among the factors yet
     for name in order:
-        for other in sorted(whole - {name}):  # tables of children that are joined before their own turn
+        for other in sorted(intact - {name}):  # tables of children that are joined before their own turn
             node = d.nodes[other]
             if name in node.parents:
                 factors.append(_table_factor(b, node))
-                whole.discard(other)
+                intact.discard(other)
         touched = [f for f in factors if name in f.scope]
         factors = [f for f in factors if name not in f.scope]
-        factors.append(eliminate(b, d.nodes[name], name in whole, touched, b.multiply, fold))
-        whole.discard(name)
+        factors.append(eliminate(b, d.nodes[name], name in intact, touched, b.multiply, fold))
+        intact.discard(name)
     return b.multiply(f.entries[()] for f in factors)
 
 

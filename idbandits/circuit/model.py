@@ -162,8 +162,7 @@ class Model:
         """Decisions, then contexts, as numbers."""
         chosen = _indices("action", "decision", self.decisions, action, ActionError)
         self.feasibility.check(action)
-        given = self.context_vector(context)
-        return np.array([*chosen, *given], dtype=np.int64)
+        return np.array([*chosen, *self.context_vector(context)], dtype=np.int64)
 
     def context_vector(self, context: Action | None) -> list[int]:
         """The contexts as numbers."""
@@ -182,7 +181,7 @@ class Model:
         for name, value in observation.items():
             node = self.nodes.get(name)
             if node is None or node.kind != "observed":
-                what = "no node of the diagram" if node is None else f"a {node.kind} node"
+                what = "not a node of the diagram" if node is None else f"a {node.kind} node"
                 allowed = ", ".join(n.name for n in self.observed) or "none"
                 raise ObservationError(f"observation: {name!r} is {what}; the observed nodes are {allowed}")
             if value is None:
@@ -209,12 +208,12 @@ class Model:
         complete = type(means) is dict and len(means) == len(self._means_shapes)
         parts = []
         for name, shape in self._means_shapes:
-            given = means.get(name) if complete else None
-            if type(given) is not np.ndarray or given.dtype is not DOUBLE or given.shape != shape:
+            table = means.get(name) if complete else None
+            if type(table) is not np.ndarray or table.dtype is not DOUBLE or table.shape != shape:
                 self.parameter_vector(means)
-                given = np.asarray(means[name], dtype=np.float64)
-            parts.append(given if given.ndim == 1 else given.ravel())
-        if len(parts) == 1 and parts[0].flags.carray:  # what compiled functions are made for
+                table = np.asarray(means[name], dtype=np.float64)
+            parts.append(table if table.ndim == 1 else table.ravel())
+        if len(parts) == 1 and parts[0].flags.carray:  # what kernels are compiled for
             return parts[0]
         return np.concatenate(parts or [np.empty(0)])
 
@@ -225,7 +224,9 @@ class Model:
         for name in means:
             if name not in self.learned:
                 allowed = ", ".join(self.learned) or "none"
-                raise MeansError(f"means: {name!r} is no learned table of diagram {self.name!r}; these are {allowed}")
+                raise MeansError(
+                    f"means: {name!r} is not a learned table of diagram {self.name!r}; these are {allowed}"
+                )
         parts = []
         for name, table in self.learned.items():
             if name not in means:
@@ -265,33 +266,33 @@ def _size(c: Circuit) -> str:
     return ", ".join([*parts, count(c.slots, "slot"), count(c.leaves - 1, "indicator")])
 
 
-def _indices(what: str, kind: str, nodes: list[Node], given: Action, error: type[IdbanditsError]) -> list[int]:
+def _indices(what: str, kind: str, nodes: list[Node], values: Action, error: type[IdbanditsError]) -> list[int]:
     names = ", ".join(n.name for n in nodes) or "none"
-    if not isinstance(given, Mapping):
-        raise error(f"{what}: a mapping of names to values is needed, not {brief(given)}; the {kind}s are {names}")
-    if len(given) != len(nodes) or any(n.name not in given for n in nodes):
-        for name in given:
+    if not isinstance(values, Mapping):
+        raise error(f"{what}: a mapping of names to values is needed, not {brief(values)}; the {kind}s are {names}")
+    if len(values) != len(nodes) or any(n.name not in values for n in nodes):
+        for name in values:
             if all(n.name != name for n in nodes):
-                raise error(f"{what}: {name!r} is no {kind}; the {kind}s are {names}")
-        missing = next(n.name for n in nodes if n.name not in given)
+                raise error(f"{what}: {name!r} is not a {kind}; the {kind}s are {names}")
+        missing = next(n.name for n in nodes if n.name not in values)
         raise error(f"{what}: {kind} {missing!r} is missing; the {kind}s are {names}")
     indices = []
     for node in nodes:
-        index = node.index(given[node.name])
+        index = node.index(values[node.name])
         if index is None:
-            raise error(f"{what}: {kind} {node.name!r} cannot be {given[node.name]!r}; allowed: {node.allowed()}")
+            raise error(f"{what}: {kind} {node.name!r} cannot be {values[node.name]!r}; allowed: {node.allowed()}")
         indices.append(index)
     return indices
 
 
-def _full_means(name: str, given: Any, shape: tuple[int, ...], states: int) -> Floats:
+def _full_means(name: str, table: Any, shape: tuple[int, ...], states: int) -> Floats:
     try:
-        means = np.asarray(given)
+        means = np.asarray(table)
         if means.dtype.kind not in "biuf":
             raise TypeError
         means = means.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise MeansError(f"means: those of {name!r} are not numbers: {brief(given)}") from None
+        raise MeansError(f"means: those of {name!r} are not numbers: {brief(table)}") from None
     if means.shape != shape:
         raise MeansError(f"means: those of {name!r} have shape {means.shape}; the learned table has {shape}")
     if not (means.min() >= 0 and means.max() <= 1):  # NaN fails both

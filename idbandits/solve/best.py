@@ -118,7 +118,7 @@ def _is_easy(c: Circuit, s: Decisions) -> bool:
 
 @bare
 def expand(s: Decisions, means: Floats, p: Floats) -> bool:
-    """Write the means of all states of all learned tables to p; False if they are no probabilities."""
+    """Write the means of all states of all learned tables to p; False if they are not probabilities."""
     at, to = 0, 0
     for t in range(s.tables):
         states = s.table_states[t]
@@ -146,7 +146,7 @@ def expand(s: Decisions, means: Floats, p: Floats) -> bool:
 
 @bare
 def read_means(s: Decisions, means: Floats, expanded: bool, p: Floats) -> bool:
-    """Write the means and what is known to p; False if these are no means."""
+    """Write the means and what is known to p; False if these are not means."""
     if expanded:
         for i in range(s.learned):
             p[i] = means[i]
@@ -230,7 +230,7 @@ def _solve(
 ) -> tuple[float, float, bool]:
     """Put the best action found into `action`, whose contexts are given; its value and an upper bound.
 
-    `means` are as users give them, or `expanded`: those of all states. False if these are no means.
+    `means` are as users give them, or `expanded`: those of all states. False if these are not means.
     """
     c, s = unpack(program, numbers)
     p = np.empty(s.parameters)

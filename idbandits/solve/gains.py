@@ -144,10 +144,10 @@ def gain_of_swap(q: Search, box: Box, j: int, k: int) -> float:
 @bare
 def moves(s: Decisions, edge: int, k: int) -> bool:
     """Whether the weight of an edge depends on a decision."""
-    found = False
+    depends = False
     for t in range(s.use_start[k], s.use_start[k + 1]):
-        found |= s.use[t] == edge
-    return found
+        depends |= s.use[t] == edge
+    return depends
 
 
 @bare

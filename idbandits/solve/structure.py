@@ -136,7 +136,7 @@ def _zero_of_product(model: Model, nodes: range, members: Sequence[int], draw: r
     if len(members) < 2 or any(len(a) > 1 for a in axes):
         return None
     fixed = _random_parameters(model, draw)
-    given = [0] * number + [draw.randrange(n.states) for n in model.contexts]
+    action = [0] * number + [draw.randrange(n.states) for n in model.contexts]
     atoms = [c.atom(slot) for slot in range(c.slots)]
     points = []
     for _ in range(2):
@@ -145,7 +145,7 @@ def _zero_of_product(model: Model, nodes: range, members: Sequence[int], draw: r
             drawn[zero_atom] = (1 - drawn.get(one_atom, draw.randrange(PRIME))) % PRIME
         points.append(
             [
-                drawn[x] if a else fixed[plain.entry(c, i, given)]
+                drawn[x] if a else fixed[plain.entry(c, i, action)]
                 for i, (x, a) in enumerate(zip(atoms, axes, strict=True))
             ]
         )
