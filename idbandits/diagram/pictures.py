@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from io import BytesIO
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from idbandits.diagram.grid import Edge
-from idbandits.diagram.layout import Box, Place, Route, arrange
-from idbandits.diagram.looks import INK, LOOKS, Look, accents, legend, look_of
+from idbandits.diagram.boxes import NAME, NORMS, Box, Text, listed, printable, stacked, wrapped
+from idbandits.diagram.layout import Edge, Place, Route, arrange
 from idbandits.diagram.tables import Use
-from idbandits.diagram.text import NAME, Text, printable, stacked, wrapped
 from idbandits.errors import IdbanditsError
 from idbandits.files import write_whole
 
@@ -25,11 +23,39 @@ if TYPE_CHECKING:  # matplotlib is imported where it is used, because importing 
 
     from idbandits.diagram.declare import Diagram, Node  # `declare` imports this module
 
-__all__ = ["Box", "Picture", "picture_of"]
-
 _SUFFIXES = (".svg", ".png", ".pdf", ".mmd")
 _SAMPLE = 22.0  # the width of a sample in the legend
 _MERMAID = {"decision": "[ ]", "context": "( )", "latent": "([ ])", "observed": "([ ])", "reward": "{ }"}
+
+
+class Look(NamedTuple):
+    """The colours and the outline of a box."""
+
+    fill: str
+    line: str
+    width: float = 1.2
+    dashed: bool = False
+    rounding: float = 0.0
+
+
+class Entry(NamedTuple):
+    """An entry of the legend; constraints have no look, and the norm gives the shape (see NORMS)."""
+
+    text: str
+    look: Look | None = None
+    norm: float = 2
+
+
+LOOKS = {
+    "decision": Look("#F6B0A2", "#8C2316"),
+    "context": Look("#F5DDA6", "#7A5A10", rounding=8.0),
+    "latent": Look("#E6E6E6", "#4A4A4A"),
+    "observed": Look("#8CC0EA", "#174468"),
+    "reward": Look("#BCE3C8", "#1C6140"),
+}
+INK = "#1A1A1A"
+# Okabe and Ito's colours, which colour-blind readers tell apart; the palest left out, the purple darkened.
+_ACCENTS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00", "#000000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +116,37 @@ def _box(node: Node, diagram: Diagram) -> Box:
     return Box(node.name, node.kind, table, states, rows)
 
 
+def looks_of(boxes: Sequence[Box]) -> dict[str, Look]:
+    """How each box looks: learned tables have colours, black if there is only one; known ones have dashed lines."""
+    tables = list(dict.fromkeys(box.table for box in boxes if box.table))
+    looks = {}
+    for name, kind, table in ((box.name, box.kind, box.table) for box in boxes):
+        look = LOOKS[kind]
+        if table:
+            accent = _ACCENTS[tables.index(table) % len(_ACCENTS)] if len(tables) > 1 else INK
+            look = look._replace(line=accent, width=2.0)
+        elif kind in ("latent", "observed"):
+            look = look._replace(line="#4A4A4A", width=0.9, dashed=True)
+        looks[name] = look
+    return looks
+
+
+def legend(boxes: Sequence[Box], different: Iterable[Sequence[str]]) -> Iterator[Entry]:
+    """One entry per kind, learned table and constraint that occurs, and one for known tables."""
+    looks = looks_of(boxes)
+    for kind in [kind for kind in LOOKS if any(box.kind == kind for box in boxes)]:
+        yield Entry(kind, LOOKS[kind], NORMS[kind])
+    for look in [look for look in looks.values() if look.dashed][:1]:
+        yield Entry("known table", look._replace(fill="white"))
+    for table in dict.fromkeys(box.table for box in boxes if box.table):
+        users = [box for box in boxes if box.table == table]
+        verb = "shared" if len({box.rows for box in users}) == 1 < len(users) else "used"
+        text = f"learned table {printable(table)}, {verb} by {listed([box.name for box in users])}"
+        yield Entry(text, Look("white", looks[users[0].name].line, 2.0))
+    for group in [group for group in different if len(group) > 1]:
+        yield Entry(f"{listed(group)} all different")
+
+
 def _render(picture: Picture, form: str, dpi: int = 150) -> bytes:
     """A file's bytes, drawn in matplotlib's default style whatever style the user has set."""
     from matplotlib import style
@@ -121,10 +178,10 @@ def _figure(picture: Picture) -> Figure:
     _write(axes, middle, top - 12 - title_height / 2, stacked(title))
     for route in layout.routes.values():
         _draw_edge(axes, route)
-    colours = accents(picture.boxes)
+    looks = looks_of(picture.boxes)
     for box in picture.boxes:
         place = layout.places[box.name]
-        _draw_shape(axes, place, look_of(box, colours))
+        _draw_shape(axes, place, looks[box.name])
         _write(axes, place.x, place.y, box.lines())
     for entry, (x, y) in zip(entries, corners, strict=True):
         if entry.look:
@@ -178,11 +235,11 @@ def _write(axes: Axes, x: float, y: float, lines: Iterable[tuple[Text, float]], 
 
 
 def _mermaid(picture: Picture) -> Iterator[str]:
-    ids, colours = {box.name: f"n{number}" for number, box in enumerate(picture.boxes)}, accents(picture.boxes)
+    ids = {box.name: f"n{number}" for number, box in enumerate(picture.boxes)}
     yield from ("flowchart TD", f"    %% {printable(picture.title)}")
     for box in picture.boxes:
         opening, closing = _MERMAID[box.kind].split()
-        table = f"<i>{_escaped(box.caption)}</i>" if box.table else ""
+        table = f"<i>{_escaped(box.table + box.rows)}</i>" if box.table else ""
         text = "<br/>".join(filter(None, (_escaped(box.name), _escaped(box.states), table))) or " "
         yield f'    {ids[box.name]}{opening}"{text}"{closing}:::{box.kind}'
     for parent, child in picture.edges:
@@ -191,10 +248,9 @@ def _mermaid(picture: Picture) -> Iterator[str]:
         yield f'    different{number}>"{_escaped(", ".join(group))} all different"]'
     for kind in dict.fromkeys(box.kind for box in picture.boxes):
         yield f"    classDef {kind} fill:{LOOKS[kind].fill},stroke:{LOOKS[kind].line},color:{INK}"
-    for box in picture.boxes:
-        look = look_of(box, colours)
+    for name, look in looks_of(picture.boxes).items():
         dashes = ",stroke-dasharray:4 3" * look.dashed
-        yield f"    style {ids[box.name]} stroke:{look.line},stroke-width:{look.width}px{dashes}"
+        yield f"    style {ids[name]} stroke:{look.line},stroke-width:{look.width}px{dashes}"
 
 
 def _escaped(text: str) -> str:

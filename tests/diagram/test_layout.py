@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from samples import MODEL_PICTURES, PICTURES, over, picture
 
+from idbandits.diagram.boxes import label, listed
 from idbandits.diagram.layout import Layout, Place, along, arrange
 from idbandits.diagram.pictures import Picture
-from idbandits.diagram.text import label, listed
 
 
 @functools.cache  # each picture is checked in several ways

@@ -15,10 +15,8 @@ from samples import MODEL_PICTURES, OTHER_PICTURES, PICTURES, model_picture, ove
 
 import idbandits
 from idbandits import Diagram
-from idbandits.diagram.layout import NORMS
-from idbandits.diagram.looks import INK, LOOKS, accents, legend, look_of
-from idbandits.diagram.pictures import Box, Picture
-from idbandits.diagram.text import label
+from idbandits.diagram.boxes import NORMS, Box, label
+from idbandits.diagram.pictures import INK, LOOKS, Picture, legend, looks_of
 from idbandits.errors import IdbanditsError
 
 STRANGE = ["$a_1$", "<b>&\"'", "]]>", "名前", "a\nb\x00c\ud800", "\\frac{", "%%{init}", "#quot;", "", "١٢", "n0"]
@@ -78,12 +76,12 @@ def test_the_legend_lists_what_occurs() -> None:
 @pytest.mark.parametrize("model", ["position_based", "user_browsing"])
 def test_a_table_whose_rows_are_picked_has_one_entry_and_one_colour(model: str) -> None:
     drawn = MODEL_PICTURES[f"{model} 3"]
-    assert len({box.caption for box in drawn.boxes if box.name.startswith("E")}) > 1
+    assert len({box.table + box.rows for box in drawn.boxes if box.name.startswith("E")}) > 1
     assert [text for text in legend_texts(drawn) if text.startswith("learned")] == [
         "learned table attraction, shared by W₁, W₂, W₃",
         "learned table examination, used by E₁, E₂, E₃",
     ]
-    assert list(accents(drawn.boxes)) == ["attraction", "examination"]
+    assert len({looks_of(drawn.boxes)[box.name].line for box in drawn.boxes if box.table}) == 2
 
 
 def test_tables_whose_names_look_like_picked_rows_are_separate() -> None:
@@ -92,16 +90,16 @@ def test_tables_whose_names_look_like_picked_rows_are_separate() -> None:
         d.observed(name, [d.decision(f"A {name}", 2)])
     drawn = d.draw()
     assert legend_texts(drawn)[-2:] == ["learned table p[x], used by p[x]", "learned table p[y], used by p[y]"]
-    assert len(set(accents(drawn.boxes).values())) == 2
+    assert looks_of(drawn.boxes)["p[x]"].line != looks_of(drawn.boxes)["p[y]"].line
 
 
 def test_several_tables_have_a_colour_each() -> None:
     drawn = MODEL_PICTURES["position_based 2"]
-    looks = {box.name: look_of(box, accents(drawn.boxes)) for box in drawn.boxes}
+    looks = looks_of(drawn.boxes)
     assert looks["W1"].line == looks["W2"].line != looks["E1"].line == looks["E2"].line
     assert [looks[name].dashed for name in ("C1", "W1", "A1")] == [True, False, False]
     assert looks["W1"].width > looks["C1"].width
-    assert list(accents(MODEL_PICTURES["cascade 2"].boxes).values()) == [INK]
+    assert looks_of(MODEL_PICTURES["cascade 2"].boxes)["W1"].line == INK
 
 
 def contrast(first: str, second: str) -> float:
