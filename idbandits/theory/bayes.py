@@ -14,7 +14,7 @@ import numpy as np
 from idbandits import models
 from idbandits.agent.thompson import Thompson
 from idbandits.circuit.model import compile
-from idbandits.diagram import priors
+from idbandits.diagram import tables
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, is_integer
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -97,7 +97,7 @@ def prior_means(d: Diagram, rng: Rng) -> dict[str, Floats]:
     >>> prior_means(models.semi_bandit(2, 1), np.random.default_rng(0))["mean"].round(2).tolist()
     [0.7, 0.71]
     """
-    return priors.prior_means(compile(d).learned, rng)
+    return tables.prior_means(compile(d).learned, rng)
 
 
 def study(
