@@ -4,6 +4,7 @@ from idbandits.theory.bayes import BayesRegret, bayes_regret, plot, prior_means,
 from idbandits.theory.bounds import (
     Bound,
     Decomposition,
+    Example,
     Monotone,
     bound,
     check_decomposition,
@@ -17,7 +18,6 @@ from idbandits.theory.observing import (
     observation_probabilities,
     observed_parameters,
 )
-from idbandits.theory.survey import Example
 
 __all__ = [
     "BayesRegret", "Bound", "Decomposition", "Example", "Monotone", "Most", "Observations", "bayes_regret", "bound",

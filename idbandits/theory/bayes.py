@@ -16,7 +16,7 @@ from idbandits.agent.thompson import Thompson
 from idbandits.circuit.model import compile
 from idbandits.diagram import tables
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError, is_integer
+from idbandits.errors import check_whole
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.simulation.loop import Run
 from idbandits.simulation.plots import line_style
@@ -44,12 +44,7 @@ class BayesRegret(NamedTuple):
 
 
 def bayes_regret(
-    d: Diagram,
-    rounds: int | Sequence[int],
-    runs: int,
-    learner: Any = None,
-    seed: int = 0,
-    workers: int | None = None,
+    d: Diagram, rounds: int | Sequence[int], runs: int, learner: Any = None, seed: int = 0, workers: int | None = None
 ) -> BayesRegret:
     """The Bayes regret of a learner, exact idTS if none is given, in worlds whose means are drawn from the prior.
 
@@ -84,8 +79,7 @@ def bayes_regret(
 def _checkpoints(rounds: Any) -> Ints:
     numbers = [rounds] if np.ndim(rounds) == 0 else list(rounds)
     for n in numbers or [rounds]:
-        if not is_integer(n) or n < 1:
-            raise IdbanditsError(f"rounds must be a positive whole number, or several of them, not {n!r}")
+        check_whole("rounds, or each of several,", n, 1)
     if np.ndim(rounds) == 0:
         numbers = np.geomspace(1, rounds, CHECKPOINTS).round().tolist()
     return np.unique(np.asarray(numbers, np.int64))

@@ -13,7 +13,7 @@ from idbandits.circuit.model import Action, Means, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import ImpossibleObservationError
-from idbandits.kernel.types import Floats, Ints
+from idbandits.kernel.types import Floats
 from idbandits.theory.rounds import Round, Row, learned_nodes, refuse_contexts, row_slice, rows_of
 from idbandits.theory.symmetry import Symmetry
 
@@ -55,10 +55,10 @@ def observed_parameters(
     [('attraction', (5,)), ('attraction', (7,))]
     """
     model = compile(d)
-    vector = _action_vector(model, action)
+    refuse_contexts(model)
     states = model.observation_states(observation)
     shown: set[Row] = set()
-    for part in Round(model, vector, [n.name for n in model.observed if n.name in states]).parts:
+    for part in Round(model, model.action_vector(action), [n.name for n in model.observed if n.name in states]).parts:
         same = (part.observations == [states[name] for name in part.names]).all(axis=1)
         if not same.any():
             seen = ", ".join(f"{name} = {observation[name]!r}" for name in part.names)
@@ -82,7 +82,8 @@ def observation_probabilities(d: Diagram, action: Action, means: Means | None = 
     ([1.0, 0.5, 0.25, 0.0], 1.75)
     """
     model = compile(d)
-    round_ = Round(model, _action_vector(model, action))
+    refuse_contexts(model)
+    round_ = Round(model, model.action_vector(action))
     if means is None:
         return expected_observations(round_)
     point = model.parameter_vector(means)[:, None]
@@ -100,7 +101,6 @@ def max_observations(d: Diagram) -> Most:
     Most(value=1.75, action={'A1': 0, 'A2': 1, 'A3': 2}, proved=True)
     """
     model = compile(d)
-    refuse_contexts(model)
     symmetry = Symmetry(model)
     best, best_vector, exact = -1.0, np.empty(0, np.int64), True
     for vector in symmetry.actions:
@@ -110,11 +110,6 @@ def max_observations(d: Diagram) -> Most:
             best, best_vector = expected.total, vector
     proved = exact and (symmetry.complete or best >= len(learned_nodes(model)) - 1e-12)
     return Most(best, model.action_of(best_vector), proved)
-
-
-def _action_vector(model: Model, action: Action) -> Ints:
-    refuse_contexts(model)
-    return model.action_vector(action)
 
 
 def _tabulated(model: Model, chances: Mapping[Row, float], exact: bool) -> Observations:

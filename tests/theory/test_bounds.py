@@ -14,8 +14,8 @@ import idbandits as idb
 from diagrams import labels, random_means
 from idbandits import Diagram, models, theory
 from idbandits.errors import DiagramError, IdbanditsError
+from idbandits.theory.bounds import Survey
 from idbandits.theory.rounds import Round
-from idbandits.theory.survey import Survey
 from idbandits.theory.symmetry import MOST_ACTIONS, Symmetry
 from reference import actions, expected_reward
 
