@@ -245,14 +245,12 @@ class Survey:
 
     def _pairs(self, i: int) -> Iterator[tuple[Ints, Ints]]:
         """Columns of points that differ in mean i only, the lower ones first."""
-        columns = np.arange(self.grid.shape[1])
-        if not self.gridded:
-            lines = columns.reshape(len(self.rows), LINES, 2)[i]
-            yield lines[:, 0], lines[:, 1]
-            return
-        columns = np.moveaxis(columns.reshape(self.shape), i, 0)
-        for low, high in itertools.combinations(range(self.shape[i]), 2):
-            yield columns[low].ravel(), columns[high].ravel()
+        columns: Ints = np.arange(self.grid.shape[1])
+        if self.gridded:
+            columns = np.moveaxis(columns.reshape(self.shape), i, 0).reshape(self.shape[i], -1)
+        else:
+            columns = columns.reshape(len(self.rows), LINES, 2)[i].T
+        return itertools.combinations(columns, 2)
 
     def summary(self, tolerance: float) -> Summary:
         """What is kept of a survey."""
@@ -260,29 +258,25 @@ class Survey:
         for i, row in enumerate(self.rows):
             directions[row] = {}
             for sign in (1, -1):
-                rise, example = self.steepest(i, sign)
-                if rise > tolerance:
+                rises = [(sign * (self.rewards[high] - self.rewards[low]), low, high) for low, high in self._pairs(i)]
+                highest, example = self._highest(rises)
+                if highest > tolerance:
                     directions[row][sign] = example
                 elif self.slopes is not None and (sign * self.slopes[i]).max() > tolerance:
                     directions[row][sign] = None  # not ruled out
         low, high = float(self.bounds.min()), float(self.bounds.max())
         return Summary(directions, *self.ratio(tolerance), self.telescope(tolerance), low, high, self.gridded)
 
-    def steepest(self, i: int, sign: int) -> tuple[float, Example | None]:
-        """How much the reward rises at most (sign 1), or falls (-1), as mean i grows; and where."""
-        pairs = self._pairs(i)
-        return self._highest((sign * (self.rewards[high] - self.rewards[low]), low, high) for low, high in pairs)
-
     def ratio(self, tolerance: float) -> tuple[float, Example | None]:
         """The highest ratio of the two sides of Assumption 2 at these points, and where it is."""
-        pairs = ((i, low, high) for i in range(len(self.rows)) for low, high in self._pairs(i))
-        ordered = (pair for i, low, high in pairs for pair in ((i, low, high), (i, high, low)))
-        return self._highest((self._ratios(*pair, tolerance), *pair[1:]) for pair in ordered)
-
-    def _ratios(self, i: int, first: Ints, second: Ints, tolerance: float) -> Floats:
-        change = np.abs(self.rewards[first] - self.rewards[second])
-        share = np.abs(self.grid[i, first] - self.grid[i, second]) * self.chances[i][second]
-        return _ratio(change, share, tolerance)
+        values = []
+        for i in range(len(self.rows)):
+            for pair in self._pairs(i):
+                for first, second in (pair, pair[::-1]):
+                    change = np.abs(self.rewards[first] - self.rewards[second])
+                    share = np.abs(self.grid[i, first] - self.grid[i, second]) * self.chances[i][second]
+                    values.append((_ratio(change, share, tolerance), first, second))
+        return self._highest(values)
 
     def _highest(self, values: Iterable[tuple[Floats, Ints, Ints]]) -> tuple[float, Example | None]:
         """The highest of all positive values of pairs of points, and the means at the first pair that has it."""

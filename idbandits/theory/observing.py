@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final
@@ -128,23 +127,23 @@ def expected_observations(round_: Round) -> Observations:
     model = round_.model
     means = [t.prior / t.prior.sum(axis=-1, keepdims=True) for t in model.learned.values()]
     prior_mean = np.concatenate([*(m.ravel() for m in means), model.parameters.known])
-    repeated = {row: degree for row, degree in round_.uses.items() if degree > 1}  # the others may stay at their mean
+    repeated = [row for row, degree in round_.uses.items() if degree > 1]  # the others may stay at their mean
     priors = {(name, index): model.learned[name].prior[index] for name, index in repeated}
-    rules = [quadrature(priors[row], degree) for row, degree in repeated.items()]
-    exact = math.prod(len(weights) for _, weights in rules) <= MOST_POINTS
+    rules = [quadrature(prior, round_.uses[row]) for row, prior in priors.items()]
+    sizes = [len(weights) for _, weights in rules]
+    exact = math.prod(sizes) <= MOST_POINTS
+    number = math.prod(sizes) if exact else MOST_POINTS
+    points = np.repeat(prior_mean[:, None], number, axis=1)
+    weights = np.full(number, 1.0 if exact else 1 / number)
     if exact:
-        grid = np.array(list(itertools.product(*(range(len(weights)) for _, weights in rules))), np.int64)
-        points = np.repeat(prior_mean[:, None], len(grid), axis=1)
-        weights = np.ones(len(grid))
-        for row, (values, chances), places in zip(repeated, rules, grid.T, strict=True):
+        grid = np.indices(sizes).reshape(len(sizes), number)
+        for row, (values, chances), places in zip(repeated, rules, grid, strict=True):
             points[row_slice(model, row)] = values[places].T
             weights *= chances[places]
     else:
         rng = np.random.default_rng(0)
-        points = np.repeat(prior_mean[:, None], MOST_POINTS, axis=1)
-        weights = np.full(MOST_POINTS, 1 / MOST_POINTS)
         for row, prior in priors.items():
-            points[row_slice(model, row)] = rng.dirichlet(prior, MOST_POINTS).T
+            points[row_slice(model, row)] = rng.dirichlet(prior, number).T
     expected = {row: float(chances @ weights) for row, chances in round_.chances(points).items()}
     return _tabulated(model, expected, exact)
 

@@ -181,9 +181,8 @@ class Round:
     ) -> dict[Row, Bools]:
         """The observations that leave no doubt about a node's state, nor about the row it was drawn from: by row."""
         certain = states[node.name].sum(axis=0) == 1
-        possible: dict[Row, Bools] = {}
         for jointly in (False, True):  # parents one by one allow too many rows; jointly takes one pass per row
-            possible = {}
+            possible: dict[Row, Bools] = {}
             for parents, row in self._rows_at(node, use):
                 allowed = certain & np.all([states[p][s] for p, s in parents.items()], axis=0)
                 if jointly and allowed.any():
@@ -193,10 +192,10 @@ class Round:
                             held[leaf] = held[leaf] if state == s else np.zeros_like(allowed)
                     allowed = allowed & up(self._circuit, held, self._possible)[-1]
                 possible[row] = possible.get(row, False) | allowed
-            if (np.sum([*possible.values()], axis=0) <= 1).all():
+            number = np.sum([*possible.values()], axis=0)
+            if (number <= 1).all():
                 break
-        only_one = np.sum([*possible.values()], axis=0) == 1
-        return {row: allowed & only_one for row, allowed in possible.items() if (allowed & only_one).any()}
+        return {row: only for row, allowed in possible.items() if (only := allowed & (number == 1)).any()}
 
     # -- how likely that is --------------------------------------------------------------------------------------------
 
