@@ -10,9 +10,27 @@ from typing import Literal, NamedTuple
 
 NAME, SMALL = 12.0, 8.5  # font sizes
 LEADING = 1.22  # the height of a line, in font sizes
-# The shape of a kind is the unit ball of a norm: a diamond (1), an ellipse (2) or a rectangle (inf).
-NORMS = {"decision": inf, "context": inf, "latent": 2, "observed": 2, "reward": 1}
-_HEIGHTS = {1: 1.8, 2: 1.25, inf: 1.1}  # the height of a shape relative to that of its text
+_HEIGHTS = {1: 1.8, 2: 1.25, inf: 1.1}  # the height of a shape relative to that of its text, by its norm
+
+
+class Look(NamedTuple):
+    """A shape: the unit ball of a norm (1: a diamond, 2: an ellipse, inf: a rectangle), its colours and outline."""
+
+    fill: str
+    line: str
+    norm: float = 2
+    width: float = 1.2
+    dashed: bool = False
+    rounding: float = 0.0
+
+
+LOOKS = {
+    "decision": Look("#F6B0A2", "#8C2316", inf),
+    "context": Look("#F5DDA6", "#7A5A10", inf, rounding=8.0),
+    "latent": Look("#E6E6E6", "#4A4A4A"),
+    "observed": Look("#8CC0EA", "#174468"),
+    "reward": Look("#BCE3C8", "#1C6140", 1),
+}
 
 
 class Text(NamedTuple):
@@ -50,7 +68,7 @@ class Box:
 
     def size(self) -> tuple[float, float]:
         """Half its width and half its height: it just holds its text."""
-        lines, norm = self.lines(), NORMS[self.kind]
+        lines, norm = self.lines(), LOOKS[self.kind].norm
         height = _HEIGHTS[norm] * LEADING * sum(text.size for text, _ in lines) / 2 + 4
         width = 21.0
         for text, y in lines:

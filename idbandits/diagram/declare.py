@@ -192,10 +192,8 @@ class Diagram:
             raise DiagramError("all_different: the diagram has no decisions yet")
         choices = {value for node in bound for value in node.values}
         if len(choices) < len(bound):
-            names = ", ".join(node.name for node in bound)
-            raise InfeasibleError(
-                f"all_different: {len(bound)} decisions ({names}) have only {len(choices)} choices among them"
-            )
+            names = f"{len(bound)} decisions ({', '.join(node.name for node in bound)})"
+            raise InfeasibleError(f"all_different: {names} have only {len(choices)} choices among them")
         self._different.append(tuple(n.name for n in group) or None)
         self.cache.clear()
 

@@ -52,9 +52,8 @@ class Feasibility:
             for name in group:
                 other = holders.setdefault(action[name], name)
                 if other != name:
-                    raise ActionError(
-                        f"action: {other!r} and {name!r} are both {action[name]!r}; all_different forbids repeats"
-                    )
+                    pair = f"{other!r} and {name!r}"
+                    raise ActionError(f"action: {pair} are both {action[name]!r}; all_different forbids repeats")
 
     def check_columns(self, columns: Sequence[Ints]) -> None:
         """Raise unless many actions, one column per decision, break no constraint."""
@@ -64,10 +63,8 @@ class Feasibility:
             repeats = same_label[columns[a]] == columns[b]
             if repeats.any():
                 at = int(np.argmax(repeats))
-                raise ActionError(
-                    f"actions: {first.name!r} and {second.name!r} in round {at} are both "
-                    f"{second.values[columns[b][at]]!r}; all_different forbids repeats"
-                )
+                pair, label = f"{first.name!r} and {second.name!r}", second.values[columns[b][at]]
+                raise ActionError(f"actions: {pair} in round {at} are both {label!r}; all_different forbids repeats")
 
     def choices_left(self, k: int, action: Mapping[int, int]) -> Iterator[int]:
         """The choices of decision k that conflict with none of those already made."""
@@ -98,11 +95,7 @@ class Feasibility:
         return None
 
     def some_action(self) -> list[int]:
-        """Some action that is allowed.
-
-        Decisions that all exclude each other are matched with items. Where groups overlap, choices are made one after
-        the other and taken back, which is given up after many steps.
-        """
+        """Some action that is allowed: found by matching, or where groups overlap, by a search that may give up."""
         action = dict.fromkeys(range(len(self.decisions)), 0)
         bound = [k for k, rivals in enumerate(self._rivals) if rivals]
         reach = self.conflicts | np.eye(len(action), dtype=np.bool_)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from idbandits.diagram.boxes import NORMS, Box, split_number
+from idbandits.diagram.boxes import LOOKS, Box, split_number
 
 Edge = tuple[str, str]
 Point = tuple[float, float]
@@ -84,7 +84,8 @@ def arrange(boxes: Sequence[Box], edges: Sequence[Edge]) -> Layout:
     half_heights = [max(sizes[name][1] for name in rows if rows[name] == row) for row in range(1 + max(rows.values()))]
     ys = _row_ys(half_heights, paths.values(), xs)
     centres = {name: (xs[Stop(name, name, row)], ys[row]) for name, row in rows.items()}
-    layout = Layout({box.name: Place(*centres[box.name], *sizes[box.name], NORMS[box.kind]) for box in boxes}, {})
+    norms = {box.name: LOOKS[box.kind].norm for box in boxes}
+    layout = Layout({name: Place(*centres[name], *sizes[name], norm) for name, norm in norms.items()}, {})
     for (a, b), stops in paths.items():
         sides = (-1, 1) if rows[a] < rows[b] else (1, -1)
         bends = [(xs[stop], ys[stop.row] + side * (half_heights[stop.row] + 4)) for stop in stops for side in sides]
@@ -132,7 +133,9 @@ def grid(half_widths: Mapping[str, float], edges: Sequence[Edge], rewards: Itera
     is only as deep as one position.  Any other diagram is a single position in which each node is its own family.
     """
     family = _families(half_widths, edges)
-    family_edges = list(dict.fromkeys((family[a], family[b]) for a, b in sorted(edges, key=_is_later)))
+    numbers = {name: split_number(name)[1] for name in family}
+    later_last = sorted(edges, key=lambda edge: 0 <= numbers[edge[0]] < numbers[edge[1]])  # those to later positions
+    family_edges = list(dict.fromkeys((family[a], family[b]) for a, b in later_last))
     children = _acyclic(family.values(), family_edges)
     family_rows = _family_rows(children, family_edges, {family[name] for name in rewards})
     family_xs = _sugiyama(family_rows, [(parent, child) for parent in children for child in children[parent]])
@@ -174,11 +177,6 @@ def _families(names: Iterable[str], edges: Iterable[Edge]) -> dict[str, str]:
 def _repeats(family: str) -> bool:
     """Whether a family has a node in each of several positions."""
     return family.endswith("*")
-
-
-def _is_later(edge: Edge) -> bool:
-    """Whether an edge leads to a later position."""
-    return 0 <= split_number(edge[0])[1] < split_number(edge[1])[1]
 
 
 def _acyclic(families: Iterable[str], edges: Iterable[Edge]) -> dict[str, list[str]]:

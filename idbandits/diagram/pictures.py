@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from io import BytesIO
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from idbandits.diagram.boxes import NAME, NORMS, Box, Text, listed, printable, stacked, wrapped
+from idbandits.diagram.boxes import LOOKS, NAME, Box, Look, Text, listed, printable, stacked, wrapped
 from idbandits.diagram.layout import Edge, Place, Route, arrange
 from idbandits.diagram.tables import Use
 from idbandits.errors import IdbanditsError
@@ -28,31 +28,6 @@ _SAMPLE = 22.0  # the width of a sample in the legend
 _MERMAID = {"decision": "[ ]", "context": "( )", "latent": "([ ])", "observed": "([ ])", "reward": "{ }"}
 
 
-class Look(NamedTuple):
-    """The colours and the outline of a box."""
-
-    fill: str
-    line: str
-    width: float = 1.2
-    dashed: bool = False
-    rounding: float = 0.0
-
-
-class Entry(NamedTuple):
-    """An entry of the legend; constraints have no look, and the norm gives the shape (see NORMS)."""
-
-    text: str
-    look: Look | None = None
-    norm: float = 2
-
-
-LOOKS = {
-    "decision": Look("#F6B0A2", "#8C2316"),
-    "context": Look("#F5DDA6", "#7A5A10", rounding=8.0),
-    "latent": Look("#E6E6E6", "#4A4A4A"),
-    "observed": Look("#8CC0EA", "#174468"),
-    "reward": Look("#BCE3C8", "#1C6140"),
-}
 INK = "#1A1A1A"
 # Okabe and Ito's colours, which colour-blind readers tell apart; the palest left out, the purple darkened.
 _ACCENTS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00", "#000000")
@@ -77,7 +52,22 @@ class Picture:
 
     def mermaid(self) -> str:
         """The picture as a Mermaid flowchart, which leaves the layout to Mermaid."""
-        return "".join(f"{line}\n" for line in _mermaid(self))
+        ids = {box.name: f"n{number}" for number, box in enumerate(self.boxes)}
+        lines = ["flowchart TD", f"    %% {printable(self.title)}"]
+        for box in self.boxes:
+            opening, closing = _MERMAID[box.kind].split()
+            table = f"<i>{_escaped(box.table + box.rows)}</i>" if box.table else ""
+            text = "<br/>".join(filter(None, (_escaped(box.name), _escaped(box.states), table))) or " "
+            lines.append(f'    {ids[box.name]}{opening}"{text}"{closing}:::{box.kind}')
+        lines += [f"    {ids[parent]} --> {ids[child]}" for parent, child in self.edges]
+        for number, group in enumerate(group for group in self.different if len(group) > 1):
+            lines.append(f'    different{number}>"{_escaped(", ".join(group))} all different"]')
+        for kind in dict.fromkeys(box.kind for box in self.boxes):
+            lines.append(f"    classDef {kind} fill:{LOOKS[kind].fill},stroke:{LOOKS[kind].line},color:{INK}")
+        for name, look in looks_of(self.boxes).items():
+            dashes = ",stroke-dasharray:4 3" * look.dashed
+            lines.append(f"    style {ids[name]} stroke:{look.line},stroke-width:{look.width}px{dashes}")
+        return "\n".join([*lines, ""])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture, completely or not at all, in the format of the suffix: .svg, .png, .pdf or .mmd."""
@@ -119,32 +109,27 @@ def _box(node: Node, diagram: Diagram) -> Box:
 def looks_of(boxes: Sequence[Box]) -> dict[str, Look]:
     """How each box looks: learned tables have colours, black if there is only one; known ones have dashed lines."""
     tables = list(dict.fromkeys(box.table for box in boxes if box.table))
-    looks = {}
-    for name, kind, table in ((box.name, box.kind, box.table) for box in boxes):
-        look = LOOKS[kind]
-        if table:
-            accent = _ACCENTS[tables.index(table) % len(_ACCENTS)] if len(tables) > 1 else INK
-            look = look._replace(line=accent, width=2.0)
-        elif kind in ("latent", "observed"):
-            look = look._replace(line="#4A4A4A", width=0.9, dashed=True)
-        looks[name] = look
+    looks = {box.name: LOOKS[box.kind] for box in boxes}
+    for box in boxes:
+        if box.table:
+            accent = _ACCENTS[tables.index(box.table) % len(_ACCENTS)] if len(tables) > 1 else INK
+            looks[box.name] = LOOKS[box.kind]._replace(line=accent, width=2.0)
+        elif box.kind in ("latent", "observed"):
+            looks[box.name] = LOOKS[box.kind]._replace(line="#4A4A4A", width=0.9, dashed=True)
     return looks
 
 
-def legend(boxes: Sequence[Box], different: Iterable[Sequence[str]]) -> Iterator[Entry]:
-    """One entry per kind, learned table and constraint that occurs, and one for known tables."""
+def legend(boxes: Sequence[Box], different: Iterable[Sequence[str]]) -> Iterator[tuple[str, Look | None]]:
+    """Text and look per kind, learned table and constraint that occurs, and for known tables; constraints have none."""
     looks = looks_of(boxes)
-    for kind in [kind for kind in LOOKS if any(box.kind == kind for box in boxes)]:
-        yield Entry(kind, LOOKS[kind], NORMS[kind])
-    for look in [look for look in looks.values() if look.dashed][:1]:
-        yield Entry("known table", look._replace(fill="white"))
+    yield from [(kind, look) for kind, look in LOOKS.items() if any(box.kind == kind for box in boxes)]
+    yield from [("known table", look._replace(fill="white")) for look in looks.values() if look.dashed][:1]
     for table in dict.fromkeys(box.table for box in boxes if box.table):
         users = [box for box in boxes if box.table == table]
         verb = "shared" if len({box.rows for box in users}) == 1 < len(users) else "used"
         text = f"learned table {printable(table)}, {verb} by {listed([box.name for box in users])}"
-        yield Entry(text, Look("white", looks[users[0].name].line, 2.0))
-    for group in [group for group in different if len(group) > 1]:
-        yield Entry(f"{listed(group)} all different")
+        yield text, Look("white", looks[users[0].name].line, width=2.0)
+    yield from [(f"{listed(group)} all different", None) for group in different if len(group) > 1]
 
 
 def _render(picture: Picture, form: str, dpi: int = 150) -> bytes:
@@ -167,7 +152,7 @@ def _figure(picture: Picture) -> Figure:
     layout, entries = arrange(picture.boxes, picture.edges), list(legend(picture.boxes, picture.different))
     title = [Text(line, NAME) for line in wrapped(picture.title, 44)]
     title_height = 14.6 * len(title)
-    widths = [_SAMPLE + Text(entry.text).width() for entry in entries]
+    widths = [_SAMPLE + Text(text).width() for text, _ in entries]
     left, top, right, bottom = layout.corners()
     middle, half = (left + right) / 2, max(right - left, 210.0, *widths, *(text.width() for text in title)) / 2
     corners = [(middle - half + x, bottom + 22 + y) for x, y in _flow(widths, 2 * half)]
@@ -183,12 +168,12 @@ def _figure(picture: Picture) -> Figure:
         place = layout.places[box.name]
         _draw_shape(axes, place, looks[box.name])
         _write(axes, place.x, place.y, box.lines())
-    for entry, (x, y) in zip(entries, corners, strict=True):
-        if entry.look:
-            _draw_shape(axes, Place(x + 9, y, 8, 6 if entry.norm == 1 else 5, entry.norm), entry.look)
+    for (text, look), (x, y) in zip(entries, corners, strict=True):
+        if look:
+            _draw_shape(axes, Place(x + 9, y, 8, 6 if look.norm == 1 else 5, look.norm), look)
         else:
             _write(axes, x + 9, y, [(Text("≠", NAME), 0)])
-        _write(axes, x + _SAMPLE, y, [(Text(entry.text), 0)], "left")
+        _write(axes, x + _SAMPLE, y, [(Text(text), 0)], "left")
     return figure
 
 
@@ -232,25 +217,6 @@ def _write(axes: Axes, x: float, y: float, lines: Iterable[tuple[Text, float]], 
     for text, shift in lines:
         line = axes.text(x, y + shift, text.words, ha=align, va="center_baseline", parse_math=False)
         line.set(size=text.size, style=text.slant, color=INK, zorder=3)
-
-
-def _mermaid(picture: Picture) -> Iterator[str]:
-    ids = {box.name: f"n{number}" for number, box in enumerate(picture.boxes)}
-    yield from ("flowchart TD", f"    %% {printable(picture.title)}")
-    for box in picture.boxes:
-        opening, closing = _MERMAID[box.kind].split()
-        table = f"<i>{_escaped(box.table + box.rows)}</i>" if box.table else ""
-        text = "<br/>".join(filter(None, (_escaped(box.name), _escaped(box.states), table))) or " "
-        yield f'    {ids[box.name]}{opening}"{text}"{closing}:::{box.kind}'
-    for parent, child in picture.edges:
-        yield f"    {ids[parent]} --> {ids[child]}"
-    for number, group in enumerate(group for group in picture.different if len(group) > 1):
-        yield f'    different{number}>"{_escaped(", ".join(group))} all different"]'
-    for kind in dict.fromkeys(box.kind for box in picture.boxes):
-        yield f"    classDef {kind} fill:{LOOKS[kind].fill},stroke:{LOOKS[kind].line},color:{INK}"
-    for name, look in looks_of(picture.boxes).items():
-        dashes = ",stroke-dasharray:4 3" * look.dashed
-        yield f"    style {ids[name]} stroke:{look.line},stroke-width:{look.width}px{dashes}"
 
 
 def _escaped(text: str) -> str:

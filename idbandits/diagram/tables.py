@@ -50,8 +50,9 @@ class Learned:
             raise PriorError(f"learned table {self.name!r}: the prior must consist of numbers, not {brief(self.prior)}")
         valid = np.isfinite(prior) & (prior > 0)
         if not valid.all():
+            wrong = prior[~valid][0]
             raise PriorError(
-                f"learned table {self.name!r}: prior pseudo-counts must be positive and finite, not {prior[~valid][0]}"
+                f"learned table {self.name!r}: prior pseudo-counts must be positive and finite, not {wrong}"
             )
         prior.setflags(write=False)
         object.__setattr__(self, "prior", prior)  # its own copy
@@ -97,10 +98,7 @@ class Known:
 @final
 @dataclass(frozen=True, eq=False)
 class Use:
-    """How a node reads a learned table: always row `rows`, or row `rows[parent values]`.
-
-    Where `rows` is None, the table has one row per combination of the parents' values.
-    """
+    """How a node reads a learned table: row `rows`, row `rows[parent values]`, or (None) one row per such values."""
 
     name: str
     rows: Ints | int | None = None
@@ -188,10 +186,8 @@ def _prior(learned: Learned, shape: tuple[int, ...]) -> Floats:
     try:
         return np.broadcast_to(learned.prior, shape)
     except ValueError:
-        raise PriorError(
-            f"learned table {learned.name!r}: a prior of shape {learned.prior.shape} does not broadcast to {shape} "
-            "(states on the last axis)"
-        ) from None
+        reason = f"a prior of shape {learned.prior.shape} does not broadcast to {shape} (states on the last axis)"
+        raise PriorError(f"learned table {learned.name!r}: {reason}") from None
 
 
 def _selected_rows(node: str, learned: Learned, chooser: Callable[..., int], parents: Sequence[Node]) -> Ints:
@@ -201,10 +197,8 @@ def _selected_rows(node: str, learned: Learned, chooser: Callable[..., int], par
     rows = np.empty(math.prod(_shape(parents)), dtype=np.int64)
     for i, (values, row) in enumerate(_results(f"node {node!r}", chooser, parents)):
         if not is_integer(row) or not 0 <= row <= last:
-            raise TableError(
-                f"node {node!r}: select picks row {row!r} of learned table {learned.name!r}"
-                f"{_where(parents, values)}; its rows are 0 to {last}"
-            )
+            picked = f"select picks row {row!r} of learned table {learned.name!r}{_where(parents, values)}"
+            raise TableError(f"node {node!r}: {picked}; its rows are 0 to {last}")
         rows[i] = row
     rows.setflags(write=False)
     return rows.reshape(_shape(parents))
@@ -271,9 +265,8 @@ def _entries(node: str, cpd: Any, parents: Sequence[Node], row_shape: tuple[int,
     if entries.shape != shape:
         meaning = "states on the last axis" if row_shape else f"P({node} = 1) per combination of values"
         names = "parents " + ", ".join(repr(p.name) for p in parents) if parents else "no parents"
-        raise TableError(
-            f"node {node!r}: its table has shape {entries.shape}; with {names} it must be {shape} ({meaning})"
-        )
+        wanted = f"with {names} it must be {shape} ({meaning})"
+        raise TableError(f"node {node!r}: its table has shape {entries.shape}; {wanted}")
     return entries
 
 
@@ -290,9 +283,7 @@ def _tabulate(owner: str, function: Callable[..., Any], parents: Sequence[Node],
     return rows.reshape(*shape, *row_shape)
 
 
-def _results(
-    owner: str, function: Callable[..., Any], parents: Sequence[Node]
-) -> Iterator[tuple[tuple[Label, ...], Any]]:
+def _results(owner: str, function: Callable[..., Any], parents: Sequence[Node]) -> Iterator[tuple[Any, Any]]:
     """Every combination of the parents' values, and what a function returns for it."""
     for values in itertools.product(*(p.values for p in parents)):
         try:
@@ -306,9 +297,8 @@ def _numbers(value: Any) -> Floats | None:
     """A new array of floats; None if the value does not consist of numbers (NumPy would parse strings)."""
     try:
         array = np.asarray(value)
-        if array.dtype.kind == "O" and not any(x is None or isinstance(x, (str, bytes)) for x in array.flat):
-            return array.astype(np.float64)  # fractions, decimals
-        return array.astype(np.float64) if array.dtype.kind in "biuf" else None
+        mixed = array.dtype.kind == "O" and not any(x is None or isinstance(x, (str, bytes)) for x in array.flat)
+        return array.astype(np.float64) if mixed or array.dtype.kind in "biuf" else None  # mixed: fractions, decimals
     except (TypeError, ValueError):
         return None
 
@@ -321,6 +311,5 @@ def _first(marked: Bools, parents: Sequence[Node]) -> str:
 
 def _where(parents: Sequence[Node], values: Sequence[Label]) -> str:
     """A place in a table, for messages; empty if there are no parents."""
-    if not parents:
-        return ""
-    return " where " + ", ".join(f"{p.name} = {v!r}" for p, v in zip(parents, values, strict=True))
+    place = ", ".join(f"{p.name} = {v!r}" for p, v in zip(parents, values, strict=True))
+    return f" where {place}" if parents else ""
