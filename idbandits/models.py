@@ -94,7 +94,7 @@ def dependent_click(items: Items, positions: int, *, distinct: bool = True, rewa
     satisfied, as in DCM bandits (Katariya et al. 2016), or, with `reward="clicks"`, the number of clicks, which favours
     items that keep the user clicking.
     """
-    return _satisfying("dependent click", items, positions, distinct, reward, per_item=False)
+    return _finish(_satisfying("dependent click", items, positions, reward, per_item=False), distinct)
 
 
 def dynamic_bayesian(
@@ -106,15 +106,13 @@ def dynamic_bayesian(
     unsatisfied user goes on to the next position; the simplified model has none: there the user always does.
     The reward is leaving satisfied, or `reward="clicks"`.
     """
-    if simplified:
-        return _satisfying("dynamic Bayesian network, simplified", items, positions, distinct, reward)
-    return _satisfying("dynamic Bayesian network", items, positions, distinct, reward, Learned("continuation"))
+    name, goes_on = ", simplified" if simplified else "", None if simplified else Learned("continuation")
+    return _finish(_satisfying(f"dynamic Bayesian network{name}", items, positions, reward, goes_on), distinct)
 
 
 def _satisfying(
-    name: str, items: Items, positions: int, distinct: bool, reward: str, continuation: Learned | None = None,
-    *, per_item: bool = True,
-) -> Diagram:  # fmt: skip
+    name: str, items: Items, positions: int, reward: str, continuation: Learned | None = None, per_item: bool = True
+) -> Diagram:
     d, items, attraction = _start(name, items, positions)
     if reward not in ("satisfaction", "clicks"):
         raise DiagramError(f"reward must be 'satisfaction' or 'clicks', not {reward!r}")
@@ -130,7 +128,7 @@ def _satisfying(
         if k < positions:
             goes_on = [d.latent(f"G{k}", cpd=continuation)] if continuation else []
             examined = d.latent(f"E{k + 1}", [satisfied, examined, *goes_on], lambda s, e, g=1: (1 - s) * e * g)
-    return _finish(d, distinct)
+    return d
 
 
 def click_chain(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
@@ -166,8 +164,7 @@ def user_browsing(items: Items, positions: int, *, distinct: bool = True) -> Dia
     last: list[Node] = []  # the position of the last click so far, from the second position on
     for k in range(1, positions + 1):
         attracted = d.latent(f"W{k}", [d.decision(f"A{k}", items)], attraction)
-        first_row = k * (k - 1) // 2
-        row = examination.select(lambda j, first=first_row: first + j) if last else examination[first_row]
+        row = examination.select(lambda j, first=k * (k - 1) // 2: first + j) if last else examination[0]
         examined = d.latent(f"E{k}", last, row)
         clicked = d.observed(f"C{k}", [attracted, examined], lambda w, e: w * e)
         d.reward(clicked)
@@ -188,8 +185,7 @@ def _last_click(d: Diagram, k: int, clicked: Node, before: list[Node]) -> Node:
 
 def _start(name: str, items: Items, positions: int) -> tuple[Diagram, Items, Learned]:
     check_whole(f"model {name!r}: positions", positions, 1, error=DiagramError)
-    if isinstance(items, Iterable) and not isinstance(items, str):
-        items = list(items)  # every decision reads them
+    items = list(items) if isinstance(items, Iterable) and not isinstance(items, str) else items  # for all decisions
     return Diagram(name), items, Learned("attraction")
 
 

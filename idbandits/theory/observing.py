@@ -119,9 +119,6 @@ def _tabulated(model: Model, chances: Mapping[Row, float], exact: bool) -> Obser
     return Observations(rows, math.fsum(chances.values()), exact)
 
 
-# -- expectations under the prior --------------------------------------------------------------------------------------
-
-
 def expected_observations(round_: Round) -> Observations:
     """P(E(i)) of every learned row after an action, expected under the prior."""
     model = round_.model

@@ -67,7 +67,7 @@ class Symmetry:
                 swapped = self._after_swap(label, other)
                 if (kind[entries] != kind[swapped]).any():
                     continue
-                image = self.orbit.copy()
+                image = np.empty_like(self.orbit)
                 image[entries] = swapped
                 if (image[entries] == swapped).all():  # each parameter is mapped onto one
                     self._join_orbits(entries, swapped)
@@ -90,25 +90,20 @@ class Symmetry:
 
     def _after_swap(self, *labels: Label) -> Ints:
         """The entries that all slots read, two labels swapped in every decision that has them."""
-        orders = []
-        for node in self.model.decisions:
-            order = np.arange(node.states)
+        orders = [np.arange(node.states) for node in self.model.decisions]
+        for order, node in zip(orders, self.model.decisions, strict=True):
             places = [place for label in labels if (place := node.index(label)) is not None]
             order[places] = places[::-1]
-            orders.append(order)
-        entries = (
-            entries[np.ix_(*(orders[axis] for axis in axes))].ravel()
-            for entries, axes in zip(self._entries, self._axes, strict=True)
-        )
-        return np.concatenate([np.empty(0, np.int64), *entries])
+        swapped = [np.empty(0, np.int64)]
+        for entries, axes in zip(self._entries, self._axes, strict=True):
+            swapped.append(entries[np.ix_(*(orders[axis] for axis in axes))].ravel())
+        return np.concatenate(swapped)
 
     def _join_orbits(self, entries: Ints, swapped: Ints) -> None:
         changed = entries != swapped
         for a, b in {*zip(entries[changed].tolist(), swapped[changed].tolist(), strict=True)}:
             if self.orbit[a] != self.orbit[b]:
                 self.orbit[self.orbit == self.orbit[a]] = self.orbit[b]
-
-    # -- actions -------------------------------------------------------------------------------------------------------
 
     def _kinds_of_actions(self, action: dict[int, int]) -> Iterator[Ints]:
         """Of interchangeable choices that were not taken yet, only the first is tried."""
