@@ -6,7 +6,6 @@ import json
 import math
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -132,10 +131,9 @@ class Diagram:
         return [n for n in self._nodes.values() if n.kind in kinds]
 
     def __repr__(self) -> str:
-        kinds = Counter(node.kind for node in self._nodes.values())
-        parts = {"decision": kinds["decision"], "context node": kinds["context"], "latent node": kinds["latent"]}
-        parts |= {"observed node": kinds["observed"], "learned table": len(self._learned)}
-        parts["reward term"] = len(self._rewards)
+        kinds: tuple[Kind, ...] = ("decision", "context", "latent", "observed")
+        parts = {kind if kind == "decision" else f"{kind} node": len(self.of_kind(kind)) for kind in kinds}
+        parts |= {"learned table": len(self._learned), "reward term": len(self._rewards)}
         counts = ", ".join(f"{n} {part}{'s' if n > 1 else ''}" for part, n in parts.items() if n)
         return f"Diagram {self.name!r}: {counts or 'empty'}"
 

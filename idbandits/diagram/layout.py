@@ -97,7 +97,7 @@ def arrange(boxes: Sequence[Box], edges: Sequence[Edge]) -> Layout:
 
 def _row_ys(half_heights: Sequence[float], paths: Iterable[Sequence[Stop]], xs: Xs) -> list[float]:
     """The y of each row: the farther an edge moves sideways between two rows, the wider the gap."""
-    gaps = [_ROW_GAP for _ in half_heights[1:]]
+    gaps = [_ROW_GAP] * (len(half_heights) - 1)
     for a, b in (step for stops in paths for step in pairwise(stops) if step[0].row != step[1].row):
         gap = min(a.row, b.row)
         gaps[gap] = max(gaps[gap], abs(xs[a] - xs[b]) / 6)
