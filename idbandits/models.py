@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Label, Learned
-from idbandits.errors import DiagramError, is_integer
+from idbandits.errors import DiagramError, check_whole
 
 Items: TypeAlias = int | Iterable[Label]
 Table: TypeAlias = Learned | Callable[[int, int], float]
@@ -94,18 +94,7 @@ def dependent_click(items: Items, positions: int, *, distinct: bool = True, rewa
     satisfied, as in DCM bandits (Katariya et al. 2016), or, with `reward="clicks"`, the number of clicks, which favours
     items that keep the user clicking.
     """
-    d, items, attraction = _start("dependent click", items, positions)
-    satisfaction = Learned("satisfaction", rows=positions)
-    examined = d.latent("E1", cpd=1.0)
-    for k in range(1, positions + 1):
-        attracted = d.latent(f"W{k}", [d.decision(f"A{k}", items)], attraction)
-        clicked = d.observed(f"C{k}", [attracted, examined], lambda w, e: w * e)
-        would_stop = d.latent(f"R{k}", cpd=satisfaction[k - 1])
-        satisfied = d.latent(f"S{k}", [clicked, would_stop], lambda c, r: c * r)
-        d.reward(_rewarded(reward, clicked, satisfied))
-        if k < positions:
-            examined = d.latent(f"E{k + 1}", [satisfied, examined], lambda s, e: (1 - s) * e)
-    return _finish(d, distinct)
+    return _finish(_satisfying("dependent click", items, positions, reward, per_item=False), distinct)
 
 
 def dynamic_bayesian(
@@ -117,22 +106,29 @@ def dynamic_bayesian(
     unsatisfied user goes on to the next position; the simplified model has none: there the user always does.
     The reward is leaving satisfied, or `reward="clicks"`.
     """
-    d, items, attraction = _start("dynamic Bayesian network" + (", simplified" if simplified else ""), items, positions)
-    satisfaction, continuation = Learned("satisfaction"), Learned("continuation")
+    name, goes_on = ", simplified" if simplified else "", None if simplified else Learned("continuation")
+    return _finish(_satisfying(f"dynamic Bayesian network{name}", items, positions, reward, goes_on), distinct)
+
+
+def _satisfying(
+    name: str, items: Items, positions: int, reward: str, continuation: Learned | None = None, per_item: bool = True
+) -> Diagram:
+    d, items, attraction = _start(name, items, positions)
+    if reward not in ("satisfaction", "clicks"):
+        raise DiagramError(f"reward must be 'satisfaction' or 'clicks', not {reward!r}")
+    satisfaction = Learned("satisfaction", rows=None if per_item else positions)
     examined = d.latent("E1", cpd=1.0)
     for k in range(1, positions + 1):
         item = d.decision(f"A{k}", items)
         attracted = d.latent(f"W{k}", [item], attraction)
         clicked = d.observed(f"C{k}", [attracted, examined], lambda w, e: w * e)
-        would_satisfy = d.latent(f"R{k}", [item], satisfaction)
+        would_satisfy = d.latent(f"R{k}", [item] if per_item else [], satisfaction if per_item else satisfaction[k - 1])
         satisfied = d.latent(f"S{k}", [clicked, would_satisfy], lambda c, r: c * r)
-        d.reward(_rewarded(reward, clicked, satisfied))
-        if k < positions and simplified:
-            examined = d.latent(f"E{k + 1}", [satisfied, examined], lambda s, e: (1 - s) * e)
-        elif k < positions:
-            goes_on = d.latent(f"G{k}", cpd=continuation)
-            examined = d.latent(f"E{k + 1}", [satisfied, examined, goes_on], lambda s, e, g: (1 - s) * e * g)
-    return _finish(d, distinct)
+        d.reward(satisfied if reward == "satisfaction" else clicked)
+        if k < positions:
+            goes_on = [d.latent(f"G{k}", cpd=continuation)] if continuation else []
+            examined = d.latent(f"E{k + 1}", [satisfied, examined, *goes_on], lambda s, e, g=1: (1 - s) * e * g)
+    return d
 
 
 def click_chain(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
@@ -165,43 +161,32 @@ def user_browsing(items: Items, positions: int, *, distinct: bool = True) -> Dia
     """
     d, items, attraction = _start("user browsing", items, positions)
     examination = Learned("examination", rows=positions * (positions + 1) // 2)
-    last: Node | None = None  # the position of the last click so far
+    last: list[Node] = []  # the position of the last click so far, from the second position on
     for k in range(1, positions + 1):
         attracted = d.latent(f"W{k}", [d.decision(f"A{k}", items)], attraction)
-        first_row = k * (k - 1) // 2
-        if last is None:
-            examined = d.latent(f"E{k}", cpd=examination[first_row])
-        else:
-            examined = d.latent(f"E{k}", [last], examination.select(lambda j, first=first_row: first + j))
+        row = examination.select(lambda j, first=k * (k - 1) // 2: first + j) if last else examination[0]
+        examined = d.latent(f"E{k}", last, row)
         clicked = d.observed(f"C{k}", [attracted, examined], lambda w, e: w * e)
         d.reward(clicked)
         if k < positions:
-            last = _last_click(d, k, clicked, last)
+            last = [_last_click(d, k, clicked, last)]
     return _finish(d, distinct)
 
 
-def _last_click(d: Diagram, k: int, clicked: Node, before: Node | None) -> Node:
+def _last_click(d: Diagram, k: int, clicked: Node, before: list[Node]) -> Node:
     """A node whose state is the position of the last click among the first k, 0 where there is none."""
 
     def where(c: int, j: int = 0) -> list[float] | float:
         at = k if c else j
         return [float(at == i) for i in range(k + 1)] if k > 1 else float(at)
 
-    return d.latent(f"L{k}", [clicked] if before is None else [clicked, before], where, states=k + 1)
+    return d.latent(f"L{k}", [clicked, *before], where, states=k + 1)
 
 
 def _start(name: str, items: Items, positions: int) -> tuple[Diagram, Items, Learned]:
-    if not is_integer(positions) or positions < 1:
-        raise DiagramError(f"model {name!r}: positions must be a positive whole number, not {positions!r}")
-    if isinstance(items, Iterable) and not isinstance(items, str):
-        items = list(items)  # every decision reads them
+    check_whole(f"model {name!r}: positions", positions, 1, error=DiagramError)
+    items = list(items) if isinstance(items, Iterable) and not isinstance(items, str) else items  # for all decisions
     return Diagram(name), items, Learned("attraction")
-
-
-def _rewarded(reward: str, clicked: Node, satisfied: Node) -> Node:
-    if reward not in ("satisfaction", "clicks"):
-        raise DiagramError(f"reward must be 'satisfaction' or 'clicks', not {reward!r}")
-    return satisfied if reward == "satisfaction" else clicked
 
 
 def _finish(d: Diagram, distinct: bool) -> Diagram:

@@ -17,9 +17,8 @@ from idbandits import baselines
 from idbandits.agent.thompson import Thompson
 from idbandits.app.frame import pick
 from idbandits.diagram.declare import Diagram
-from idbandits.diagram.priors import prior_means
 from idbandits.diagram.storage import parse_json
-from idbandits.diagram.tables import Label, LearnedTable
+from idbandits.diagram.tables import Label, LearnedTable, prior_means
 from idbandits.errors import ContextError, FormatError, IdbanditsError, MeansError, brief
 from idbandits.inference import BY_NAME
 from idbandits.kernel.types import Floats

@@ -1,5 +1,11 @@
 """Influence diagrams: declared, checked, saved and drawn."""
 
-from idbandits.diagram.validation import schema
+import json
+from importlib import resources
+from typing import Any
 
-__all__ = ["schema"]
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a saved diagram, as published with the package."""
+    published: dict[str, Any] = json.loads(resources.files(__name__).joinpath("diagram.schema.json").read_bytes())
+    return published

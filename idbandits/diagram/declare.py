@@ -17,20 +17,7 @@ import numpy as np
 
 from idbandits.diagram.pictures import Picture, picture_of
 from idbandits.diagram.storage import declare_all, parse_json, to_data
-from idbandits.diagram.tables import (
-    Known,
-    Label,
-    Learned,
-    LearnedTable,
-    RowOf,
-    Selected,
-    Use,
-    known_table,
-    learned_table,
-    reward_table,
-    selected_rows,
-)
-from idbandits.diagram.validation import check_format
+from idbandits.diagram.tables import Known, Label, LearnedTable, Use, chance_table, check_name, reward_table
 from idbandits.errors import DiagramError, FormatError, InfeasibleError, is_integer
 from idbandits.files import write_whole
 from idbandits.kernel.types import Floats
@@ -109,9 +96,7 @@ class Diagram:
     """
 
     def __init__(self, name: str = "diagram") -> None:
-        if not isinstance(name, str) or not name:
-            raise DiagramError(f"the name of a diagram must be a non-empty string, not {name!r}")
-        self.name = name
+        self.name = check_name("a diagram", name)
         self._nodes: dict[str, Node] = {}
         self._learned: dict[str, LearnedTable] = {}
         self._rewards: list[Reward] = []
@@ -146,14 +131,9 @@ class Diagram:
         return [n for n in self._nodes.values() if n.kind in kinds]
 
     def __repr__(self) -> str:
-        parts = {
-            "decision": len(self.of_kind("decision")),
-            "context node": len(self.of_kind("context")),
-            "latent node": len(self.of_kind("latent")),
-            "observed node": len(self.of_kind("observed")),
-            "learned table": len(self._learned),
-            "reward term": len(self._rewards),
-        }
+        kinds: tuple[Kind, ...] = ("decision", "context", "latent", "observed")
+        parts = {kind if kind == "decision" else f"{kind} node": len(self.of_kind(kind)) for kind in kinds}
+        parts |= {"learned table": len(self._learned), "reward term": len(self._rewards)}
         counts = ", ".join(f"{n} {part}{'s' if n > 1 else ''}" for part, n in parts.items() if n)
         return f"Diagram {self.name!r}: {counts or 'empty'}"
 
@@ -205,9 +185,13 @@ class Diagram:
         for node in group:
             if node.kind != "decision":
                 raise DiagramError(f"all_different takes decisions only, not {node.name!r} ({node.kind})")
-        if not group and not self.of_kind("decision"):
+        bound = group or self.of_kind("decision")
+        if not bound:
             raise DiagramError("all_different: the diagram has no decisions yet")
-        _check_enough_choices(group or self.of_kind("decision"))
+        choices = {value for node in bound for value in node.values}
+        if len(choices) < len(bound):
+            names = f"{len(bound)} decisions ({', '.join(node.name for node in bound)})"
+            raise InfeasibleError(f"all_different: {names} have only {len(choices)} choices among them")
         self._different.append(tuple(n.name for n in group) or None)
         self.cache.clear()
 
@@ -233,54 +217,16 @@ class Diagram:
         values = _values(name, states, "state")
         if not 2 <= len(values) <= MOST_STATES:
             raise DiagramError(f"node {name!r}: a chance node has 2 to {MOST_STATES} states, not {len(values)}")
-        if cpd is None:
-            cpd = Learned(name)
-        if isinstance(cpd, (Learned, RowOf, Selected)):
-            table: Known | Use = self._use(name, cpd, above, len(values))
-        else:
-            table = known_table(name, cpd, above, len(values))
+        table = chance_table(name, cpd, above, len(values), self._learned)
         return self._add(Node(name, kind, values, tuple(p.name for p in above), table))
-
-    def _use(self, name: str, cpd: Learned | RowOf | Selected, parents: Sequence[Node], states: int) -> Use:
-        """How a new node reads a learned table, which is declared by its first use."""
-        learned = cpd if isinstance(cpd, Learned) else cpd.learned
-        shape = tuple(p.states for p in parents)
-        if isinstance(cpd, RowOf):
-            use = Use(learned.name, cpd.row)
-        elif isinstance(cpd, Selected):
-            use = Use(learned.name, selected_rows(name, cpd, parents))
-        elif learned.rows is None or learned.rows == math.prod(shape):
-            use = Use(learned.name)
-        else:
-            raise DiagramError(
-                f"node {name!r}: learned table {learned.name!r} has {learned.rows} rows, but the parents have "
-                f"{math.prod(shape)} combinations of values; pick rows by {learned.name}[k] or {learned.name}.select(f)"
-            )
-        rows = shape if learned.rows is None else (int(learned.rows),)
-        table = self._learned.get(learned.name)
-        if table is None:
-            self._learned[learned.name] = learned_table(name, learned, rows, states)
-        elif table.declared is not learned:
-            raise DiagramError(
-                f"node {name!r}: the diagram has another learned table named {learned.name!r}; "
-                "to share one table, pass the same Learned object"
-            )
-        elif (table.shape, table.states) != (rows, states):
-            raise DiagramError(
-                f"node {name!r}: learned table {learned.name!r} has {table.states} states and rows of shape "
-                f"{table.shape}, but the node has {states} states and parents of shape {rows}"
-            )
-        return use
 
     def _add(self, node: Node) -> Node:
         self._nodes[node.name] = node
         self.cache.clear()
         return node
 
-    def _new_name(self, name: object) -> str:
-        if not isinstance(name, str) or not name:
-            raise DiagramError(f"the name of a node must be a non-empty string, not {name!r}")
-        if name in self._nodes:
+    def _new_name(self, name: str) -> str:
+        if check_name("a node", name) in self._nodes:
             raise DiagramError(f"node {name!r} is declared already")
         return name
 
@@ -297,8 +243,7 @@ class Diagram:
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Diagram:
         """The diagram that `to_dict` described; errors name the place in the data."""
-        check_format(data)
-        diagram = Diagram(data["name"])
+        diagram = Diagram()
         declare_all(diagram, data)
         return diagram
 
@@ -311,28 +256,16 @@ class Diagram:
         """Read what `save` wrote."""
         try:
             return Diagram.from_dict(parse_json(Path(path).read_text(encoding="utf-8")))
-        except FormatError as error:
-            raise FormatError(f"{path}: {error}") from None
-        except (UnicodeDecodeError, RecursionError) as error:
-            raise FormatError(f"{path}: not JSON: {error}") from None
-
-
-def _check_enough_choices(decisions: Sequence[Node]) -> None:
-    choices = {value for node in decisions for value in node.values}
-    if len(choices) < len(decisions):
-        names = ", ".join(node.name for node in decisions)
-        raise InfeasibleError(
-            f"all_different: {len(decisions)} decisions ({names}) have only {len(choices)} choices among them"
-        )
+        except (FormatError, UnicodeDecodeError, RecursionError) as error:
+            reason = "" if isinstance(error, FormatError) else "not JSON: "
+            raise FormatError(f"{path}: {reason}{error}") from None
 
 
 def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
     """The values of a node that is declared with a number or labels; messages call a value by `unit`."""
     if is_integer(states):
-        if states < 1:
-            raise DiagramError(f"node {name!r}: it needs at least one {unit}, not {states}")
-        if states > sys.maxsize:
-            raise DiagramError(f"node {name!r}: it can have at most {sys.maxsize} {unit}s, not {states}")
+        if not 1 <= states <= sys.maxsize:
+            raise DiagramError(f"node {name!r}: it needs at least one {unit} and at most {sys.maxsize}, not {states}")
         return range(int(states))
     if isinstance(states, (str, bytes)) or not isinstance(states, Iterable):
         raise DiagramError(f"node {name!r}: {unit}s must be a whole number or a list of labels, not {states!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import final
 
@@ -12,7 +13,7 @@ from idbandits.diagram.tables import Label
 from idbandits.errors import ActionError, InfeasibleError
 from idbandits.kernel.types import Bools, Ints, Rng
 
-MOST_STEPS = 100_000  # back, in the search for an action that overlapping constraints allow
+MOST_STEPS = 100_000  # of the search for an action that overlapping constraints allow
 
 
 @final
@@ -51,53 +52,41 @@ class Feasibility:
             for name in group:
                 other = holders.setdefault(action[name], name)
                 if other != name:
-                    raise ActionError(
-                        f"action: {other!r} and {name!r} are both {action[name]!r}; all_different forbids repeats"
-                    )
+                    pair = f"{other!r} and {name!r}"
+                    raise ActionError(f"action: {pair} are both {action[name]!r}; all_different forbids repeats")
 
     def check_columns(self, columns: Sequence[Ints]) -> None:
         """Raise unless many actions, one column per decision, break no constraint."""
-        for group in self._places:
-            for i, a in enumerate(group):
-                for b in group[i + 1 :]:
-                    first, second = self.decisions[a], self.decisions[b]
-                    same_label = np.array([-1 if (at := second.index(v)) is None else at for v in first.values])
-                    repeats = same_label[columns[a]] == columns[b]
-                    if repeats.any():
-                        at = int(np.argmax(repeats))
-                        raise ActionError(
-                            f"actions: {first.name!r} and {second.name!r} in round {at} are both "
-                            f"{second.values[columns[b][at]]!r}; all_different forbids repeats"
-                        )
+        for a, b in (pair for group in self._places for pair in itertools.combinations(group, 2)):
+            first, second = self.decisions[a], self.decisions[b]
+            same_label = np.array([-1 if (at := second.index(v)) is None else at for v in first.values])
+            repeats = same_label[columns[a]] == columns[b]
+            if repeats.any():
+                at = int(np.argmax(repeats))
+                pair, label = f"{first.name!r} and {second.name!r}", second.values[columns[b][at]]
+                raise ActionError(f"actions: {pair} in round {at} are both {label!r}; all_different forbids repeats")
 
-    def choices_left(self, k: int, action: Mapping[int, int]) -> list[int]:
+    def choices_left(self, k: int, action: Mapping[int, int]) -> Iterator[int]:
         """The choices of decision k that conflict with none of those already made."""
         taken = {self.decisions[j].values[action[j]] for j in self._rivals[k] if j in action}
-        return [choice for choice, label in enumerate(self.decisions[k].values) if label not in taken]
+        return (choice for choice, label in enumerate(self.decisions[k].values) if label not in taken)
 
     # -- actions that are ------------------------------------------------------------------------------------------
 
     def all_actions(self) -> Iterator[tuple[int, ...] | None]:
         """All actions in order; None for every partial action that was looked at, so that callers can give up."""
-        stack: list[tuple[int, ...]] = [()]
-        while stack:
-            action = stack.pop()
-            if len(action) == len(self.decisions):
-                yield action
-                continue
-            yield None
-            left = self.choices_left(len(action), dict(enumerate(action)))
-            stack.extend((*action, choice) for choice in reversed(left))
+        for action in self._search(range(len(self.decisions))):
+            yield None if action is None else tuple(action.values())
 
     def random_action(self, rng: Rng, fixed: Mapping[int, int], tries: int) -> Ints | None:
         """An action with some choices fixed and the others drawn; None if none was found that is allowed."""
+        if any(choice not in self.choices_left(k, fixed) for k, choice in fixed.items()):
+            return None
         for _ in range(tries):
             action = dict(fixed)
-            if any(action[k] not in self.choices_left(k, action) for k in fixed):
-                return None
             for k in range(len(self.decisions)):
                 if k not in action:
-                    left = self.choices_left(k, action)
+                    left = list(self.choices_left(k, action))
                     if not left:
                         break
                     action[k] = left[int(rng.integers(len(left)))]
@@ -106,70 +95,60 @@ class Feasibility:
         return None
 
     def some_action(self) -> list[int]:
-        """Some action that is allowed.
-
-        Decisions that all exclude each other are matched with items. Where groups overlap, choices are made one after
-        the other and taken back, which is given up after many steps.
-        """
-        action = [0] * len(self.decisions)
+        """Some action that is allowed: found by matching, or where groups overlap, by a search that may give up."""
+        action = dict.fromkeys(range(len(self.decisions)), 0)
         bound = [k for k, rivals in enumerate(self._rivals) if rivals]
         reach = self.conflicts | np.eye(len(action), dtype=np.bool_)
         for k in bound:
             clique = np.flatnonzero(reach[k]).tolist()
             if clique[0] == k and reach[np.ix_(clique, clique)].all():
-                self._match(clique, action)
+                action |= self._match(clique)
         if (reach @ reach != reach).any():
-            self._backtrack(bound, action)
+            search = self._search(sorted(bound, key=lambda k: self.decisions[k].states))
+            complete = next(filter(None, itertools.islice(search, MOST_STEPS)), None)
+            if complete is None:
+                raise self._infeasible()
+            action |= complete
+        return list(action.values())
+
+    def _search(self, order: Sequence[int]) -> Iterator[dict[int, int] | None]:
+        """All ways to make these decisions, one after the other; None for every one that is not complete."""
+
+        def extended(action: dict[int, int], k: int) -> Iterator[dict[int, int]]:
+            return (action | {k: choice} for choice in self.choices_left(k, action))
+
+        branches: list[Iterator[dict[int, int]]] = [iter([{}])]
+        while branches:
+            action = next(branches[-1], None)
+            if action is None:
+                branches.pop()
+            elif len(action) == len(order):
+                yield action
+            else:
+                yield None
+                branches.append(extended(action, order[len(action)]))
+
+    def _match(self, clique: Sequence[int]) -> dict[int, int]:
+        """Different items for all of a clique: the first that is free to each, or a matching where that fails."""
+        action: dict[int, int] = {}
+        for k in reversed(clique):
+            choice = next(self.choices_left(k, action), None)
+            if choice is None:
+                return self._match_all(clique)
+            action[k] = choice
         return action
 
-    def _item(self, k: int, choice: int) -> int:
-        return self.items[k][choice] if self.items else choice
-
-    def _match(self, clique: Sequence[int], action: list[int]) -> None:
-        """Give different items to all of a clique: the first that is free to each, or a matching where that fails."""
-        taken: set[int] = set()
-        for k in reversed(clique):
-            states = range(self.decisions[k].states)
-            free = next((choice for choice in states if self._item(k, choice) not in taken), None)
-            if free is None:
-                return self._match_all(clique, action)
-            action[k] = free
-            taken.add(self._item(k, free))
-        return None
-
-    def _match_all(self, clique: Sequence[int], action: list[int]) -> None:
+    def _match_all(self, clique: Sequence[int]) -> dict[int, int]:
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import maximum_bipartite_matching
 
-        edges = [(row, self._item(k, i), i) for row, k in enumerate(clique) for i in range(self.decisions[k].states)]
-        choice = {(row, item): i for row, item, i in edges}
-        rows, items, _ = zip(*edges, strict=True)
-        graph = csr_array((np.ones(len(edges), dtype=np.int8), (rows, items)))
+        items = [self.items[k] if self.items else range(self.decisions[k].states) for k in clique]
+        rows = np.repeat(range(len(clique)), [len(choices) for choices in items])
+        graph = csr_array((np.ones(len(rows), dtype=np.int8), (rows, list(itertools.chain(*items)))))
         matched = maximum_bipartite_matching(graph, perm_type="column").tolist()
-        for row, (k, item) in enumerate(zip(clique, matched, strict=True)):
-            if item < 0:
-                raise self._infeasible()
-            action[k] = choice[row, item]
-
-    def _backtrack(self, bound: Sequence[int], action: list[int]) -> None:
-        order = sorted(bound, key=lambda k: self.decisions[k].states)
-        ahead = [0] * len(order)  # the next choice to try
-        depth, steps = 0, 0
-        while depth < len(order):
-            k = order[depth]
-            taken = {self._item(j, action[j]) for j in order[:depth] if self.conflicts[j, k]}
-            choice = ahead[depth]
-            while choice < self.decisions[k].states and self._item(k, choice) in taken:
-                choice += 1
-            if choice < self.decisions[k].states:
-                action[k], ahead[depth] = choice, choice + 1
-                depth += 1
-                continue
-            ahead[depth] = 0
-            depth -= 1
-            steps += 1
-            if depth < 0 or steps > MOST_STEPS:
-                raise self._infeasible()
+        if min(matched) < 0:
+            raise self._infeasible()
+        return {k: choices.index(item) for k, choices, item in zip(clique, items, matched, strict=True)}
 
     def _infeasible(self) -> InfeasibleError:
         groups = "; ".join(", ".join(group) for group in self._groups)

@@ -1,59 +1,36 @@
 """Where the boxes and edges of a picture lie: plain data, before anything is drawn.
 
-Lengths are points (1/72 inch), y grows downwards.  matplotlib and igraph are imported where they are used, because
-importing them takes long.
+A grid says in which row, and at which x, nodes and the bends of edges lie. Lengths are points (1/72 inch), y grows
+downwards.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from itertools import accumulate, pairwise
-from math import inf
+from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from idbandits.diagram.grid import Edge, Stop, Xs, grid, path
-from idbandits.diagram.text import LEADING, NAME, Text, label, stacked, wrapped
+from idbandits.diagram.boxes import LOOKS, Box, split_number
 
+Edge = tuple[str, str]
 Point = tuple[float, float]
 Route = tuple[Point, ...]  # cubic Bézier curves joined end to end: 3 n + 1 control points
-
-# The shape of a kind is the unit ball of a norm: a diamond (1), an ellipse (2) or a rectangle (inf).
-NORMS = {"decision": inf, "context": inf, "latent": 2, "observed": 2, "reward": 1}
-_HEIGHTS = {1: 1.8, 2: 1.25, inf: 1.1}  # the height of a shape relative to that of its text
-_ROW_GAP = 30.0  # between rows, at least
+_GAP, _ROW_GAP = 12.0, 30.0  # between neighbours in a row, and between rows, at least
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """One node of a picture; `table` names its learned table and `rows` the rows it picks, both empty without."""
+class Stop(NamedTuple):
+    """A place in a row: of a node, which is both parent and child, or where an edge between two nodes bends."""
 
-    name: str
-    kind: str
-    table: str = ""
-    states: str = ""
-    rows: str = ""
+    parent: str
+    child: str
+    row: int
 
-    @property
-    def caption(self) -> str:
-        """Its learned table and the rows it picks."""
-        return self.table + self.rows
 
-    def lines(self) -> list[tuple[Text, float]]:
-        """Its text line by line, each with its y, counted from the centre."""
-        small = [Text(t) for t in wrapped(self.states)] + [Text(t, slant="italic") for t in wrapped(self.caption)]
-        return stacked([Text(line, NAME) for line in wrapped(label(self.name))] + small)
-
-    def size(self) -> Point:
-        """Half its width and half its height: it just holds its text."""
-        lines, norm = self.lines(), NORMS[self.kind]
-        height = _HEIGHTS[norm] * LEADING * sum(text.size for text, _ in lines) / 2 + 4
-        width = 21.0
-        for text, y in lines:
-            share = (abs(y) + 0.4 * text.size) / height
-            room = 1.0 if norm == inf else (1 - share**norm) ** (1 / norm)
-            width = max(width, (text.width() / 2 + 4) / room)
-        return width, height
+Xs = dict[Stop, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +84,8 @@ def arrange(boxes: Sequence[Box], edges: Sequence[Edge]) -> Layout:
     half_heights = [max(sizes[name][1] for name in rows if rows[name] == row) for row in range(1 + max(rows.values()))]
     ys = _row_ys(half_heights, paths.values(), xs)
     centres = {name: (xs[Stop(name, name, row)], ys[row]) for name, row in rows.items()}
-    layout = Layout({box.name: Place(*centres[box.name], *sizes[box.name], NORMS[box.kind]) for box in boxes}, {})
+    norms = {box.name: LOOKS[box.kind].norm for box in boxes}
+    layout = Layout({name: Place(*centres[name], *sizes[name], norm) for name, norm in norms.items()}, {})
     for (a, b), stops in paths.items():
         sides = (-1, 1) if rows[a] < rows[b] else (1, -1)
         bends = [(xs[stop], ys[stop.row] + side * (half_heights[stop.row] + 4)) for stop in stops for side in sides]
@@ -119,7 +97,7 @@ def arrange(boxes: Sequence[Box], edges: Sequence[Edge]) -> Layout:
 
 def _row_ys(half_heights: Sequence[float], paths: Iterable[Sequence[Stop]], xs: Xs) -> list[float]:
     """The y of each row: the farther an edge moves sideways between two rows, the wider the gap."""
-    gaps = [_ROW_GAP for _ in half_heights[1:]]
+    gaps = [_ROW_GAP] * (len(half_heights) - 1)
     for a, b in (step for stops in paths for step in pairwise(stops) if step[0].row != step[1].row):
         gap = min(a.row, b.row)
         gaps[gap] = max(gaps[gap], abs(xs[a] - xs[b]) / 6)
@@ -145,3 +123,140 @@ def _route(start: Place, bends: Sequence[Point], end: Place) -> Route:
         arrive = (to_x, to_y - 1.5 * dy) if number < len(bends) else (to_x - dx, to_y - dy)
         route += [leave, arrive, (to_x, to_y)]
     return tuple(route)
+
+
+def grid(half_widths: Mapping[str, float], edges: Sequence[Edge], rewards: Iterable[str]) -> tuple[dict[str, int], Xs]:
+    """The row of each node, and the x of each stop.
+
+    A diagram unrolled over positions (A1, A2, …, W1, W2, …) has one row for the family of all A, one for all W, and so
+    on, and repeats the layout of one position.  Edges to later positions may run sideways or upwards, so the picture
+    is only as deep as one position.  Any other diagram is a single position in which each node is its own family.
+    """
+    family = _families(half_widths, edges)
+    numbers = {name: split_number(name)[1] for name in family}
+    later_last = sorted(edges, key=lambda edge: 0 <= numbers[edge[0]] < numbers[edge[1]])  # those to later positions
+    family_edges = list(dict.fromkeys((family[a], family[b]) for a, b in later_last))
+    children = _acyclic(family.values(), family_edges)
+    family_rows = _family_rows(children, family_edges, {family[name] for name in rewards})
+    family_xs = _sugiyama(family_rows, [(parent, child) for parent in children for child in children[parent]])
+    for a, b in family_edges:
+        if b not in children[a]:  # leads to a later position, on the right
+            for bend in path((a, b), family_rows)[1:-1]:
+                family_xs[bend] = 1 + max(x for stop, x in family_xs.items() if stop.row == bend.row)
+    repeated = [stop for stop in family_xs if _repeats(stop.parent) or _repeats(stop.child)]
+    spans = [[family_xs[stop] for stop in repeated if stop.row == row] or [0.0] for row in family_rows.values()]
+    stride = 1 + max(max(span) - min(span) for span in spans)
+    rows, position = {name: family_rows[family[name]] for name in family}, _positions(family, edges)
+    xs = {}
+    for stop in _stops(rows, edges):
+        a, b = family[stop.parent], family[stop.child]
+        xs[stop] = family_xs[Stop(a, b, stop.row)] + stride * position[stop.parent if _repeats(a) else stop.child]
+    return rows, _spread(xs, half_widths)
+
+
+def path(edge: Edge, rows: Mapping[str, int]) -> list[Stop]:
+    """The stops of an edge from parent to child: both nodes, and a bend in each row between them."""
+    (a, b), first, last = edge, rows[edge[0]], rows[edge[1]]
+    step = 1 if first < last else -1
+    return [Stop(a, a, first), *(Stop(a, b, row) for row in range(first + step, last, step)), Stop(b, b, last)]
+
+
+def _families(names: Iterable[str], edges: Iterable[Edge]) -> dict[str, str]:
+    """The family of each node: the stem of its numbered name and a star, or its name and a dot."""
+    split = {name: split_number(name) for name in names}
+    inner_edges = [(split[a], split[b]) for a, b in edges if split[a][0] == split[b][0]]
+    # Nodes of such a stem cannot stand side by side: an edge that skips a number would run through those between.
+    skipping = {stem for (stem, first), (_, second) in inner_edges if second != first + 1}
+    numbered = {name: part for name, part in split.items() if part[1] >= 0 and part[0] not in skipping}
+    stems = [stem for stem, _ in numbered.values()]
+    positions = {number for stem, number in numbered.values() if stems.count(stem) > 1}
+    starred = {name for name, (_, number) in numbered.items() if number in positions}
+    return {name: f"{stem}*" if name in starred else f"{name}." for name, (stem, _) in split.items()}
+
+
+def _repeats(family: str) -> bool:
+    """Whether a family has a node in each of several positions."""
+    return family.endswith("*")
+
+
+def _acyclic(families: Iterable[str], edges: Iterable[Edge]) -> dict[str, list[str]]:
+    """The children of each family, without the edges that would close a cycle."""
+    children: dict[str, list[str]] = {family: [] for family in families}
+    for parent, child in edges:
+        reached = [child]
+        for family in reached:  # grows on the way
+            reached += [other for other in children[family] if other not in reached]
+        if parent not in reached:
+            children[parent].append(child)
+    return children
+
+
+def _family_rows(children: Mapping[str, Sequence[str]], edges: Sequence[Edge], rewards: set[str]) -> dict[str, int]:
+    """The row of each family: below its parents, or right above its first child if it has none; rewards last.
+
+    Families of several nodes have rows of their own: this makes a narrower picture, where edges may run along a row.
+    """
+    parents = {family: [parent for parent in children if family in children[parent]] for family in children}
+    depth: dict[str, int] = {}
+    for family in TopologicalSorter(parents).static_order():
+        depth[family] = 1 + max((depth[parent] for parent in parents[family]), default=-1)
+    depth |= {a: min(depth[b] for b in children[a]) - 1 for a in children if children[a] and not parents[a]}
+    both_ways = [edge for a, b in edges for edge in ((a, b), (b, a))]
+    near = {family: [depth[b] for a, b in both_ways if a == family != b] for family in children}
+    order = sorted(children, key=lambda family: fmean(near[family] or [0]))
+
+    def level(family: str) -> tuple[int, float, int]:
+        if family in rewards and not children[family]:
+            return len(children), 0, 0
+        if not _repeats(family):
+            return depth[family], 0, 0
+        if parents[family] or not children[family]:
+            return depth[family], 1 + order.index(family), 0
+        first = min(map(level, children[family]))
+        return first[0], first[1] - 0.5, order.index(family)
+
+    levels = sorted({level(family) for family in children})
+    return {family: levels.index(level(family)) for family in children}
+
+
+def _stops(rows: Mapping[str, int], edges: Iterable[Edge]) -> list[Stop]:
+    """All nodes, then all bends."""
+    nodes = [Stop(name, name, row) for name, row in rows.items()]
+    return nodes + [stop for edge in edges for stop in path(edge, rows)[1:-1]]
+
+
+def _sugiyama(rows: Mapping[str, int], edges: Sequence[Edge]) -> Xs:
+    """The x of each stop in igraph's layered layout."""
+    import igraph
+
+    # Bends are vertices here, because igraph reports bends differently by version.
+    vertices = {stop: number for number, stop in enumerate(_stops(rows, edges))}
+    steps = [(vertices[a], vertices[b]) for edge in edges for a, b in pairwise(path(edge, rows))]
+    steps += [step for step in steps if max(step) >= len(rows)]  # twice as heavy: long edges become straight
+    graph = igraph.Graph(n=len(vertices), edges=steps, directed=True)
+    coordinates = graph.layout_sugiyama(layers=[stop.row for stop in vertices], maxiter=1000)
+    return {stop: float(coordinates[number][0]) for stop, number in vertices.items()}
+
+
+def _positions(family: Mapping[str, str], edges: Sequence[Edge]) -> dict[str, float]:
+    """The position of each node, counted from zero; a node without one lies amid its neighbours."""
+    numbers = {name: split_number(name)[1] for name in family if _repeats(family[name])}
+    ranks = sorted(set(numbers.values()))
+    near = {name: [ranks.index(numbers[name])] if name in numbers else [] for name in family}
+    for a, b in [*edges, *(edge[::-1] for edge in edges)]:
+        near[a] += [ranks.index(numbers[b])] if b in numbers and a not in numbers else []
+    return {name: fmean(near[name] or range(len(ranks)) or [0]) for name in family}
+
+
+def _spread(xs: Mapping[Stop, float], half_widths: Mapping[str, float]) -> Xs:
+    """The same x in points, stretched until no neighbours in a row overlap."""
+    units: Xs = {}
+    for row in {stop.row for stop in xs}:
+        stops = sorted((stop for stop in xs if stop.row == row), key=xs.__getitem__)
+        moved = list(accumulate((xs[stop] for stop in stops), lambda left, x: max(x, left + 1)))
+        shift = fmean(xs[stop] for stop in stops) - fmean(moved)
+        units |= {stop: x + shift for stop, x in zip(stops, moved, strict=True)}
+    half = {stop: half_widths[stop.parent] if stop.parent == stop.child else 3.0 for stop in units}
+    neighbours = [(a, b) for a, b in pairwise(units) if a.row == b.row]  # units are row by row, from left to right
+    scale = max([(half[a] + _GAP + half[b]) / (units[b] - units[a]) for a, b in neighbours], default=1.0)
+    return {stop: x * scale for stop, x in units.items()}

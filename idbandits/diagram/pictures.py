@@ -11,11 +11,9 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from idbandits.diagram.grid import Edge
-from idbandits.diagram.layout import Box, Place, Route, arrange
-from idbandits.diagram.looks import INK, LOOKS, Look, accents, legend, look_of
+from idbandits.diagram.boxes import LOOKS, NAME, Box, Look, Text, listed, printable, stacked, wrapped
+from idbandits.diagram.layout import Edge, Place, Route, arrange
 from idbandits.diagram.tables import Use
-from idbandits.diagram.text import NAME, Text, printable, stacked, wrapped
 from idbandits.errors import IdbanditsError
 from idbandits.files import write_whole
 
@@ -25,11 +23,14 @@ if TYPE_CHECKING:  # matplotlib is imported where it is used, because importing 
 
     from idbandits.diagram.declare import Diagram, Node  # `declare` imports this module
 
-__all__ = ["Box", "Picture", "picture_of"]
-
 _SUFFIXES = (".svg", ".png", ".pdf", ".mmd")
 _SAMPLE = 22.0  # the width of a sample in the legend
 _MERMAID = {"decision": "[ ]", "context": "( )", "latent": "([ ])", "observed": "([ ])", "reward": "{ }"}
+
+
+INK = "#1A1A1A"
+# Okabe and Ito's colours, which colour-blind readers tell apart; the palest left out, the purple darkened.
+_ACCENTS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00", "#000000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,22 @@ class Picture:
 
     def mermaid(self) -> str:
         """The picture as a Mermaid flowchart, which leaves the layout to Mermaid."""
-        return "".join(f"{line}\n" for line in _mermaid(self))
+        ids = {box.name: f"n{number}" for number, box in enumerate(self.boxes)}
+        lines = ["flowchart TD", f"    %% {printable(self.title)}"]
+        for box in self.boxes:
+            opening, closing = _MERMAID[box.kind].split()
+            table = f"<i>{_escaped(box.table + box.rows)}</i>" if box.table else ""
+            text = "<br/>".join(filter(None, (_escaped(box.name), _escaped(box.states), table))) or " "
+            lines.append(f'    {ids[box.name]}{opening}"{text}"{closing}:::{box.kind}')
+        lines += [f"    {ids[parent]} --> {ids[child]}" for parent, child in self.edges]
+        for number, group in enumerate(group for group in self.different if len(group) > 1):
+            lines.append(f'    different{number}>"{_escaped(", ".join(group))} all different"]')
+        for kind in dict.fromkeys(box.kind for box in self.boxes):
+            lines.append(f"    classDef {kind} fill:{LOOKS[kind].fill},stroke:{LOOKS[kind].line},color:{INK}")
+        for name, look in looks_of(self.boxes).items():
+            dashes = ",stroke-dasharray:4 3" * look.dashed
+            lines.append(f"    style {ids[name]} stroke:{look.line},stroke-width:{look.width}px{dashes}")
+        return "\n".join([*lines, ""])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture, completely or not at all, in the format of the suffix: .svg, .png, .pdf or .mmd."""
@@ -90,6 +106,32 @@ def _box(node: Node, diagram: Diagram) -> Box:
     return Box(node.name, node.kind, table, states, rows)
 
 
+def looks_of(boxes: Sequence[Box]) -> dict[str, Look]:
+    """How each box looks: learned tables have colours, black if there is only one; known ones have dashed lines."""
+    tables = list(dict.fromkeys(box.table for box in boxes if box.table))
+    looks = {box.name: LOOKS[box.kind] for box in boxes}
+    for box in boxes:
+        if box.table:
+            accent = _ACCENTS[tables.index(box.table) % len(_ACCENTS)] if len(tables) > 1 else INK
+            looks[box.name] = LOOKS[box.kind]._replace(line=accent, width=2.0)
+        elif box.kind in ("latent", "observed"):
+            looks[box.name] = LOOKS[box.kind]._replace(line="#4A4A4A", width=0.9, dashed=True)
+    return looks
+
+
+def legend(boxes: Sequence[Box], different: Iterable[Sequence[str]]) -> Iterator[tuple[str, Look | None]]:
+    """Text and look per kind, learned table and constraint that occurs, and for known tables; constraints have none."""
+    looks = looks_of(boxes)
+    yield from [(kind, look) for kind, look in LOOKS.items() if any(box.kind == kind for box in boxes)]
+    yield from [("known table", look._replace(fill="white")) for look in looks.values() if look.dashed][:1]
+    for table in dict.fromkeys(box.table for box in boxes if box.table):
+        users = [box for box in boxes if box.table == table]
+        verb = "shared" if len({box.rows for box in users}) == 1 < len(users) else "used"
+        text = f"learned table {printable(table)}, {verb} by {listed([box.name for box in users])}"
+        yield text, Look("white", looks[users[0].name].line, width=2.0)
+    yield from [(f"{listed(group)} all different", None) for group in different if len(group) > 1]
+
+
 def _render(picture: Picture, form: str, dpi: int = 150) -> bytes:
     """A file's bytes, drawn in matplotlib's default style whatever style the user has set."""
     from matplotlib import style
@@ -110,7 +152,7 @@ def _figure(picture: Picture) -> Figure:
     layout, entries = arrange(picture.boxes, picture.edges), list(legend(picture.boxes, picture.different))
     title = [Text(line, NAME) for line in wrapped(picture.title, 44)]
     title_height = 14.6 * len(title)
-    widths = [_SAMPLE + Text(entry.text).width() for entry in entries]
+    widths = [_SAMPLE + Text(text).width() for text, _ in entries]
     left, top, right, bottom = layout.corners()
     middle, half = (left + right) / 2, max(right - left, 210.0, *widths, *(text.width() for text in title)) / 2
     corners = [(middle - half + x, bottom + 22 + y) for x, y in _flow(widths, 2 * half)]
@@ -121,17 +163,17 @@ def _figure(picture: Picture) -> Figure:
     _write(axes, middle, top - 12 - title_height / 2, stacked(title))
     for route in layout.routes.values():
         _draw_edge(axes, route)
-    colours = accents(picture.boxes)
+    looks = looks_of(picture.boxes)
     for box in picture.boxes:
         place = layout.places[box.name]
-        _draw_shape(axes, place, look_of(box, colours))
+        _draw_shape(axes, place, looks[box.name])
         _write(axes, place.x, place.y, box.lines())
-    for entry, (x, y) in zip(entries, corners, strict=True):
-        if entry.look:
-            _draw_shape(axes, Place(x + 9, y, 8, 6 if entry.norm == 1 else 5, entry.norm), entry.look)
+    for (text, look), (x, y) in zip(entries, corners, strict=True):
+        if look:
+            _draw_shape(axes, Place(x + 9, y, 8, 6 if look.norm == 1 else 5, look.norm), look)
         else:
             _write(axes, x + 9, y, [(Text("≠", NAME), 0)])
-        _write(axes, x + _SAMPLE, y, [(Text(entry.text), 0)], "left")
+        _write(axes, x + _SAMPLE, y, [(Text(text), 0)], "left")
     return figure
 
 
@@ -175,26 +217,6 @@ def _write(axes: Axes, x: float, y: float, lines: Iterable[tuple[Text, float]], 
     for text, shift in lines:
         line = axes.text(x, y + shift, text.words, ha=align, va="center_baseline", parse_math=False)
         line.set(size=text.size, style=text.slant, color=INK, zorder=3)
-
-
-def _mermaid(picture: Picture) -> Iterator[str]:
-    ids, colours = {box.name: f"n{number}" for number, box in enumerate(picture.boxes)}, accents(picture.boxes)
-    yield from ("flowchart TD", f"    %% {printable(picture.title)}")
-    for box in picture.boxes:
-        opening, closing = _MERMAID[box.kind].split()
-        table = f"<i>{_escaped(box.caption)}</i>" if box.table else ""
-        text = "<br/>".join(filter(None, (_escaped(box.name), _escaped(box.states), table))) or " "
-        yield f'    {ids[box.name]}{opening}"{text}"{closing}:::{box.kind}'
-    for parent, child in picture.edges:
-        yield f"    {ids[parent]} --> {ids[child]}"
-    for number, group in enumerate(group for group in picture.different if len(group) > 1):
-        yield f'    different{number}>"{_escaped(", ".join(group))} all different"]'
-    for kind in dict.fromkeys(box.kind for box in picture.boxes):
-        yield f"    classDef {kind} fill:{LOOKS[kind].fill},stroke:{LOOKS[kind].line},color:{INK}"
-    for box in picture.boxes:
-        look = look_of(box, colours)
-        dashes = ",stroke-dasharray:4 3" * look.dashed
-        yield f"    style {ids[box.name]} stroke:{look.line},stroke-width:{look.width}px{dashes}"
 
 
 def _escaped(text: str) -> str:

@@ -1,20 +1,22 @@
-"""Diagrams as plain data: written, parsed from JSON, and declared again."""
+"""Diagrams as plain data: written, parsed from JSON, checked against the schema, and declared again."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from idbandits.diagram import schema
 from idbandits.diagram.tables import Known, Learned, Use
-from idbandits.diagram.validation import FORMAT, VERSION
-from idbandits.errors import DiagramError, FormatError
+from idbandits.errors import DiagramError, FormatError, brief, is_integer
 
 if TYPE_CHECKING:  # `declare` imports this module
     from idbandits.diagram.declare import Diagram, Node
+
+FORMAT, VERSION = "idbandits diagram", 1  # as in the schema
+_TABLES = ("known", "table", "select", "prior", "states")  # keys whose values are long lists in large diagrams
 
 
 def to_data(diagram: Diagram, different: list[Any]) -> dict[str, Any]:
@@ -71,26 +73,32 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
-    """Declare in an empty diagram what data describes; the data has passed `check_format`."""
+    """Declare in an empty diagram what data describes; errors begin with the place in the data."""
+    _check_format(data)
+    diagram.name = data["name"]
     tables: dict[str, Learned] = {}
-    for i, entry in enumerate(data["learned"]):
-        if entry["name"] in tables:
-            raise FormatError(f"learned[{i}]: table {entry['name']!r} is declared twice")
-        with _located(f"learned[{i}]"):
+    where = ""
+    try:
+        for i, entry in enumerate(data["learned"]):
+            where = f"learned[{i}]"
+            if entry["name"] in tables:
+                raise FormatError(f"table {entry['name']!r} is declared twice")
             tables[entry["name"]] = Learned(entry["name"], prior=entry["prior"], rows=entry.get("rows"))
-    for i, entry in enumerate(data["nodes"]):
-        with _located(f"nodes[{i}] ({entry['name']!r})"):
+        for i, entry in enumerate(data["nodes"]):
+            where = f"nodes[{i}] ({entry['name']!r})"
             _declare_node(diagram, tables, entry)
+        for i, entry in enumerate(data["rewards"]):
+            where = f"rewards[{i}]"
+            nodes = diagram.resolve("a reward term", entry["nodes"])
+            diagram.reward(nodes, _lookup(nodes, entry["table"], "iuf"))
+        for i, group in enumerate(data["all_different"]):
+            where = f"all_different[{i}]"
+            diagram.all_different(*([] if group == "all" else group))
+    except DiagramError as error:
+        raise FormatError(f"{where}: {error}") from None
     unused = [name for name in tables if name not in diagram.learned]
     if unused:
         raise FormatError(f"learned: no node uses table {unused[0]!r}")
-    for i, entry in enumerate(data["rewards"]):
-        with _located(f"rewards[{i}]"):
-            nodes = diagram.resolve("a reward term", entry["nodes"])
-            diagram.reward(nodes, _lookup(nodes, entry["table"], "iuf"))
-    for i, group in enumerate(data["all_different"]):
-        with _located(f"all_different[{i}]"):
-            diagram.all_different(*([] if group == "all" else group))
     if list(diagram.learned) != list(tables):  # the order of means and states is the order of first use
         raise FormatError(f"learned: tables must be listed in the order of their first use, {list(diagram.learned)}")
 
@@ -127,10 +135,45 @@ def _lookup(nodes: Sequence[Node], nested: Any, dtype_kinds: str) -> Callable[..
     return lambda *values: table[tuple(node.index(v) for node, v in zip(nodes, values, strict=True))].item()
 
 
-@contextlib.contextmanager
-def _located(where: str) -> Iterator[None]:
-    """Begin the messages of errors with the place in the data."""
-    try:
-        yield
-    except DiagramError as error:
-        raise FormatError(f"{where}: {error}") from None
+def _check_format(data: Any) -> None:
+    """Refuse data that does not fit the schema, naming the place and the node."""
+    from jsonschema import Draft202012Validator  # slow to import, and only needed here
+    from jsonschema.exceptions import best_match
+
+    if isinstance(data, Mapping) and is_integer(data.get("version")) and data["version"] > VERSION:
+        raise FormatError(f"version {data['version']} is newer than this library, which reads up to version {VERSION}")
+    error = best_match(Draft202012Validator(schema()).iter_errors(_shortened(data)))
+    if error is not None:
+        path = list(error.absolute_path)
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+        raise FormatError(f"{where or 'the file'}{_name_at(data, path)}: {_explanation(error)}")
+
+
+def _shortened(data: Any, in_table: bool = False) -> Any:
+    """The same data with long tables cut: the schema would take seconds for them, and NumPy checks them later."""
+    if isinstance(data, Mapping):
+        return {key: _shortened(value, key in _TABLES) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_shortened(value, in_table) for value in (data[:100] if in_table else data)]
+    return data
+
+
+def _explanation(error: Any) -> str:
+    """What a validation error means, where its own message would not help."""
+    if error.validator == "const":
+        return f"expected {error.validator_value!r}, not {brief(error.instance)}"
+    if error.validator == "oneOf":
+        has = "has both 'known' and" if {"known", "learned"} <= error.instance.keys() else "has neither 'known' nor"
+        return f"{has} 'learned'; exactly one of them is needed"
+    if error.validator == "anyOf":
+        return f"{brief(error.instance)} is not {error.schema['description']}"
+    return str(error.message) if len(error.message) < 300 else f"{error.message[:300]}…"
+
+
+def _name_at(data: Any, path: list[Any]) -> str:
+    """The name of the node or learned table that a path leads into, in brackets; empty if there is none."""
+    if len(path) >= 2 and path[0] in ("nodes", "learned"):
+        entry = data[path[0]][path[1]]
+        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
+            return f" ({entry['name']!r})"
+    return ""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
-from idbandits.errors import DiagramError, PriorError, TableError, brief, is_integer
-from idbandits.kernel.types import Bools, Floats, Ints
+from idbandits.errors import DiagramError, PriorError, TableError, brief, check_whole, is_integer
+from idbandits.kernel.types import Bools, Floats, Ints, Rng
+
+if TYPE_CHECKING:  # `declare` imports this module
+    from idbandits.diagram.declare import Node
 
 Label: TypeAlias = str | int | float | bool
 
@@ -39,8 +42,7 @@ class Learned:
     rows: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise DiagramError(f"the name of a learned table must be a non-empty string, not {self.name!r}")
+        check_name("a learned table", self.name)
         if self.rows is not None and (not is_integer(self.rows) or self.rows < 1):
             raise DiagramError(f"learned table {self.name!r}: rows must be a positive whole number, not {self.rows!r}")
         prior = _numbers(self.prior)
@@ -48,28 +50,27 @@ class Learned:
             raise PriorError(f"learned table {self.name!r}: the prior must consist of numbers, not {brief(self.prior)}")
         valid = np.isfinite(prior) & (prior > 0)
         if not valid.all():
+            wrong = prior[~valid][0]
             raise PriorError(
-                f"learned table {self.name!r}: prior pseudo-counts must be positive and finite, not {prior[~valid][0]}"
+                f"learned table {self.name!r}: prior pseudo-counts must be positive and finite, not {wrong}"
             )
         prior.setflags(write=False)
         object.__setattr__(self, "prior", prior)  # its own copy
 
     def __getitem__(self, row: int) -> RowOf:
-        rows = self._rows_to_pick_from()
-        if not is_integer(row) or not 0 <= row < rows:
-            raise DiagramError(f"learned table {self.name!r} has rows 0 to {rows - 1}, not {row!r}")
-        return RowOf(self, int(row))
+        last = self._rows_to_pick_from() - 1
+        return RowOf(self, check_whole(f"learned table {self.name!r}: a row", row, 0, last, DiagramError))
 
     def __iter__(self) -> Any:
         """All rows in turn."""
         return iter([self[k] for k in range(self._rows_to_pick_from())])
 
-    def select(self, chooser: Callable[..., int]) -> Selected:
+    def select(self, chooser: Callable[..., int]) -> RowOf:
         """The table read at row `chooser(*parent_values)`."""
         self._rows_to_pick_from()
         if not callable(chooser):
             raise DiagramError(f"learned table {self.name!r}: select takes a function, not {chooser!r}")
-        return Selected(self, chooser)
+        return RowOf(self, chooser)
 
     def _rows_to_pick_from(self) -> int:
         if self.rows is None:
@@ -80,19 +81,10 @@ class Learned:
 @final
 @dataclass(frozen=True, eq=False)
 class RowOf:
-    """One row of a learned table."""
+    """One row of a learned table, or the row that is a function of the parents' values."""
 
     learned: Learned
-    row: int
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Selected:
-    """A learned table whose row is a function of the parents' values."""
-
-    learned: Learned
-    chooser: Callable[..., int]
+    row: int | Callable[..., int]
 
 
 @final
@@ -106,10 +98,7 @@ class Known:
 @final
 @dataclass(frozen=True, eq=False)
 class Use:
-    """How a node reads a learned table: always row `rows`, or row `rows[parent values]`.
-
-    Where `rows` is None, the table has one row per combination of the parents' values.
-    """
+    """How a node reads a learned table: row `rows`, row `rows[parent values]`, or (None) one row per such values."""
 
     name: str
     rows: Ints | int | None = None
@@ -141,67 +130,103 @@ class LearnedTable:
         return self.shape if self.states == 2 else (*self.shape, self.states)
 
 
-class Axis(Protocol):
-    """What a table needs to know of a parent; a `Node` has it."""
-
-    @property
-    def name(self) -> str:
-        """The name of the parent."""
-
-    @property
-    def values(self) -> Sequence[Label]:
-        """The values it can take, in the order of the table's entries."""
+def check_name(owner: str, name: object) -> str:
+    """The name, if it is one."""
+    if not isinstance(name, str) or not name:
+        raise DiagramError(f"the name of {owner} must be a non-empty string, not {name!r}")
+    return name
 
 
-def learned_table(node: str, learned: Learned, shape: tuple[int, ...], states: int) -> LearnedTable:
-    """The table that `node` declares by its first use of `learned`."""
-    full = (*shape, states)
-    _check_size(f"node {node!r}", full)
+def prior_means(tables: Mapping[str, LearnedTable], rng: Rng) -> dict[str, Floats]:
+    """The means of all tables, drawn from their priors: `prior_means(d.learned, rng)`."""
+    means = {}
+    for name, table in tables.items():
+        if table.states == 2:
+            means[name] = np.asarray(rng.beta(table.prior[..., 1], table.prior[..., 0]), np.float64)
+        else:
+            rows = [rng.dirichlet(row) for row in table.prior.reshape(-1, table.states)]
+            means[name] = np.array(rows).reshape(table.prior.shape)
+    return means
+
+
+def chance_table(
+    node: str, cpd: Any, parents: Sequence[Node], states: int, tables: dict[str, LearnedTable]
+) -> Known | Use:
+    """The table of a new node: known, or how it reads a learned one, which is added to `tables` by its first use."""
+    cpd = Learned(node) if cpd is None else cpd
+    if not isinstance(cpd, (Learned, RowOf)):
+        return _known_table(node, cpd, parents, states)
+    learned, row = (cpd, None) if isinstance(cpd, Learned) else (cpd.learned, cpd.row)
+    shape = _shape(parents)
+    if row is None and learned.rows not in (None, math.prod(shape)):
+        raise DiagramError(
+            f"node {node!r}: learned table {learned.name!r} has {learned.rows} rows, but the parents have "
+            f"{math.prod(shape)} combinations of values; pick rows by {learned.name}[k] or {learned.name}.select(f)"
+        )
+    use = Use(learned.name, _selected_rows(node, learned, row, parents) if callable(row) else row)
+    rows = shape if learned.rows is None else (int(learned.rows),)
+    table = tables.get(learned.name)
+    if table is None:
+        _check_size(f"node {node!r}", (*rows, states))
+        tables[learned.name] = LearnedTable(learned, rows, states, _prior(learned, (*rows, states)))
+    elif table.declared is not learned:
+        raise DiagramError(
+            f"node {node!r}: the diagram has another learned table named {learned.name!r}; "
+            "to share one table, pass the same Learned object"
+        )
+    elif (table.shape, table.states) != (rows, states):
+        raise DiagramError(
+            f"node {node!r}: learned table {learned.name!r} has {table.states} states and rows of shape "
+            f"{table.shape}, but the node has {states} states and parents of shape {rows}"
+        )
+    return use
+
+
+def _prior(learned: Learned, shape: tuple[int, ...]) -> Floats:
     try:
-        prior = np.broadcast_to(learned.prior, full)
+        return np.broadcast_to(learned.prior, shape)
     except ValueError:
-        raise PriorError(
-            f"learned table {learned.name!r}: a prior of shape {learned.prior.shape} does not broadcast to {full} "
-            "(states on the last axis)"
-        ) from None
-    return LearnedTable(learned, shape, states, prior)
+        reason = f"a prior of shape {learned.prior.shape} does not broadcast to {shape} (states on the last axis)"
+        raise PriorError(f"learned table {learned.name!r}: {reason}") from None
 
 
-def selected_rows(node: str, selected: Selected, parents: Sequence[Axis]) -> Ints:
+def _selected_rows(node: str, learned: Learned, chooser: Callable[..., int], parents: Sequence[Node]) -> Ints:
     """The row for every combination of the parents' values."""
-    rows = selected.learned.rows
-    assert rows is not None
-    shape = _shape(parents)
-    _check_size(f"node {node!r}", shape)
-    picked = np.empty(math.prod(shape), dtype=np.int64)
-    for i, values in enumerate(itertools.product(*(p.values for p in parents))):
-        row = _call(f"node {node!r}", selected.chooser, parents, values)
-        if not is_integer(row) or not 0 <= row < rows:
-            raise TableError(
-                f"node {node!r}: select picks row {row!r} of learned table {selected.learned.name!r}"
-                f"{_where(parents, values)}; its rows are 0 to {rows - 1}"
-            )
-        picked[i] = row
-    picked.setflags(write=False)
-    return picked.reshape(shape)
+    _check_size(f"node {node!r}", _shape(parents))
+    last = (learned.rows or 0) - 1
+    rows = np.empty(math.prod(_shape(parents)), dtype=np.int64)
+    for i, (values, row) in enumerate(_results(f"node {node!r}", chooser, parents)):
+        if not is_integer(row) or not 0 <= row <= last:
+            picked = f"select picks row {row!r} of learned table {learned.name!r}{_where(parents, values)}"
+            raise TableError(f"node {node!r}: {picked}; its rows are 0 to {last}")
+        rows[i] = row
+    rows.setflags(write=False)
+    return rows.reshape(_shape(parents))
 
 
-def known_table(node: str, cpd: Any, parents: Sequence[Axis], states: int) -> Known:
+def _known_table(node: str, cpd: Any, parents: Sequence[Node], states: int) -> Known:
     """A number, an array or a function of the parents' values as a checked probability table."""
-    shape = _shape(parents)
-    _check_size(f"node {node!r}", (*shape, states))
     row_shape = () if states == 2 else (states,)  # of two states, only P(1) is declared
+    _check_size(f"node {node!r}", (*_shape(parents), states))
     if callable(cpd):
         entries = _tabulate(f"node {node!r}", cpd, parents, row_shape)
     else:
         entries = _entries(node, cpd, parents, row_shape)
-    table = np.stack([1.0 - entries, entries], axis=-1) if states == 2 else np.array(entries)
-    _check_probabilities(node, table, parents)
+    table = np.stack([1.0 - entries, entries], axis=-1) if states == 2 else entries
+    outside = ~np.asarray(((table >= 0) & (table <= 1)).all(axis=-1))
+    if outside.any():
+        row = table[outside][0]
+        shown = f"P({node} = 1) is {row[1]}" if states == 2 else f"the probabilities are {row.tolist()}"
+        raise TableError(f"node {node!r}: {shown}{_first(outside, parents)}; probabilities lie in [0, 1]")
+    unequal = np.asarray(np.abs(table.sum(axis=-1) - 1) > TOLERANCE)
+    if unequal.any():
+        row, where = table[unequal][0], _first(unequal, parents)
+        raise TableError(f"node {node!r}: the probabilities {row.tolist()}{where} sum to {row.sum()}, not 1")
     table.setflags(write=False)
     return Known(table)
 
 
-def reward_table(parents: Sequence[Axis], function: Callable[..., float] | None) -> Floats:
+def reward_table(parents: Sequence[Node], function: Callable[..., float] | None) -> Floats:
     """The reward for every combination of the parents' values; without a function, the value of the only parent."""
     reward = "the reward of " + ", ".join(repr(p.name) for p in parents)
     if function is None:
@@ -221,8 +246,8 @@ def reward_table(parents: Sequence[Axis], function: Callable[..., float] | None)
     return table
 
 
-def _shape(parents: Sequence[Axis]) -> tuple[int, ...]:
-    return tuple(len(p.values) for p in parents)
+def _shape(parents: Sequence[Node]) -> tuple[int, ...]:
+    return tuple(p.states for p in parents)
 
 
 def _check_size(owner: str, shape: tuple[int, ...]) -> None:
@@ -230,7 +255,7 @@ def _check_size(owner: str, shape: tuple[int, ...]) -> None:
         raise TableError(f"{owner}: a table of shape {shape} has more than {MOST_ENTRIES:,} entries")
 
 
-def _entries(node: str, cpd: Any, parents: Sequence[Axis], row_shape: tuple[int, ...]) -> Floats:
+def _entries(node: str, cpd: Any, parents: Sequence[Node], row_shape: tuple[int, ...]) -> Floats:
     """A number or an array as the entries of a table."""
     entries, shape = _numbers(cpd), (*_shape(parents), *row_shape)
     if entries is None:
@@ -240,18 +265,16 @@ def _entries(node: str, cpd: Any, parents: Sequence[Axis], row_shape: tuple[int,
     if entries.shape != shape:
         meaning = "states on the last axis" if row_shape else f"P({node} = 1) per combination of values"
         names = "parents " + ", ".join(repr(p.name) for p in parents) if parents else "no parents"
-        raise TableError(
-            f"node {node!r}: its table has shape {entries.shape}; with {names} it must be {shape} ({meaning})"
-        )
+        wanted = f"with {names} it must be {shape} ({meaning})"
+        raise TableError(f"node {node!r}: its table has shape {entries.shape}; {wanted}")
     return entries
 
 
-def _tabulate(owner: str, function: Callable[..., Any], parents: Sequence[Axis], row_shape: tuple[int, ...]) -> Floats:
+def _tabulate(owner: str, function: Callable[..., Any], parents: Sequence[Node], row_shape: tuple[int, ...]) -> Floats:
     """A function of the parents' values as the entries of a table."""
     shape = _shape(parents)
     rows = np.empty((math.prod(shape), *row_shape))
-    for i, values in enumerate(itertools.product(*(p.values for p in parents))):
-        result = _call(owner, function, parents, values)
+    for i, (values, result) in enumerate(_results(owner, function, parents)):
         row = _numbers(result)
         if row is None or row.shape != row_shape:
             wanted = f"{row_shape[0]} probabilities, one per state" if row_shape else "one number"
@@ -260,46 +283,33 @@ def _tabulate(owner: str, function: Callable[..., Any], parents: Sequence[Axis],
     return rows.reshape(*shape, *row_shape)
 
 
-def _call(owner: str, function: Callable[..., Any], parents: Sequence[Axis], values: Sequence[Label]) -> Any:
-    try:
-        return function(*values)
-    except Exception as error:
-        error.add_note(f"in the function of {owner}{_where(parents, values)}")
-        raise
+def _results(owner: str, function: Callable[..., Any], parents: Sequence[Node]) -> Iterator[tuple[Any, Any]]:
+    """Every combination of the parents' values, and what a function returns for it."""
+    for values in itertools.product(*(p.values for p in parents)):
+        try:
+            yield values, function(*values)
+        except Exception as error:
+            error.add_note(f"in the function of {owner}{_where(parents, values)}")
+            raise
 
 
 def _numbers(value: Any) -> Floats | None:
     """A new array of floats; None if the value does not consist of numbers (NumPy would parse strings)."""
     try:
         array = np.asarray(value)
-        if array.dtype.kind == "O" and not any(x is None or isinstance(x, (str, bytes)) for x in array.flat):
-            return array.astype(np.float64)  # fractions, decimals
-        return array.astype(np.float64) if array.dtype.kind in "biuf" else None
+        mixed = array.dtype.kind == "O" and not any(x is None or isinstance(x, (str, bytes)) for x in array.flat)
+        return array.astype(np.float64) if mixed or array.dtype.kind in "biuf" else None  # mixed: fractions, decimals
     except (TypeError, ValueError):
         return None
 
 
-def _check_probabilities(node: str, table: Floats, parents: Sequence[Axis]) -> None:
-    outside = ~np.asarray(((table >= 0) & (table <= 1)).all(axis=-1))
-    if outside.any():
-        row = table[outside][0]
-        shown = f"P({node} = 1) is {row[1]}" if len(row) == 2 else f"the probabilities are {row.tolist()}"
-        raise TableError(f"node {node!r}: {shown}{_first(outside, parents)}; probabilities lie in [0, 1]")
-    unequal = np.asarray(np.abs(table.sum(axis=-1) - 1) > TOLERANCE)
-    if unequal.any():
-        row = table[unequal][0]
-        where = _first(unequal, parents)
-        raise TableError(f"node {node!r}: the probabilities {row.tolist()}{where} sum to {row.sum()}, not 1")
-
-
-def _first(marked: Bools, parents: Sequence[Axis]) -> str:
+def _first(marked: Bools, parents: Sequence[Node]) -> str:
     """The first marked place of a table, for messages."""
     index = np.unravel_index(int(np.flatnonzero(marked)[0]), marked.shape) if parents else ()
     return _where(parents, [p.values[int(i)] for p, i in zip(parents, index, strict=True)])
 
 
-def _where(parents: Sequence[Axis], values: Sequence[Label]) -> str:
+def _where(parents: Sequence[Node], values: Sequence[Label]) -> str:
     """A place in a table, for messages; empty if there are no parents."""
-    if not parents:
-        return ""
-    return " where " + ", ".join(f"{p.name} = {v!r}" for p, v in zip(parents, values, strict=True))
+    place = ", ".join(f"{p.name} = {v!r}" for p, v in zip(parents, values, strict=True))
+    return f" where {place}" if parents else ""

@@ -1,23 +1,13 @@
 """The paper's regret bound for any diagram (section 5, appendices A and B), and the Bayes regret that is measured."""
 
 from idbandits.theory.bayes import BayesRegret, bayes_regret, plot, prior_means, study
-from idbandits.theory.bounds import (
-    Bound,
-    Decomposition,
-    Monotone,
-    bound,
-    check_decomposition,
-    check_monotone,
-    regret_bound,
-)
-from idbandits.theory.observing import (
-    Most,
-    Observations,
-    max_observations,
-    observation_probabilities,
-    observed_parameters,
-)
-from idbandits.theory.survey import Example
+
+from idbandits.theory.bounds import (  # isort: skip
+    Bound, Decomposition, Example, Monotone, bound, check_decomposition, check_monotone, regret_bound,
+)  # fmt: skip
+from idbandits.theory.observing import (  # isort: skip
+    Most, Observations, max_observations, observation_probabilities, observed_parameters,
+)  # fmt: skip
 
 __all__ = [
     "BayesRegret", "Bound", "Decomposition", "Example", "Monotone", "Most", "Observations", "bayes_regret", "bound",

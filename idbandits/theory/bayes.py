@@ -14,9 +14,9 @@ import numpy as np
 from idbandits import models
 from idbandits.agent.thompson import Thompson
 from idbandits.circuit.model import compile
-from idbandits.diagram import priors
+from idbandits.diagram import tables
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError, is_integer
+from idbandits.errors import check_whole
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.simulation.loop import Run
 from idbandits.simulation.plots import line_style
@@ -44,12 +44,7 @@ class BayesRegret(NamedTuple):
 
 
 def bayes_regret(
-    d: Diagram,
-    rounds: int | Sequence[int],
-    runs: int,
-    learner: Any = None,
-    seed: int = 0,
-    workers: int | None = None,
+    d: Diagram, rounds: int | Sequence[int], runs: int, learner: Any = None, seed: int = 0, workers: int | None = None
 ) -> BayesRegret:
     """The Bayes regret of a learner, exact idTS if none is given, in worlds whose means are drawn from the prior.
 
@@ -64,9 +59,8 @@ def bayes_regret(
     check_runs(runs, seed, workers)
     learner = Thompson(d, "exact", seed=0) if learner is None else learner
     check_learner("learner", learner)
-    worlds = [
-        World(d, prior_means(d, np.random.default_rng(random_numbers(seed, run, "truth")))) for run in range(runs)
-    ]
+    generators = [np.random.default_rng(random_numbers(seed, run, "truth")) for run in range(runs)]
+    worlds = [World(d, prior_means(d, rng)) for rng in generators]
     plans = [plan(world, "learner", learner) for world in worlds]  # here, because Ctrl-C ends the compiler here only
 
     def play(run: int, stop: threading.Event) -> Run | None:
@@ -84,8 +78,7 @@ def bayes_regret(
 def _checkpoints(rounds: Any) -> Ints:
     numbers = [rounds] if np.ndim(rounds) == 0 else list(rounds)
     for n in numbers or [rounds]:
-        if not is_integer(n) or n < 1:
-            raise IdbanditsError(f"rounds must be a positive whole number, or several of them, not {n!r}")
+        check_whole("rounds, or each of several,", n, 1)
     if np.ndim(rounds) == 0:
         numbers = np.geomspace(1, rounds, CHECKPOINTS).round().tolist()
     return np.unique(np.asarray(numbers, np.int64))
@@ -97,7 +90,7 @@ def prior_means(d: Diagram, rng: Rng) -> dict[str, Floats]:
     >>> prior_means(models.semi_bandit(2, 1), np.random.default_rng(0))["mean"].round(2).tolist()
     [0.7, 0.71]
     """
-    return priors.prior_means(compile(d).learned, rng)
+    return tables.prior_means(compile(d).learned, rng)
 
 
 def study(
@@ -138,22 +131,18 @@ def study(
 def _measure(d: Diagram, rounds: list[int], runs: int, seed: int, workers: int | None) -> str:
     """For each number of rounds: rounds, runs, Bayes regret, its standard error, bound and O_max; as JSON."""
     regret = bayes_regret(d, rounds, runs, seed=seed, workers=workers)
-    rows = []
-    for n, mean, error in zip(regret.rounds.tolist(), regret.mean.tolist(), regret.se.tolist(), strict=True):
-        limit = bound(d, n)
-        rows.append([n, runs, mean, error, limit.value, limit.omax])
-    return json.dumps(rows)
-
-
-PANELS = {"rounds": "rounds n", "items": "items L", "positions": "positions K"}
+    limits = [bound(d, n) for n in regret.rounds.tolist()]
+    columns = (regret.rounds.tolist(), regret.mean.tolist(), regret.se.tolist(), limits)
+    return json.dumps([[n, runs, mean, error, b.value, b.omax] for n, mean, error, b in zip(*columns, strict=True)])
 
 
 def plot(frame: pandas.DataFrame) -> Figure:
     """Draw a study, one panel per thing that grows: the regret, its bound, and how a square root grows."""
     from matplotlib.figure import Figure
 
+    panels = {"rounds": "rounds n", "items": "items L", "positions": "positions K"}
     figure = Figure(figsize=(10, 3.8), layout="constrained")
-    for ax, (grows, label) in zip(figure.subplots(1, 3), PANELS.items(), strict=True):
+    for ax, (grows, label) in zip(figure.subplots(1, 3), panels.items(), strict=True):
         part = frame[frame["grows"] == grows]
         for i, (name, rows) in enumerate(part.groupby("model", sort=False)):
             x, look = rows[grows], {key: line_style(i)[key] for key in ("color", "marker")}
@@ -169,8 +158,7 @@ def plot(frame: pandas.DataFrame) -> Figure:
         ax.spines[["top", "right"]].set_visible(False)
     axes = figure.axes
     axes[0].set_ylabel("total regret (mean ± 1 standard error)")
-    named = sorted(
-        zip(*axes[0].get_legend_handles_labels(), strict=True), key=lambda pair: (":" not in pair[1], pair[1])
-    )
+    handles = zip(*axes[0].get_legend_handles_labels(), strict=True)
+    named = sorted(handles, key=lambda pair: (":" not in pair[1], pair[1]))
     figure.legend(*zip(*named, strict=True), loc="outside upper center", ncols=5, frameon=False, fontsize="small")
     return figure

@@ -1,23 +1,44 @@
 """The paper's theorem for any diagram: its assumptions checked, its constants computed, its bound on Bayes regret.
 
-What follows from the polynomials of `survey`, for one action of every kind, is proved. Where there are too many means
-or actions, some are drawn, and the result says that it is not proved.
+After an action, the expected reward and the probabilities of observation are polynomials of the means. Their degree in
+each mean is the number of nodes which may be drawn from it: mostly 1. So their values on a small grid say everything
+about them, and their Bernstein coefficients (for degree 1: the values at the corners of the cube) bound them
+everywhere: what follows from these, for one action of every kind, is proved. Where there are too many means or actions,
+some are drawn, and the result says that it is not proved.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, final
 
 import numpy as np
 
-from idbandits.circuit.model import compile
+from idbandits.circuit.model import Model, compile
+from idbandits.circuit.plain import slot_weights, up
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError, is_integer
-from idbandits.kernel.types import Floats
+from idbandits.diagram.tables import Label
+from idbandits.errors import DiagramError, check_number, check_whole
+from idbandits.kernel.types import Floats, Ints
 from idbandits.theory.observing import max_observations
-from idbandits.theory.rounds import learned_nodes, rows_of
-from idbandits.theory.survey import Example, surveys_of
+from idbandits.theory.rounds import Round, Row, learned_nodes, row_slice, rows_of
+from idbandits.theory.symmetry import Symmetry
+
+MOST_CORNERS = 1 << 12  # points of a grid over the means that matter after an action
+LINES = 32  # per mean, drawn where a grid would have more points
+ROUNDING = 1e-9  # of rewards, relative to their size
+NEVER = 1e-12  # probabilities of observation up to here count as 0
+
+
+@final
+class Example(NamedTuple):
+    """An action and two sets of means that show something."""
+
+    action: dict[str, Label]
+    first: dict[str, Floats]
+    second: dict[str, Floats]
 
 
 @final
@@ -70,7 +91,7 @@ def check_monotone(d: Diagram) -> Monotone:
     [1.0, 1.0, 1.0, 1.0]
     """
     model = compile(d)
-    surveys = surveys_of(model)
+    surveys = model.derived(Surveys)
     by_orbit: dict[int, dict[int, Example | None]] = {}  # 1: the reward may rise in these rows; -1: it may fall
     for summary in surveys.summaries:
         for row, directions in summary.directions.items():
@@ -103,7 +124,7 @@ def check_decomposition(d: Diagram) -> Decomposition:
     >>> check_decomposition(models.rank1(3, 3)).constant  # its rows are never de facto observed
     inf
     """
-    surveys = surveys_of(compile(d))
+    surveys = compile(d).derived(Surveys)
     least, example = max(((s.ratio, s.example) for s in surveys.summaries), key=lambda pair: pair[0])
     most = max(s.telescoped for s in surveys.summaries)
     if math.isinf(least) or not surveys.complete or math.isinf(most):
@@ -117,11 +138,9 @@ def regret_bound(n: int, parameters: int, omax: float, C: float, B: float) -> fl
     >>> round(regret_bound(1000, parameters=10, omax=2, C=1, B=1))
     2636
     """
-    if not is_integer(n) or n < 1:
-        raise IdbanditsError(f"n must be a positive whole number of rounds, not {n!r}")
+    check_whole("n", n, 1)
     for name, value in (("parameters", parameters), ("omax", omax), ("C", C), ("B", B)):
-        if not (isinstance(value, (int, float, np.number)) and value >= 0):
-            raise IdbanditsError(f"{name} must be a number of at least 0, not {value!r}")
+        check_number(name, value, 0, math.inf)
     if math.isinf(C):
         return math.inf
     log = math.log(n)
@@ -140,7 +159,7 @@ def bound(d: Diagram, n: int) -> Bound:
     (0, 10, 1.5, 1.0, 1.0, True)
     """
     model = compile(d)
-    span = surveys_of(model).span(d)
+    span = model.derived(Surveys).span(d)
     monotone, decomposition, most = check_monotone(d), check_decomposition(d), max_observations(d)
     omax = most.value if most.proved else float(len(learned_nodes(model)))
     decided = {
@@ -153,3 +172,171 @@ def bound(d: Diagram, n: int) -> Bound:
     value = regret_bound(n, others + of_actions, omax, constant, span)
     proved = monotone.proved and decomposition.proved
     return Bound(value, proved, others, of_actions, omax, decomposition.constant, span)
+
+
+# -- surveys -----------------------------------------------------------------------------------------------------------
+
+
+class Summary(NamedTuple):
+    """What a survey of one action says."""
+
+    directions: dict[Row, dict[int, Example | None]]  # 1: the reward may rise in this mean; -1: fall; None: not shown
+    ratio: float
+    example: Example | None  # of that ratio
+    telescoped: float
+    low: float
+    high: float
+    gridded: bool
+
+
+@final
+class Survey:
+    """The expected reward and the probabilities of observation after one action, on a grid of means or on lines."""
+
+    def __init__(self, round_: Round) -> None:
+        self.round = round_
+        self.rows = list(round_.uses)
+        self.degrees = list(round_.uses.values())
+        self.shape = tuple(degree + 1 for degree in self.degrees)
+        self.gridded = math.prod(self.shape) <= MOST_CORNERS
+        self.grid = self._grid() if self.gridded else self._lines()  # one column per point, one row per mean
+        model, number = round_.model, self.grid.shape[1]
+        self.points = np.repeat(round_.generic_point, number, axis=1)
+        for row, mean in zip(self.rows, self.grid, strict=True):
+            self.points[row_slice(model, row)] = 1 - mean, mean
+        circuit = model.rewards.circuit
+        values = up(circuit, [np.ones(number)], slot_weights(circuit, self.points, round_.action))
+        self.rewards = np.sum([values[end] for end in model.rewards.ends[1:]], axis=0) + np.zeros(number)
+        chances = round_.chances(self.points)
+        self.chances = [chances.get(row, np.zeros(number)) for row in self.rows]
+        self.bounds, self.slopes = self.rewards, None  # of the reward and its slopes; on lines there are none
+        if self.gridded:
+            self.bounds = self._bernstein(self.rewards)
+            self.slopes = [degree * np.diff(self.bounds, axis=i) for i, degree in enumerate(self.degrees)]
+
+    def _grid(self) -> Floats:
+        points = np.indices(self.shape).reshape(len(self.rows), math.prod(self.shape))
+        return points / np.array(self.degrees, np.float64)[:, None]
+
+    def _lines(self) -> Floats:
+        """Points in pairs that differ in one mean: half of the pairs inside the cube, half at its corners.
+
+        The corners go from all 0 to all 1: a product of many means hardly changes except where all others are 1.
+        """
+        rng = np.random.default_rng(0)
+        number = len(self.rows)
+        starts = rng.random((number, LINES, number))
+        starts[:, ::2] = starts[:, ::2] < np.linspace(0, 1, LINES // 2)[:, None]
+        ends = np.stack([starts, starts], axis=-2)
+        for i in range(number):
+            ends[i, :, :, i] = 0.0, 1.0
+        return ends.reshape(-1, number).T
+
+    def _bernstein(self, values: Floats) -> Floats:
+        """The coefficients of the polynomial that has these values on the grid."""
+        table = values.reshape(self.shape)
+        for axis, degree in enumerate(self.degrees):
+            if degree > 1:
+                x = np.arange(degree + 1)[:, None] / degree
+                basis = np.array([math.comb(degree, k) for k in range(degree + 1)]) * x ** np.arange(degree + 1)
+                basis = basis * (1 - x) ** np.arange(degree, -1, -1)
+                table = np.moveaxis(np.tensordot(np.linalg.inv(basis), table, (1, axis)), 0, axis)
+        return table
+
+    def _pairs(self, i: int) -> Iterator[tuple[Ints, Ints]]:
+        """Columns of points that differ in mean i only, the lower ones first."""
+        columns: Ints = np.arange(self.grid.shape[1])
+        if self.gridded:
+            columns = np.moveaxis(columns.reshape(self.shape), i, 0).reshape(self.shape[i], -1)
+        else:
+            columns = columns.reshape(len(self.rows), LINES, 2)[i].T
+        return itertools.combinations(columns, 2)
+
+    def summary(self, tolerance: float) -> Summary:
+        """What is kept of a survey."""
+        directions: dict[Row, dict[int, Example | None]] = {}
+        for i, row in enumerate(self.rows):
+            directions[row] = {}
+            for sign in (1, -1):
+                rises = [(sign * (self.rewards[high] - self.rewards[low]), low, high) for low, high in self._pairs(i)]
+                highest, example = self._highest(rises)
+                if highest > tolerance:
+                    directions[row][sign] = example
+                elif self.slopes is not None and (sign * self.slopes[i]).max() > tolerance:
+                    directions[row][sign] = None  # not ruled out
+        low, high = float(self.bounds.min()), float(self.bounds.max())
+        return Summary(directions, *self.ratio(tolerance), self.telescope(tolerance), low, high, self.gridded)
+
+    def ratio(self, tolerance: float) -> tuple[float, Example | None]:
+        """The highest ratio of the two sides of Assumption 2 at these points, and where it is."""
+        values = []
+        for i in range(len(self.rows)):
+            for pair in self._pairs(i):
+                for first, second in (pair, pair[::-1]):
+                    change = np.abs(self.rewards[first] - self.rewards[second])
+                    share = np.abs(self.grid[i, first] - self.grid[i, second]) * self.chances[i][second]
+                    values.append((_ratio(change, share, tolerance), first, second))
+        return self._highest(values)
+
+    def _highest(self, values: Iterable[tuple[Floats, Ints, Ints]]) -> tuple[float, Example | None]:
+        """The highest of all positive values of pairs of points, and the means at the first pair that has it."""
+        best, example, model = 0.0, None, self.round.model
+        for array, first, second in values:
+            at = int(array.argmax())
+            if array[at] > best:
+                means = (model.tables_of_means(self.points[:, column].copy()) for column in (first[at], second[at]))
+                best, example = float(array[at]), Example(model.action_of(self.round.action), *means)
+        return best, example
+
+    def telescope(self, tolerance: float) -> float:
+        """A constant for which Assumption 2 holds after this action: the smallest that changing means in turn gives.
+
+        When mean i has its turn, those before it are θ₂'s on both sides, those after it are θ₁'s in the reward and
+        θ₂'s in the probability of observation. More means before it only help, so the cheapest may always go next.
+        """
+        if self.slopes is None:
+            return math.inf
+        chances = [self._bernstein(chance) for chance in self.chances]
+        cost, left = 0.0, list(range(len(self.rows)))
+        while left:
+            costs = {}
+            for i in left:
+                change = np.abs(self.slopes[i]).max(axis=tuple(left))
+                costs[i] = float(_ratio(change, chances[i].min(axis=tuple(left)), tolerance).max())
+            cheapest = min(costs, key=lambda i: costs[i])
+            cost = max(cost, costs[cheapest])
+            left.remove(cheapest)
+        return cost
+
+
+def _ratio(change: Floats, share: Floats, tolerance: float) -> Floats:
+    """change / share; 0 where nothing has changed."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(change <= tolerance, 0.0, np.where(share <= NEVER, np.inf, change / share))
+
+
+@final
+class Surveys:
+    """Summaries of one action of every kind; `complete` where no other action and no other means say more."""
+
+    def __init__(self, model: Model) -> None:
+        self._model, self._symmetry = model, Symmetry(model)
+        for node, use in learned_nodes(model):
+            if node.states > 2:
+                raise DiagramError(
+                    f"diagram {model.name!r}: node {node.name!r} is drawn from learned table {use.name!r} of "
+                    f"{node.states} states; the paper's assumptions are about means of two-state nodes"
+                )
+        tolerance = ROUNDING * max(1.0, model.rewards.scale)
+        self.summaries = [Survey(Round(model, action)).summary(tolerance) for action in self._symmetry.actions]
+        self.complete = self._symmetry.complete and all(s.gridded for s in self.summaries)
+
+    def orbit(self, row: Row) -> int:
+        """A number that rows share which renamed choices turn into each other."""
+        return int(self._symmetry.orbit[row_slice(self._model, row)][0])
+
+    def span(self, d: Diagram) -> float:
+        """The range of the expected reward, or where that is not known for sure, of the sum of all reward tables."""
+        if not self.complete:
+            return float(sum(np.ptp(term.table) for term in d.rewards))
+        return max(s.high for s in self.summaries) - min(s.low for s in self.summaries)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final
@@ -13,7 +12,7 @@ from idbandits.circuit.model import Action, Means, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import ImpossibleObservationError
-from idbandits.kernel.types import Floats, Ints
+from idbandits.kernel.types import Floats
 from idbandits.theory.rounds import Round, Row, learned_nodes, refuse_contexts, row_slice, rows_of
 from idbandits.theory.symmetry import Symmetry
 
@@ -55,10 +54,10 @@ def observed_parameters(
     [('attraction', (5,)), ('attraction', (7,))]
     """
     model = compile(d)
-    vector = _action_vector(model, action)
+    refuse_contexts(model)
     states = model.observation_states(observation)
     shown: set[Row] = set()
-    for part in Round(model, vector, [n.name for n in model.observed if n.name in states]).parts:
+    for part in Round(model, model.action_vector(action), [n.name for n in model.observed if n.name in states]).parts:
         same = (part.observations == [states[name] for name in part.names]).all(axis=1)
         if not same.any():
             seen = ", ".join(f"{name} = {observation[name]!r}" for name in part.names)
@@ -82,7 +81,8 @@ def observation_probabilities(d: Diagram, action: Action, means: Means | None = 
     ([1.0, 0.5, 0.25, 0.0], 1.75)
     """
     model = compile(d)
-    round_ = Round(model, _action_vector(model, action))
+    refuse_contexts(model)
+    round_ = Round(model, model.action_vector(action))
     if means is None:
         return expected_observations(round_)
     point = model.parameter_vector(means)[:, None]
@@ -100,7 +100,6 @@ def max_observations(d: Diagram) -> Most:
     Most(value=1.75, action={'A1': 0, 'A2': 1, 'A3': 2}, proved=True)
     """
     model = compile(d)
-    refuse_contexts(model)
     symmetry = Symmetry(model)
     best, best_vector, exact = -1.0, np.empty(0, np.int64), True
     for vector in symmetry.actions:
@@ -112,11 +111,6 @@ def max_observations(d: Diagram) -> Most:
     return Most(best, model.action_of(best_vector), proved)
 
 
-def _action_vector(model: Model, action: Action) -> Ints:
-    refuse_contexts(model)
-    return model.action_vector(action)
-
-
 def _tabulated(model: Model, chances: Mapping[Row, float], exact: bool) -> Observations:
     """Probabilities of rows as arrays, 0 where there is none."""
     rows = {name: np.zeros(table.shape) for name, table in model.learned.items()}
@@ -125,31 +119,28 @@ def _tabulated(model: Model, chances: Mapping[Row, float], exact: bool) -> Obser
     return Observations(rows, math.fsum(chances.values()), exact)
 
 
-# -- expectations under the prior --------------------------------------------------------------------------------------
-
-
 def expected_observations(round_: Round) -> Observations:
     """P(E(i)) of every learned row after an action, expected under the prior."""
     model = round_.model
     means = [t.prior / t.prior.sum(axis=-1, keepdims=True) for t in model.learned.values()]
     prior_mean = np.concatenate([*(m.ravel() for m in means), model.parameters.known])
-    repeated = {row: degree for row, degree in round_.uses.items() if degree > 1}  # the others may stay at their mean
+    repeated = [row for row, degree in round_.uses.items() if degree > 1]  # the others may stay at their mean
     priors = {(name, index): model.learned[name].prior[index] for name, index in repeated}
-    rules = [quadrature(priors[row], degree) for row, degree in repeated.items()]
-    exact = math.prod(len(weights) for _, weights in rules) <= MOST_POINTS
+    rules = [quadrature(prior, round_.uses[row]) for row, prior in priors.items()]
+    sizes = [len(weights) for _, weights in rules]
+    exact = math.prod(sizes) <= MOST_POINTS
+    number = math.prod(sizes) if exact else MOST_POINTS
+    points = np.repeat(prior_mean[:, None], number, axis=1)
+    weights = np.full(number, 1.0 if exact else 1 / number)
     if exact:
-        grid = np.array(list(itertools.product(*(range(len(weights)) for _, weights in rules))), np.int64)
-        points = np.repeat(prior_mean[:, None], len(grid), axis=1)
-        weights = np.ones(len(grid))
-        for row, (values, chances), places in zip(repeated, rules, grid.T, strict=True):
+        grid = np.indices(sizes).reshape(len(sizes), number)
+        for row, (values, chances), places in zip(repeated, rules, grid, strict=True):
             points[row_slice(model, row)] = values[places].T
             weights *= chances[places]
     else:
         rng = np.random.default_rng(0)
-        points = np.repeat(prior_mean[:, None], MOST_POINTS, axis=1)
-        weights = np.full(MOST_POINTS, 1 / MOST_POINTS)
         for row, prior in priors.items():
-            points[row_slice(model, row)] = rng.dirichlet(prior, MOST_POINTS).T
+            points[row_slice(model, row)] = rng.dirichlet(prior, number).T
     expected = {row: float(chances @ weights) for row, chances in round_.chances(points).items()}
     return _tabulated(model, expected, exact)
 

@@ -116,7 +116,8 @@ class Round:
         observations = self._observations(seen)
         leaves = self._leaves(seen, observations)
         slopes = down(self._circuit, up(self._circuit, leaves, self._possible), self._possible)
-        states = {name: self._possible_states(name, slopes, leaves) for name in names}
+        # the states that each node may have been in: one row per state, one column per observation
+        states = {name: np.array([slopes[i] & leaves[i] for i in self._leaves_of(name)]) for name in names}
         numbers = [leaf.astype(float) for leaf in leaves]
         chance = up(self._circuit, numbers, slot_weights(self._circuit, self.generic_point, self.action))[-1]
         known: dict[Row, Bools] = {}
@@ -124,7 +125,9 @@ class Round:
         for node, use in learned_nodes(self.model):
             if node.name not in names:
                 continue
-            below = self._below(node)
+            below = {node.name}  # with all that descends from it
+            for other in self.model.nodes.values():  # parents first
+                below |= {other.name} if below.intersection(other.parents) else set()
             not_below = [k for k, name in enumerate(seen) if name not in below]
             groups = np.unique(observations[:, not_below], axis=0, return_inverse=True)[1].ravel()
             for row, shown in self._known_rows(node, use, states, leaves).items():
@@ -163,47 +166,36 @@ class Round:
         return observations
 
     def _leaves(self, seen: Sequence[str], observations: Ints) -> list[Bools]:
-        leaves = [np.ones(len(observations), np.bool_) for _ in range(self.model.revealed.circuit.leaves)]
+        leaves = [np.ones(len(observations), np.bool_)] * self._circuit.leaves
         for name, states in zip(seen, observations.T, strict=True):
-            for state in range(self.model.nodes[name].states):
-                leaves[self._indicators[name] + state] = states == state
+            for state, leaf in enumerate(self._leaves_of(name)):
+                leaves[leaf] = states == state
         return leaves
 
-    def _possible_states(self, name: str, slopes: Sequence[Bools], leaves: Sequence[Bools]) -> Bools:
-        """The states that a node may have been in: one row per state, one column per observation."""
-        first = self._indicators[name]
-        return np.array([slopes[i] & leaves[i] for i in range(first, first + self.model.nodes[name].states)])
+    def _leaves_of(self, name: str) -> range:
+        """The leaves of the states of a node."""
+        return range(self._indicators[name], self._indicators[name] + self.model.nodes[name].states)
 
     def _known_rows(
         self, node: Node, use: Use, states: Mapping[str, Bools], leaves: Sequence[Bools]
     ) -> dict[Row, Bools]:
         """The observations that leave no doubt about a node's state, nor about the row it was drawn from: by row."""
         certain = states[node.name].sum(axis=0) == 1
-        possible: dict[Row, Bools] = {}
         for jointly in (False, True):  # parents one by one allow too many rows; jointly takes one pass per row
-            possible = {}
+            possible: dict[Row, Bools] = {}
             for parents, row in self._rows_at(node, use):
                 allowed = certain & np.all([states[p][s] for p, s in parents.items()], axis=0)
                 if jointly and allowed.any():
                     held = list(leaves)
                     for p, s in parents.items():
-                        for other in range(self.model.nodes[p].states):
-                            if other != s:
-                                held[self._indicators[p] + other] = np.zeros_like(allowed)
+                        for state, leaf in enumerate(self._leaves_of(p)):
+                            held[leaf] = held[leaf] if state == s else np.zeros_like(allowed)
                     allowed = allowed & up(self._circuit, held, self._possible)[-1]
                 possible[row] = possible.get(row, False) | allowed
-            if (np.sum([*possible.values()], axis=0) <= 1).all():
+            number = np.sum([*possible.values()], axis=0)
+            if (number <= 1).all():
                 break
-        only_one = np.sum([*possible.values()], axis=0) == 1
-        return {row: allowed & only_one for row, allowed in possible.items() if (allowed & only_one).any()}
-
-    def _below(self, node: Node) -> set[str]:
-        """The node and all that descends from it."""
-        below = {node.name}
-        for other in self.model.nodes.values():  # parents first
-            if below.intersection(other.parents):
-                below.add(other.name)
-        return below
+        return {row: only for row, allowed in possible.items() if (only := allowed & (number == 1)).any()}
 
     # -- how likely that is --------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from idbandits.circuit.model import Model
 from idbandits.diagram.tables import Label
 from idbandits.errors import InfeasibleError
 from idbandits.kernel.types import Ints
+from idbandits.theory.rounds import refuse_contexts
 
 MOST_ACTIONS = 1000  # that differ in more than names of choices
 SOME_ACTIONS = 200  # that are drawn where there are more
@@ -29,6 +30,7 @@ class Symmetry:
     """
 
     def __init__(self, model: Model) -> None:
+        refuse_contexts(model)
         self.model = model
         circuits = (model.rewards.circuit, model.revealed.circuit)
         slots = [(circuit, slot) for circuit in circuits for slot in range(circuit.slots)]
@@ -36,7 +38,7 @@ class Symmetry:
         self._axes = [list(circuit.axes(slot)) for circuit, slot in slots]
         self.orbit = np.arange(model.parameters.learned_size + model.parameters.known.size)
         self._classes = self._interchangeable()
-        actions = list(itertools.islice(self._kinds_of_actions([]), MOST_ACTIONS + 1))
+        actions = list(itertools.islice(self._kinds_of_actions({}), MOST_ACTIONS + 1))
         self.complete = len(actions) <= MOST_ACTIONS
         self.actions = actions if self.complete else self._drawn()
         if not self.actions:
@@ -45,10 +47,9 @@ class Symmetry:
     def _entries_read(self, circuit: Circuit, slot: int) -> Ints:
         """The parameters that a slot stands for, one axis per decision that it depends on."""
         base, strides, place = circuit.atom(slot)
-        index = np.zeros([self.model.decisions[axis].states for axis, _ in strides], np.int64)
-        for k, (_, stride) in enumerate(strides):
-            along = [-1 if j == k else 1 for j in range(len(strides))]
-            index = index + stride * np.arange(index.shape[k]).reshape(along)
+        index = np.zeros((), np.int64)
+        for axis, stride in strides:
+            index = np.add.outer(index, stride * np.arange(self.model.decisions[axis].states))
         return base + (np.asarray(circuit.lookup)[place + index] if place >= 0 else index)
 
     def _interchangeable(self) -> dict[Label, Label]:
@@ -58,8 +59,6 @@ class Symmetry:
             return {label: label for label in labels}
         kind = self._kinds_of_parameters()
         entries = self._after_swap()
-        order = np.argsort(entries, kind="stable")
-        first = np.flatnonzero(np.diff(entries[order], prepend=-1))  # of each parameter, among those in order
         classes: dict[Label, Label] = {}
         for label in labels:
             for other in dict.fromkeys(classes.values()):
@@ -68,11 +67,9 @@ class Symmetry:
                 swapped = self._after_swap(label, other)
                 if (kind[entries] != kind[swapped]).any():
                     continue
-                low, high = (
-                    bound.reduceat(swapped[order], first) if len(entries) else entries
-                    for bound in (np.minimum, np.maximum)
-                )
-                if (low == high).all():  # each parameter is mapped onto one
+                image = np.empty_like(self.orbit)
+                image[entries] = swapped
+                if (image[entries] == swapped).all():  # each parameter is mapped onto one
                     self._join_orbits(entries, swapped)
                     classes[label] = other
                     break
@@ -93,17 +90,14 @@ class Symmetry:
 
     def _after_swap(self, *labels: Label) -> Ints:
         """The entries that all slots read, two labels swapped in every decision that has them."""
-        orders = []
-        for node in self.model.decisions:
-            order = np.arange(node.states)
+        orders = [np.arange(node.states) for node in self.model.decisions]
+        for order, node in zip(orders, self.model.decisions, strict=True):
             places = [place for label in labels if (place := node.index(label)) is not None]
             order[places] = places[::-1]
-            orders.append(order)
-        entries = (
-            entries[np.ix_(*(orders[axis] for axis in axes))].ravel()
-            for entries, axes in zip(self._entries, self._axes, strict=True)
-        )
-        return np.concatenate([np.empty(0, np.int64), *entries])
+        swapped = [np.empty(0, np.int64)]
+        for entries, axes in zip(self._entries, self._axes, strict=True):
+            swapped.append(entries[np.ix_(*(orders[axis] for axis in axes))].ravel())
+        return np.concatenate(swapped)
 
     def _join_orbits(self, entries: Ints, swapped: Ints) -> None:
         changed = entries != swapped
@@ -111,32 +105,24 @@ class Symmetry:
             if self.orbit[a] != self.orbit[b]:
                 self.orbit[self.orbit == self.orbit[a]] = self.orbit[b]
 
-    # -- actions -------------------------------------------------------------------------------------------------------
-
-    def _kinds_of_actions(self, taken: list[Label]) -> Iterator[Ints]:
+    def _kinds_of_actions(self, action: dict[int, int]) -> Iterator[Ints]:
         """Of interchangeable choices that were not taken yet, only the first is tried."""
-        if len(taken) == len(self.model.decisions):
-            yield self._vector(taken)
+        decisions, k = self.model.decisions, len(action)
+        if k == len(decisions):
+            yield np.array(list(action.values()), np.int64)
             return
+        taken = {decisions[j].values[choice] for j, choice in action.items()}
         tried: set[Label] = set()
-        for label in self._free(taken):
+        for choice in self.model.feasibility.choices_left(k, action):
+            label = decisions[k].values[choice]
             if label not in taken:
                 if self._classes[label] in tried:
                     continue
                 tried.add(self._classes[label])
-            yield from self._kinds_of_actions([*taken, label])
+            yield from self._kinds_of_actions(action | {k: choice})
 
     def _drawn(self) -> list[Ints]:
         """Some actions, drawn at random."""
         rng = np.random.default_rng(0)
         drawn = (self.model.feasibility.random_action(rng, {}, tries=1) for _ in range(100 * SOME_ACTIONS))
         return list(itertools.islice((action for action in drawn if action is not None), SOME_ACTIONS))
-
-    def _free(self, taken: list[Label]) -> list[Label]:
-        """The choices of the next decision that all_different leaves after those of the first ones."""
-        k = len(taken)
-        action = dict(enumerate(self._vector(taken).tolist()))
-        return [self.model.decisions[k].values[i] for i in self.model.feasibility.choices_left(k, action)]
-
-    def _vector(self, labels: list[Label]) -> Ints:
-        return np.array([node.index(v) for node, v in zip(self.model.decisions, labels, strict=False)], np.int64)

@@ -75,7 +75,7 @@ def test_an_old_model_stays_as_it_was() -> None:
         assert repr(getattr(model, part).circuit) == repr(getattr(untouched, part).circuit)
     assert not model.contexts
     assert list(model.learned) == ["attraction"]
-    assert model.diagram.different == (("A1", "A2"),)
+    assert model.feasibility.conflicts.tolist() == [[False, True], [True, False]]
 
 
 def test_all_different_holds_for_later_decisions_too() -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from idbandits.diagram.boxes import label, listed
 from idbandits.diagram.layout import Layout, Place, along, arrange
 from idbandits.diagram.pictures import Picture
-from idbandits.diagram.text import label, listed
 from samples import MODEL_PICTURES, PICTURES, over, picture
 
 

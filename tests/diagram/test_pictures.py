@@ -14,10 +14,8 @@ import pytest
 
 import idbandits
 from idbandits import Diagram
-from idbandits.diagram.layout import NORMS
-from idbandits.diagram.looks import INK, LOOKS, accents, legend, look_of
-from idbandits.diagram.pictures import Box, Picture
-from idbandits.diagram.text import label
+from idbandits.diagram.boxes import LOOKS, Box, label
+from idbandits.diagram.pictures import INK, Picture, legend, looks_of
 from idbandits.errors import IdbanditsError
 from samples import MODEL_PICTURES, OTHER_PICTURES, PICTURES, model_picture, over
 
@@ -31,7 +29,7 @@ def texts(svg: str) -> list[str]:
 
 
 def legend_texts(drawn: Picture) -> list[str]:
-    return [entry.text for entry in legend(drawn.boxes, drawn.different)]
+    return [text for text, _ in legend(drawn.boxes, drawn.different)]
 
 
 @over({name: drawn for name, drawn in PICTURES.items() if name[-1] not in "35" and len(drawn.edges) < 50})
@@ -47,7 +45,7 @@ def test_notebooks_show_the_svg() -> None:
 
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_strange_names_are_drawn() -> None:
-    boxes = tuple(Box(name, kind, name, name) for name, kind in zip(STRANGE, itertools.cycle(NORMS), strict=False))
+    boxes = tuple(Box(name, kind, name, name) for name, kind in zip(STRANGE, itertools.cycle(LOOKS), strict=False))
     drawn = Picture("$t_ <&", boxes, tuple(itertools.pairwise(STRANGE)), ((*STRANGE[:2],),))
     written = texts(drawn.svg())
     for name in ("$a_1$", "<b>&\"'", "]]>", "名前", "a b c", "\\frac{", "%%{init}", "$t_ <&"):
@@ -78,12 +76,12 @@ def test_the_legend_lists_what_occurs() -> None:
 @pytest.mark.parametrize("model", ["position_based", "user_browsing"])
 def test_a_table_whose_rows_are_picked_has_one_entry_and_one_colour(model: str) -> None:
     drawn = MODEL_PICTURES[f"{model} 3"]
-    assert len({box.caption for box in drawn.boxes if box.name.startswith("E")}) > 1
+    assert len({box.table + box.rows for box in drawn.boxes if box.name.startswith("E")}) > 1
     assert [text for text in legend_texts(drawn) if text.startswith("learned")] == [
         "learned table attraction, shared by W₁, W₂, W₃",
         "learned table examination, used by E₁, E₂, E₃",
     ]
-    assert list(accents(drawn.boxes)) == ["attraction", "examination"]
+    assert len({looks_of(drawn.boxes)[box.name].line for box in drawn.boxes if box.table}) == 2
 
 
 def test_tables_whose_names_look_like_picked_rows_are_separate() -> None:
@@ -92,16 +90,16 @@ def test_tables_whose_names_look_like_picked_rows_are_separate() -> None:
         d.observed(name, [d.decision(f"A {name}", 2)])
     drawn = d.draw()
     assert legend_texts(drawn)[-2:] == ["learned table p[x], used by p[x]", "learned table p[y], used by p[y]"]
-    assert len(set(accents(drawn.boxes).values())) == 2
+    assert looks_of(drawn.boxes)["p[x]"].line != looks_of(drawn.boxes)["p[y]"].line
 
 
 def test_several_tables_have_a_colour_each() -> None:
     drawn = MODEL_PICTURES["position_based 2"]
-    looks = {box.name: look_of(box, accents(drawn.boxes)) for box in drawn.boxes}
+    looks = looks_of(drawn.boxes)
     assert looks["W1"].line == looks["W2"].line != looks["E1"].line == looks["E2"].line
     assert [looks[name].dashed for name in ("C1", "W1", "A1")] == [True, False, False]
     assert looks["W1"].width > looks["C1"].width
-    assert list(accents(MODEL_PICTURES["cascade 2"].boxes).values()) == [INK]
+    assert looks_of(MODEL_PICTURES["cascade 2"].boxes)["W1"].line == INK
 
 
 def contrast(first: str, second: str) -> float:
@@ -117,7 +115,6 @@ def contrast(first: str, second: str) -> float:
 
 
 def test_text_and_outlines_stand_out_and_kinds_of_one_shape_differ_in_gray() -> None:
-    assert LOOKS.keys() == NORMS.keys()
     for look in LOOKS.values():
         assert contrast(INK, look.fill) > 7
         assert contrast(look.line, look.fill) > 3

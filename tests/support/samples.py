@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from idbandits import Diagram, Learned, models
-from idbandits.diagram.pictures import Box, Picture
+from idbandits.diagram.boxes import Box
+from idbandits.diagram.pictures import Picture
 
 MODELS = [
     models.cascade(4, 3),

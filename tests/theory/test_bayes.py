@@ -57,12 +57,12 @@ def test_study_and_its_picture() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"rounds": 0}, "rounds must .* not 0"),
-        ({"rounds": []}, r"rounds must .* not \[\]"),
-        ({"rounds": [10, 2.5]}, "rounds must .* not 2.5"),
-        ({"runs": 0}, "runs is a whole number from 1, not 0"),
-        ({"seed": -1}, "seed is a whole number from 0, not -1"),
-        ({"workers": True}, "workers is a whole number from 1, not True"),
+        ({"rounds": 0}, "rounds.* is .* not 0"),
+        ({"rounds": []}, r"rounds.* is .* not \[\]"),
+        ({"rounds": [10, 2.5]}, "rounds.* is .* not 2.5"),
+        ({"runs": 0}, "runs.* is .* not 0"),
+        ({"seed": -1}, "seed.* is .* not -1"),
+        ({"workers": True}, "workers.* is .* not True"),
         ({"learner": 3}, r"no method act\(\): 3"),
     ],
 )

@@ -13,8 +13,8 @@ import idbandits as idb
 from diagrams import labels, random_means
 from idbandits import Diagram, models, theory
 from idbandits.errors import DiagramError, IdbanditsError
+from idbandits.theory.bounds import Survey
 from idbandits.theory.rounds import Round
-from idbandits.theory.survey import Survey
 from idbandits.theory.symmetry import MOST_ACTIONS, Symmetry
 from reference import actions, expected_reward
 from theory_cases import contextual, gates, of_three_states, without_contexts
@@ -187,8 +187,8 @@ def test_diagrams_without_learned_tables_or_decisions() -> None:
         (lambda: theory.bound(contextual(), 10), DiagramError, "'segment'"),
         (lambda: theory.check_monotone(of_three_states()), DiagramError, "'rating'.* 3 states"),
         (lambda: theory.check_decomposition(of_three_states()), DiagramError, "'rating'.* 3 states"),
-        (lambda: theory.regret_bound(0, 1, 1, 1, 1), IdbanditsError, "n must .* not 0"),
-        (lambda: theory.regret_bound(10, 1, -1, 1, 1), IdbanditsError, "omax must .* not -1"),
+        (lambda: theory.regret_bound(0, 1, 1, 1, 1), IdbanditsError, "n is .* not 0"),
+        (lambda: theory.regret_bound(10, 1, -1, 1, 1), IdbanditsError, "omax is .* not -1"),
     ],
 )
 def test_refusals_name_what_is_wrong(call: Any, error: type[Exception], words: str) -> None:

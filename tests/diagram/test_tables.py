@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from idbandits import Diagram, Learned
-from idbandits.diagram.priors import prior_means
+from idbandits.diagram.tables import prior_means
 
 
 def test_means_have_the_moments_of_the_prior() -> None:

@@ -1,14 +1,36 @@
-"""Text in pictures: how names are written, broken into lines and measured, in points (1/72 inch)."""
+"""The boxes of a picture: what is written in them, and how large they are, in points (1/72 inch)."""
 
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from math import inf
 from typing import Literal, NamedTuple
 
 NAME, SMALL = 12.0, 8.5  # font sizes
 LEADING = 1.22  # the height of a line, in font sizes
-_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+_HEIGHTS = {1: 1.8, 2: 1.25, inf: 1.1}  # the height of a shape relative to that of its text, by its norm
+
+
+class Look(NamedTuple):
+    """A shape: the unit ball of a norm (1: a diamond, 2: an ellipse, inf: a rectangle), its colours and outline."""
+
+    fill: str
+    line: str
+    norm: float = 2
+    width: float = 1.2
+    dashed: bool = False
+    rounding: float = 0.0
+
+
+LOOKS = {
+    "decision": Look("#F6B0A2", "#8C2316", inf),
+    "context": Look("#F5DDA6", "#7A5A10", inf, rounding=8.0),
+    "latent": Look("#E6E6E6", "#4A4A4A"),
+    "observed": Look("#8CC0EA", "#174468"),
+    "reward": Look("#BCE3C8", "#1C6140", 1),
+}
 
 
 class Text(NamedTuple):
@@ -26,6 +48,34 @@ class Text(NamedTuple):
         shown = "".join("W" if unicodedata.east_asian_width(c) in "WF" else c for c in self.words)
         font = FontProperties(family="DejaVu Sans", size=self.size, style=self.slant)
         return float(text_to_path.get_text_width_height_descent(shown, font, False)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One node of a picture; `table` names its learned table and `rows` the rows it picks, both empty without."""
+
+    name: str
+    kind: str
+    table: str = ""
+    states: str = ""
+    rows: str = ""
+
+    def lines(self) -> list[tuple[Text, float]]:
+        """Its text line by line, each with its y, counted from the centre."""
+        small = [Text(t) for t in wrapped(self.states)]
+        small += [Text(t, slant="italic") for t in wrapped(self.table + self.rows)]
+        return stacked([Text(line, NAME) for line in wrapped(label(self.name))] + small)
+
+    def size(self) -> tuple[float, float]:
+        """Half its width and half its height: it just holds its text."""
+        lines, norm = self.lines(), LOOKS[self.kind].norm
+        height = _HEIGHTS[norm] * LEADING * sum(text.size for text, _ in lines) / 2 + 4
+        width = 21.0
+        for text, y in lines:
+            share = (abs(y) + 0.4 * text.size) / height
+            room = 1.0 if norm == inf else (1 - share**norm) ** (1 / norm)
+            width = max(width, (text.width() / 2 + 4) / room)
+        return width, height
 
 
 def stacked(texts: Sequence[Text]) -> list[tuple[Text, float]]:
@@ -47,7 +97,7 @@ def wrapped(text: str, width: int = 18) -> list[str]:
 def label(name: str) -> str:
     """A name as drawn: a number after letters becomes a subscript."""
     match = re.fullmatch(r"([^\W\d_]+)([0-9]+)", name)
-    return match[1] + match[2].translate(_SUBSCRIPTS) if match else printable(name)
+    return match[1] + match[2].translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")) if match else printable(name)
 
 
 def listed(names: Sequence[str]) -> str:
