@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias
 
 from idbandits.paper.problems import FIGURES, FULL, INC, PAPERS_BASELINES, PARTICLES, PROBLEMS, RANK1, ROUNDS, TABLE, VI
 from idbandits.simulation.plots import Measure
@@ -29,9 +28,7 @@ SummaryOf: TypeAlias = Callable[[str, str], Summary | None]  # of a problem and 
 Judge: TypeAlias = Callable[[Summary, Summary], tuple[str, str]]  # gives a verdict and its numbers
 
 
-@final
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """A claim of the paper, whether it holds, and the numbers that say so."""
 
     claim: str

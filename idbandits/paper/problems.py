@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -70,9 +70,7 @@ OURS, BASELINE, BEYOND = "the paper's", "baseline", "beyond the paper"
 Make = Callable[[Problem, int], Any]
 
 
-@final
-@dataclass(frozen=True)
-class Contender:
+class Contender(NamedTuple):
     """A learner of the evaluation: how to make it for a problem and a number of rounds, and what it is.
 
     It plays this `share` of the rounds and of the runs, which is below 1 where all of them would take too long.
@@ -155,9 +153,7 @@ LEARNERS = {
 # -- figures -------------------------------------------------------------------------------------------------------
 
 
-@final
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """Learners on one problem; the note says what is special about them."""
 
     key: str
@@ -166,9 +162,7 @@ class Panel:
     note: str = ""
 
 
-@final
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """Panels that belong together, the measure that they show, and what the paper says about them."""
 
     key: str
