@@ -64,8 +64,6 @@ PROBLEMS = {
 }
 
 
-# -- learners ------------------------------------------------------------------------------------------------------
-
 OURS, BASELINE, BEYOND = "the paper's", "baseline", "beyond the paper"
 Make = Callable[[Problem, int], Any]
 
@@ -112,9 +110,8 @@ LEARNERS = {
     VI: Contender(_thompson(Variational(literal=True)), OURS, "variational, one sweep per round from the last q"),
     INC: Contender(_thompson(Incremental(literal=True)), OURS, "the last round only, up to 30 iterations"),
     **{
-        name: Contender(
-            _thompson(Particles(m), reveal=True), OURS, f"particle filter with {m} models; sees the latent nodes"
-        )
+        name: Contender(_thompson(Particles(m), reveal=True), OURS,
+                        f"particle filter with {m} models; sees the latent nodes")
         for name, m in PARTICLES.items()
     },
     KLUCB: Contender(_baseline(baselines.CascadeKLUCB), BASELINE, "Kveton et al. 2015, down to the first click"),
@@ -150,9 +147,6 @@ LEARNERS = {
 }  # fmt: skip
 
 
-# -- figures -------------------------------------------------------------------------------------------------------
-
-
 class Panel(NamedTuple):
     """Learners on one problem; the note says what is special about them."""
 
@@ -178,9 +172,8 @@ PAPERS_BASELINES = {
     "rank-1 1": RANK1, "rank-1 2": RANK1,
 }  # fmt: skip
 PAPERS_PROBLEMS = tuple(PAPERS_BASELINES)
-_CASCADES = ("cascade 1", "cascade 2")
 _MORE_BASELINES = {
-    KLUCB: (KLUCB_LAST, "CascadeUCB1"), TOPRANK: ("CombUCB1", "KL-CombUCB1", "GRAB"), RANK1: ("Rank1ElimKL",),
+    KLUCB: [KLUCB_LAST, "CascadeUCB1"], TOPRANK: ["CombUCB1", "KL-CombUCB1", "GRAB"], RANK1: ["Rank1ElimKL"],
 }  # fmt: skip
 _VARIANTS = (VI, "idTSvi, folded", "idTSvi, random start", INC, "idTSinc, random start")
 
@@ -194,12 +187,12 @@ def _panels(key: str, problems: Sequence[str], learners: Callable[[str], Sequenc
 
 
 def _figure_b1(problem: str) -> Sequence[str]:
-    better = ["idTS, exact"] if problem in _CASCADES else ["moments", "gibbs", "ep", "idTSvi, folded"]
+    better = ["idTS, exact"] if problem.startswith("cascade") else ["moments", "gibbs", "ep", "idTSvi, folded"]
     return FULL, VI, INC, *better
 
 
 def _figure_b2(problem: str) -> Sequence[str]:
-    best_of_ours, baseline = "idTS, exact" if problem in _CASCADES else "ep", PAPERS_BASELINES[problem]
+    best_of_ours, baseline = "idTS, exact" if problem.startswith("cascade") else "ep", PAPERS_BASELINES[problem]
     return VI, best_of_ours, baseline, *_MORE_BASELINES[baseline], "UCB1", "ε-greedy", "uniform"
 
 

@@ -90,9 +90,6 @@ def findings_of(runs: Mapping[Job, Run], settings: Settings, panels: Sequence[Pa
     return Findings(results, settings)
 
 
-# -- figures -------------------------------------------------------------------------------------------------------
-
-
 def looks(figure: Figure) -> dict[str, int]:
     """The number of each learner's look in a figure; the paper's three look the same in all figures."""
     names = dict.fromkeys(
@@ -137,9 +134,6 @@ def rendered(picture: Picture) -> dict[str, bytes]:
         picture.savefig(out, format=kind, **how)
         files[kind] = out.getvalue()
     return files
-
-
-# -- tables --------------------------------------------------------------------------------------------------------
 
 
 def run_times(findings: Findings) -> list[dict[str, str]]:
@@ -195,9 +189,6 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-# -- the page ------------------------------------------------------------------------------------------------------
-
-
 def write(findings: Findings, out: Path, took: str, command: str, theory: Mapping[str, Any] | None) -> list[str]:
     """Write all files of the report, each entirely or not at all; returns their names."""
     from matplotlib import style
@@ -211,31 +202,17 @@ def write(findings: Findings, out: Path, took: str, command: str, theory: Mappin
                 name = f"figure-{figure.key}"
                 images = rendered(draw(figure, findings))
                 files |= {f"{name}.{kind}": content for kind, content in images.items()}
-                tables = [_table(panel, findings) for panel in panels]
-                sections.append({"figure": figure, "name": name, "tables": tables, "png": _base64(images["png"])})
+                sections.append({"figure": figure, "name": name, "panels": panels, "png": images["png"]})
         if theory is not None:
             images = rendered(theory["picture"])
             files |= {f"theory.{kind}": content for kind, content in images.items()}
-            theory = {**theory, "png": _base64(images["png"])}
+            theory = {**theory, "png": images["png"]}
     files["summary.csv"] = findings.summary.to_csv(index=False).encode()
-    buffer = BytesIO()
-    findings.tidy().to_parquet(buffer, index=False)
-    files["results.parquet"] = buffer.getvalue()
-    page = _page(findings, sections=sections, took=took, command=command, theory=theory)
-    files["index.html"] = page.encode()
+    files["results.parquet"] = findings.tidy().to_parquet(index=False)
+    files["index.html"] = _page(findings, sections=sections, took=took, command=command, theory=theory).encode()
     for name, content in files.items():
         write_whole(out / name, content)
     return list(files)
-
-
-def _base64(png: bytes) -> str:
-    return base64.b64encode(png).decode()
-
-
-def _table(panel: Panel, findings: Findings) -> dict[str, Any]:
-    rows = findings.summary[findings.summary["experiment"] == panel.key].to_dict("records")
-    problem = PROBLEMS[panel.problem]
-    return {"key": panel.key, "title": problem.title, "rows": rows, "best": f"{problem.world().best().value:.4g}"}
 
 
 def _page(findings: Findings, **parts: Any) -> str:
@@ -250,10 +227,11 @@ def _page(findings: Findings, **parts: Any) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["base64"] = lambda content: base64.b64encode(content).decode()
     page: str = environment.get_template("report.html").render(
-        settings=findings.settings, claims=claims, learners=LEARNERS, shown=shown, BEYOND=problems.BEYOND,
+        settings=findings.settings, rows=rows, learners=LEARNERS, problems=PROBLEMS, shown=shown, claims=claims,
         holding=holding, failing=failing, complete=all(panel in findings.results for panel in papers),
         times=run_times(findings), machine=machine(), papers_machine=PAPERS_MACHINE, papers_rounds=problems.ROUNDS,
-        versions=f"NumPy {np.__version__}, Numba {numba.__version__}", **parts,
+        versions=f"NumPy {np.__version__}, Numba {numba.__version__}", BEYOND=problems.BEYOND, **parts,
     )  # fmt: skip
     return page

@@ -115,8 +115,6 @@ def describe(learner: Any) -> dict[str, Any]:
     return description
 
 
-# -- making runs ---------------------------------------------------------------------------------------------------
-
 Keep = Callable[[Job, Run], None]
 Advance = Callable[[Cell, int], None]  # told about progress: so many more rounds of a cell are finished
 
@@ -163,9 +161,6 @@ def _run_here(
         return prepared[job.cell].run(job.run, stop, lambda rounds: advance(job.cell, rounds))
 
     return run_all(jobs, work, keep, workers)
-
-
-# -- on a Dask cluster ---------------------------------------------------------------------------------------------
 
 
 def _run_on_cluster(address: str, jobs: Sequence[Job], settings: Settings, keep: Keep, advance: Advance) -> None:
