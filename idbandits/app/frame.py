@@ -6,18 +6,19 @@ import contextlib
 import difflib
 import inspect
 import os
+import pkgutil
 import signal
 import sys
 import threading
 import warnings
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, final
 
-from idbandits.errors import IdbanditsError
+from idbandits.errors import IdbanditsError, brief
 
 FAILED, WRONG, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141  # exit statuses; 128 + the signal, as shells have it
 
@@ -25,18 +26,14 @@ FAILED, WRONG, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141  # exit statuses; 128 +
 @final
 @dataclass(frozen=True)
 class Command:
-    """A command: what its help says, the options it takes, and the function that runs it.
-
-    Its file imports nothing slow at the top: `run` does so, inside `with starting():`. So help and mistakes in
-    options are answered at once.
-    """
+    """A command as data."""
 
     name: str
     summary: str  # one line, for the list of commands
+    run: str  # module:function, imported when the command is run; gives the exit status, None for 0
+    options: Sequence[Callable[[ArgumentParser], Any]]  # each adds itself to a parser
     description: str
     example: str  # lines that work when pasted
-    add_options: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace], int]  # gives the exit status
 
 
 class Parser(ArgumentParser):
@@ -47,26 +44,35 @@ class Parser(ArgumentParser):
         raise IdbanditsError(f"{message} (see: {self.prog} --help)")
 
 
-def parser_of(prog: str, description: str, example: str) -> Parser:
-    """A parser whose help is a paragraph, the options, and an example."""
-    return Parser(prog, **_help(description, example))
-
-
-def _help(description: str, example: str) -> dict[str, Any]:
+def help_of(description: str, example: str = "") -> dict[str, Any]:
+    """Settings of a parser whose help is a paragraph, the options, and an example."""
     lines = "\n".join(f"  {line}" for line in example.strip().splitlines())
     epilog = f"example:\n{lines}" if lines else None
     return {"description": description.strip(), "epilog": epilog, "formatter_class": RawDescriptionHelpFormatter}
 
 
-def run(argv: Sequence[str], top: Parser, commands: Iterable[Command]) -> int:
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """A type for argparse: a whole number in this range."""
+    limits = f"from {least}" if most is None else f"from {least} to {most}"
+
+    def read(text: str) -> int:
+        with contextlib.suppress(ValueError):
+            if (value := int(text)) >= least and (most is None or value <= most):
+                return value
+        raise ArgumentTypeError(f"a whole number {limits} is needed, not {brief(text)}")
+
+    return read
+
+
+def run(argv: Sequence[str], description: str, example: str, commands: Iterable[Command]) -> int:
     """Run the command that the arguments name and give the exit status; a mistake is one line, not a traceback."""
     try:
         with warnings.catch_warnings(), _handling([signal.SIGTERM], signal.default_int_handler):
-            warnings.showwarning = _show_warning
+            warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
             if isinstance(sys.stdout, TextIOWrapper):
                 sys.stdout.reconfigure(errors="backslashreplace")  # for labels that the output's encoding lacks
             try:
-                return _dispatch(list(argv), top, commands)
+                return _dispatch(list(argv), Parser("idbandits", **help_of(description, example)), commands)
             finally:
                 sys.stdout.flush()
     except SystemExit as end:  # argparse has shown its help
@@ -93,23 +99,24 @@ def run(argv: Sequence[str], top: Parser, commands: Iterable[Command]) -> int:
 def _dispatch(argv: list[str], top: Parser, commands: Iterable[Command]) -> int:
     subparsers = top.add_subparsers(metavar="COMMAND", title="commands", parser_class=Parser)
     for command in commands:
-        parser = subparsers.add_parser(
-            command.name, help=command.summary, **_help(command.description, command.example)
-        )
+        texts = help_of(command.description, command.example)
+        parser = subparsers.add_parser(command.name, help=command.summary, **texts)
         parser.set_defaults(run=command.run)
-        command.add_options(parser)
+        for add_option in command.options:
+            add_option(parser)
     if not argv:
         top.print_help()
         return WRONG
     if not argv[0].startswith("-"):
         argv[0] = pick("command", argv[0], subparsers.choices)
     arguments = top.parse_args(argv)
-    status: int = arguments.run(arguments)
-    return status
+    with _starting():
+        run_command: Callable[[Namespace], int | None] = pkgutil.resolve_name(arguments.run)
+    return run_command(arguments) or 0
 
 
 @contextlib.contextmanager
-def starting() -> Iterator[None]:
+def _starting() -> Iterator[None]:
     """Surrounds the imports of a command, which take a while: Ctrl-C or SIGTERM meanwhile ends the process at once.
 
     An exception would not do: libraries that are being imported turn KeyboardInterrupt into other errors.
@@ -126,15 +133,11 @@ def starting() -> Iterator[None]:
 @contextlib.contextmanager
 def _handling(signals: Iterable[signal.Signals], handler: Callable[..., Any]) -> Iterator[None]:
     """Let a function handle these signals for a while; only the main thread may ask for that, others are left alone."""
-    if threading.current_thread() is not threading.main_thread():
+    with contextlib.ExitStack() as stack:
+        if threading.current_thread() is threading.main_thread():
+            for number in signals:
+                stack.callback(signal.signal, number, signal.signal(number, handler))
         yield
-        return
-    before = {number: signal.signal(number, handler) for number in signals}
-    try:
-        yield
-    finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)
 
 
 def pick(kind: str, name: str, names: Iterable[str]) -> str:
@@ -159,21 +162,17 @@ def docstring(documented: object) -> str:
 @contextlib.contextmanager
 def output_folder(path: Path | None) -> Iterator[None]:
     """Make a folder, if one is asked for, before the work begins; if it is new and stays empty, remove it again."""
-    new = path is not None and not path.exists()
-    if path is not None and not path.is_dir():
-        path.mkdir(parents=True)
+    if path is None or path.is_dir():
+        yield
+        return
+    path.mkdir(parents=True)
     try:
         yield
     finally:
-        if path is not None and new:
-            with contextlib.suppress(OSError):  # it is not empty
-                path.rmdir()
+        with contextlib.suppress(OSError):  # it is not empty
+            path.rmdir()
 
 
 def say(message: str) -> None:
     """Write one line to stderr."""
     print(f"idbandits: {' '.join(message.splitlines())}", file=sys.stderr, flush=True)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    say(f"warning: {message}")

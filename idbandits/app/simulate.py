@@ -1,56 +1,54 @@
-"""`idbandits simulate`: let learners act in a world with given means, and compare them."""
+"""`idbandits simulate` and `learners`: learners act in a world with given means, and are compared."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
-from idbandits.app.frame import INTERRUPTED, Command, output_folder, say, starting
-from idbandits.app.options import MEANS_HELP, add_file, add_means, add_rounds, add_runs, add_seed, add_workers
-from idbandits.app.solve import print_drawn, print_solution
-from idbandits.errors import IdbanditsError
+from idbandits import baselines
+from idbandits.agent.thompson import Thompson
+from idbandits.app.arguments import read_contexts, read_diagram, read_means
+from idbandits.app.diagrams import print_problem, print_solution
+from idbandits.app.frame import INTERRUPTED, docstring, output_folder, pick, say
+from idbandits.diagram.declare import Diagram
+from idbandits.errors import IdbanditsError, brief
+from idbandits.inference import BY_NAME
+from idbandits.kernel.types import Floats
+from idbandits.simulation import simulate as simulation
+from idbandits.simulation.results import Result
+from idbandits.simulation.workers import MOST_ROUNDS
+from idbandits.simulation.world import World
 
-if TYPE_CHECKING:
-    from idbandits.kernel.types import Floats
-    from idbandits.simulation.results import Result
-
-
-def _add_options(parser: ArgumentParser) -> None:
-    add_file(parser)
-    add_means(parser)
-    add_seed(parser)
-    parser.add_argument("--learner", action="append", metavar="NAME[:SETTINGS]", help="repeat it for several (ep)")
-    add_rounds(parser, 20_000, "of each run (20000)")
-    add_runs(parser, 20, "of each learner (20)")
-    add_workers(parser)
-    parser.add_argument("--contexts", metavar="JSON", help="probabilities of context values, or a file of them (equal)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="a folder for results, summary, means and figures")
-    parser.add_argument("--no-progress", action="store_true", help="show no progress (only terminals show it anyway)")
+REVEALED = "Every latent node is seen, with the exact posterior: the most that can be hoped for."
 
 
-def _run(arguments: Namespace) -> int:
-    with starting():
-        from idbandits.app.arguments import read_contexts, read_diagram, read_learners, read_means
-        from idbandits.simulation.simulate import simulate
-        from idbandits.simulation.world import World
+def learners(_: Namespace) -> None:
+    """List the learners that can be simulated."""
+    for name, learner in _classes().items():
+        settings = ",".join(f"{key}={value}" for key, value in _defaults(learner).items())
+        text = REVEALED if name == "full" else docstring(learner).splitlines()[0]
+        print(f"{name}{':' * bool(settings)}{settings}\n    {text}")
 
+
+def simulate(arguments: Namespace) -> int:
+    """Let learners act in a world, and compare them."""
     d = read_diagram(arguments.file)
     given, drawn = read_means(d, arguments.means, arguments.seed)
     world = World(d, given | drawn, contexts=read_contexts(d, arguments.contexts))
-    learners = read_learners(d, arguments.learner or ["ep"])
-    print(repr(d))
-    print_drawn(drawn, arguments.seed)
+    learners = _read_learners(d, arguments.learner or ["ep"])
+    print_problem(d, drawn, arguments.seed)
     if not d.of_kind("context"):
         print_solution(world.best())
     sys.stdout.flush()
     with output_folder(arguments.out):
-        result = simulate(
+        result = simulation.simulate(
             world, learners, arguments.rounds, arguments.runs, arguments.seed, arguments.workers,
             progress=not arguments.no_progress and sys.stderr.isatty(),
         )  # fmt: skip
@@ -59,11 +57,68 @@ def _run(arguments: Namespace) -> int:
         if arguments.out is not None:
             _write(result, world.means, arguments.out)  # before printing, because a closed pipe ends the command
         print(result.summary().to_string(index=False, float_format="{:.4f}".format))
-    if result.settings["interrupted"]:
-        finished = len(result.frame[["learner", "run"]].drop_duplicates())
-        say(f"interrupted; kept the {finished} of {arguments.runs * len(learners)} runs that had finished")
-        return INTERRUPTED
-    return 0
+    if not result.settings["interrupted"]:
+        return 0
+    finished = len(result.frame[["learner", "run"]].drop_duplicates())
+    say(f"interrupted; kept the {finished} of {arguments.runs * len(learners)} runs that had finished")
+    return INTERRUPTED
+
+
+def _classes() -> dict[str, type[Any]]:
+    """All learners by name: inferences, `full` for exact inference with latent nodes revealed, and baselines."""
+    return {**BY_NAME, "full": BY_NAME["exact"]} | {name: getattr(baselines, name) for name in baselines.__all__}
+
+
+def _defaults(learner: type[Any]) -> dict[str, Any]:
+    """The settings of a learner, with their defaults: what its class takes beside a diagram and a seed."""
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(learner).parameters.items()
+        if parameter.default is not parameter.empty and name != "seed"
+    }
+
+
+def _read_learners(d: Diagram, texts: Sequence[str]) -> dict[str, Any]:
+    """The learners with these names, each with settings after a colon: `variational:sweeps=5,start=random`."""
+    classes = _classes()
+    learners: dict[str, Any] = {}
+    for text in texts:
+        if text in learners:
+            raise IdbanditsError(f"learner {text!r} is given twice")
+        name = pick("learner", text.partition(":")[0], classes)
+        settings = _settings(text, _defaults(classes[name]))
+        if name in BY_NAME or name == "full":
+            learners[text] = Thompson(d.revealed() if name == "full" else d, classes[name](**settings))
+        else:
+            learners[text] = classes[name](d, seed=0, **settings)
+    return learners
+
+
+def _settings(learner: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """What follows the colon, where only settings with a default are allowed."""
+    text = learner.partition(":")[2]
+    settings: dict[str, Any] = {}
+    for pair in text.split(",") if text else ():
+        name, _, value = pair.partition("=")
+        if name not in defaults:
+            known = ", ".join(defaults) or "none"
+            raise IdbanditsError(f"learner {learner!r}: {name!r} is not a setting of it; these are: {known}")
+        if name in settings:
+            raise IdbanditsError(f"learner {learner!r}: {name} is given twice")
+        settings[name] = _setting(value)
+        if isinstance(settings[name], int) and abs(settings[name]) > MOST_ROUNDS:
+            raise IdbanditsError(f"learner {brief(learner)}: {name} is a number up to {MOST_ROUNDS}, not {value!r}")
+        if isinstance(defaults[name], bool) and not isinstance(settings[name], bool):
+            raise IdbanditsError(f"learner {learner!r}: {name} is true or false, not {value!r}")
+    return settings
+
+
+def _setting(text: str) -> Any:
+    """JSON, or Python's True and False, or else a word."""
+    try:
+        return json.loads(text.lower() if text in ("True", "False") else text)
+    except ValueError:
+        return text
 
 
 def _write(result: Result, means: Mapping[str, Floats], out: Path) -> None:
@@ -94,21 +149,3 @@ def _plot(result: Result, quantity: Literal["reward", "regret"], folder: Path) -
         result.plot(quantity, figure.subplots())
         figure.savefig(folder / f"{quantity}.png", dpi=150)
         figure.savefig(folder / f"{quantity}.svg", metadata={"Date": None})
-
-
-COMMAND = Command(
-    name="simulate",
-    summary="let learners act in a world with given means, and compare them",
-    description=f"""
-Lets each learner act for many runs in a world of this diagram whose true means are given. Prints the average reward
-per round and the total regret (by how much it fell short of always taking the best action), with standard errors over
-the runs. idbandits learners lists the learners. Ctrl-C keeps the runs that have finished.
-{MEANS_HELP}""",
-    example="""
-idbandits models cascade --items 5 --positions 2 --out cascade.json
-idbandits simulate cascade.json --means attraction=0.1,0.2,0.3,0.6,0.7 --rounds 500 --runs 4
-idbandits simulate cascade.json --means random --learner full --learner variational:sweeps=5 --runs 4 --out results
-""",
-    add_options=_add_options,
-    run=_run,
-)

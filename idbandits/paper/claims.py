@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
-from idbandits.paper.problems import (
-    FIGURES,
-    FULL,
-    INC,
-    PAPERS_BASELINES,
-    PARTICLES,
-    PROBLEMS,
-    RANK1,
-    ROUNDS,
-    TABLE,
-    VI,
-)
+from idbandits.paper.problems import FIGURES, FULL, INC, PAPERS_BASELINES, PARTICLES, PROBLEMS, RANK1, ROUNDS, TABLE, VI
 from idbandits.simulation.plots import Measure
 
 PAPERS_TABLE = {  # Table 1: seconds and average reward, each with its standard error
@@ -36,11 +25,10 @@ CLEAR = 2.0  # standard errors that a difference must exceed
 
 Summary: TypeAlias = Mapping[str, Any]  # a row of `Result.summary()`
 SummaryOf: TypeAlias = Callable[[str, str], Summary | None]  # of a problem and a learner, if they were run
+Judge: TypeAlias = Callable[[Summary, Summary], tuple[str, str]]  # gives a verdict and its numbers
 
 
-@final
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """A claim of the paper, whether it holds, and the numbers that say so."""
 
     claim: str
@@ -50,84 +38,79 @@ class Verdict:
 
 def verdicts(summary_of: SummaryOf) -> list[Verdict]:
     """Verdicts on all claims of the paper that the runs can test."""
-    answers: list[Verdict | None] = []
-    for problem, baseline in PAPERS_BASELINES.items():
-        title = PROBLEMS[problem].title
-        full, vi, inc, base = (summary_of(problem, name) for name in (FULL, VI, INC, baseline))
-        answers.append(_earns_more(f"{title}: idTSfull earns at least as much as idTSvi", full, vi, or_equal=True))
-        answers.append(_earns_more(f"{title}: idTSvi earns more than {baseline}", vi, base))
-        answers.append(_varies_more(f"{title}: idTSinc varies more from run to run than idTSvi", inc, vi))
     fewest, *_, most = PARTICLES
+    comparisons: list[tuple[str, str, str, str, Judge]] = []
+    for problem, baseline in PAPERS_BASELINES.items():
+        comparisons += [
+            (problem, "idTSfull earns at least as much as idTSvi", FULL, VI, _earns_as_much),
+            (problem, f"idTSvi earns more than {baseline}", VI, baseline, _earns_more),
+            (problem, "idTSinc varies more from run to run than idTSvi", INC, VI, _varies_more),
+        ]
     for panel in FIGURES[1].panels:
-        title = PROBLEMS[panel.problem].title
-        vi, five, twenty = (summary_of(panel.problem, name) for name in (VI, fewest, most))
-        answers.append(_earns_more(f"{title}: 20 particles earn more than 5", twenty, five))
-        answers.append(_earns_more(f"{title}: idTSvi earns more than 20 particles", vi, twenty))
-    answers.append(_earns_three_times(summary_of))
-    table = {name: row for name in PAPERS_TABLE if (row := summary_of(TABLE.problem, name)) is not None}
-    answers += [_earns_as_in_the_table(name, row) for name, row in table.items()]
-    answers += [_variational_takes_longest(table), _more_particles_take_longer(table)]
-    return [verdict for verdict in answers if verdict is not None]
+        comparisons += [
+            (panel.problem, "20 particles earn more than 5", most, fewest, _earns_more),
+            (panel.problem, "idTSvi earns more than 20 particles", VI, most, _earns_more),
+        ]
+    answers = []
+    for problem, claim, first, second, judge in comparisons:
+        rows = [row for name in (first, second) if (row := summary_of(problem, name)) is not None and row["runs"] > 1]
+        if len(rows) == 2:
+            answers.append(Verdict(f"{PROBLEMS[problem].title}: {claim}", *judge(*rows)))
+    return answers + _three_times(summary_of) + _table(summary_of)
 
 
-def _earns_more(claim: str, better: Summary | None, worse: Summary | None, or_equal: bool = False) -> Verdict | None:
-    if better is None or worse is None or better["runs"] < 2 or worse["runs"] < 2:
-        return None
+def _earns_more(better: Summary, worse: Summary, or_equal: bool = False) -> tuple[str, str]:
     gap = better["reward_mean"] - worse["reward_mean"]
     noise = CLEAR * math.hypot(better["reward_se"], worse["reward_se"])
     confirmed = gap > noise or (or_equal and gap >= -noise)
     verdict = HOLDS if confirmed else OPEN if gap >= -noise else FAILS
-    return Verdict(claim, verdict, f"{shown(better, 'reward')} against {shown(worse, 'reward')}")
+    return verdict, f"{shown(better, 'reward')} against {shown(worse, 'reward')}"
 
 
-def _varies_more(claim: str, more: Summary | None, less: Summary | None) -> Verdict | None:
-    if more is None or less is None or more["runs"] < 2 or less["runs"] < 2:
-        return None
+_earns_as_much = partial(_earns_more, or_equal=True)
+
+
+def _varies_more(more: Summary, less: Summary) -> tuple[str, str]:
     wide, narrow = (row["regret_se"] * math.sqrt(row["runs"]) for row in (more, less))
     ratio = wide / narrow if narrow > 0 else math.inf if wide > 0 else 1.0
     # the standard error of the logarithm of a ratio of standard deviations
     noise = math.exp(CLEAR * math.sqrt(sum(1 / (2 * (row["runs"] - 1)) for row in (more, less))))
     verdict = HOLDS if ratio > noise else OPEN if ratio > 1 / noise else FAILS
-    return Verdict(claim, verdict, f"standard deviation of the total regret {wide:,.1f} against {narrow:,.1f}")
+    return verdict, f"standard deviation of the total regret {wide:,.1f} against {narrow:,.1f}"
 
 
-def _earns_three_times(summary_of: SummaryOf) -> Verdict | None:
+def _three_times(summary_of: SummaryOf) -> list[Verdict]:
     baseline = summary_of("rank-1 1", RANK1)
     ours = [row for name in (FULL, VI, INC) if (row := summary_of("rank-1 1", name)) is not None]
     if baseline is None or not ours or baseline["reward_mean"] <= 0:
-        return None
+        return []
     best = max(ours, key=lambda row: float(row["reward_mean"]))
     ratio = best["reward_mean"] / baseline["reward_mean"]
-    return Verdict(
-        "rank-1 bandit 1: the best of the paper's algorithms earns about three times what Rank1Elim earns",
-        HOLDS if 2.5 <= ratio <= 3.5 else FAILS,
-        f"{ratio:.2f} times: {shown(best, 'reward')} against {shown(baseline, 'reward')}",
-    )
+    claim = "rank-1 bandit 1: the best of the paper's algorithms earns about three times what Rank1Elim earns"
+    numbers = f"{ratio:.2f} times: {shown(best, 'reward')} against {shown(baseline, 'reward')}"
+    return [Verdict(claim, HOLDS if 2.5 <= ratio <= 3.5 else FAILS, numbers)]
 
 
-def _earns_as_in_the_table(learner: str, ours: Summary) -> Verdict | None:
-    if not math.isfinite(ours["reward_se"]) or ours["rounds"] != ROUNDS:
-        return None
-    _, _, mean, error = PAPERS_TABLE[learner]
-    differs = abs(ours["reward_mean"] - mean) > CLEAR * math.hypot(error, ours["reward_se"])
-    claim = f"Table 1: {learner} earns {mean:.3f} ± {error:.3f}"
-    return Verdict(claim, FAILS if differs else HOLDS, f"{shown(ours, 'reward')} here")
-
-
-def _variational_takes_longest(table: Mapping[str, Summary]) -> Verdict | None:
-    if len(table) < len(PAPERS_TABLE):
-        return None
-    slowest = max(table, key=lambda name: float(table[name]["seconds_mean"]))
-    numbers = ", ".join(f"{name} {table[name]['seconds_mean']:.2g} s" for name in dict.fromkeys((VI, INC, slowest)))
-    return Verdict("Table 1: idTSvi takes longest, idTSinc much less", HOLDS if slowest == VI else FAILS, numbers)
-
-
-def _more_particles_take_longer(table: Mapping[str, Summary]) -> Verdict | None:
-    seconds = [table[name]["seconds_mean"] for name in PARTICLES if name in table]
-    if len(seconds) < len(PARTICLES):
-        return None
-    verdict = HOLDS if seconds == sorted(seconds) else FAILS
-    return Verdict("Table 1: more particles take longer", verdict, ", ".join(f"{s:.2g} s" for s in seconds))
+def _table(summary_of: SummaryOf) -> list[Verdict]:
+    """Verdicts on Table 1."""
+    ours = {name: row for name in PAPERS_TABLE if (row := summary_of(TABLE.problem, name)) is not None}
+    answers = []
+    for name, row in ours.items():
+        _, _, mean, error = PAPERS_TABLE[name]
+        if math.isfinite(row["reward_se"]) and row["rounds"] == ROUNDS:
+            differs = abs(row["reward_mean"] - mean) > CLEAR * math.hypot(error, row["reward_se"])
+            claim, numbers = f"{name} earns {mean:.3f} ± {error:.3f}", f"{shown(row, 'reward')} here"
+            answers.append((claim, not differs, numbers))
+    seconds = {name: row["seconds_mean"] for name, row in ours.items()}
+    if len(seconds) == len(PAPERS_TABLE):
+        slowest = max(seconds, key=seconds.__getitem__)
+        numbers = ", ".join(f"{name} {seconds[name]:.2g} s" for name in dict.fromkeys((VI, INC, slowest)))
+        answers.append(("idTSvi takes longest, idTSinc much less", slowest == VI, numbers))
+    particles = [seconds[name] for name in PARTICLES if name in seconds]
+    if len(particles) == len(PARTICLES):
+        numbers = ", ".join(f"{s:.2g} s" for s in particles)
+        answers.append(("more particles take longer", particles == sorted(particles), numbers))
+    return [Verdict(f"Table 1: {claim}", HOLDS if holds else FAILS, numbers) for claim, holds, numbers in answers]
 
 
 def shown(summary: Summary, measure: Measure) -> str:

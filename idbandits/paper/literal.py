@@ -15,6 +15,7 @@ from idbandits.kernel.types import Floats
 from idbandits.solve.best import best_action
 
 Ints = npt.NDArray[np.intp]
+Values = Mapping[str, Any]  # labels by node
 
 
 @final
@@ -81,23 +82,19 @@ class Literal:
             for (name, table), start in zip(self.diagram.learned.items(), self._starts.values(), strict=True)
         }
 
-    def act(self, context: Mapping[str, Any] | None = None) -> dict[str, Label]:
+    def act(self, context: Values | None = None) -> dict[str, Label]:
         """The best action under means drawn from q."""
         gammas = {name: self._rng.standard_gamma(alpha) for name, alpha in self.alpha.items()}
         rows = {name: gamma / gamma.sum(axis=-1, keepdims=True) for name, gamma in gammas.items()}
         means = {name: row[..., 1] if row.shape[-1] == 2 else row for name, row in rows.items()}
         return best_action(self.diagram, means, context).action
 
-    def update(
-        self, action: Mapping[str, Any], observation: Mapping[str, Any], context: Mapping[str, Any] | None = None
-    ) -> None:
+    def update(self, action: Values, observation: Values, context: Values | None = None) -> None:
         """Learn from a round by one sweep over all rounds."""
         self.append(action, observation, context)
         self.sweep()
 
-    def append(
-        self, action: Mapping[str, Any], observation: Mapping[str, Any], context: Mapping[str, Any] | None = None
-    ) -> None:
+    def append(self, action: Values, observation: Values, context: Values | None = None) -> None:
         """Add a round to the history; the observation has all observed nodes."""
         values = {**action, **observation, **(context or {})}
         states = np.array([n.index(values[n.name]) for n in self._visible], dtype=np.intp)

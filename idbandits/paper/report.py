@@ -8,7 +8,8 @@ import math
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -16,21 +17,9 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from idbandits.files import write_whole
+from idbandits.paper import problems
 from idbandits.paper.claims import FAILS, HOLDS, PAPERS_MACHINE, PAPERS_TABLE, shown, verdicts
-from idbandits.paper.problems import (
-    AS_WRITTEN,
-    BEYOND,
-    FIGURES,
-    FULL,
-    INC,
-    LEARNERS,
-    PROBLEMS,
-    ROUNDS,
-    TABLE,
-    VI,
-    Figure,
-    Panel,
-)
+from idbandits.paper.problems import FIGURES, LEARNERS, PROBLEMS, TABLE, VI, Figure, Panel
 from idbandits.paper.runs import Cell, Job, Settings
 from idbandits.simulation.loop import Run
 from idbandits.simulation.plots import curves, draw_curves, draw_legend
@@ -45,7 +34,6 @@ COLUMNS = [
     "experiment", "problem", "learner", "runs", "rounds", "reward_mean", "reward_se", "regret_mean", "regret_se",
     "worst_regret", "seconds_mean",
 ]  # fmt: skip
-WIDTH = 10.0  # of a figure, in inches
 PRINT = {
     "font.size": 9, "axes.titlesize": 10, "axes.labelsize": 9, "legend.fontsize": 8.5, "svg.fonttype": "none",
     "svg.hashsalt": "idbandits",
@@ -55,83 +43,58 @@ PRINT = {
 @final
 @dataclass(frozen=True)
 class Findings:
-    """All finished runs as one table, their settings, and the panels that show them."""
+    """The finished runs of each panel, and the settings of all runs."""
 
-    frame: pd.DataFrame  # problem, learner, run, round, reward, regret, seconds
+    results: dict[Panel, Result]
     settings: Settings
-    panels: tuple[Panel, ...]
-
-    @functools.cached_property
-    def results(self) -> dict[Panel, Result]:
-        """The runs of each panel."""
-        import pandas as pd
-
-        groups = self.frame.groupby(["problem", "learner"], sort=False, observed=True)
-        by_cell = {cell: rows.drop(columns="problem") for cell, rows in groups}
-        results = {}
-        for panel in self.panels:
-            cells = [(panel.problem, name) for name in panel.learners]
-            settings = {
-                "world": panel.problem, "learners": list(panel.learners), "rounds": self.settings.rounds,
-                "runs": self.settings.runs, "seed": self.settings.seed, "interrupted": False,
-            }  # fmt: skip
-            rows = [by_cell[cell] for cell in cells if cell in by_cell]
-            results[panel] = Result(pd.concat(rows, ignore_index=True), settings)
-        return results
 
     @functools.cached_property
     def summary(self) -> pd.DataFrame:
         """One row per learner of each panel."""
         import pandas as pd
 
-        if not self.panels:
+        if not self.results:
             return pd.DataFrame(columns=COLUMNS)
-        return self._by_experiment({panel: result.summary() for panel, result in self.results.items()})[COLUMNS]
+        return _by_experiment({panel: result.summary() for panel, result in self.results.items()})[COLUMNS]
 
     def tidy(self) -> pd.DataFrame:
         """All checkpoints of all runs of each panel."""
-        if not self.panels:
-            return self.frame.assign(experiment="")
-        return self._by_experiment({panel: result.frame for panel, result in self.results.items()})
+        if not self.results:
+            return frame_of({}, marks_of(1, 1), []).assign(learner="", problem="", experiment="")
+        return _by_experiment({panel: result.frame for panel, result in self.results.items()})
 
-    def _by_experiment(self, frames: Mapping[Panel, pd.DataFrame]) -> pd.DataFrame:
-        import pandas as pd
 
-        parts = []
-        for panel, frame in frames.items():
-            part = frame.copy()
-            part.insert(0, "problem", panel.problem)
-            part.insert(0, "experiment", panel.key)
-            parts.append(part)
-        return pd.concat(parts, ignore_index=True)
+def _by_experiment(frames: Mapping[Panel, pd.DataFrame]) -> pd.DataFrame:
+    import pandas as pd
+
+    keyed = {(panel.key, panel.problem): frame for panel, frame in frames.items()}
+    return pd.concat(keyed, names=["experiment", "problem"]).reset_index(level=[0, 1]).reset_index(drop=True)
 
 
 def findings_of(runs: Mapping[Job, Run], settings: Settings, panels: Sequence[Panel]) -> Findings:
     """Put runs together in the order of the panels, whatever order they were finished in."""
     import pandas as pd
 
-    by_cell: dict[Cell, dict[int, Run]] = {Cell(panel.problem, name): {} for panel in panels for name in panel.learners}
+    by_cell: dict[Cell, dict[tuple[str, int], Run]] = {}
     for job, run in runs.items():
-        by_cell[job.cell][job.run] = run
-    if not by_cell:
-        empty = frame_of({}, marks_of(1, 1), []).assign(learner="", problem="")
-        return Findings(empty, settings, tuple(panels))
-    frames = []
-    for cell, numbered in by_cell.items():
-        marks = marks_of(cell.rounds(settings), len(next(iter(numbered.values())).totals))
-        frame = frame_of({(cell.learner, number): run for number, run in numbered.items()}, marks, [cell.learner])
-        frame["learner"] = frame["learner"].astype(str)
-        frame.insert(0, "problem", cell.problem)
-        frames.append(frame)
-    return Findings(pd.concat(frames, ignore_index=True), settings, tuple(panels))
-
-
-# -- figures -------------------------------------------------------------------------------------------------------
+        by_cell.setdefault(job.cell, {})[job.cell.learner, job.run] = run
+    results = {}
+    for panel in panels:
+        frames = []
+        for cell in [Cell(panel.problem, name) for name in panel.learners]:
+            marks = marks_of(cell.rounds(settings), len(next(iter(by_cell[cell].values())).totals))
+            frames.append(frame_of(by_cell[cell], marks, [cell.learner]))
+        described = {"world": panel.problem, "learners": list(panel.learners), "interrupted": False, **asdict(settings)}
+        frame = pd.concat(frames, ignore_index=True)
+        results[panel] = Result(frame.assign(learner=frame["learner"].astype(str)), described)
+    return Findings(results, settings)
 
 
 def looks(figure: Figure) -> dict[str, int]:
     """The number of each learner's look in a figure; the paper's three look the same in all figures."""
-    names = dict.fromkeys([FULL, VI, INC, *(name for panel in figure.panels for name in panel.learners)])
+    names = dict.fromkeys(
+        [problems.FULL, VI, problems.INC, *(name for panel in figure.panels for name in panel.learners)]
+    )
     return {name: i for i, name in enumerate(names)}
 
 
@@ -139,14 +102,13 @@ def draw(figure: Figure, findings: Findings) -> Picture:
     """A figure with those of its panels that were run, and one legend."""
     from matplotlib.figure import Figure as Picture
 
-    panels = [panel for panel in figure.panels if panel in findings.panels]
+    panels = [panel for panel in figure.panels if panel in findings.results]
     columns = min(len(panels), 3 if len(figure.panels) % 3 == 0 else 2)
     rows = math.ceil(len(panels) / columns)
-    width = WIDTH if columns > 1 else 5.0
     names = looks(figure)
     used = [name for name in names if any(name in panel.learners for panel in panels)]
     legend = math.ceil(len(used) / (2 * columns)) * 0.22 + 0.3
-    picture = Picture(figsize=(width, 2.6 * rows + legend), layout="constrained")
+    picture = Picture(figsize=(10.0 if columns > 1 else 5.0, 2.6 * rows + legend), layout="constrained")
     axes = picture.subplots(rows, columns, squeeze=False).flat
     for i, (panel, ax) in enumerate(zip(panels, axes, strict=False)):
         lines = sorted(curves(findings.results[panel].frame, figure.measure), key=lambda curve: names[curve.learner])
@@ -174,35 +136,29 @@ def rendered(picture: Picture) -> dict[str, bytes]:
     return files
 
 
-# -- tables --------------------------------------------------------------------------------------------------------
-
-
 def run_times(findings: Findings) -> list[dict[str, str]]:
     """Table 1: the run times and rewards of the paper beside ours."""
-    if TABLE not in findings.panels:
+    if TABLE not in findings.results:
         return []
     result = findings.results[TABLE]
     rows = []
     for row in result.summary().to_dict("records"):
-        seconds, reward = row["seconds_mean"], shown(row, "reward")
-        if row["learner"] == AS_WRITTEN:
-            same = seconds_at(result.frame, VI, row["rounds"])
-            rows.append(
-                {
-                    "learner": f"{AS_WRITTEN}, {row['rounds']:,} rounds", "paper_seconds": "–", "paper_reward": "–",
-                    "seconds": f"{seconds:.3g}", "reward": reward,
-                    "ratio": f"{times_as_long(seconds, same)}: idTSvi takes {same:.2g} s for as many rounds",
-                }
-            )  # fmt: skip
-            continue
-        theirs, error, mean, se = PAPERS_TABLE[row["learner"]]
-        rows.append(
-            {
-                "learner": row["learner"], "paper_seconds": f"{theirs:,.1f} ± {error:.1f}",
-                "paper_reward": f"{mean:.3f} ± {se:.3f}", "seconds": f"{seconds:.2g}", "reward": reward,
-                "ratio": times_as_long(theirs, seconds) if row["rounds"] == ROUNDS else "–",
-            }
-        )  # fmt: skip
+        name, rounds, seconds = row["learner"], row["rounds"], row["seconds_mean"]
+        if name == problems.AS_WRITTEN:
+            same = seconds_at(result.frame, VI, rounds)
+            cells = {
+                "learner": f"{name}, {rounds:,} rounds", "paper_seconds": "–", "paper_reward": "–",
+                "seconds": f"{seconds:.3g}",
+                "ratio": f"{times_as_long(seconds, same)}: idTSvi takes {same:.2g} s for as many rounds",
+            }  # fmt: skip
+        else:
+            theirs, error, mean, se = PAPERS_TABLE[name]
+            cells = {
+                "learner": name, "paper_seconds": f"{theirs:,.1f} ± {error:.1f}",
+                "paper_reward": f"{mean:.3f} ± {se:.3f}", "seconds": f"{seconds:.2g}",
+                "ratio": times_as_long(theirs, seconds) if rounds == problems.ROUNDS else "–",
+            }  # fmt: skip
+        rows.append({**cells, "reward": shown(row, "reward")})
     return rows
 
 
@@ -226,16 +182,11 @@ def machine() -> str:
 
 def processor() -> str:
     """The name of the processor."""
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
-
-
-# -- the page ------------------------------------------------------------------------------------------------------
 
 
 def write(findings: Findings, out: Path, took: str, command: str, theory: Mapping[str, Any] | None) -> list[str]:
@@ -246,67 +197,41 @@ def write(findings: Findings, out: Path, took: str, command: str, theory: Mappin
     sections = []
     with style.context(["default", PRINT]):
         for figure in FIGURES:
-            panels = [panel for panel in figure.panels if panel in findings.panels]
-            if not panels:
-                continue
-            name = f"figure-{figure.key}"
-            images = rendered(draw(figure, findings))
-            files |= {f"{name}.{kind}": content for kind, content in images.items()}
-            sections.append(_section(figure, panels, findings, name, images["png"]))
+            panels = [panel for panel in figure.panels if panel in findings.results]
+            if panels:
+                name = f"figure-{figure.key}"
+                images = rendered(draw(figure, findings))
+                files |= {f"{name}.{kind}": content for kind, content in images.items()}
+                sections.append({"figure": figure, "name": name, "panels": panels, "png": images["png"]})
         if theory is not None:
             images = rendered(theory["picture"])
             files |= {f"theory.{kind}": content for kind, content in images.items()}
-            theory = {**theory, "png": base64.b64encode(images["png"]).decode()}
+            theory = {**theory, "png": images["png"]}
     files["summary.csv"] = findings.summary.to_csv(index=False).encode()
-    buffer = BytesIO()
-    findings.tidy().to_parquet(buffer, index=False)
-    files["results.parquet"] = buffer.getvalue()
-    files["index.html"] = _page(findings, sections, took, command, theory).encode()
+    files["results.parquet"] = findings.tidy().to_parquet(index=False)
+    files["index.html"] = _page(findings, sections=sections, took=took, command=command, theory=theory).encode()
     for name, content in files.items():
         write_whole(out / name, content)
     return list(files)
 
 
-def _section(figure: Figure, panels: Sequence[Panel], findings: Findings, name: str, png: bytes) -> dict[str, Any]:
-    tables = []
-    for panel in panels:
-        rows = [
-            {
-                "learner": row["learner"], "kind": LEARNERS[row["learner"]].kind, "runs": row["runs"],
-                "about": LEARNERS[row["learner"]].about, "reward": shown(row, "reward"),
-                "regret": shown(row, "regret"), "worst": f"{row['worst_regret']:,.0f}",
-                "seconds": f"{row['seconds_mean']:.2g}",
-            }
-            for row in findings.summary[findings.summary["experiment"] == panel.key].to_dict("records")
-        ]  # fmt: skip
-        best = PROBLEMS[panel.problem].world().best().value
-        tables.append({"key": panel.key, "title": PROBLEMS[panel.problem].title, "rows": rows, "best": f"{best:.4g}"})
-    return {
-        "title": figure.title, "text": figure.text, "beyond": figure.kind == BEYOND, "name": name, "tables": tables,
-        "png": base64.b64encode(png).decode(), "measure": figure.measure,
-        "alt": f"{figure.title}: curves of the {'average reward' if figure.measure == 'reward' else 'total regret'} "
-               f"over the rounds; their last values are in the tables below",
-    }  # fmt: skip
-
-
-def _page(
-    findings: Findings, sections: list[dict[str, Any]], took: str, command: str, theory: Mapping[str, Any] | None
-) -> str:
+def _page(findings: Findings, **parts: Any) -> str:
+    """The page; the template shows the numbers."""
     import jinja2
     import numba
 
     rows = {(row["problem"], row["learner"]): row for row in findings.summary.to_dict("records")}
     claims = verdicts(lambda problem, learner: rows.get((problem, learner)))
     holding, failing = (sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS))
-    papers = [TABLE, *(panel for figure in FIGURES if figure.kind != BEYOND for panel in figure.panels)]
-    complete = all(panel in findings.panels for panel in papers)
+    papers = [TABLE, *(panel for figure in FIGURES if figure.kind != problems.BEYOND for panel in figure.panels)]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["base64"] = lambda content: base64.b64encode(content).decode()
     page: str = environment.get_template("report.html").render(
-        settings=findings.settings, sections=sections, claims=claims, holding=holding, failing=failing,
-        times=run_times(findings), machine=machine(), papers_machine=PAPERS_MACHINE, took=took, command=command,
-        theory=theory, complete=complete, papers_rounds=ROUNDS,
-        versions=f"NumPy {np.__version__}, Numba {numba.__version__}",
+        settings=findings.settings, rows=rows, learners=LEARNERS, problems=PROBLEMS, shown=shown, claims=claims,
+        holding=holding, failing=failing, complete=all(panel in findings.results for panel in papers),
+        times=run_times(findings), machine=machine(), papers_machine=PAPERS_MACHINE, papers_rounds=problems.ROUNDS,
+        versions=f"NumPy {np.__version__}, Numba {numba.__version__}", BEYOND=problems.BEYOND, **parts,
     )  # fmt: skip
     return page

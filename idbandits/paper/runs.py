@@ -8,10 +8,14 @@ nothing that has changed is used again.
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import json
+import logging
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -20,15 +24,14 @@ from idbandits.baselines.baseline import Baseline
 from idbandits.errors import IdbanditsError
 from idbandits.kernel.compiling import compile_together
 from idbandits.kernel.types import Ints
-from idbandits.paper.cluster import run_on_cluster
 from idbandits.paper.problems import LEARNERS, PROBLEMS
 from idbandits.paper.store import Store, version
 from idbandits.simulation.loop import Run
-from idbandits.simulation.simulate import Plan, begin, kernels_of, marks_of, plan
+from idbandits.simulation.simulate import CHECKPOINTS, Plan, begin, kernels_of, marks_of, plan
 from idbandits.simulation.workers import run_all
 from idbandits.simulation.world import World
 
-CHECKPOINTS = 200
+PATIENCE = 20  # seconds that a cluster has to answer, and to replace workers that have died
 
 
 @final
@@ -112,8 +115,6 @@ def describe(learner: Any) -> dict[str, Any]:
     return description
 
 
-# -- making runs ---------------------------------------------------------------------------------------------------
-
 Keep = Callable[[Job, Run], None]
 Advance = Callable[[Cell, int], None]  # told about progress: so many more rounds of a cell are finished
 
@@ -163,26 +164,75 @@ def _run_here(
 
 
 def _run_on_cluster(address: str, jobs: Sequence[Job], settings: Settings, keep: Keep, advance: Advance) -> None:
-    """Make runs on the workers of a Dask scheduler, which must have the same version as we have."""
+    """Make runs on the workers of a Dask scheduler, which must have our version; when one dies, others do its jobs."""
+    try:
+        import distributed
+    except ImportError:
+        raise IdbanditsError("--cluster needs Dask: pip install 'idbandits[cluster]'") from None
+    if not address.strip():  # Dask would start a cluster of its own
+        raise IdbanditsError(f"--cluster {address!r} is not the address of a Dask scheduler")
+    with _connected(address) as client:
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise IdbanditsError(f"--cluster: the Dask scheduler at {address!r} has no workers") from None
+        futures = {client.submit(run_remotely, settings, *job, pure=False, retries=3): job for job in jobs}
+        try:
+            for job, (their_version, run) in _finished(client, futures, address):
+                if their_version != version():
+                    libraries = "idbandits, NumPy, SciPy or Numba"
+                    raise IdbanditsError(f"a worker of {address!r} has another version of {libraries} than we have")
+                keep(job, run)
+                advance(job.cell, job.cell.rounds(settings))
+        except (distributed.KilledWorker, CancelledError, ImportError) as error:
+            raise IdbanditsError(f"the workers of {address!r} failed: {' '.join(str(error).split())}") from None
+        finally:
+            client.cancel(list(futures))
 
-    def keep_checked(job: Job, answer: tuple[str, Run]) -> None:
-        their_version, run = answer
-        if their_version != version():
-            raise IdbanditsError(
-                f"a worker of {address!r} has another version of idbandits, NumPy, SciPy or Numba than we have"
-            )
-        keep(job, run)
-        advance(job.cell, job.cell.rounds(settings))
 
-    run_on_cluster(address, jobs, functools.partial(run_remotely, settings), keep_checked)
+def _connected(address: str) -> Any:
+    """A client of the scheduler at an address."""
+    import distributed
+
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # our errors say in one line what went wrong
+    message = ""
+    try:
+        return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        message = str(error)
+    gc.collect()  # a client that failed is closed when it is collected, which locks up if another one is starting
+    raise IdbanditsError(f"--cluster: no Dask scheduler answers at {address!r}: {message}")
+
+
+def _finished(client: Any, futures: dict[Any, Job], address: str) -> Iterator[tuple[Job, tuple[str, Run]]]:
+    """Jobs and their results as they are finished. If all workers have died, Dask would wait for new ones forever."""
+    import distributed
+
+    arriving: Any = distributed.as_completed(futures, loop=client.loop)
+    asked = alive = time.monotonic()
+    while futures:
+        if not arriving.has_ready():
+            time.sleep(0.02)
+        else:
+            future = next(arriving)
+            try:
+                made = future.result(timeout=PATIENCE)
+            except TimeoutError:  # the result died with its worker; another worker makes it again, if there is one
+                arriving.add(future)
+            else:
+                yield futures.pop(future), made
+                future.release()
+        if time.monotonic() - asked > 1.0:
+            asked = time.monotonic()
+            if client.nthreads():
+                alive = asked
+            elif asked - alive > PATIENCE:
+                raise IdbanditsError(f"--cluster: the Dask scheduler at {address!r} has no workers left")
 
 
 _preparing = threading.Lock()
-
-
-@functools.lru_cache(maxsize=256)
-def _prepared(cell: Cell, settings: Settings) -> Prepared:
-    return Prepared(cell, settings)
+_prepared = functools.lru_cache(maxsize=256)(Prepared)
 
 
 def run_remotely(settings: Settings, cell: Cell, run: int) -> tuple[str, Run]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from idbandits.app import paper, theory
+from idbandits.app import paper
 from idbandits.paper import problems, report, runs
 from idbandits.paper.runs import Prepared
 
@@ -149,8 +149,8 @@ def test_the_smallest_evaluation(call, tmp_path, arguments):
 
 
 def test_theory_alone(call, monkeypatch, tmp_path):
-    monkeypatch.setattr(theory, "ROUNDS", 200)
-    monkeypatch.setattr(theory, "RUNS", 2)
+    monkeypatch.setattr(paper, "THEORY_ROUNDS", 200)
+    monkeypatch.setattr(paper, "THEORY_RUNS", 2)
     status, _, err = call("paper", "--figure", "theory", "--no-progress", "--out", "out")
     assert status == 0
     assert err.startswith("idbandits: wrote theory.png, theory.svg, summary.csv, results.parquet, index.html to out")
@@ -170,12 +170,12 @@ def test_an_interruption_at_any_step_is_one_line_and_the_next_start_goes_on(call
     def press(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(theory, "ROUNDS", 100)
-    monkeypatch.setattr(theory, "RUNS", 2)
+    monkeypatch.setattr(paper, "THEORY_ROUNDS", 100)
+    monkeypatch.setattr(paper, "THEORY_RUNS", 2)
     common = ["paper", *TINY, "--figure", "B3d", "--figure", "theory", "--out", "out"]
     steps = [
         (Prepared, "__init__"), (runs, "compile_together"), (runs, "plan"), (runs.Store, "put"),
-        (theory, "report_section"), (runs.Store, "note"), (report, "findings_of"), (report, "write"),
+        (paper, "_theory_section"), (runs.Store, "note"), (report, "findings_of"), (report, "write"),
         (report, "draw"), (report, "write_whole"),
     ]  # fmt: skip
     for where, name in steps:

@@ -22,7 +22,7 @@ import pytest
 
 import idbandits as idb
 from idbandits.errors import IdbanditsError
-from idbandits.paper import cluster, runs
+from idbandits.paper import runs
 from idbandits.paper.problems import VI
 from idbandits.paper.runs import Cell, Job, Prepared, Settings, make_runs
 from idbandits.paper.store import Store
@@ -195,7 +195,7 @@ def test_workers_that_have_all_died_are_not_waited_for_forever(
         with_workers.kill(*with_workers.workers)
 
     observed: Any = ObservedStore(kill_all)
-    monkeypatch.setattr(cluster, "PATIENCE", 5)
+    monkeypatch.setattr(runs, "PATIENCE", 5)
     settings = Settings(LONG.rounds, 100, LONG.seed)
     with pytest.raises(IdbanditsError, match="no workers left"):
         make_runs([CELL], settings, observed, None, with_workers.address, ignore)
@@ -205,13 +205,13 @@ def test_workers_that_have_all_died_are_not_waited_for_forever(
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", ""])
 def test_a_wrong_address(store: Store, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    monkeypatch.setattr(runs, "PATIENCE", 1)
     with pytest.raises(IdbanditsError, match=f"--cluster.*{address!r}"):
         make_runs([CELL], LONG, store, None, address, ignore)
 
 
 def test_a_scheduler_without_workers(store: Store, monkeypatch: pytest.MonkeyPatch, scheduler: Scheduler) -> None:
-    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    monkeypatch.setattr(runs, "PATIENCE", 1)
     with pytest.raises(IdbanditsError, match=r"has no workers$"):
         make_runs([CELL], LONG, store, None, scheduler.address, ignore)
 

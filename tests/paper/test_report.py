@@ -33,9 +33,10 @@ from idbandits.paper.problems import (
     Problem,
 )
 from idbandits.paper.report import Findings, draw, findings_of, looks, run_times, seconds_at, times_as_long, write
-from idbandits.paper.runs import CHECKPOINTS, Cell, Job, Settings
+from idbandits.paper.runs import Cell, Job, Settings
 from idbandits.simulation.loop import Run
-from idbandits.simulation.simulate import marks_of
+from idbandits.simulation.results import Result
+from idbandits.simulation.simulate import CHECKPOINTS, marks_of
 
 SETTINGS = Settings(1000, 3, 0)
 COLUMNS = "experiment,problem,learner,runs,rounds,reward_mean,reward_se,regret_mean,regret_se,worst_regret,seconds_mean"
@@ -148,7 +149,7 @@ def test_the_summary_has_one_row_per_learner_of_each_panel() -> None:
     vi = summary[summary["learner"] == VI].drop(columns="experiment")
     assert len(vi) == 3
     assert len(vi.drop_duplicates()) == 1
-    last = findings.frame.query("problem == 'cascade 1' and learner == @VI and round == 1000")
+    last = findings.results[panels[0]].frame.query("learner == @VI and round == 1000")
     assert vi["reward_mean"].iloc[0] == pytest.approx(last["reward"].mean() / 1000)
     assert vi["reward_se"].iloc[0] == pytest.approx(last["reward"].std(ddof=1) / 1000 / 3**0.5)
     assert vi["regret_mean"].iloc[0] == pytest.approx(last["regret"].mean())
@@ -161,8 +162,9 @@ def test_the_summary_has_one_row_per_learner_of_each_panel() -> None:
 def test_one_learner_on_two_problems_is_not_mixed_up() -> None:
     findings = made_up([KEYS["2a"], KEYS["2b"]])
     rewards = findings.summary.query("learner == @VI").set_index("problem")["reward_mean"]
+    table = findings.tidy()
     for problem, reward in rewards.items():
-        rows = findings.frame[(findings.frame["problem"] == problem) & (findings.frame["learner"] == VI)]
+        rows = table[(table["problem"] == problem) & (table["learner"] == VI)]
         assert reward == pytest.approx(rows[rows["round"] == 1000]["reward"].mean() / 1000)
     assert rewards.nunique() == 2
     assert set(findings.results[KEYS["2a"]].frame["learner"]) == set(KEYS["2a"].learners)
@@ -176,7 +178,7 @@ def test_runs_are_put_in_order_whatever_order_they_come_in() -> None:
         for number in (2, 0, 1)
         for name in reversed(panel.learners)
     }
-    frame = findings_of(runs, SETTINGS, [panel]).frame
+    frame = findings_of(runs, SETTINGS, [panel]).tidy()
     assert (frame["reward"] == frame["run"]).all()
     assert frame["round"].tolist() == marks.tolist() * 12
     assert frame["learner"].drop_duplicates().tolist() == list(panel.learners)
@@ -258,7 +260,9 @@ def test_fewer_rounds_than_the_papers_are_not_called_faster() -> None:
 
 def test_a_clock_that_is_too_coarse() -> None:
     findings = made_up([TABLE], Settings(20_000, 10, 0))
-    rows = run_times(Findings(findings.frame.assign(seconds=0.0), findings.settings, findings.panels))
+    result = findings.results[TABLE]
+    still = Result(result.frame.assign(seconds=0.0), result.settings)
+    rows = run_times(Findings({TABLE: still}, findings.settings))
     assert {row["ratio"].partition(":")[0] for row in rows} == {"–"}
 
 
