@@ -137,7 +137,7 @@ def test_many_positions_are_checked_in_no_time(model: Callable[..., idb.Diagram]
     ("name", "settings", "message"),
     [
         ("CascadeKLUCB", {"reading": "second"}, "reading is 'first' or 'last'.*'second'"),
-        ("TopRank", {"horizon": 1}, "TopRank: horizon .* from 2; not 1"),
+        ("TopRank", {"horizon": 1}, "TopRank: horizon .* from 2, not 1"),
         ("TopRank", {"delta": 0}, "TopRank: delta is a number above 0 and at most 1, not 0"),
         ("KLCombUCB1", {"horizon": 2.5}, "KLCombUCB1: horizon .* not 2.5"),
         ("CombUCB1", {"factor": 0}, "CombUCB1: factor is a number above 0, not 0"),
