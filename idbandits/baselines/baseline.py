@@ -23,33 +23,29 @@ from idbandits.solve.best import Solver, solve_easily
 
 
 class Baseline:
-    """A learner that is not Thompson sampling: subclasses have kernels that act and learn.
+    """A learner that is not Thompson sampling: its layout stays, its state changes, its kernels act and learn.
 
-    Its `layout` is what stays, a structure for kernels; its `state` is what changes. Those that need best actions have
-    a `solver` of a diagram with the same decisions.
+    Those that need best actions have a solver of a diagram with the same decisions.
     """
 
     ACT: Kernel
     LEARN: Kernel
 
     def __init__(self, d: Diagram, seed: Any, layout: NamedTuple, state: State, solver: Solver | None = None) -> None:
-        self._model = compile(d)
-        self.diagram = d.copy()
-        self.rng = generator(seed)
-        self.state = state
+        self._model, self.diagram = compile(d), d.copy()
+        self.rng, self.state = generator(seed), state
         solve, program = (solve_easily, pack()) if solver is None else (solver.kernel, solver.program)
         self.player = Player(self.ACT, self.LEARN, solve, program, pack(layout))
 
     @property
     def settings(self) -> dict[str, Any]:
         """What makes it differ from others of its class on the same diagram, besides its state, as plain data."""
-        layout = self.player.evidence
-        return {"layout": layout.ints.tolist(), "numbers": layout.floats.tolist()}
+        ints, floats = self.player.evidence
+        return {"layout": ints.tolist(), "numbers": floats.tolist()}
 
     def act(self) -> dict[str, Label]:
         """The next action."""
-        action = np.zeros(len(self._model.decisions), dtype=np.int64)
-        player = self.player
+        player, action = self.player, np.zeros(len(self._model.decisions), dtype=np.int64)
         player.act(player.solve.handle, player.solver, player.evidence, self.state, self.rng, action)
         return self._model.action_of(action)
 
@@ -57,8 +53,7 @@ class Baseline:
         """Learn from a round, in which all observed nodes were seen."""
         vector = self._model.action_vector(action, None)
         states = self._model.observation_states(observation)
-        unseen = [n.name for n in self._model.observed if n.name not in states]
-        if unseen:
+        if unseen := [n.name for n in self._model.observed if n.name not in states]:
             raise ObservationError(f"{type(self).__name__} learns from whole rounds; {unseen[0]!r} was not seen")
         seen = np.array([states[n.name] for n in self._model.observed], dtype=np.int64)
         if not self.state.has_room():
@@ -108,13 +103,10 @@ def _learn(
     return DONE
 
 
-def kernels(
-    name: str, layout: type[Any], act: Any, learn: Any, *, solves: bool = False
-) -> tuple[Kernel, Kernel]:  # fmt: skip
-    """The kernels ACT and LEARN of the class with this name, made of two parts.
+def kernels(name: str, layout: type[Any], act: Any, learn: Any, solves: bool = False) -> tuple[Kernel, Kernel]:
+    """The kernels ACT and LEARN of the class with this name, made of the parts `act` and `learn`.
 
-    They are `act(layout, state, rng, action)`, with `solve` and `solver` if it `solves`, and `learn(layout, state, rng,
-    round_)`.
+    They get (layout, state, rng, action), with solve and solver if it `solves`, and (layout, state, rng, round).
     """
     names = globals() | {"unpack": unpacker(layout)}
     acting = FunctionType((_act_by_solving if solves else _act).__code__, names)

@@ -84,9 +84,8 @@ def learn_nothing(chances: Chances, state: State, rng: Rng, round_: Round) -> No
 class Uniform(Baseline):
     """Acts uniformly at random among all actions that the constraints allow, and learns nothing.
 
-    Where decisions that may not share a choice all have the same choices, and any two that may not share one with a
-    third may not share one with each other, each decision is drawn among the choices that are left: then all actions
-    are equally likely. Elsewhere all actions are listed once, which only works for up to 100,000.
+    Where decisions exclude each other in groups with the same choices, each is drawn among the choices that are left:
+    then all actions are equally likely. Elsewhere all actions are listed once, which only works for up to 100,000.
 
     >>> from idbandits import models
     >>> learner = Uniform(models.cascade(items=5, positions=5), seed=0)
@@ -270,12 +269,10 @@ class EpsilonGreedy(Baseline):
     def __init__(self, d: Diagram, seed: Any = None, *, epsilon: float = 0.1, decay: float | None = None) -> None:
         share = check_number("EpsilonGreedy: epsilon", epsilon, 0, 1)
         slope = math.inf if decay is None else check_number("EpsilonGreedy: decay", decay, 0, above=True)
-        super().__init__(d, seed, *_start("EpsilonGreedy", d, True, share, slope))
+        super().__init__(d, seed, *_start("EpsilonGreedy", d, 1, share, slope))
 
 
-def _start(
-    who: str, d: Diagram, greedy: bool = False, epsilon: float = 0.0, decay: float = 0.0
-) -> tuple[Layout, State]:
+def _start(who: str, d: Diagram, greedy: int = 0, epsilon: float = 0.0, decay: float = 0.0) -> tuple[Layout, State]:
     """The layout, and the state before the first round."""
     decisions, observed = check_diagram(who, d)
     if not d.rewards:

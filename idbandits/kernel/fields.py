@@ -1,8 +1,9 @@
 """Structures for kernels: named fields, packed into one array of integers and one of floats.
 
-A structure is a NamedTuple of numbers (`int`, `float`) and of rows of numbers (`Indices`, `Floats`). `pack` writes structures
-into two flat arrays, because every argument that Python hands to a kernel takes time. `unpacker` makes the function by
-which kernels read them: there a row is a pointer, so `circuit.child[e]` is one load, without counts of references.
+A structure is a NamedTuple of numbers (`int`, `float`) and of rows of numbers (`Indices`, `Floats`). `pack` writes
+structures into two flat arrays, because every argument that Python hands to a kernel takes time. `unpacker` makes the
+function by which kernels read them: there a row is a pointer, so `circuit.child[e]` is one load, without counts of
+references.
 """
 
 from __future__ import annotations
