@@ -102,9 +102,9 @@ class Outcome(NamedTuple):
     def seen_by(self, d: Diagram) -> dict[str, Any]:
         """What a learner with this diagram is handed: the nodes that its diagram observes."""
         states = self.latent | self.observation
-        missing = [n.name for n in d.of_kind("observed") if n.name not in states]
-        if missing:
-            raise DiagramError(f"diagram {d.name!r} observes {missing[0]!r}, which the world does not have")
+        for node in d.of_kind("observed"):
+            if node.name not in states:
+                raise DiagramError(f"diagram {d.name!r} observes {node.name!r}, which the world does not have")
         return {n.name: states[n.name] for n in d.of_kind("observed")}
 
 
@@ -125,8 +125,7 @@ class World:
     def __init__(
         self, d: Diagram, means: Means, seed: Any = None, *, contexts: Mapping[str, Any] | None = None
     ) -> None:
-        self.model = compile(d)
-        self.diagram = d.copy()
+        self.model, self.diagram = compile(d), d.copy()
         self.parameters = self.model.parameter_vector(means)
         self.means = {name: np.array(means[name], dtype=np.float64) for name in self.model.learned}
         self._rewards = self.model.rewards  # refuses diagrams without
