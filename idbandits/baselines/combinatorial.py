@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, check_diagram, decisions_above, learner
-from idbandits.baselines.confidence import Arms, arms_in, kl_exponent, level
+from idbandits.baselines.baseline import Baseline, check_diagram, decisions_above, kernels, state_of
+from idbandits.baselines.confidence import Arms, arms_in, kl_above, level
+from idbandits.circuit.build import starts, strides
 from idbandits.circuit.model import compile
-from idbandits.diagram.declare import Diagram, Node
+from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Learned, Use
 from idbandits.errors import DiagramError, check_number, check_whole
-from idbandits.inference.playing import ACT, solve_at
+from idbandits.inference.playing import solve_at
 from idbandits.inference.protocol import Round
-from idbandits.kernel.compiling import bare, kernel
-from idbandits.kernel.fields import Packed, unpacker
-from idbandits.kernel.states import ROUNDS, State, no_groups
+from idbandits.kernel.compiling import bare, part
+from idbandits.kernel.fields import Packed
+from idbandits.kernel.states import ROUNDS, State
 from idbandits.kernel.types import Floats, Indices, Ints, Rng
 from idbandits.solve.assignment import match
 from idbandits.solve.best import BUDGET, Solver, shuffle_idle
@@ -44,18 +45,14 @@ class Layout(NamedTuple):
     stride: Indices  # for each axis, how far apart the arms of two neighbouring choices are
     values: Floats  # what each state of a node earns, scaled to [0, 1]
     weight: Floats  # of each node: what 1 of these is worth
-    setting: Floats  # one number: of UCB1 the factor; of KL-UCB the confidence level, 0 for log t + 3 log log t
-    bonus: Floats  # one number: the index of arms that were never tried is so many times that of the others
+    setting: float  # of UCB1 the factor; of KL-UCB the confidence level, 0 for log t + 3 log log t
+    bonus: float  # the index of arms that were never tried is so many times that of the others
 
 
-unpack = unpacker(Layout)
-
-
-@kernel(ACT)
-def act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
+@part
+def act(layout: Layout, state: State, rng: Rng, action: Ints, solve: Any, solver: Packed) -> None:
     """The best action under the indices; what was never tried outweighs all that was."""
-    layout = unpack(packed.ints, packed.floats)
-    arms, items, positions = arms_in(state, layout.arms), layout.items, len(action)
+    arms, items, positions = arms_in(state.floats, layout.arms), layout.items, len(action)
     highest = refresh(layout, arms, state.ints[ROUNDS] + 1)
     if items > 0:
         scores = np.empty(positions * items)
@@ -74,11 +71,9 @@ def act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, acti
 @bare
 def refresh(layout: Layout, arms: Arms, t: int) -> float:
     """Bring all indices up to date in round t, and return the highest."""
-    setting = layout.setting[0]
+    setting, untried, highest = layout.setting, 0, 0.0
     allowed = setting if setting > 0.0 else level(t)
     factor = math.sqrt(setting * math.log(max(t - 1, 1)))
-    highest: float = 0.0
-    untried = 0
     for a in range(layout.arms):
         times, index = arms.times[a], arms.bound[a]
         if times == 0.0:
@@ -89,12 +84,11 @@ def refresh(layout: Layout, arms: Arms, t: int) -> float:
             arms.bound[a] = mean + factor / math.sqrt(times)
         elif setting == 0.0 or index < 0.0:
             near = -math.log1p(-index) if 0.0 < index < 1.0 else 0.0
-            x = kl_exponent(mean, allowed / times, near) if allowed > 0.0 else 0.0
-            arms.bound[a] = max(mean, -math.expm1(-x))
+            arms.bound[a] = kl_above(mean, allowed / times, near)
         highest = max(highest, arms.bound[a])
     if untried == 0:
         return highest if highest > 0.0 else 1.0
-    highest = layout.bonus[0] * max(highest, 1.0)
+    highest = layout.bonus * max(highest, 1.0)
     for a in range(layout.arms):
         if arms.times[a] == 0.0:
             arms.bound[a] = highest
@@ -113,10 +107,9 @@ def find_scores(layout: Layout, arms: Arms, ties: float, rng: Rng, scores: Float
 
 
 @bare
-def learn(packed: Packed, state: State, rng: Rng, round_: Round) -> None:
+def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
     """Count what every base arm of the action earned."""
-    layout = unpack(packed.ints, packed.floats)
-    arms = arms_in(state, layout.arms)
+    arms = arms_in(state.floats, layout.arms)
     for n in range(layout.nodes):
         arm = layout.first_arm[n]
         for axis in range(layout.axis_start[n], layout.axis_start[n + 1]):
@@ -135,8 +128,7 @@ class CombUCB1(Baseline):
     sum of terms that depend on one observed node each. A base arm is a node with the choices that it depends on: an
     item at a position in the position-based model. Nodes that depend directly on a decision by the same learned table
     share theirs: an item in the semi-bandit. Rewards are scaled to [0, 1] by what a node can earn, and weighed by it.
-    As in the paper's initialization, actions with base arms that were never tried come first; among them, those with
-    the most, if all weights are equal. Ties are broken at random.
+    Actions with the most base arms that were never tried come first (by weight); ties are broken at random.
 
     >>> from idbandits import models
     >>> learner = CombUCB1(models.semi_bandit(items=4, positions=2), seed=0)
@@ -147,7 +139,7 @@ class CombUCB1(Baseline):
     [2, 3]
     """
 
-    ACT, LEARN = act, learner("CombUCB1")(learn)
+    ACT, LEARN = kernels("CombUCB1", Layout, act, learn, solves=True)
 
     def __init__(self, d: Diagram, seed: Any = None, *, factor: float = 1.5) -> None:
         setting = check_number("CombUCB1: factor", factor, 0, above=True)
@@ -167,7 +159,7 @@ class KLCombUCB1(Baseline):
     KLCombUCB1('position-based'; 0 rounds)
     """
 
-    ACT, LEARN = act, CombUCB1.LEARN
+    ACT, LEARN = CombUCB1.ACT, CombUCB1.LEARN
 
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int | None = 20_000) -> None:
         setting = 0.0 if horizon is None else math.log(check_whole("KLCombUCB1: horizon", horizon, 2))
@@ -177,7 +169,7 @@ class KLCombUCB1(Baseline):
 class Source(NamedTuple):
     """An observed node that earns something, and the decisions that its base arms are made of."""
 
-    node: Node
+    name: str
     place: int  # among the observed nodes
     parents: tuple[str, ...]
     table: tuple[Any, ...]  # nodes with equal ones share their base arms
@@ -187,96 +179,65 @@ class Source(NamedTuple):
 
 def _start(who: str, d: Diagram, setting: float, kl: bool) -> tuple[Layout, State, Solver]:
     """The layout, the state before the first round, and the solver of a diagram in which base arms are learned."""
-    check_diagram(who, d)
-    sources = _sources(who, d)
-    decisions = d.of_kind("decision")
+    decisions, _ = check_diagram(who, d)
+    sources = list(_sources(who, d))
+    if not sources:
+        raise DiagramError(f"{who} has nothing to learn: no decision of diagram {d.name!r} changes the reward")
     flat = Diagram(d.name)
     for node in decisions:
-        flat.decision(node.name, len(node.values) if isinstance(node.values, range) else node.values)
-    tables: dict[tuple[Any, ...], tuple[Learned, int]] = {}
-    arms, strides = 0, list[int]()
-    for source in sources:
-        sizes = [d.nodes[p].states for p in source.parents]
-        strides += [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+        flat.decision(node.name, node.states if isinstance(node.values, range) else node.values)
+    tables: dict[tuple[Any, ...], tuple[Learned, int]] = {}  # each with its first base arm
+    arms, sizes = 0, [[d.nodes[p].states for p in source.parents] for source in sources]
+    for source, own in zip(sources, sizes, strict=True):
         if source.table not in tables:
-            tables[source.table] = Learned(f"{len(tables)}", rows=math.prod(sizes)), arms
-            arms += math.prod(sizes)
+            tables[source.table] = Learned(f"{len(tables)}", rows=math.prod(own)), arms
+            arms += math.prod(own)
             if arms > MOST_ARMS:
                 raise DiagramError(
-                    f"{who} keeps a number for every base arm; with {source.node.name!r}, which depends on "
+                    f"{who} keeps a number for every base arm; with {source.name!r}, which depends on "
                     f"{', '.join(source.parents)}, there are {arms:,}, and at most {MOST_ARMS:,} are allowed"
                 )
-        observed = flat.observed(source.node.name, source.parents, tables[source.table][0])
+        observed = flat.observed(source.name, source.parents, tables[source.table][0])
         flat.reward(observed, lambda v, weight=source.weight: weight * v)
     for group in d.different:
         flat.all_different(*group)
+    is_list = (  # of different items, and each node depends on one position
+        all(len(source.parents) == 1 for source in sources)
+        and all(node.values == decisions[0].values for node in decisions)
+        and any(len(group) == len(decisions) for group in d.different)
+    )
     weights, places = [source.weight for source in sources], {n.name: k for k, n in enumerate(decisions)}
     layout = Layout(
-        arms=arms,
-        nodes=len(sources),
-        kl=kl,
-        items=decisions[0].states if _is_list(flat) else 0,
-        place=[source.place for source in sources],
-        first_value=[0, *np.cumsum([len(source.values) for source in sources]).tolist()],
-        first_arm=[tables[source.table][1] for source in sources],
-        axis_start=[0, *np.cumsum([len(source.parents) for source in sources]).tolist()],
+        arms=arms, nodes=len(sources), kl=kl, items=decisions[0].states if is_list else 0,
+        place=[source.place for source in sources], first_value=starts([source.values.tolist() for source in sources]),
+        first_arm=[tables[source.table][1] for source in sources], axis_start=starts(sizes),
         decision=[places[p] for source in sources for p in source.parents],
-        stride=strides,
-        values=np.concatenate([source.values for source in sources]),
-        weight=np.array(weights),
-        setting=np.array([setting]),
+        stride=[step for own in sizes for step in strides(own, 1)],
+        values=np.concatenate([source.values for source in sources]), weight=np.array(weights), setting=setting,
         # an arm that was never tried outweighs all that were, unless its weight is next to nothing
-        bonus=np.array([min(10.0 * math.fsum(weights) / min(weights), MOST_BONUS)]),
-    )
-    return layout, no_groups(np.zeros(len(Arms._fields) * arms)), compile(flat).derived(Solver)
+        bonus=min(10.0 * math.fsum(weights) / min(weights), MOST_BONUS),
+    )  # fmt: skip
+    return layout, state_of(np.zeros(len(Arms._fields) * arms)), compile(flat).derived(Solver)
 
 
-def _sources(who: str, d: Diagram) -> list[Source]:
+def _sources(who: str, d: Diagram) -> Iterator[Source]:
     """The observed nodes by which decisions change the reward."""
-    earned, sources = _earned(who, d), list[Source]()
-    for place, node in enumerate(d.of_kind("observed")):
-        found = decisions_above(d, node.name)
-        above = tuple(n.name for n in d.of_kind("decision") if n.name in found)
-        if node.name not in earned or not above:
-            continue
-        low, high = earned[node.name].min(), earned[node.name].max()
-        if high == low:
-            continue
-        values = (earned[node.name] - low) / (high - low)
-        shared = _shared_table(d, node)
-        parents = above if shared is None else node.parents
-        table = (node.name,) if shared is None else (shared, *values.tolist())
-        sources.append(Source(node, place, parents, table, values, float(high - low)))
-    if not sources:
-        raise DiagramError(f"{who} has nothing to learn: no decision of diagram {d.name!r} changes the reward")
-    return sources
-
-
-def _is_list(flat: Diagram) -> bool:
-    """Whether actions are lists of different items, and each node depends on one position."""
-    decisions = flat.of_kind("decision")
-    return (
-        all(len(node.parents) == 1 for node in flat.of_kind("observed"))
-        and all(node.values == decisions[0].values for node in decisions)
-        and any(len(group) == len(decisions) for group in flat.different)
-    )
-
-
-def _earned(who: str, d: Diagram) -> Mapping[str, Floats]:
-    """What every state of an observed node earns."""
     earned: dict[str, Floats] = {}
     for term in d.rewards:
-        for name in term.parents:
-            if d.nodes[name].kind != "observed" or len(term.parents) > 1:
-                raise DiagramError(
-                    f"{who} adds up what observed nodes earn, each by itself; a reward term of diagram {d.name!r} "
-                    f"depends on {', '.join(f'{p!r} ({d.nodes[p].kind})' for p in term.parents)}"
-                )
-            earned[name] = earned.get(name, 0.0) + term.table
-    return earned
-
-
-def _shared_table(d: Diagram, node: Node) -> str | None:
-    """The learned table that a node reads by its decisions alone, row by row, if it does."""
-    direct = all(d.nodes[p].kind == "decision" for p in node.parents)
-    return node.cpd.name if direct and isinstance(node.cpd, Use) and node.cpd.rows is None else None
+        if len(term.parents) > 1 or d.nodes[term.parents[0]].kind != "observed":
+            raise DiagramError(
+                f"{who} adds up what observed nodes earn, each by itself; a reward term of diagram {d.name!r} "
+                f"depends on {', '.join(f'{p!r} ({d.nodes[p].kind})' for p in term.parents)}"
+            )
+        earned[term.parents[0]] = earned.get(term.parents[0], 0.0) + term.table
+    for place, node in enumerate(d.of_kind("observed")):
+        above, earns = decisions_above(d, node.name), earned.get(node.name, np.zeros(1))
+        weight = float(earns.max() - earns.min())
+        if not above or weight == 0.0:
+            continue
+        values = (earns - earns.min()) / weight
+        parents = tuple(n.name for n in d.of_kind("decision") if n.name in above)
+        table: tuple[Any, ...] = (node.name,)
+        if above.issuperset(node.parents) and isinstance(node.cpd, Use) and node.cpd.rows is None:
+            parents, table = node.parents, (node.cpd.name, *values.tolist())  # rows that decisions alone pick
+        yield Source(node.name, place, parents, table, values, weight)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import State
 from idbandits.kernel.types import Floats
 
 UNSEEN = 1e9  # the index of what was never tried: above any other
@@ -15,17 +14,17 @@ FARTHEST = 700.0  # not far beyond that, exp(-x) is rounded to 0
 
 
 class Arms(NamedTuple):
-    """What is kept of each arm; a state has nothing else among its floats."""
+    """What is kept of each arm: how often it was tried, the sum of what it earned, and its index."""
 
-    times: Floats  # how often it was tried
-    sums: Floats  # of what it earned
-    bound: Floats  # its index
+    times: Floats
+    sums: Floats
+    bound: Floats
 
 
 @merged
-def arms_in(state: State, number: int) -> Arms:
-    """The arms of a state."""
-    return Arms(pointer(state.floats, 0), pointer(state.floats, number), pointer(state.floats, 2 * number))
+def arms_in(floats: Floats, number: int) -> Arms:
+    """The arms that these numbers begin with."""
+    return Arms(pointer(floats, 0), pointer(floats, number), pointer(floats, 2 * number))
 
 
 @merged
@@ -36,11 +35,11 @@ def level(t: int) -> float:
 
 
 @bare
-def kl_above(mean: float, allowance: float) -> float:
+def kl_above(mean: float, allowance: float, near: float = 0.0) -> float:
     """The largest q with d(mean, q) ≤ allowance, d being the divergence between Bernoulli distributions."""
     if allowance <= 0.0:
         return mean
-    return max(mean, -math.expm1(-kl_exponent(mean, allowance, 0.0)))
+    return max(mean, -math.expm1(-kl_exponent(mean, allowance, near)))
 
 
 @bare

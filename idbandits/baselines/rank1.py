@@ -7,15 +7,14 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, check_diagram, decisions_above, learner, state_of
+from idbandits.baselines.baseline import Baseline, check_diagram, decisions_above, kernels, state_of
 from idbandits.baselines.confidence import kl_above, kl_below, level
-from idbandits.diagram.declare import Diagram
+from idbandits.diagram.declare import Diagram, Node
 from idbandits.errors import DiagramError, check_number, check_whole
-from idbandits.inference.playing import ACT
 from idbandits.inference.protocol import Round
-from idbandits.kernel.compiling import bare, in_python, kernel, merged
+from idbandits.kernel.compiling import bare, in_python, merged
 from idbandits.kernel.draws import below
-from idbandits.kernel.fields import Packed, pointer, unpacker
+from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import HEADER, State
 from idbandits.kernel.types import Floats, Ints, Rng
 
@@ -32,8 +31,8 @@ class Layout(NamedTuple):
     columns: int
     kl: int  # whether bounds are by the Kullback-Leibler divergence
     factor: int  # of the numbers of trials
-    log_horizon: Floats  # one number
-    level: Floats  # one number: the confidence level of the bounds
+    log_horizon: float
+    level: float  # the confidence level of the bounds
 
 
 class Side(NamedTuple):
@@ -44,9 +43,6 @@ class Side(NamedTuple):
     sums: Floats  # of what was seen
 
 
-unpack = unpacker(Layout)
-
-
 @merged
 def side_of(layout: Layout, state: State, side: int) -> Side:
     """The rows or the columns of a state."""
@@ -55,11 +51,10 @@ def side_of(layout: Layout, state: State, side: int) -> Side:
     return Side(number, pointer(state.ints, H + first), pointer(state.floats, first))
 
 
-@kernel(ACT)
-def act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
+@bare
+def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
     """The next of the rows in a column drawn at random, or of the columns in a row."""
-    layout, ints = unpack(packed.ints, packed.floats), state.ints
-    side = ints[SIDE]
+    ints, side = state.ints, state.ints[SIDE]
     if ints[DRAWN] == NOT_DRAWN:
         other = side_of(layout, state, 1 - side)
         ints[DRAWN] = other.h[below(rng, other.number)]
@@ -68,10 +63,9 @@ def act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, acti
 
 
 @bare
-def learn(packed: Packed, state: State, rng: Rng, round_: Round) -> None:
+def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
     """Count what was seen in the row or column whose turn it was; go on to the next, and eliminate in time."""
-    layout, ints = unpack(packed.ints, packed.floats), state.ints
-    number = ints[SIDE]
+    ints, number = state.ints, state.ints[SIDE]
     side, other = side_of(layout, state, number), side_of(layout, state, 1 - number)
     if round_.action[number] != ints[NEXT] or round_.action[1 - number] != ints[DRAWN]:
         return
@@ -104,14 +98,14 @@ def first_left(side: Side, start: int) -> int:
 @merged
 def trials(layout: Layout, stage: int) -> int:
     """How often every row and every column that is left was tried by the end of a stage."""
-    number: int = math.ceil(layout.factor * 4.0**stage * layout.log_horizon[0])
+    number: int = math.ceil(layout.factor * 4.0**stage * layout.log_horizon)
     return number
 
 
 @bare
 def eliminate(layout: Layout, tried: int, side: Side) -> None:
     """Replace what is surely worse than the one with the highest lower bound by that one."""
-    h, sums, allowance = side.h, side.sums, layout.level[0] / tried
+    h, sums, allowance = side.h, side.sums, layout.level / tried
     best, highest = 0, -math.inf
     for i in range(side.number):
         if h[i] == i:
@@ -134,10 +128,8 @@ class Rank1Elim(Baseline):
     every row that is left was tried n_ℓ = ceil(4 · 4^ℓ log n) times in columns drawn at random, one for all rows, and
     every column in such rows; n is the `horizon`. Then rows whose mean + sqrt(log n / n_ℓ) is at most the highest mean
     - sqrt(log n / n_ℓ) are replaced by the row with that one, and columns too. What was eliminated is still drawn, as
-    what replaced it. Rounds with other choices than `act` made are counted and nothing is learned from them.
-
-    The authors' code (github.com/sumeetsk/rank1bandits) differs: its first stage is half as long, and it draws anew
-    for every round.
+    what replaced it. Rounds with other choices than `act` made are counted and nothing is learned from them. The
+    authors' code (github.com/sumeetsk/rank1bandits) has a first stage half as long, and draws anew for every round.
 
     >>> from idbandits import models
     >>> learner = Rank1Elim(models.rank1(rows=2, columns=2), seed=0, horizon=1000)
@@ -148,7 +140,7 @@ class Rank1Elim(Baseline):
     {'A1': 1, 'A2': 0}
     """
 
-    ACT, LEARN = act, learner("Rank1Elim")(learn)
+    ACT, LEARN = kernels("Rank1Elim", Layout, act, learn)
 
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int = 20_000) -> None:
         rounds = check_whole("Rank1Elim: horizon", horizon, 2)
@@ -169,7 +161,7 @@ class Rank1ElimKL(Baseline):
     Rank1ElimKL('rank-1'; 0 rounds)
     """
 
-    ACT, LEARN = act, Rank1Elim.LEARN
+    ACT, LEARN = Rank1Elim.ACT, Rank1Elim.LEARN
 
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int = 20_000, level: float | None = None) -> None:
         rounds = check_whole("Rank1ElimKL: horizon", horizon, 2)
@@ -182,36 +174,34 @@ _level = in_python(level)  # of KL-UCB
 
 def _start(who: str, d: Diagram, rounds: int, confidence: float, kl: bool) -> tuple[Layout, State]:
     """The layout, and the state before the first round."""
-    rows, columns = _factors(who, d)
+    rows, columns = (n.states for n in _check_matrix(who, d))
     factor, log = 16 if kl else 4, math.log(rounds)
-    layout = Layout(rows, columns, kl, factor, np.array([log]), np.array([confidence]))
-    state = state_of(np.array([0] * (H - HEADER) + [*range(rows), *range(columns)]), np.zeros(rows + columns))
-    state.ints[LEFT], state.ints[DRAWN] = math.ceil(factor * log), NOT_DRAWN
-    return layout, state
+    progress = [0, 0, 0, math.ceil(factor * log), NOT_DRAWN]  # STAGE to DRAWN
+    state = state_of(np.zeros(rows + columns), [*progress, *range(rows), *range(columns)])
+    return Layout(rows, columns, kl, factor, log, confidence), state
 
 
-def _factors(who: str, d: Diagram) -> tuple[int, int]:
-    """The numbers of rows and columns, if the diagram fits."""
-    check_diagram(who, d)
-    decisions, seen = d.of_kind("decision"), d.of_kind("observed")
+def _check_matrix(who: str, d: Diagram) -> list[Node]:
+    """The two decisions, if the diagram fits."""
+    decisions, observed = check_diagram(who, d)
+    names = [n.name for n in decisions]
     if len(decisions) != 2 or any(len(group) > 1 for group in d.different):
         raise DiagramError(
             f"{who} chooses a row and a column: two decisions without constraints; diagram {d.name!r} has "
-            f"{', '.join(n.name for n in decisions)}{', all different' if d.different else ''}"
+            f"{', '.join(names)}{', all different' if d.different else ''}"
         )
-    if len(seen) != 1 or seen[0].states != 2 or decisions_above(d, seen[0].name) != {n.name for n in decisions}:
+    if len(observed) != 1 or observed[0].states != 2 or decisions_above(d, observed[0].name) != set(names):
         raise DiagramError(
-            f"{who} sees one node with two states that depends on {decisions[0].name!r} and {decisions[1].name!r}; "
-            f"diagram {d.name!r} observes "
-            + (", ".join(f"{n.name!r} with {n.states} states" for n in seen) or "nothing")
+            f"{who} sees one node with two states that depends on {names[0]!r} and {names[1]!r}; diagram {d.name!r} "
+            f"observes {', '.join(f'{n.name!r} with {n.states} states' for n in observed) or 'nothing'}"
         )
-    total = np.zeros(2)
+    [seen] = observed
     for term in d.rewards:
-        if term.parents != (seen[0].name,):
+        if term.parents != (seen.name,):
             raise DiagramError(
-                f"{who} is rewarded by {seen[0].name!r} alone; a reward term depends on {', '.join(term.parents)}"
+                f"{who} is rewarded by {seen.name!r} alone; a reward term depends on {', '.join(term.parents)}"
             )
-        total += term.table
-    if total[1] <= total[0]:
-        raise DiagramError(f"{who}: {seen[0].name!r} = {seen[0].values[1]!r} must be worth more than the other state")
-    return decisions[0].states, decisions[1].states
+    low, high = sum((term.table for term in d.rewards), np.zeros(2))
+    if high <= low:
+        raise DiagramError(f"{who}: {seen.name!r} = {seen.values[1]!r} must be worth more than the other state")
+    return decisions

@@ -1,4 +1,4 @@
-"""UCB1 and ε-greedy over whole actions: every action is an arm of its own, and nothing is shared between them."""
+"""Uniform, UCB1 and ε-greedy over whole actions: all are listed, and nothing is shared between them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,110 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, check_diagram, feasible_actions, learner, state_of
+from idbandits.baselines.baseline import Baseline, check_diagram, kernels, state_of
+from idbandits.circuit.build import starts, strides
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import DiagramError, check_number
-from idbandits.inference.playing import ACT
+from idbandits.diagram.feasibility import Feasibility
+from idbandits.errors import DiagramError, InfeasibleError, check_number
 from idbandits.inference.protocol import Round
-from idbandits.kernel.compiling import bare, kernel, merged
+from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.draws import below
-from idbandits.kernel.fields import Packed, pointer, unpacker
+from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import HEADER, ROUNDS, State
 from idbandits.kernel.types import Floats, Indices, Ints, Rng
 
-TRIED = HEADER  # of the integers of a state: how many actions were tried
 MOST_ACTIONS = 100_000
+TRIED = HEADER  # of the integers of a state: how many actions were tried
+
+
+def feasible_actions(who: str, d: Diagram) -> list[tuple[int, ...]]:
+    """All actions that the constraints allow, as places among the choices, in order."""
+    actions: list[tuple[int, ...]] = []
+    for looked, action in enumerate(Feasibility(d).all_actions()):
+        if action is not None:
+            actions.append(action)
+        if len(actions) > MOST_ACTIONS:
+            names = [n.name for n in d.of_kind("decision")]
+            raise DiagramError(
+                f"{who} keeps a number for every action; diagram {d.name!r} has more than {MOST_ACTIONS:,} of them, "
+                f"with {len(names)} decisions ({', '.join(names[:5])}{', …' if len(names) > 5 else ''})"
+            )
+        if looked > 20 * MOST_ACTIONS:
+            raise DiagramError(
+                f"{who} lists all actions; {looked:,} steps found {len(actions):,} that the constraints of diagram "
+                f"{d.name!r} allow, and more are not taken"
+            )
+    if not actions:
+        raise InfeasibleError(f"{who} has nothing to choose: no action of diagram {d.name!r} satisfies all_different")
+    return actions
+
+
+# -- at random -----------------------------------------------------------------------------------------------------
+
+
+class Chances(NamedTuple):
+    """The decisions, and all actions where these are listed."""
+
+    decisions: int
+    choices: Indices  # how many each decision has
+    conflicts: Indices  # for pairs of decisions, whether they may not share a choice
+    actions: int  # how many are listed; 0 if choices are drawn one after the other
+    listed: Indices  # the choices of one action after the other
+
+
+@bare
+def act_at_random(chances: Chances, state: State, rng: Rng, action: Ints) -> None:
+    """One of the listed actions, or choices that do not conflict with those before."""
+    if chances.actions > 0:
+        first = below(rng, chances.actions) * chances.decisions
+        for k in range(chances.decisions):
+            action[k] = chances.listed[first + k]
+        return
+    for k in range(chances.decisions):
+        free = False
+        while not free:
+            action[k] = below(rng, chances.choices[k])
+            free = True
+            for j in range(k):
+                free &= chances.conflicts[j * chances.decisions + k] == 0 or action[j] != action[k]
+
+
+@bare
+def learn_nothing(chances: Chances, state: State, rng: Rng, round_: Round) -> None:
+    """Rounds are counted only."""
+
+
+@final
+class Uniform(Baseline):
+    """Acts uniformly at random among all actions that the constraints allow, and learns nothing.
+
+    Where decisions exclude each other in groups with the same choices, each is drawn among the choices that are left:
+    then all actions are equally likely. Elsewhere all actions are listed once, which only works for up to 100,000.
+
+    >>> from idbandits import models
+    >>> learner = Uniform(models.cascade(items=5, positions=5), seed=0)
+    >>> sorted(learner.act().values())
+    [0, 1, 2, 3, 4]
+    """
+
+    ACT, LEARN = kernels("Uniform", Chances, act_at_random, learn_nothing)
+
+    def __init__(self, d: Diagram, seed: Any = None) -> None:
+        decisions, _ = check_diagram("Uniform", d)
+        conflicts = Feasibility(d).conflicts
+        related = conflicts | np.eye(len(decisions), dtype=np.bool_)
+        in_turn = (
+            all(decisions[j].values == decisions[k].values for j, k in np.argwhere(conflicts).tolist())
+            and bool((related @ related == related).all())
+            and all(rivals < n.states for rivals, n in zip(conflicts.sum(axis=0).tolist(), decisions, strict=True))
+        )
+        listed = np.array([] if in_turn else feasible_actions("Uniform", d), dtype=np.int64)
+        choices, pairs = [n.states for n in decisions], conflicts.ravel().tolist()
+        layout = Chances(len(choices), choices, pairs, len(listed), listed.ravel().tolist())
+        super().__init__(d, seed, layout, state_of(np.empty(0)))
+
+
+# -- by the rewards of each action ---------------------------------------------------------------------------------
 
 
 class Layout(NamedTuple):
@@ -35,7 +126,9 @@ class Layout(NamedTuple):
     node: Indices  # for each axis, its place among the decisions and the observed nodes after them
     stride: Indices  # for each axis, how far apart two neighbouring states are in the table
     tables: Floats  # scaled, so that rewards are 0 to 1
-    exploration: Floats  # of ε-greedy: ε and its decay
+    greedy: int  # whether the learner is ε-greedy
+    epsilon: float
+    decay: float
 
 
 class Arms(NamedTuple):
@@ -48,9 +141,6 @@ class Arms(NamedTuple):
     width: Floats  # 1 / sqrt(times)
 
 
-unpack = unpacker(Layout)
-
-
 @merged
 def arms_in(state: State, actions: int) -> Arms:
     """The arms of a state."""
@@ -58,28 +148,22 @@ def arms_in(state: State, actions: int) -> Arms:
     return Arms(order, pointer(order, actions), times, pointer(times, actions), pointer(times, 2 * actions))
 
 
-@kernel(ACT)
-def act_by_bounds(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
-    """The action with the highest index, or one that was never tried."""
-    layout, tried = unpack(packed.ints, packed.floats), state.ints[TRIED]
-    arms = arms_in(state, layout.actions)
-    if tried < layout.actions:
-        chosen = arms.order[tried + below(rng, layout.actions - tried)]
+@bare
+def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
+    """An action at random, or the one with the highest index; of UCB1, those that were never tried come first."""
+    arms, actions, tried, rounds = arms_in(state, layout.actions), layout.actions, state.ints[TRIED], state.ints[ROUNDS]
+    if layout.greedy and rng.random() < min(layout.epsilon, layout.decay / (rounds + 1)):
+        chosen = below(rng, actions)
+    elif layout.greedy:
+        chosen = highest(arms, actions, 0.0, rng)
+    elif tried < actions:
+        chosen = arms.order[tried + below(rng, actions - tried)]
     else:
-        chosen = highest(arms, layout.actions, math.sqrt(2.0 * math.log(max(state.ints[ROUNDS], 1))), rng)
-    decode(layout, chosen, action)
-
-
-@kernel(ACT)
-def act_greedily(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
-    """A random action, or the one with the highest mean."""
-    layout = unpack(packed.ints, packed.floats)
-    epsilon, decay = layout.exploration[0], layout.exploration[1]
-    if rng.random() < min(epsilon, decay / (state.ints[ROUNDS] + 1)):
-        chosen = below(rng, layout.actions)
-    else:
-        chosen = highest(arms_in(state, layout.actions), layout.actions, 0.0, rng)
-    decode(layout, chosen, action)
+        chosen = highest(arms, actions, math.sqrt(2.0 * math.log(max(rounds, 1))), rng)
+    code = layout.codes[chosen]
+    for k in range(layout.decisions - 1, -1, -1):
+        action[k] = code % layout.choices[k]
+        code //= layout.choices[k]
 
 
 @bare
@@ -95,15 +179,6 @@ def highest(arms: Arms, actions: int, factor: float, rng: Rng) -> int:
             if below(rng, ties) == 0:
                 best = a
     return best
-
-
-@bare
-def decode(layout: Layout, chosen: int, action: Ints) -> None:
-    """Put an action into `action` by its number."""
-    code = layout.codes[chosen]
-    for k in range(layout.decisions - 1, -1, -1):
-        action[k] = code % layout.choices[k]
-        code //= layout.choices[k]
 
 
 @bare
@@ -136,10 +211,9 @@ def reward_of(layout: Layout, action: Ints, seen: Ints) -> float:
 
 
 @bare
-def learn(packed: Packed, state: State, rng: Rng, round_: Round) -> None:
+def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
     """Add the reward to those of the action."""
-    layout, ints = unpack(packed.ints, packed.floats), state.ints
-    arms = arms_in(state, layout.actions)
+    arms, ints = arms_in(state, layout.actions), state.ints
     reward = reward_of(layout, round_.action, round_.seen)
     chosen = number_of(layout, round_.action)
     if arms.times[chosen] == 0.0:  # it changes places with the first that was never tried
@@ -171,10 +245,10 @@ class UCB1(Baseline):
     {'A1': 1, 'A2': 2}
     """
 
-    ACT, LEARN = act_by_bounds, learner("UCB1")(learn)
+    ACT, LEARN = kernels("UCB1", Layout, act, learn)
 
     def __init__(self, d: Diagram, seed: Any = None) -> None:
-        super().__init__(d, seed, *_start("UCB1", d, 0.0, 0.0))
+        super().__init__(d, seed, *_start("UCB1", d))
 
 
 @final
@@ -190,53 +264,37 @@ class EpsilonGreedy(Baseline):
     EpsilonGreedy('rank-1'; 0 rounds)
     """
 
-    ACT, LEARN = act_greedily, UCB1.LEARN
+    ACT, LEARN = UCB1.ACT, UCB1.LEARN
 
-    def __init__(
-        self, d: Diagram, seed: Any = None, *, epsilon: float = 0.1, decay: float | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, d: Diagram, seed: Any = None, *, epsilon: float = 0.1, decay: float | None = None) -> None:
         share = check_number("EpsilonGreedy: epsilon", epsilon, 0, 1)
         slope = math.inf if decay is None else check_number("EpsilonGreedy: decay", decay, 0, above=True)
-        super().__init__(d, seed, *_start("EpsilonGreedy", d, share, slope))
+        super().__init__(d, seed, *_start("EpsilonGreedy", d, 1, share, slope))
 
 
-def _start(who: str, d: Diagram, epsilon: float, decay: float) -> tuple[Layout, State]:
+def _start(who: str, d: Diagram, greedy: int = 0, epsilon: float = 0.0, decay: float = 0.0) -> tuple[Layout, State]:
     """The layout, and the state before the first round."""
-    check_diagram(who, d)
-    tables = _scaled_tables(who, d)
-    actions = np.array(feasible_actions(who, d, MOST_ACTIONS), dtype=np.int64)
-    sizes = [n.states for n in d.of_kind("decision")]
-    if math.prod(sizes) >= 2**62:
-        raise DiagramError(f"{who} numbers all actions; diagram {d.name!r} has too many")
-    strides = np.array([math.prod(sizes[k + 1 :]) for k in range(len(sizes))], dtype=np.int64)
-    places = {n.name: k for k, n in enumerate((*d.of_kind("decision"), *d.of_kind("observed")))}
-    layout = Layout(
-        decisions=len(sizes),
-        actions=len(actions),
-        choices=sizes,
-        codes=(actions @ strides).tolist(),
-        terms=len(tables),
-        term_start=[0, *np.cumsum([table.ndim for table in tables]).tolist()],
-        table_start=[0, *np.cumsum([table.size for table in tables]).tolist()],
-        node=[places[name] for term in d.rewards for name in term.parents],
-        stride=[math.prod(table.shape[axis + 1 :]) for table in tables for axis in range(table.ndim)],
-        tables=np.concatenate([table.ravel() for table in tables]),
-        exploration=np.array([epsilon, decay]),
-    )
-    order = np.arange(len(actions))
-    return layout, state_of(np.concatenate([[0], order, order]), np.zeros(3 * len(actions)))
-
-
-def _scaled_tables(who: str, d: Diagram) -> list[Floats]:
-    """The tables of all reward terms, scaled so that they add up to 0 … 1."""
+    decisions, observed = check_diagram(who, d)
     if not d.rewards:
         raise DiagramError(f"{who} learns from rewards; diagram {d.name!r} has none")
-    for term in d.rewards:
-        for name in term.parents:
-            if d.nodes[name].kind not in ("decision", "observed"):
-                raise DiagramError(
-                    f"{who} learns from rewards that it sees, of observed nodes and decisions; a reward term of "
-                    f"diagram {d.name!r} depends on {name!r}, a {d.nodes[name].kind} node"
-                )
-    spread = sum(float(term.table.max() - term.table.min()) for term in d.rewards)
-    return [(term.table - term.table.min()) / (spread or 1.0) for term in d.rewards]
+    for node in (d.nodes[name] for term in d.rewards for name in term.parents):
+        if node.kind not in ("decision", "observed"):
+            raise DiagramError(
+                f"{who} learns from rewards that it sees, of observed nodes and decisions; a reward term of diagram "
+                f"{d.name!r} depends on {node.name!r}, a {node.kind} node"
+            )
+    actions, sizes = np.array(feasible_actions(who, d), dtype=np.int64), [n.states for n in decisions]
+    if math.prod(sizes) >= 2**62:
+        raise DiagramError(f"{who} numbers all actions; diagram {d.name!r} has too many")
+    places = {n.name: k for k, n in enumerate((*decisions, *observed))}
+    spread = sum(float(term.table.max() - term.table.min()) for term in d.rewards) or 1.0
+    tables = [(term.table - term.table.min()) / spread for term in d.rewards]
+    layout = Layout(
+        decisions=len(sizes), actions=len(actions), choices=sizes, codes=(actions @ strides(sizes, 1)).tolist(),
+        terms=len(tables), term_start=starts([table.shape for table in tables]),
+        table_start=starts([table.ravel() for table in tables]),
+        node=[places[name] for term in d.rewards for name in term.parents],
+        stride=[step for table in tables for step in strides(table.shape, 1)],
+        tables=np.concatenate([table.ravel() for table in tables]), greedy=greedy, epsilon=epsilon, decay=decay,
+    )  # fmt: skip
+    return layout, state_of(np.zeros(3 * len(actions)), [0, *range(len(actions)), *range(len(actions))])

@@ -1,8 +1,9 @@
 """Structures for kernels: named fields, packed into one array of integers and one of floats.
 
-A structure is a NamedTuple of numbers (`int`) and of rows of numbers (`Indices`, `Floats`). `pack` writes structures
-into two flat arrays, because every argument that Python hands to a kernel takes time. `unpacker` makes the function by
-which kernels read them: there a row is a pointer, so `circuit.child[e]` is one load, without counts of references.
+A structure is a NamedTuple of numbers (`int`, `float`) and of rows of numbers (`Indices`, `Floats`). `pack` writes
+structures into two flat arrays, because every argument that Python hands to a kernel takes time. `unpacker` makes the
+function by which kernels read them: there a row is a pointer, so `circuit.child[e]` is one load, without counts of
+references.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numba.extending import intrinsic
 from idbandits.kernel.types import Floats, Indices, Ints
 
 INT_POINTER, FLOAT_POINTER = types.CPointer(types.int64), types.CPointer(types.float64)
-POINTERS = {Indices: INT_POINTER, Floats: FLOAT_POINTER}
+TYPES = {int: types.int64, float: types.float64, Indices: INT_POINTER, Floats: FLOAT_POINTER}
 
 
 class Packed(NamedTuple):
@@ -39,10 +40,11 @@ def pack(*structures: Any) -> Packed:
             if kind is int:
                 header.append(int(value))
                 continue
-            row = np.asarray(value, dtype=np.float64 if kind == Floats else np.int64).ravel()
-            header.append(ends[kind])
-            rows[kind].append(row)
-            ends[kind] += row.size
+            row = np.asarray(value, dtype=np.int64 if kind == Indices else np.float64).ravel()
+            among = Indices if kind == Indices else Floats  # a `float` is a row of one
+            header.append(ends[among])
+            rows[among].append(row)
+            ends[among] += row.size
     return Packed(
         np.concatenate([np.array(header, dtype=np.int64), *rows[Indices]]), np.concatenate([np.empty(0), *rows[Floats]])
     )
@@ -57,7 +59,7 @@ def unpacker(*kinds: Any) -> Any:
     """A function for kernels: the structures that were packed into `ints` and `floats`, as a tuple if several."""
     fields = [_fields(kind) for kind in kinds]
     structures = [
-        types.NamedTuple([types.int64 if hint is int else POINTERS[hint] for _, hint in members], kind)
+        types.NamedTuple([TYPES[hint] for _, hint in members], kind)
         for kind, members in zip(kinds, fields, strict=True)
     ]
     result = types.Tuple(structures) if len(kinds) > 1 else structures[0]
@@ -73,8 +75,8 @@ def unpacker(*kinds: Any) -> Any:
             for place, (_, hint) in enumerate(chain(*fields)):
                 at = builder.gep(int_data, [ir.Constant(ir.IntType(64), place)])
                 number = builder.load(at)
-                data = float_data if hint == Floats else int_data
-                values.append(number if hint is int else builder.gep(data, [number]))
+                row = builder.gep(int_data if hint == Indices else float_data, [number])
+                values.append(number if hint is int else builder.load(row) if hint is float else row)
             tuples, first = [], 0
             for structure in structures:
                 tuples.append(context.make_tuple(builder, structure, values[first : first + len(structure)]))

@@ -56,12 +56,9 @@ class Joint(NamedTuple):
 
 def joint_of(world: World, d: Diagram, name: str) -> Joint:
     """How a learner's diagram fits a world, by names and labels; raises if it does not."""
-    truth = world.diagram.nodes
-    who = f"learner {name!r} with diagram {d.name!r}"
-    ours, theirs = ([n.name for n in x.of_kind("decision")] for x in (d, world.diagram))
-    if set(ours) != set(theirs):
-        odd = sorted(set(ours) ^ set(theirs))[0]
-        raise IdbanditsError(f"{who}: decision {odd!r} is not in both its diagram and the world's")
+    truth, who = world.diagram.nodes, f"learner {name!r} with diagram {d.name!r}"
+    if odd := {n.name for n in d.of_kind("decision")} ^ {n.name for n in world.model.decisions}:
+        raise IdbanditsError(f"{who}: decision {min(odd)!r} is not in both its diagram and the world's")
     for group in world.diagram.different:
         if not any(set(group) <= set(own) for own in d.different):
             raise IdbanditsError(
@@ -75,25 +72,19 @@ def joint_of(world: World, d: Diagram, name: str) -> Joint:
             verb, kind = ("observes", "chance node") if node.kind == "observed" else (f"has {node.kind}", node.kind)
             raise IdbanditsError(f"{who} {verb} {node.name!r}, which is not a {kind} of the world")
         source, target = (node, other) if node.kind == "decision" else (other, node)
-        if any(v not in target.values for v in source.values):
-            alone = next(v for v in source.values if v not in target.values)
-            raise IdbanditsError(
-                f"{who}: {node.name!r} = {alone!r} exists on one side only; allowed: {target.allowed()}"
-            )
-        values.append([target.values.index(v) for v in source.values])
-    places = {n: i for i, n in enumerate(truth)}
-    contexts = world.model.contexts
+        for label in source.values:
+            if label not in target.values:
+                raise IdbanditsError(
+                    f"{who}: {node.name!r} = {label!r} exists on one side only; allowed: {target.allowed()}"
+                )
+        values.append([target.values.index(label) for label in source.values])
+    places, contexts = {n: i for i, n in enumerate(truth)}, world.model.contexts
     return Joint(
-        decisions=len(d.of_kind("decision")),
-        contexts=len(d.of_kind("context")),
-        observed=len(d.of_kind("observed")),
-        place=[places[node.name] for node in nodes],
-        start=starts(values),
-        value=[v for own in values for v in own],
+        decisions=len(d.of_kind("decision")), contexts=len(d.of_kind("context")), observed=len(d.of_kind("observed")),
+        place=[places[node.name] for node in nodes], start=starts(values), value=[v for own in values for v in own],
         axes=[places[n.name] for n in (*world.model.decisions, *contexts)],
-        world_contexts=len(contexts),
-        context_states=[n.states for n in contexts],
-    )
+        world_contexts=len(contexts), context_states=[n.states for n in contexts],
+    )  # fmt: skip
 
 
 # -- the kernel ----------------------------------------------------------------------------------------------------
@@ -206,41 +197,35 @@ class Fused:
     """Runs of a compiled learner: the loop stays in compiled code, and comes up for air a few times a second."""
 
     def __init__(self, world: World, joint: Joint) -> None:
-        self._solver = world.model.derived(Solver)
-        self._joint = pack(joint)
         contexts = math.prod(joint.context_states)
+        self._solver, self._joint = world.model.derived(Solver), pack(joint)
         self._best = np.full(contexts if contexts <= MOST_CONTEXTS else 0, np.nan)
 
     def run(
         self, world: World, learner: Playing, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]
     ) -> Run | None:
-        """A run of a learner that is compiled."""
-        player = learner.player
+        """One run; None if it was stopped."""
+        player, solver, best = learner.player, self._solver, self._best.copy()
         assert player is not None
-        tally = Tally(marks, np.zeros(3, dtype=np.int64), np.zeros(2), np.zeros((len(marks), 3)))
-        rounds, step, seconds = int(marks[-1]), 64, 0.0
-        solver = self._solver
-        best = self._best.copy()
+        stage = Stage(
+            world.sampler, world.values, world.rng, solver.kernel.handle, solver.program, world.parameters, best
+        )
         handles = player.act.handle, player.solve.handle, player.learn.handle
-        while (begun := int(tally.progress[ROUNDS])) < rounds:
+        progress, totals = np.zeros(3, dtype=np.int64), np.zeros((len(marks), 3))
+        tally = Tally(marks, progress, np.zeros(2), totals)
+        rounds, step, seconds = int(marks[-1]), 64, 0.0
+        while (begun := int(progress[ROUNDS])) < rounds:
             if stop.is_set():
                 return None
             if not learner.state.has_room():
                 learner.state = grown(learner.state)
-            stage = Stage(
-                world.sampler, world.values, world.rng, solver.kernel.handle, solver.program, world.parameters, best
-            )
             actor = Actor(*handles, player.solver, player.evidence, learner.state, learner.rng)
-            started, marked = time.thread_time(), int(tally.progress[MARKS])
+            started, marked = time.thread_time(), int(progress[MARKS])
             loop(stage, actor, self._joint, tally, min(rounds, begun + step))
-            took = time.thread_time() - started
-            now = int(tally.progress[ROUNDS])
-            if now > begun:
-                passed = marks[marked : tally.progress[MARKS]]
-                tally.totals[marked : tally.progress[MARKS], SECONDS] = seconds + took * (passed - begun) / (
-                    now - begun
-                )
-                seconds += took
-                tell(now - begun)
-                step = max(64, min(rounds, int(step * min(4.0, SLICE / max(took, 1e-9)))))
-        return Run(tally.totals, int(tally.progress[SKIPPED]))
+            took, played = time.thread_time() - started, int(progress[ROUNDS]) - begun
+            passed = slice(marked, int(progress[MARKS]))
+            totals[passed, SECONDS] = seconds + took * (marks[passed] - begun) / played
+            seconds += took
+            tell(played)
+            step = max(64, min(rounds, int(step * min(4.0, SLICE / max(took, 1e-9)))))
+        return Run(totals, int(progress[SKIPPED]))

@@ -1,9 +1,8 @@
 """Learning curves of simulated learners: one function makes the numbers, another draws them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +24,7 @@ _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(NamedTuple):
     """A learner's mean over its runs, and one standard error below and above it (NaN for a single run)."""
 
     learner: str
@@ -72,17 +70,16 @@ def curves(frame: "pd.DataFrame", measure: Measure) -> list[Curve]:
 def settled(curve: Curve) -> Curve:
     """A curve without its first hundredth, where an average is mostly noise."""
     late = 100 * curve.rounds >= curve.rounds[-1]
-    return Curve(curve.learner, curve.rounds[late], curve.mean[late], curve.low[late], curve.high[late])
+    return Curve(curve.learner, *(row[late] for row in curve[1:]))
 
 
 def limits(curves: Sequence[Curve], measure: Measure) -> tuple[float, float]:
-    """Where the vertical axis begins and ends, without margins.
+    """Where the vertical axis begins and ends, without margins: a total regret is shown completely, with 0.
 
-    A total regret is shown completely, with 0. An average reward is noisy at first, so the last nine tenths of the
-    rounds take at least half of the height, and earlier values may be cut off.
+    An average reward is noisy at first: the last nine tenths take at least half of the height; the rest may be cut off.
     """
     rounds = np.concatenate([curve.rounds for curve in curves])
-    values = np.stack([np.concatenate([getattr(c, name) for c in curves]) for name in ("mean", "low", "high")])
+    values = np.hstack([(curve.mean, curve.low, curve.high) for curve in curves])
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if measure == "regret":
         return min(low, 0.0), max(high, 0.0)
@@ -96,11 +93,7 @@ def draw_curves(
     curves: Sequence[Curve], measure: Measure, ax: "Axes | None" = None, *, looks: Mapping[str, int] | None = None,
     legend: bool = True, log: bool = False,
 ) -> "Axes":  # fmt: skip
-    """Draw curves into `ax`, or into a new figure outside pyplot's global state.
-
-    `looks` numbers the looks of the learners, so that they are the same in several axes; by default, learners are
-    numbered in order.
-    """
+    """Draw curves into `ax`, or into a new figure; `looks` numbers the looks of learners, for several axes."""
     if not curves:
         raise IdbanditsError(f"no learner has a {measure} to plot: none has reached a checkpoint where it is known")
     from matplotlib.figure import Figure
@@ -116,7 +109,7 @@ def draw_curves(
     ax.set(xlabel="round", ylabel=_LABELS[measure], xlim=(0, max(curve.rounds[-1] for curve in curves)))
     if log and (positive := np.concatenate([c.mean[c.mean > 0] for c in curves])).size:
         ax.set_yscale("log")
-        highest = float(np.nanmax(np.concatenate([values for c in curves for values in (c.mean, c.high)])))
+        highest = float(np.nanmax(np.hstack([(c.mean, c.high) for c in curves])))
         ax.set_ylim(0.8 * max(float(positive.min()), 1e-3 * float(positive.max())), 1.25 * highest)
     else:
         low, high = limits(curves, measure)
@@ -168,9 +161,10 @@ def _ticks(ax: "Axes", measure: Measure) -> None:
 def _legend(ax: "Axes", curves: Sequence[Curve]) -> None:
     """Put a legend above the axes, in as many columns as fit, and in smaller print if it is tall."""
     banded = any(np.isfinite(curve.high).any() for curve in curves)
-    look: dict[str, Any] = {"title": "mean ± 1 standard error" if banded else None, "alignment": "left"}
-    look |= {"frameon": False, "loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
-    look |= {"handlelength": 2.4, "columnspacing": 1.2}
+    look: dict[str, Any] = {
+        "title": "mean ± 1 standard error" if banded else None, "alignment": "left", "frameon": False,
+        "loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2, "handlelength": 2.4, "columnspacing": 1.2,
+    }  # fmt: skip
     lines, blank = ax.lines[-len(curves) :], ["-"] * len(curves)
     for size, columns in [(size, n) for size in ("small", "x-small") for n in range(len(curves), 0, -1)]:
         legend = ax.legend(lines, blank, fontsize=size, title_fontsize=size, ncols=columns, **look)

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -71,23 +70,17 @@ class Result:
         """
         import pandas as pd
 
-        return pd.DataFrame([self._summary(learner) for learner in self.settings["learners"]])
-
-    def _summary(self, learner: str) -> dict[str, Any]:
-        rows = comparable(self.frame[self.frame["learner"] == learner])
-        last = rows[rows["round"] == rows["round"].max()]
-        reward = last["reward"] / last["round"]
-        return {
-            "learner": learner,
-            "runs": len(last),
-            "rounds": max(last["round"], default=0),
-            "reward_mean": reward.mean(),
-            "reward_se": reward.sem(),
-            "regret_mean": last["regret"].mean(),
-            "regret_se": last["regret"].sem(),
-            "worst_regret": last["regret"].max(),
-            "seconds_mean": last["seconds"].mean(),
-        }
+        lines = []
+        for learner in self.settings["learners"]:
+            rows = comparable(self.frame[self.frame["learner"] == learner])
+            last = rows[rows["round"] == rows["round"].max()]
+            reward, regret = last["reward"] / last["round"], last["regret"]
+            lines.append({
+                "learner": learner, "runs": len(last), "rounds": max(last["round"], default=0),
+                "reward_mean": reward.mean(), "reward_se": reward.sem(), "regret_mean": regret.mean(),
+                "regret_se": regret.sem(), "worst_regret": regret.max(), "seconds_mean": last["seconds"].mean(),
+            })  # fmt: skip
+        return pd.DataFrame(lines)
 
     def plot(self, what: Measure = "reward", ax: "Axes | None" = None) -> "Axes":
         """Draw the average reward or the total regret over the rounds: means over the runs ± one standard error.
@@ -118,18 +111,15 @@ class Result:
         content = Path(path).read_bytes()
         try:
             table = parquet.ParquetFile(pa.BufferReader(content), page_checksum_verification=True).read()
-            return Result(table.to_pandas(), _settings(table.schema.metadata or {}))
+            metadata = table.schema.metadata or {}
+            if _KEY not in metadata:
+                raise FormatError("a Parquet file without the settings of a result")
+            note = json.loads(metadata[_KEY])
+            if note["version"] > VERSION:
+                message = f"version {note['version']} is newer than this library, which reads up to version {VERSION}"
+                raise FormatError(message)
+            return Result(table.to_pandas(), note["settings"])
         except IdbanditsError as error:
             raise FormatError(f"{path}: {error}") from None
         except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:  # damaged data or metadata
             raise FormatError(f"{path}: not a Parquet file, or damaged: {error}") from None
-
-
-def _settings(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
-    if _KEY not in metadata:
-        raise FormatError("a Parquet file without the settings of a result")
-    note: dict[str, Any] = json.loads(metadata[_KEY])
-    if note["version"] > VERSION:
-        raise FormatError(f"version {note['version']} is newer than this library, which reads up to version {VERSION}")
-    settings: dict[str, Any] = note["settings"]
-    return settings

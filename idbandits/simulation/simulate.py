@@ -8,7 +8,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -27,32 +27,14 @@ from idbandits.solve.best import Solver
 if TYPE_CHECKING:  # else imported where it is used, because importing it takes long
     import pandas
 
-CHECKPOINTS = 200  # of a run, if the setting does not say otherwise
-
-
-class Learner(Protocol):
-    """What takes part in a simulation."""
-
-    def act(self) -> Mapping[str, Any]:
-        """An action; in a world with contexts it is called with `context=`."""
-
-    def update(self, action: Mapping[str, Any], observation: Mapping[str, Any]) -> None:
-        """Learn from a round; in a world with contexts it is called with `context=` too."""
-
 
 def simulate(
-    world: World,
-    learners: Mapping[str, Any],
-    rounds: int = 20_000,
-    runs: int = 20,
-    seed: int = 0,
-    workers: int | None = None,
-    progress: bool = True,
-    *,
-    checkpoints: int | str = CHECKPOINTS,
-) -> Result:
+    world: World, learners: Mapping[str, Any], rounds: int = 20_000, runs: int = 20, seed: int = 0,
+    workers: int | None = None, progress: bool = True, *, checkpoints: int | str = 200,
+) -> Result:  # fmt: skip
     """Let every learner play `runs` runs of `rounds` rounds, each from a fresh copy of what was passed.
 
+    Learners have methods `act()` and `update(action, observation)`, which get `context=` too in worlds with contexts.
     Runs are shared out to `workers` threads (all cores if None); results do not depend on how many. They are kept at
     evenly spaced `checkpoints`, or after `"every"` round. Ctrl-C keeps the finished runs.
 
@@ -66,35 +48,31 @@ def simulate(
     from tqdm import tqdm
 
     _check(world, learners)
-    check_whole("rounds", rounds, 1, MOST_ROUNDS)
-    check_runs(runs, seed, workers)
-    marks = marks_of(int(rounds), checkpoints)
-    jobs = [(name, run) for run in range(int(runs)) for name in learners]
+    rounds = check_whole("rounds", rounds, 1, MOST_ROUNDS)
+    runs, seed, workers = check_runs(runs, seed, workers)
+    marks = marks_of(rounds, checkpoints)
+    jobs = [(name, run) for run in range(runs) for name in learners]
     done: dict[tuple[str, int], Run] = {}
-    skipped: dict[str, int] = {}
     plans = {name: plan(world, name, learner) for name, learner in learners.items()}
-    with tqdm(
-        total=len(jobs) * int(rounds), unit=" rounds", unit_scale=True, disable=not progress, smoothing=0.1
-    ) as bar:
+    with tqdm(total=len(jobs) * rounds, unit=" rounds", unit_scale=True, disable=not progress, smoothing=0.1) as bar:
 
-        def job(one: tuple[str, int], stop: threading.Event) -> Run | None:
-            name, run = one
-            fresh_world, learner = begin(world, learners[name], name, int(seed), run)
-            return plans[name](fresh_world, learner, marks, stop, bar.update)
+        def work(job: tuple[str, int], stop: threading.Event) -> Run | None:
+            name, run = job
+            return plans[name](*begin(world, learners[name], name, seed, run), marks, stop, bar.update)
 
-        finished = run_all(jobs, job, done.__setitem__, None if workers is None else int(workers))
+        finished = run_all(jobs, work, done.__setitem__, workers)
+    skipped: dict[str, int] = {}
     for (name, _), run_done in done.items():
         skipped[name] = skipped.get(name, 0) + run_done.skipped
     for name, number in skipped.items():
         if number:
-            warnings.warn(
-                f"learner {name!r}: its diagram gives {number:,} of the observed rounds probability zero; "
-                "it did not learn from them",
-                stacklevel=2,
+            message = (
+                f"its diagram gives {number:,} of the observed rounds probability zero; it did not learn from them"
             )
+            warnings.warn(f"learner {name!r}: {message}", stacklevel=2)
     settings = {
-        "world": world.diagram.name, "learners": list(learners), "rounds": int(rounds), "runs": int(runs),
-        "seed": int(seed), "interrupted": not finished, "ruled_out": skipped,
+        "world": world.diagram.name, "learners": list(learners), "rounds": rounds, "runs": runs, "seed": seed,
+        "interrupted": not finished, "ruled_out": skipped,
     }  # fmt: skip
     return Result(frame_of(done, marks, list(learners)), settings)
 
@@ -102,9 +80,8 @@ def simulate(
 def begin(world: World, learner: Any, name: str, seed: int, run: int) -> tuple[World, Any]:
     """The world and the learner that a run starts from: copies, with random numbers of their own.
 
-    All learners of a run meet the same random numbers of the world; those of a learner depend on its name, so that
-    more learners do not change the others' results. Learners that are not agents are copied deeply, and NumPy
-    generators among their attributes are replaced by such of the run.
+    All learners of a run meet the same random numbers of the world; those of a learner depend on its name. Other
+    learners than ours are copied deeply, and NumPy generators among their attributes are replaced by such of the run.
     """
     of_world, of_learner = random_numbers(seed, run, "world"), random_numbers(seed, run, f"learner {name}")
     if isinstance(learner, (Thompson, Baseline)):
@@ -132,12 +109,10 @@ def _check(world: Any, learners: Any) -> None:
         check_learner(f"learner {name!r}", learner)
 
 
-def check_runs(runs: Any, seed: Any, workers: Any) -> None:
-    """Raise unless these are a number of runs, a seed, and a number of threads or None."""
-    check_whole("runs", runs, 1)
-    check_whole("seed", seed, 0)
-    if workers is not None:
-        check_whole("workers", workers, 1)
+def check_runs(runs: Any, seed: Any, workers: Any) -> tuple[int, int, int | None]:
+    """The same, if they are a number of runs, a seed, and a number of threads or None."""
+    runs, seed = check_whole("runs", runs, 1), check_whole("seed", seed, 0)
+    return runs, seed, None if workers is None else check_whole("workers", workers, 1)
 
 
 def check_learner(who: str, learner: Any) -> None:
@@ -160,18 +135,12 @@ def frame_of(done: Mapping[tuple[str, int], Run], marks: Ints, names: list[str])
     """Finished runs as one table, one row per checkpoint."""
     import pandas
 
-    kept = sorted(done, key=lambda job: (names.index(job[0]), job[1]))
-    values = np.concatenate([np.empty((0, 3)), *(done[job].totals for job in kept)])
-    return pandas.DataFrame(
-        {
-            "learner": pandas.Categorical(np.repeat([name for name, _ in kept], len(marks)), categories=names),
-            "run": np.repeat(np.array([run for _, run in kept], dtype=np.int64), len(marks)),
-            "round": np.tile(marks, len(kept)),
-            "reward": values[:, 0],
-            "regret": values[:, 1],
-            "seconds": values[:, 2],
-        }
-    )
+    jobs = sorted(done, key=lambda job: (names.index(job[0]), job[1]))
+    reward, regret, seconds = np.concatenate([np.empty((0, 3)), *(done[job].totals for job in jobs)]).T
+    learner = pandas.Categorical(np.repeat([name for name, _ in jobs], len(marks)), categories=names)
+    run = np.repeat(np.array([run for _, run in jobs], dtype=np.int64), len(marks))
+    columns = {"learner": learner, "run": run, "round": np.tile(marks, len(jobs))}
+    return pandas.DataFrame(columns | {"reward": reward, "regret": regret, "seconds": seconds})
 
 
 # -- how a learner is run ------------------------------------------------------------------------------------------
@@ -183,22 +152,17 @@ def plan(world: World, name: str, learner: Any) -> Plan:
     """The way to run a learner, once it is known to fit the world."""
     diagram = getattr(learner, "diagram", None)
     if isinstance(diagram, Diagram):
-        joint = joint_of(world, diagram, name)
-        if is_compiled(learner):
-            for each in kernels_of(world, learner):  # here, because Ctrl-C ends the compiler in the main thread only
-                each.compile()
+        joint, kernels = joint_of(world, diagram, name), kernels_of(world, learner)
+        for each in kernels:  # here, because Ctrl-C ends the compiler in the main thread only
+            each.compile()
+        if kernels:
             return Fused(world, joint).run
     return in_python
 
 
-def is_compiled(learner: Any) -> bool:
-    """Whether a learner can be played by the fused loop."""
-    return isinstance(learner, (Thompson, Baseline)) and learner.player is not None
-
-
 def kernels_of(world: World, learner: Any) -> list[Kernel]:
-    """The kernels that runs of a learner need."""
-    if not is_compiled(learner):
+    """The kernels that runs of a learner need: none if it cannot be played by the fused loop."""
+    if not isinstance(learner, (Thompson, Baseline)) or learner.player is None:
         return []
     return [world.model.derived(Solver).kernel, loop, *learner.player.kernels]
 
@@ -226,8 +190,7 @@ def in_python(world: World, learner: Any, marks: Ints, stop: threading.Event, te
         except ImpossibleObservationError:
             skipped += 1
         seconds += time.thread_time() - before
-        reward += outcome.reward
-        regret += outcome.regret
+        reward, regret = reward + outcome.reward, regret + outcome.regret
         if t == marks[at]:
             totals[at] = reward, regret, seconds
             at += 1

@@ -15,11 +15,9 @@ Made = TypeVar("Made")
 
 
 def run_all(
-    jobs: Iterable[Job],
-    work: Callable[[Job, threading.Event], Made | None],
-    keep: Callable[[Job, Made], None],
+    jobs: Iterable[Job], work: Callable[[Job, threading.Event], Made | None], keep: Callable[[Job, Made], None],
     workers: int | None,
-) -> bool:
+) -> bool:  # fmt: skip
     """Call `work` for every job in `workers` threads (None: one per core), and `keep` each result in this thread.
 
     Ctrl-C, or an exception, sets the event passed to `work`, which should then soon return None. The exception is
@@ -43,9 +41,7 @@ def run_all(
             for future in futures:
                 if not future.cancelled() and (made := future.result()) is not None:
                     keep(waiting[future], made)
-                del waiting[
-                    future
-                ]  # afterwards: Ctrl-C may come at any moment, and keeping a result twice does no harm
+                del waiting[future]  # last: Ctrl-C may come at any moment, and keeping a result twice does no harm
 
         try:
             for job in jobs:

@@ -25,14 +25,11 @@ from idbandits.solve.best import Solution, best_action
 
 
 class Sampler(NamedTuple):
-    """How to draw contexts, then all chance nodes in order, and add up the reward, as a structure for kernels.
+    """How to draw outcomes: one entry per context, then one per chance node in order, then one per reward term."""
 
-    There is one entry per context, then one per chance node, then one per reward term.
-    """
-
-    contexts: int  # how many
-    nodes: int  # contexts and chance nodes: how many
-    entries: int  # in all
+    contexts: int
+    nodes: int  # contexts and chance nodes
+    entries: int
     place: Indices  # of an entry: the place of its node among the values of all nodes
     states: Indices  # of an entry
     first: Indices  # of an entry: where its table begins
@@ -105,9 +102,9 @@ class Outcome(NamedTuple):
     def seen_by(self, d: Diagram) -> dict[str, Any]:
         """What a learner with this diagram is handed: the nodes that its diagram observes."""
         states = self.latent | self.observation
-        missing = [n.name for n in d.of_kind("observed") if n.name not in states]
-        if missing:
-            raise DiagramError(f"diagram {d.name!r} observes {missing[0]!r}, which the world does not have")
+        for node in d.of_kind("observed"):
+            if node.name not in states:
+                raise DiagramError(f"diagram {d.name!r} observes {node.name!r}, which the world does not have")
         return {n.name: states[n.name] for n in d.of_kind("observed")}
 
 
@@ -128,16 +125,16 @@ class World:
     def __init__(
         self, d: Diagram, means: Means, seed: Any = None, *, contexts: Mapping[str, Any] | None = None
     ) -> None:
-        self.model = compile(d)
-        self.diagram = d.copy()
+        self.model, self.diagram = compile(d), d.copy()
         self.parameters = self.model.parameter_vector(means)
         self.means = {name: np.array(means[name], dtype=np.float64) for name in self.model.learned}
         self._rewards = self.model.rewards  # refuses diagrams without
         chances = _context_tables(self.model, {} if contexts is None else contexts)
         self.sampler = sampler_of(self.model, self.parameters, chances)
         self.rng = generator(seed)
-        self._places = {name: i for i, name in enumerate(self.model.nodes)}
-        self.values = np.zeros(len(self._places), dtype=np.int64)  # of all nodes in the present round
+        self.values = np.zeros(len(self.model.nodes), dtype=np.int64)  # of all nodes in the present round
+        places = {name: i for i, name in enumerate(self.model.nodes)}
+        self._set = [places[node.name] for node in (*self.model.decisions, *self.model.contexts)]
         self._drawn: dict[str, Label] | None = None
         self._best: dict[tuple[Any, ...], Solution] = {}
 
@@ -151,13 +148,11 @@ class World:
         """Play a round: in this context, or the one drawn last, or a new one."""
         if context is None:
             context = self._drawn if self._drawn is not None else self.context()
-        vector = self.model.action_vector(action, context)
-        for node, place in zip([*self.model.decisions, *self.model.contexts], vector.tolist(), strict=True):
-            self.values[self._places[node.name]] = place
+        self.values[self._set] = self.model.action_vector(action, context)
         self._drawn = None
         reward = play(self.sampler, self.rng, self.values)
-        observed, latent = self._labels("observed"), self._labels("latent")
-        return Outcome(observed, latent, reward, self.regret(action, context), dict(context))
+        regret = self.regret(action, context)
+        return Outcome(self._labels("observed"), self._labels("latent"), reward, regret, dict(context))
 
     def _labels(self, kind: str) -> dict[str, Label]:
         """The values of all nodes of a kind in the present round."""
@@ -172,8 +167,7 @@ class World:
 
     def expected(self, action: Action, context: Action | None = None) -> float:
         """The expected reward of an action, in a context."""
-        vector = self.model.action_vector(action, context)
-        return reward_at(self._rewards, vector, self.parameters)
+        return reward_at(self._rewards, self.model.action_vector(action, context), self.parameters)
 
     def regret(self, action: Action, context: Action | None = None) -> float:
         """By how much an action's expected reward falls short of the best one's."""
@@ -190,35 +184,37 @@ class World:
         return f"World({self.diagram.name!r})"
 
 
-def _context_tables(model: Model, given: Any) -> dict[str, Floats]:
-    names = ", ".join(n.name for n in model.contexts) or "none"
-    if not isinstance(given, Mapping):
-        raise ContextError(f"contexts map context nodes ({names}) to probabilities; given {brief(given)}")
-    for name in given:
-        if all(n.name != name for n in model.contexts):
-            raise ContextError(f"contexts: {name!r} is not a context node of diagram {model.name!r}; these are {names}")
-    tables = {}
-    for node in model.contexts:
-        chances = given.get(node.name, np.full(node.states, 1 / node.states))
-        if isinstance(chances, Mapping):
-            if set(chances) != set(node.values):
-                raise ContextError(
-                    f"contexts: {node.name!r} has probabilities for {list(chances)!r}; its values are {node.allowed()}"
-                )
-            chances = [chances[v] for v in node.values]
-        try:
-            table = np.asarray(chances)
-            if table.dtype.kind not in "biuf":
-                raise TypeError
-            table = table.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ContextError(f"contexts: those of {node.name!r} are not numbers: {brief(chances)}") from None
-        if table.shape != (node.states,) or not ((table >= 0) & (table <= 1)).all() or abs(table.sum() - 1) > TOLERANCE:
+def _context_tables(model: Model, contexts: Any) -> dict[str, Floats]:
+    names = [n.name for n in model.contexts]
+    known = ", ".join(names) or "none"
+    if not isinstance(contexts, Mapping):
+        raise ContextError(f"contexts map context nodes ({known}) to probabilities; given {brief(contexts)}")
+    for name in contexts:
+        if name not in names:
+            raise ContextError(f"contexts: {name!r} is not a context node of diagram {model.name!r}; these are {known}")
+    return {n.name: _chances(n, contexts.get(n.name, np.full(n.states, 1 / n.states))) for n in model.contexts}
+
+
+def _chances(node: Node, chances: Any) -> Floats:
+    """The probabilities of the values of a context node."""
+    if isinstance(chances, Mapping):
+        if set(chances) != set(node.values):
             raise ContextError(
-                f"contexts: {node.name!r} needs {node.states} probabilities that sum to 1; given {brief(chances)}"
+                f"contexts: {node.name!r} has probabilities for {list(chances)!r}; its values are {node.allowed()}"
             )
-        tables[node.name] = table
-    return tables
+        chances = [chances[v] for v in node.values]
+    try:
+        table = np.asarray(chances)
+    except (TypeError, ValueError):
+        table = np.array(None)
+    if table.dtype.kind not in "biuf":
+        raise ContextError(f"contexts: those of {node.name!r} are not numbers: {brief(chances)}")
+    table = table.astype(np.float64)
+    if table.shape != (node.states,) or not ((table >= 0) & (table <= 1)).all() or abs(table.sum() - 1) > TOLERANCE:
+        raise ContextError(
+            f"contexts: {node.name!r} needs {node.states} probabilities that sum to 1; given {brief(chances)}"
+        )
+    return table
 
 
 def sampler_of(model: Model, parameters: Floats, contexts: Mapping[str, Floats]) -> Packed:
@@ -230,21 +226,16 @@ def sampler_of(model: Model, parameters: Floats, contexts: Mapping[str, Floats])
         *((places[n.name], n.states, n.parents, np.cumsum(_table(model, n, parameters), axis=-1)) for n in chance),
         *((-1, 1, tuple(term.parents), term.table) for term in model.diagram.rewards),
     ]
-    steps = [strides(table.shape[: len(parents)], states) for _, states, parents, table in entries]
+    node, states, parents, tables = zip(*entries, strict=True)
+    steps = [strides(own.shape[: len(above)], last) for last, above, own in zip(states, parents, tables, strict=True)]
     return pack(
         Sampler(
-            contexts=len(model.contexts),
-            nodes=len(model.contexts) + len(chance),
-            entries=len(entries),
-            place=[place for place, _, _, _ in entries],
-            states=[states for _, states, _, _ in entries],
-            first=np.cumsum([0, *(table.size for _, _, _, table in entries)])[:-1].tolist(),
-            parent_start=starts([parents for _, _, parents, _ in entries]),
-            parent=[places[parent] for _, _, parents, _ in entries for parent in parents],
-            stride=[step for own in steps for step in own],
-            tables=np.concatenate([np.empty(0), *(table.ravel() for _, _, _, table in entries)]),
+            contexts=len(model.contexts), nodes=len(model.contexts) + len(chance), entries=len(entries), place=node,
+            states=states, first=starts([own.ravel() for own in tables]), parent_start=starts(parents),
+            parent=[places[name] for above in parents for name in above],
+            stride=[step for own in steps for step in own], tables=np.concatenate([own.ravel() for own in tables]),
         )
-    )
+    )  # fmt: skip
 
 
 def _table(model: Model, node: Node, parameters: Floats) -> Floats:
@@ -253,10 +244,8 @@ def _table(model: Model, node: Node, parameters: Floats) -> Floats:
         return node.cpd.table
     assert isinstance(node.cpd, Use)
     learned = model.learned[node.cpd.name]
-    first = model.parameters.offsets[learned.name]
+    first, shape = model.parameters.offsets[learned.name], [model.nodes[p].states for p in node.parents]
     rows = parameters[first : first + learned.size].reshape(-1, learned.states)
-    shape = [model.nodes[p].states for p in node.parents]
     if node.cpd.rows is None:
         return rows.reshape(*shape, learned.states)
-    picked = np.broadcast_to(np.asarray(node.cpd.rows), shape)
-    return np.ascontiguousarray(rows[picked])
+    return np.ascontiguousarray(rows[np.broadcast_to(np.asarray(node.cpd.rows), shape)])
