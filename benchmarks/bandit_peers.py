@@ -182,12 +182,7 @@ def _diagram() -> idb.Diagram:
     return d
 
 
-PEERS: dict[str, Learner] = {
-    "Open Bandit Pipeline": obp,
-    "river": river,
-    "MABWiser": mabwiser,
-    "PyBandits": pybandits,
-}
+PEERS: dict[str, Learner] = {"Open Bandit Pipeline": obp, "river": river, "MABWiser": mabwiser, "PyBandits": pybandits}
 OPTIONAL = {"Open Bandit Pipeline": "obp"}
 
 TOPIC = Topic(

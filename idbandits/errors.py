@@ -3,8 +3,6 @@
 Messages name the node or argument, what was given and what is allowed.
 """
 
-from __future__ import annotations
-
 import math
 from numbers import Integral, Real
 from typing import TypeGuard

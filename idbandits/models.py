@@ -4,8 +4,6 @@ Nodes are numbered by position from 1, as in the paper: A1, … decisions, W1, �
 clicks, S1, … satisfaction. `distinct` forbids lists that show an item twice; the paper's action set allows them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 

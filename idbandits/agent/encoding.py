@@ -1,7 +1,5 @@
 """Rounds as kernels take them: labels become places among the values of their nodes, -1 where nothing was seen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What an agent believes of a learned table."""
 
-from __future__ import annotations
-
 from typing import final
 
 import numpy as np

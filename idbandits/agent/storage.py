@@ -1,7 +1,5 @@
 """Agents in files: a header as JSON, and the two arrays of the state."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

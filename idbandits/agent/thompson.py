@@ -109,8 +109,6 @@ class Thompson:
         solver = self._solver
         return Player(act, self._learn, solver.kernel, solver.program, self._evidence.packed)
 
-    # -- acting ----------------------------------------------------------------------------------------------------
-
     def act(self, context: Action | None = None) -> dict[str, Label]:
         """The action that is best under means drawn from the belief."""
         action = self._solver.blank_action(context)
@@ -135,8 +133,6 @@ class Thompson:
             hits += bool((taken == wanted).all())
         spread = (hits + 1) / (number + 2)  # never certain after finitely many draws
         return Propensity(hits / number, float(np.sqrt(spread * (1 - spread) / number)))
-
-    # -- learning --------------------------------------------------------------------------------------------------
 
     def update(self, action: Action, observation: Mapping[str, Any], context: Action | None = None) -> None:
         """Learn from a round; observed nodes that are missing or None were not seen."""
@@ -248,8 +244,6 @@ class Thompson:
             f"{where}observation {shown or '(nothing seen)'} for action {action!r} was not learned before"
         )
 
-    # -- what it believes ------------------------------------------------------------------------------------------
-
     @property
     def rounds(self) -> int:
         """How many rounds were learned from."""
@@ -280,8 +274,6 @@ class Thompson:
         settings = "".join(f", {name}={value!r}" for name, value in self.inference.settings.items())
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"
         return f"Thompson({self.diagram.name!r}, {name_of(self.inference)}{settings}; {rounds})"
-
-    # -- keeping it ------------------------------------------------------------------------------------------------
 
     def copy(self, seed: Any = None) -> Thompson:
         """An agent that knows the same; with its own random numbers if a seed is given."""

@@ -1,7 +1,5 @@
 """Turns what is typed at the command line into what the library takes: diagrams, means and contexts."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys
@@ -14,7 +12,7 @@ import numpy as np
 
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.storage import parse_json
-from idbandits.diagram.tables import prior_means, Label, LearnedTable
+from idbandits.diagram.tables import Label, LearnedTable, prior_means
 from idbandits.errors import ContextError, FormatError, MeansError, brief
 from idbandits.kernel.types import Floats
 from idbandits.simulation.simulate import random_numbers

@@ -3,8 +3,6 @@
 A new command is one entry here, and a function. Nothing slow is imported before one is chosen.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from functools import partial

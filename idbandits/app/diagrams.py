@@ -1,7 +1,5 @@
 """`idbandits models`, `draw` and `solve`: ready models, pictures of diagrams, and best actions."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace

@@ -1,7 +1,5 @@
 """How commands are declared and run: their help, exit statuses, signals, and mistakes as one line on stderr."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import inspect

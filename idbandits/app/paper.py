@@ -97,9 +97,6 @@ def _command_line(arguments: Namespace) -> str:
     return shlex.join(words + ["--quick"] * arguments.quick)
 
 
-# -- theory --------------------------------------------------------------------------------------------------------
-
-
 def theory(arguments: Namespace) -> None:
     """Compare the Bayes regret with the bound."""
     with output_folder(arguments.out):

@@ -1,7 +1,5 @@
 """Shows the progress of many kinds of work at once: as bars on a terminal, elsewhere as a line now and then."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -1,7 +1,5 @@
 """`idbandits simulate` and `learners`: learners act in a world with given means, and are compared."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

@@ -1,7 +1,5 @@
 """What all baselines share: they act and learn as kernels, and are built from a diagram that fits."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Mapping
 from types import FunctionType
@@ -80,8 +78,6 @@ class Baseline:
         return f"{type(self).__name__}({self.diagram.name!r}; {rounds})"
 
 
-# -- kernels and states --------------------------------------------------------------------------------------------
-
 unpack: Any = None  # how the layout is read, and the part that does the work: `kernels` puts them into the templates
 work: Any = None
 
@@ -117,9 +113,6 @@ def kernels(name: str, layout: type[Any], act: Any, learn: Any, solves: bool = F
 def state_of(floats: Floats, ints: Iterable[int] = ()) -> State:
     """A state with these floats, and these integers after the header, for learners that keep no groups."""
     return State(np.array([0] * HEADER + list(ints), dtype=np.int64), floats)
-
-
-# -- what diagrams fit ---------------------------------------------------------------------------------------------
 
 
 def check_diagram(who: str, d: Diagram) -> tuple[list[Node], list[Node]]:

@@ -1,7 +1,5 @@
 """CombUCB1 and KL-CombUCB1: the best action under upper confidence bounds of what each part of it earns."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple, final

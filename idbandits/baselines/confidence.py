@@ -1,7 +1,5 @@
 """Confidence bounds of means: the indices of UCB1 and KL-UCB."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """GRAB: the best list so far and its neighbours, in the position-based model with unknown examination."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple, final
 

@@ -1,7 +1,5 @@
 """Rank1Elim and Rank1ElimKL: rows and columns are explored by turns, and those that are surely not best eliminated."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple, final
 

@@ -1,7 +1,5 @@
 """CascadeKL-UCB, CascadeUCB1 and TopRank: lists of items, learned from clicks on them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple, final
 
@@ -17,8 +15,6 @@ from idbandits.kernel.draws import below
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import HEADER, ROUNDS, State
 from idbandits.kernel.types import Floats, Ints, Rng
-
-# -- cascades: the highest upper confidence bounds -----------------------------------------------------------------
 
 
 class CascadeLayout(NamedTuple):
@@ -122,8 +118,6 @@ class CascadeUCB1(Cascade):
 
     KL = False
 
-
-# -- TopRank: blocks of items, sorted by whom they beat ------------------------------------------------------------
 
 C = 4.0 * math.sqrt(2.0 / math.pi) / math.erf(math.sqrt(2.0))  # 3.34…, which the paper rounds to 3.43
 

@@ -1,7 +1,5 @@
 """Uniform, UCB1 and ε-greedy over whole actions: all are listed, and nothing is shared between them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple, final
 
@@ -43,9 +41,6 @@ def feasible_actions(who: str, d: Diagram) -> list[tuple[int, ...]]:
     if not actions:
         raise InfeasibleError(f"{who} has nothing to choose: no action of diagram {d.name!r} satisfies all_different")
     return actions
-
-
-# -- at random -----------------------------------------------------------------------------------------------------
 
 
 class Chances(NamedTuple):
@@ -108,9 +103,6 @@ class Uniform(Baseline):
         choices, pairs = [n.states for n in decisions], conflicts.ravel().tolist()
         layout = Chances(len(choices), choices, pairs, len(listed), listed.ravel().tolist())
         super().__init__(d, seed, layout, state_of(np.empty(0)))
-
-
-# -- by the rewards of each action ---------------------------------------------------------------------------------
 
 
 class Layout(NamedTuple):

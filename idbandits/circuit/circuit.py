@@ -1,7 +1,5 @@
 """What an arithmetic circuit is: nodes, weighted edges, and the parameters that weights stand for."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, TypeAlias
 
 from idbandits.kernel.types import Indices

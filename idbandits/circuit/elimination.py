@@ -5,8 +5,6 @@ or 1 fold away, equal nodes are shared, and where all states of one table row me
 1 and vanishes (`fold`).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,9 +21,6 @@ from idbandits.kernel.types import Floats
 MOST_CELLS = 2_000_000  # of all tables of one elimination
 FOLDING_IS_WORTH = 4  # how much larger an elimination that keeps all rows whole may be, so that more of them fold
 SMALL = 50_000  # cells: below that, always so
-
-
-# -- the order of elimination --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -98,9 +93,6 @@ def check_size(d: Diagram, chosen: Plan) -> None:
             f"diagram {d.name!r} is too entangled to compile: it needs tables of {chosen.cells:,} cells, "
             f"{MOST_CELLS:,} are allowed; the largest joins {', '.join(sorted(chosen.widest))}"
         )
-
-
-# -- elimination ---------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -209,9 +201,6 @@ def _relevant(d: Diagram, names: Iterable[str]) -> set[str]:
             found.add(name)
             stack.extend(chance_parents(d, d.nodes[name]))
     return found
-
-
-# -- rewards -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -156,8 +156,6 @@ class Model:
             lines.append(f"  reward:     {_size(self.rewards.circuit)}")
         return "\n".join(lines)
 
-    # -- the way in ----------------------------------------------------------------------------------------------
-
     def action_vector(self, action: Action, context: Action | None = None) -> Ints:
         """Decisions, then contexts, as numbers."""
         chosen = _indices("action", "decision", self.decisions, action, ActionError)

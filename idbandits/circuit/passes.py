@@ -6,8 +6,6 @@ of an edge, from whatever source it reads (`of_slots`: one number per slot; othe
 passes are inlined where they are called, so what a caller does not use costs nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -166,9 +164,6 @@ def split(
                 counts[slot] += drawn
             if left == 0:
                 break
-
-
-# -- from Python ---------------------------------------------------------------------------------------------------
 
 
 @kernel(types.void(INTS, INTS, FLOATS, FLOATS))

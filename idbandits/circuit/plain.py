@@ -4,8 +4,6 @@ Values and weights are anything that can be added and multiplied: arrays of numb
 of bools (True where the number would be positive), or integers, kept below a prime by `reduce`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 

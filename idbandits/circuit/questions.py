@@ -1,7 +1,5 @@
 """Ask a diagram with given means: the expected reward, the likelihood, what the latent nodes were."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -103,8 +103,6 @@ class Diagram:
         self._different: list[tuple[str, ...] | None] = []  # None: all decisions, also those declared later
         self.cache: dict[str, Any] = {}  # what was compiled; emptied by every change
 
-    # -- contents ------------------------------------------------------------------------------------------------
-
     @property
     def nodes(self) -> Mapping[str, Node]:
         """All nodes by name, parents before children."""
@@ -152,8 +150,6 @@ class Diagram:
                 raise DiagramError(f"{user}: {name!r} is listed twice")
             resolved.append(node)
         return resolved
-
-    # -- declaring -----------------------------------------------------------------------------------------------
 
     def decision(self, name: str, choices: States) -> Node:
         """A node that the agent sets; `choices` is their number, or their labels."""
@@ -229,8 +225,6 @@ class Diagram:
         if check_name("a node", name) in self._nodes:
             raise DiagramError(f"node {name!r} is declared already")
         return name
-
-    # -- drawing and saving --------------------------------------------------------------------------------------
 
     def draw(self) -> Picture:
         """A picture of it: `.save("file.svg")`, `.svg()`, `.png()`, `.mermaid()`, or shown by a notebook."""

@@ -1,7 +1,5 @@
 """Which actions the constraints allow: the one place that knows what `all_different` means, kernels aside."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import final
@@ -43,8 +41,6 @@ class Feasibility:
         numbers: dict[Label, int] = {}
         return [[numbers.setdefault(label, len(numbers)) for label in v] for v in values]
 
-    # -- is it allowed? --------------------------------------------------------------------------------------------
-
     def check(self, action: Mapping[str, Label]) -> None:
         """Raise unless an action, given as labels, breaks no constraint."""
         for group in self._groups:
@@ -70,8 +66,6 @@ class Feasibility:
         """The choices of decision k that conflict with none of those already made."""
         taken = {self.decisions[j].values[action[j]] for j in self._rivals[k] if j in action}
         return (choice for choice, label in enumerate(self.decisions[k].values) if label not in taken)
-
-    # -- actions that are ------------------------------------------------------------------------------------------
 
     def all_actions(self) -> Iterator[tuple[int, ...] | None]:
         """All actions in order; None for every partial action that was looked at, so that callers can give up."""

@@ -3,8 +3,6 @@
 All that an inference of one's own needs is here: the protocol, states and what they begin with, statuses and efforts.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from idbandits.errors import IdbanditsError

@@ -1,7 +1,5 @@
 """Counting a round: what is determined is added to pseudo-counts once and for all, the rest is counted in groups."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, UNKNOWN, Round

@@ -1,7 +1,5 @@
 """Expectation propagation over grouped counts: every group keeps what one of its rounds says, given all the others."""
 
-from __future__ import annotations
-
 from typing import Any, final
 
 import numpy as np

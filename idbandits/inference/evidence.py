@@ -4,8 +4,6 @@ The likelihood is a product of parts that share no chance node, so a round is le
 part's rounds with equal choices and equal observations are one group, whatever the rest of the action was.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any, final
 

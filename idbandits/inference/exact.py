@@ -1,7 +1,5 @@
 """Conjugate counts: exact where what is seen is always a single product of table entries, which is checked."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, final
 
@@ -74,9 +72,6 @@ class Exact:
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The pseudo-counts."""
         return state.floats[: evidence.learned]
-
-
-# -- whether it is exact -------------------------------------------------------------------------------------------
 
 
 def check_exact(model: Model, alternatives: str) -> None:

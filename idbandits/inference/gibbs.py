@@ -1,7 +1,5 @@
 """Gibbs sampling: latent counts given means, means given latent counts; converges to the exact posterior."""
 
-from __future__ import annotations
-
 from typing import Any, final
 
 import numpy as np
@@ -25,9 +23,7 @@ from idbandits.inference.workspace import (
     value_of_part,
     workspace,
 )
-from idbandits.inference.workspace import (
-    MEANS as BY_MEANS,
-)
+from idbandits.inference.workspace import MEANS as BY_MEANS
 from idbandits.kernel.compiling import FLOATS, INTS, RNG, bare, kernel
 from idbandits.kernel.draws import draw_rows
 from idbandits.kernel.fields import pointer

@@ -1,7 +1,5 @@
 """The paper's idTSinc: the latent nodes of a round are estimated in that round only."""
 
-from __future__ import annotations
-
 from typing import Any, final
 
 import numpy as np

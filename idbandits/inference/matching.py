@@ -1,7 +1,5 @@
 """Moment matching: the Dirichlet rows nearest to what a round makes of them, a mixture over its latent states."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from idbandits.circuit.circuit import PRODUCT, Circuit

@@ -1,7 +1,5 @@
 """Moment matching, one round at a time: what a round says of a row is a mixture, and a Dirichlet takes its place."""
 
-from __future__ import annotations
-
 from typing import Any, final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The paper's particle filter: a few models that wander, of which the likeliest acts."""
 
-from __future__ import annotations
-
 from typing import Any, final
 
 import numpy as np
@@ -16,17 +14,7 @@ from idbandits.inference.workspace import GIVEN, Parts, Workspace, mark_same, re
 from idbandits.kernel.compiling import FLOATS, INTS, RNG, bare, kernel, merged
 from idbandits.kernel.draws import EDGE, draw_rows
 from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import (
-    ACTS_ON_MEANS,
-    FIGURES,
-    ROUNDS,
-    SETTING,
-    State,
-    copy,
-    figures,
-    no_groups,
-    section,
-)
+from idbandits.kernel.states import ACTS_ON_MEANS, FIGURES, ROUNDS, SETTING, State, copy, figures, no_groups, section
 from idbandits.kernel.types import Floats, Ints, Rng
 
 NUMBER = SETTING  # of the header

@@ -1,7 +1,5 @@
 """What a loop in compiled code needs of a learner, and how Thompson sampling acts in one."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np

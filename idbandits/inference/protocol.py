@@ -1,7 +1,5 @@
 """What an inference is, and by what types kernels are handed it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -74,8 +72,6 @@ def coded(setting: str, word: Any, codes: Mapping[str, int]) -> int:
         raise IdbanditsError(f"{setting} is one of {', '.join(map(repr, codes))}, not {word!r}")
     return codes[word]
 
-
-# -- kernels that learn and act ------------------------------------------------------------------------------------
 
 LEARN = types.int64(INTS, FLOATS, INTS, FLOATS, RNG, INTS, INTS, types.int64, types.int64)
 PACKED = types.NamedTuple([INTS, FLOATS], Packed)

@@ -1,7 +1,5 @@
 """The paper's idTSvi: mean-field inference over all rounds, by grouped counts."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, final
 

@@ -1,7 +1,5 @@
 """One part of a round in kernels: its key, the weights of its slots, and how often each is expected to be used."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -115,9 +113,6 @@ def nodes_of(w: Workspace, j: int) -> Run:
     return Run(w.c, w.v.node[j], w.v.node[j + 1])
 
 
-# -- keys ----------------------------------------------------------------------------------------------------------
-
-
 @merged
 def write_key(v: Parts, j: int, action: Ints, seen: Ints, key: Ints) -> None:
     """Write the key of a part of a round."""
@@ -163,9 +158,6 @@ def locate(w: Workspace, j: int, action: Ints) -> None:
             w.entries[v.use[t]] = v.base[t]
         else:
             w.entries[v.use[t]] = entry(w.c, v.use[t], action)
-
-
-# -- weights -------------------------------------------------------------------------------------------------------
 
 
 @bare
@@ -284,9 +276,6 @@ def unmark_same(w: Workspace, j: int) -> None:
     """Take the marks away again."""
     for n in range(w.v.node[j], w.v.node[j + 1]):
         w.same[n] = 0
-
-
-# -- expected uses -------------------------------------------------------------------------------------------------
 
 
 @merged

@@ -41,9 +41,6 @@ RNG = typeof(np.random.default_rng(0))
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
-# -- parts ---------------------------------------------------------------------------------------------------------
-
-
 def _private_options() -> dict[str, Any]:
     """Options by which Numba links a part into its callers and optimises it there; none if this Numba cannot."""
     try:
@@ -122,8 +119,6 @@ def in_python(part: Function) -> Function:
     dispatcher: Any = part
     return cast(Function, dispatcher.py_func)
 
-
-# -- kernels -------------------------------------------------------------------------------------------------------
 
 _compiling = threading.Lock()
 
@@ -227,9 +222,6 @@ def function_at(signature: Any) -> Any:
     return called
 
 
-# -- on disk -------------------------------------------------------------------------------------------------------
-
-
 def _cached_on_disk(function: Callable[..., Any]) -> Any:
     """Compile, and keep the machine code where Numba finds a folder for it: beside the source, or one of the user's."""
     try:
@@ -253,9 +245,6 @@ def _delete_stale(folder: Path) -> None:
         with contextlib.suppress(OSError):
             if file.stat().st_mtime < _last_change():
                 file.unlink()
-
-
-# -- many at once --------------------------------------------------------------------------------------------------
 
 
 def compile_together(kernels: Iterable[Kernel], processes: int | None) -> None:

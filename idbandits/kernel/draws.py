@@ -1,7 +1,5 @@
 """Random draws in kernels: Dirichlet rows for pseudo-counts of any size, and whole numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from idbandits.kernel.compiling import bare, merged

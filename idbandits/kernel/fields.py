@@ -6,8 +6,6 @@ function by which kernels read them: there a row is a pointer, so `circuit.child
 references.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple, cast, get_type_hints

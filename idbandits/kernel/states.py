@@ -86,9 +86,6 @@ def counted_groups(state: State) -> dict[tuple[int, ...], int]:
     return dict(zip(map(tuple, keys), ints[_counts(ints)][:used].tolist(), strict=True))
 
 
-# -- in kernels ----------------------------------------------------------------------------------------------------
-
-
 class Groups(NamedTuple):
     """The groups of a state, as kernels see them."""
 

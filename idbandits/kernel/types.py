@@ -1,7 +1,5 @@
 """What kernels work on: arrays of numbers, and random numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """What the paper claims, and whether runs of ours confirm it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from functools import partial

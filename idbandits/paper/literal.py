@@ -1,7 +1,5 @@
 """The paper's Algorithm 1 (idTSvi) as written down, in NumPy: each round visits all rounds and joint latent states."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, final

@@ -3,8 +3,6 @@
 What goes beyond the paper is marked as such. Texts on what the paper reports are in our words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial

@@ -5,8 +5,6 @@ sources of this library and the versions of NumPy, SciPy and Numba. So a second 
 nothing that has changed is used again.
 """
 
-from __future__ import annotations
-
 import functools
 import gc
 import hashlib

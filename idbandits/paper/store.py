@@ -1,7 +1,5 @@
 """Finished runs in an SQLite file, each under a key that stands for all that its result depends on."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The fused loop: a world and a learner play rounds without returning to Python."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time
@@ -35,9 +33,6 @@ class Run(NamedTuple):
 
     totals: Floats
     skipped: int
-
-
-# -- a world and a learner -----------------------------------------------------------------------------------------
 
 
 class Joint(NamedTuple):
@@ -85,9 +80,6 @@ def joint_of(world: World, d: Diagram, name: str) -> Joint:
         axes=[places[n.name] for n in (*world.model.decisions, *contexts)],
         world_contexts=len(contexts), context_states=[n.states for n in contexts],
     )  # fmt: skip
-
-
-# -- the kernel ----------------------------------------------------------------------------------------------------
 
 
 class Stage(NamedTuple):

@@ -27,10 +27,12 @@ from idbandits.solve.best import Solver
 if TYPE_CHECKING:  # else imported where it is used, because importing it takes long
     import pandas
 
+CHECKPOINTS = 200  # of a run, if the setting does not say otherwise
+
 
 def simulate(
     world: World, learners: Mapping[str, Any], rounds: int = 20_000, runs: int = 20, seed: int = 0,
-    workers: int | None = None, progress: bool = True, *, checkpoints: int | str = 200,
+    workers: int | None = None, progress: bool = True, *, checkpoints: int | str = CHECKPOINTS,
 ) -> Result:  # fmt: skip
     """Let every learner play `runs` runs of `rounds` rounds, each from a fresh copy of what was passed.
 
@@ -142,8 +144,6 @@ def frame_of(done: Mapping[tuple[str, int], Run], marks: Ints, names: list[str])
     columns = {"learner": learner, "run": run, "round": np.tile(marks, len(jobs))}
     return pandas.DataFrame(columns | {"reward": reward, "regret": regret, "seconds": seconds})
 
-
-# -- how a learner is run ------------------------------------------------------------------------------------------
 
 Plan: TypeAlias = Callable[[World, Any, Ints, threading.Event, Callable[[int], Any]], Run | None]
 

@@ -1,7 +1,5 @@
 """Independent jobs in threads; what is finished before an interruption is kept."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterable

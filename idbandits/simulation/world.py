@@ -21,8 +21,6 @@ from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.types import Floats, Indices, Ints, Rng, generator
 from idbandits.solve.best import Solution, best_action
 
-# -- drawing outcomes ----------------------------------------------------------------------------------------------
-
 
 class Sampler(NamedTuple):
     """How to draw outcomes: one entry per context, then one per chance node in order, then one per reward term."""
@@ -84,9 +82,6 @@ def draw_contexts(sampler: Packed, rng: Rng, values: Ints) -> None:
 def play(sampler: Packed, rng: Rng, values: Ints) -> float:
     """Draw all chance nodes given decisions and contexts; the reward."""
     return draw_outcome(unpack(sampler.ints, sampler.floats), rng, values)
-
-
-# -- worlds --------------------------------------------------------------------------------------------------------
 
 
 @final

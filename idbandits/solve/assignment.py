@@ -1,7 +1,5 @@
 """Where the reward is a sum or a product of one term per decision, different items are an assignment problem."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

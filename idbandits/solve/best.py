@@ -1,7 +1,5 @@
 """The best action under given means, with a proof of optimality where there is one."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -111,9 +109,6 @@ def _is_easy(c: Circuit, s: Decisions) -> bool:
         if in_python(cost_of_all)(s, g, start, edges) > BUDGET:
             return False
     return True
-
-
-# -- in kernels ----------------------------------------------------------------------------------------------------
 
 
 @bare

@@ -6,8 +6,6 @@ decision agree. `branch` makes decisions one by one until that is so, within a b
 returned with its upper bound.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a change of keys can gain at least, whatever the other positions hold."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ of the lowest items: `sort` branches on these two classes. Bounds on what a chan
 positions hold (`gains`), settle most classes without branching, and then the order within each class.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What all ways to find the best action share: the structures of a search, candidates, values and slopes."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -118,9 +116,6 @@ def copy_action(source: Ints, target: Ints) -> None:
         target[i] = source[i]
 
 
-# -- candidates ----------------------------------------------------------------------------------------------------
-
-
 @merged
 def key_of(q: Search, action: Ints, k: int, choice: int) -> float:
     """The parameter that says all of a choice."""
@@ -201,9 +196,6 @@ def extremes(q: Search, action: Ints, k: int, most: int) -> None:
             keys[last - j], found[first + last - j] = key, i
 
 
-# -- values and slopes ---------------------------------------------------------------------------------------------
-
-
 @bare
 def value_at(run: Run, p: Floats, action: Ints, values: Floats) -> float:
     """The expected reward of a group of decisions."""
@@ -255,9 +247,6 @@ def score(q: Search, action: Ints, k: int, values: Floats, slopes: Floats, score
         action[k] = before
         value_at(q.run, q.p, action, values)
     action[k] = before
-
-
-# -- ways to go through actions ------------------------------------------------------------------------------------
 
 
 @part

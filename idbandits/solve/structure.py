@@ -1,7 +1,5 @@
 """What the search for the best action needs to know of a diagram, found once when it is first asked."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 

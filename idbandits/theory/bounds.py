@@ -7,8 +7,6 @@ everywhere: what follows from these, for one action of every kind, is proved. Wh
 some are drawn, and the result says that it is not proved.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Iterator
@@ -172,9 +170,6 @@ def bound(d: Diagram, n: int) -> Bound:
     value = regret_bound(n, others + of_actions, omax, constant, span)
     proved = monotone.proved and decomposition.proved
     return Bound(value, proved, others, of_actions, omax, decomposition.constant, span)
-
-
-# -- surveys -----------------------------------------------------------------------------------------------------------
 
 
 class Summary(NamedTuple):

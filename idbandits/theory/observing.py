@@ -1,7 +1,5 @@
 """De facto observations (section 5 of the paper): which learned rows a round shows, and how likely that is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final

@@ -1,7 +1,5 @@
 """One round with its action fixed: what can be seen after it, which learned rows that shows, and how likely it is."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -99,8 +97,6 @@ class Round:
                 index = (int(np.ravel_multi_index(index, [nodes[p].states for p in node.parents])),)
             yield chance, (use.name, index)
 
-    # -- which rows are shown ------------------------------------------------------------------------------------------
-
     @cached_property
     def parts(self) -> list[Part]:
         """The connected parts of the diagram, decisions left out: independent of each other, given the action."""
@@ -196,8 +192,6 @@ class Round:
             if (number <= 1).all():
                 break
         return {row: only for row, allowed in possible.items() if (only := allowed & (number == 1)).any()}
-
-    # -- how likely that is --------------------------------------------------------------------------------------------
 
     def chances(self, points: npt.NDArray[np.float64]) -> dict[Row, Floats]:
         """P(E(i)) of the rows that can be shown; parameters with one column per point."""

@@ -1,7 +1,5 @@
 """Actions up to renaming of choices: where all items are alike beforehand, one list of items is like any other."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any, final

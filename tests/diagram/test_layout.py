@@ -112,8 +112,7 @@ def test_names_whose_edges_skip_numbers_have_rows_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
-    [("A1", "A₁"), ("click12", "click₁₂"), ("a_1", "a_1"), ("1", "1"), ("A", "A"), ("A1b", "A1b")],
+    ("name", "shown"), [("A1", "A₁"), ("click12", "click₁₂"), ("a_1", "a_1"), ("1", "1"), ("A", "A"), ("A1b", "A1b")]
 )
 def test_numbers_after_letters_are_subscripts(name: str, shown: str) -> None:
     assert label(name) == shown

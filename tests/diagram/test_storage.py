@@ -194,9 +194,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "words"),
-    BROKEN,
-    ids=[f"{p}={'(none)' if v is ... else v}" for p, v, *_ in BROKEN],
+    ("path", "value", "words"), BROKEN, ids=[f"{p}={'(none)' if v is ... else v}" for p, v, *_ in BROKEN]
 )
 def test_broken_data_is_refused_with_its_place(path: str, value: Any, words: str) -> None:
     data = changed(path, value)

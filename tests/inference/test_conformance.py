@@ -19,16 +19,7 @@ import reference
 from diagrams import in_context, same_table_twice, three_states
 from idbandits.errors import IdbanditsError
 from idbandits.inference import BY_NAME
-from inferences import (
-    INFERENCES,
-    agent_of,
-    diagram_of,
-    every,
-    position_based,
-    position_based_world,
-    taught,
-    those,
-)
+from inferences import INFERENCES, agent_of, diagram_of, every, position_based, position_based_world, taught, those
 from inside import determined, groups, knowledge, room_for_groups, with_more_room
 from playing import alpha_of, assert_close, go_on, learn, learn_at_once, places, play, rounds_of
 
