@@ -6,13 +6,7 @@ All that an inference of one's own needs is here: the protocol, states and what 
 from typing import Any
 
 from idbandits.errors import IdbanditsError
-from idbandits.inference.ep import EP
 from idbandits.inference.evidence import Evidence, folded, literal
-from idbandits.inference.exact import Exact
-from idbandits.inference.gibbs import Gibbs
-from idbandits.inference.incremental import Incremental
-from idbandits.inference.moments import Moments
-from idbandits.inference.particles import Particles
 from idbandits.inference.protocol import (
     AMBIGUOUS,
     DONE,
@@ -25,9 +19,19 @@ from idbandits.inference.protocol import (
     UNKNOWN,
     Inference,
 )
-from idbandits.inference.variational import Variational
 from idbandits.kernel.compiling import Kernel, kernel
 from idbandits.kernel.states import ROUNDS, State, no_groups, with_groups
+
+# The built-in inferences, one per line, in the order in which messages list them.
+# isort: off
+from idbandits.inference.exact import Exact
+from idbandits.inference.variational import Variational
+from idbandits.inference.incremental import Incremental
+from idbandits.inference.moments import Moments
+from idbandits.inference.gibbs import Gibbs
+from idbandits.inference.ep import EP
+from idbandits.inference.particles import Particles
+# isort: on
 
 __all__ = [
     "AMBIGUOUS", "BY_NAME", "DONE", "EP", "IMPOSSIBLE", "LATER", "LEARN", "NOW", "ROUNDS", "THOROUGHLY",
