@@ -94,10 +94,10 @@ class Thompson:
         ):
             is_row = isinstance(array, np.ndarray) and array.ndim == 1 and array.flags.carray
             if not is_row or array.dtype != kind or len(array) < least:
-                found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
+                shown = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
                 raise IdbanditsError(
                     f"inference {name_of(self.inference)!r}: the {name} of a state are a writable array of at least "
-                    f"{least} {kind.__name__}, not {found}"
+                    f"{least} {kind.__name__}, not {shown}"
                 )
         return state
 
@@ -201,9 +201,9 @@ class Thompson:
                 self._take_in(vector, new, 1, NOW)
 
     def _encoded(self, action: Action, context: Action | None) -> Ints:
-        taken, given, vector = self._latest
+        last_action, last_context, vector = self._latest
         try:
-            if action == taken and context == given:  # faster than checking again what `act` chose
+            if action == last_action and context == last_context:  # faster than checking again what `act` chose
                 return vector
         except ValueError:  # an array where a value is expected
             pass
@@ -212,11 +212,11 @@ class Thompson:
     def _seen(self, observation: Mapping[str, Any]) -> Ints:
         if type(observation) is dict and len(observation) == len(self._states):
             try:
-                found = [places[type(v := observation[name]), v] for name, places in self._states]
+                places = [by_value[type(v := observation[name]), v] for name, by_value in self._states]
             except (KeyError, TypeError):
                 pass  # something is missing, or to be refused
             else:
-                return np.array(found, dtype=np.int64)
+                return np.array(places, dtype=np.int64)
         states = self._model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)
 
