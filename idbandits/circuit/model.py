@@ -41,9 +41,13 @@ class Likelihood:
         builder = Builder(d, parameters)
         root = elimination.likelihood(builder, fold)
         self.circuit = builder.finish([root]).circuit
-        self.program = pack(self.circuit).ints
         self.indicators = builder.indicators
         self.parts = builder.finish([*builder.factors(root), root])  # one run per factor, then the whole again
+
+    @cached_property
+    def program(self) -> Ints:
+        """The circuit for kernels."""
+        return pack(self.circuit).ints
 
     def leaves(self, observation: Mapping[str, int]) -> Floats:
         """The leaves' values: 1, or 0 for a state that was not the one seen; unseen nodes are summed over."""
@@ -85,7 +89,11 @@ class Rewards:
         self.groups = [decided for decided, _ in groups]
         finished = builder.finish([builder.add(roots) for _, roots in groups])
         self.circuit, self.ends, self.complement = finished.circuit, finished.ends, finished.complement
-        self.program = pack(self.circuit).ints
+
+    @cached_property
+    def program(self) -> Ints:
+        """The circuit for kernels."""
+        return pack(self.circuit).ints
 
 
 def _decisions_below(b: Builder) -> dict[int, frozenset[int]]:
@@ -114,7 +122,6 @@ class Model:
         self.name = d.name
         self.nodes: Mapping[str, Node] = dict(d.nodes)
         self.learned = dict(d.learned)
-        self.feasibility = Feasibility(d)
         self.decisions = d.of_kind("decision")
         self._choices = [(k, n.name, n.values) for k, n in enumerate(self.decisions)]
         self.contexts = d.of_kind("context")
@@ -126,6 +133,11 @@ class Model:
         self.parameters = Parameters.of(d, elimination.known_tables(d, self._reward_plan))
         self.likelihood = Likelihood(d, self.parameters, fold=True)
         self._derived: dict[Any, Any] = {}
+
+    @cached_property
+    def feasibility(self) -> Feasibility:
+        """Which actions the constraints allow."""
+        return Feasibility(self.diagram)
 
     @cached_property
     def literal(self) -> Likelihood:

@@ -6,6 +6,7 @@ function by which kernels read them: there a row is a pointer, so `circuit.child
 references.
 """
 
+import functools
 from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple, cast, get_type_hints
@@ -48,6 +49,7 @@ def pack(*structures: Any) -> Packed:
     )
 
 
+@functools.cache
 def _fields(kind: Any) -> list[tuple[str, Any]]:
     hints = get_type_hints(kind)
     return [(name, hints[name]) for name in kind._fields]
