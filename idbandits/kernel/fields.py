@@ -35,7 +35,8 @@ def pack(*structures: Any) -> Packed:
     rows: dict[Any, list[Any]] = {Indices: [], Floats: []}
     ends = {Indices: sum(len(structure) for structure in structures), Floats: 0}
     for structure in structures:
-        for (_, kind), value in zip(_fields(type(structure)), structure, strict=True):
+        structure_type: Any = type(structure)
+        for (_, kind), value in zip(_fields(structure_type), structure, strict=True):
             if kind is int:
                 header.append(int(value))
                 continue
