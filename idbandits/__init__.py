@@ -40,10 +40,13 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: `import idbandits` loads nothing, so commands start at once."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = importlib.import_module(_HOME.get(name, f"{__name__}.{name}"))
+    """Import a public name, or a room, when it is first used: `import idbandits` alone loads nothing."""
+    try:
+        home = importlib.import_module(_HOME.get(name, f"{__name__}.{name}"))
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
     value = globals()[name] = getattr(home, name) if name in _HOME else home
     return value
 
