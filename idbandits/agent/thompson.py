@@ -19,22 +19,14 @@ from idbandits.diagram.tables import Label
 from idbandits.errors import FormatError, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
 from idbandits.inference import BY_NAME, Inference, name_of, named
 from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
-from idbandits.inference.playing import Player, act, draw
-from idbandits.inference.protocol import (
-    AMBIGUOUS,
-    DONE,
-    IMPOSSIBLE,
-    LATER,
-    NOW,
-    THOROUGHLY,
-    Bounded,
-    Revisable,
-    learn_all,
-)
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import HEADER, ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solver
+
+from idbandits.inference.protocol import (  # isort: skip
+    AMBIGUOUS, DONE, IMPOSSIBLE, LATER, NOW, THOROUGHLY, Bounded, Player, Revisable, act, draw, learn_all,
+)  # fmt: skip
 
 CHUNK = 1_000_000  # rounds of a log that are encoded at once
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))

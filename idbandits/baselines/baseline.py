@@ -11,8 +11,7 @@ from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Label
 from idbandits.errors import DiagramError, ObservationError
-from idbandits.inference.playing import ACT, Player
-from idbandits.inference.protocol import DONE, LEARN, NOW, Round
+from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, Player, Round
 from idbandits.kernel.compiling import Kernel, generated
 from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.states import HEADER, ROUNDS, State, grown

@@ -13,8 +13,7 @@ from idbandits.circuit.model import compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Learned, Use
 from idbandits.errors import DiagramError, check_number, check_whole
-from idbandits.inference.playing import solve_at
-from idbandits.inference.protocol import Round
+from idbandits.inference.protocol import Round, solve_at
 from idbandits.kernel.compiling import bare, part
 from idbandits.kernel.fields import Packed
 from idbandits.kernel.states import ROUNDS, State

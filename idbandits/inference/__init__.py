@@ -7,20 +7,12 @@ from typing import Any
 
 from idbandits.errors import IdbanditsError
 from idbandits.inference.evidence import Evidence, folded, literal
-from idbandits.inference.protocol import (
-    AMBIGUOUS,
-    DONE,
-    IMPOSSIBLE,
-    LATER,
-    LEARN,
-    NOW,
-    REQUIRED,
-    THOROUGHLY,
-    UNKNOWN,
-    Inference,
-)
 from idbandits.kernel.compiling import Kernel, kernel
 from idbandits.kernel.states import ROUNDS, State, no_groups, with_groups
+
+from idbandits.inference.protocol import (  # isort: skip
+    AMBIGUOUS, DONE, IMPOSSIBLE, LATER, LEARN, NOW, REQUIRED, THOROUGHLY, UNKNOWN, Inference,
+)  # fmt: skip
 
 # The built-in inferences, one per line, in the order in which messages list them.
 # isort: off
@@ -49,14 +41,12 @@ def named(inference: Any) -> Inference:
     if isinstance(inference, str):
         if inference not in BY_NAME:
             raise IdbanditsError(f"inference is one of {', '.join(BY_NAME)}, or an object; not {inference!r}")
-        built_in: Inference = BY_NAME[inference]()
-        return built_in
+        return BY_NAME[inference]()
     missing = [name for name in REQUIRED if not hasattr(inference, name)]
     if missing or isinstance(inference, type):
         reason = "it is a class: call it" if isinstance(inference, type) else f"it has no {', '.join(missing)}"
         raise IdbanditsError(f"inference {inference!r} does not follow the protocol: {reason}")
-    own: Inference = inference
-    return own
+    return inference
 
 
 def name_of(inference: Inference) -> str:

@@ -3,21 +3,13 @@
 import numpy as np
 
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, UNKNOWN, Round
-from idbandits.inference.workspace import (
-    GENERIC,
-    TINY,
-    Parts,
-    Workspace,
-    expect,
-    expect_in_logs,
-    log_weigh,
-    read_key,
-    value_of_part,
-    write_key,
-)
 from idbandits.kernel.compiling import bare
 from idbandits.kernel.states import ROUNDS, Groups, insert, place_of
 from idbandits.kernel.types import Floats, Ints
+
+from idbandits.inference.workspace import (  # isort: skip
+    GENERIC, TINY, Parts, Workspace, expect, expect_in_logs, log_weigh, read_key, value_of_part, write_key,
+)  # fmt: skip
 
 ROUNDING = 1e-9
 
@@ -125,10 +117,7 @@ def add_round(
 
 @bare
 def count_round(w: Workspace, groups: Groups, base: Floats, round_: Round) -> tuple[int, float]:
-    """Count a round if it can be: what is determined is added to `base`, the rest to its group.
-
-    Says DONE or why not, and the logarithm of the constants of what is determined.
-    """
+    """Count a round if it can be: DONE or why not, and the logarithm of the constants of what is determined."""
     if round_.times == 0:
         return DONE, 0.0
     status, single, constant = look_up(w, groups, round_)

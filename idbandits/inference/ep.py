@@ -1,34 +1,24 @@
 """Expectation propagation over grouped counts: every group keeps what one of its rounds says, given all the others."""
 
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.errors import check_number, check_whole
 from idbandits.inference.counting import count_round
-from idbandits.inference.evidence import Evidence, folded
+from idbandits.inference.evidence import Evidence
 from idbandits.inference.gibbs import step
 from idbandits.inference.matching import match_part
-from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, Round, learner
+from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, BuiltIn, Round, learner
 from idbandits.inference.workspace import Workspace, read_key
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import (
-    BEFORE,
-    EACH,
-    FIGURES,
-    SETTING,
-    USED,
-    Groups,
-    State,
-    copy,
-    figures,
-    groups_in,
-    section,
-    with_groups,
-)
 from idbandits.kernel.types import Floats, Ints, Rng
+
+from idbandits.kernel.states import (  # isort: skip
+    BEFORE, EACH, FIGURES, SETTING, USED, Groups, State, copy, figures, groups_in, section, with_groups,
+)  # fmt: skip
 
 SWEEPS = SETTING  # of the header
 DAMPING, SHARE = range(2)  # of the figures
@@ -164,7 +154,7 @@ def sweep(w: Workspace, groups: Groups, floats: Floats, asked: bool) -> float:
 
 
 @final
-class EP:
+class EP(BuiltIn):
     """Expectation propagation: each distinct choice and observation has one site, used as often as it occurred.
 
     Independent rows are surer of themselves than the exact posterior is, which now and then ends in the wrong action
@@ -175,15 +165,10 @@ class EP:
     learn = learner("EP")(learn)
 
     def __init__(self, sweeps: int = 1, damping: float = 0.5, share: float = 0.25) -> None:
-        self.settings: dict[str, Any] = {
-            "sweeps": check_whole("sweeps", sweeps, 1),
-            "damping": check_number("damping", damping, 0, 1, above=True),
-            "share": check_number("share", share, 0, 1),
-        }
-
-    def evidence(self, model: Model) -> Evidence:
-        """The folded likelihood."""
-        return model.derived(folded)
+        check_whole("sweeps", sweeps, 1)
+        check_number("damping", damping, 0, 1, above=True)
+        check_number("share", share, 0, 1)
+        self.settings = {"sweeps": int(sweeps), "damping": float(damping), "share": float(share)}
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""

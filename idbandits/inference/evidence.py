@@ -5,7 +5,7 @@ part's rounds with equal choices and equal observations are one group, whatever 
 """
 
 from itertools import pairwise
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
@@ -16,14 +16,16 @@ from idbandits.inference.workspace import Parts
 from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Floats
 
+Source: TypeAlias = tuple[int, int, int]  # an axis, -1, 0; or an observed node, its first leaf, its number of states
+Span: TypeAlias = tuple[int, int]  # of nodes
+
 
 @final
 class Evidence:
     """The parts of a model's likelihood, packed for kernels: with every latent node, or folded."""
 
     def __init__(self, model: Model, likelihood: Likelihood, *, literal: bool) -> None:
-        finished = likelihood.parts
-        c, ends = finished.circuit, finished.ends
+        c, ends = likelihood.parts.circuit, likelihood.parts.ends
         runs = list(pairwise(ends))  # one per part, then the whole likelihood again
         slots = [c.slots_between(*run) for run in runs]
         sources = [_sources(model, likelihood, c, slots[j], runs[j]) for j in range(len(runs) - 1)]
@@ -42,33 +44,18 @@ class Evidence:
         self.program, self.numbers = self.packed = pack(
             c,
             Parts(
-                parts=self.parts,
-                width=self.width,
-                learned=learned,
-                axes=len(model.decisions) + len(model.contexts),
-                literal=int(literal),
-                node=ends,
-                bends=[any(_is_bent(c, slot, learned) for slot in own) for own in slots],
-                use_start=starts(slots),
-                use=every_slot,
-                base=[base for base, _, _ in readings],
-                stride=[stride for _, stride, _ in readings],
-                axis=[axis for _, _, axis in readings],
+                parts=self.parts, width=self.width, learned=learned, axes=len(model.decisions) + len(model.contexts),
+                literal=int(literal), node=ends, bends=[any(_is_bent(c, s, learned) for s in own) for own in slots],
+                use_start=starts(slots), use=every_slot,
+                base=[r[0] for r in readings], stride=[r[1] for r in readings], axis=[r[2] for r in readings],
                 shared=[_may_share(c, own, offsets, learned) for own in slots],
-                source_start=starts(sources),
-                source=[number for number, _, _ in every_source],
-                source_leaf=[leaf for _, leaf, _ in every_source],
-                source_states=[states for _, _, states in every_source],
-                row=rows,
-                size=sizes,
-                whole_row=[_is_whole_row(c, n, sizes) for n in range(c.inner)],
-                clash_start=starts(clashes),
-                clash=[slot for slot, _ in every_clash],
-                clash_with=[slot for _, slot in every_clash],
-                parameters=np.concatenate([self.prior, model.parameters.known]),
-                generic=_generic_means(rows, sizes),
+                source_start=starts(sources), source=[s[0] for s in every_source],
+                source_leaf=[s[1] for s in every_source], source_states=[s[2] for s in every_source],
+                row=rows, size=sizes, whole_row=[_is_whole_row(c, n, sizes) for n in range(c.inner)],
+                clash_start=starts(clashes), clash=[p[0] for p in every_clash], clash_with=[p[1] for p in every_clash],
+                parameters=np.concatenate([self.prior, model.parameters.known]), generic=_generic_means(rows, sizes),
             ),
-        )
+        )  # fmt: skip
         self.sources = [_that_matter(c, slots[j], sources[j], learned) for j in range(self.parts)]
 
 
@@ -82,25 +69,17 @@ def literal(model: Model) -> Evidence:
     return Evidence(model, model.literal, literal=True)
 
 
-def _that_matter(
-    c: Circuit, slots: list[int], sources: list[tuple[int, int, int]], learned: int
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Of what decides the value of a part: the axes that known entries depend on, and the observed nodes.
-
-    Which learned entries are read makes no difference to whether a part is a single product.
-    """
-    bent = [s for s in slots if _is_bent(c, s, learned)]
-    axes = {a for s in bent for a in c.axes(s)}
-    return tuple(sorted(axes)), tuple(source[0] for source in sources if source[1] >= 0)
+def _that_matter(c: Circuit, slots: list[int], sources: list[Source], learned: int) -> tuple[list[int], list[int]]:
+    """Of what decides whether a part is a single product: the axes that known entries depend on, and observed nodes."""
+    axes = {a for s in slots if _is_bent(c, s, learned) for a in c.axes(s)}
+    return sorted(axes), [number for number, leaf, _ in sources if leaf >= 0]
 
 
 def _is_bent(c: Circuit, slot: int, learned: int) -> bool:
     return c.first_entry(slot) >= learned and len(c.axes(slot)) > 0
 
 
-def _sources(
-    model: Model, likelihood: Likelihood, c: Circuit, slots: list[int], run: tuple[int, int]
-) -> list[tuple[int, int, int]]:
+def _sources(model: Model, likelihood: Likelihood, c: Circuit, slots: list[int], run: Span) -> list[Source]:
     """What decides the value of a part: the axes its slots read, and the nodes whose indicators it has."""
     axes = {a for s in slots for a in c.axes(s)}
     children = set(c.child[c.start[run[0]] : c.start[run[1]]])
@@ -113,12 +92,9 @@ def _sources(
 
 
 def _rows(model: Model) -> tuple[list[int], list[int]]:
-    rows: list[int] = []
-    sizes: list[int] = []
-    for name, table in model.learned.items():
-        offset = model.parameters.offsets[name]
-        rows.extend((offset + np.arange(table.size) // table.states * table.states).tolist())
-        sizes.extend([table.states] * table.size)
+    offsets = model.parameters.offsets
+    rows = [offsets[name] + i // t.states * t.states for name, t in model.learned.items() for i in range(t.size)]
+    sizes = [t.states for t in model.learned.values() for _ in range(t.size)]
     return rows, sizes
 
 
@@ -160,9 +136,7 @@ def _is_whole_row(c: Circuit, n: int, sizes: list[int]) -> bool:
     return [(base + i, strides, lookup) for i in range(sizes[at])] == atoms
 
 
-def _clashes(
-    model: Model, c: Circuit, slots: list[int], run: tuple[int, int], sizes: list[int]
-) -> list[tuple[int, int]]:
+def _clashes(model: Model, c: Circuit, slots: list[int], run: Span, sizes: list[int]) -> list[tuple[int, int]]:
     """Pairs of slots of learned rows that one joint state may use both, and that some action makes read one row."""
     learned = [s for s in slots if c.first_entry(s) < len(sizes)]
     offsets = [model.parameters.offsets[name] for name in model.learned]
@@ -194,7 +168,7 @@ def _exclude_each_other(model: Model, c: Circuit, s: int, t: int) -> bool:
     return same_row and same_choices and bool(model.feasibility.conflicts[axis, other_axis])
 
 
-def _used_together(c: Circuit, run: tuple[int, int]) -> set[tuple[int, int]]:
+def _used_together(c: Circuit, run: Span) -> set[tuple[int, int]]:
     """Pairs of slots that occur in one term of the polynomial of the last node."""
     below: dict[int, frozenset[int]] = {}
     pairs: set[tuple[int, int]] = set()

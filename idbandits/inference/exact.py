@@ -1,7 +1,8 @@
 """Conjugate counts: exact where what is seen is always a single product of table entries, which is checked."""
 
 import math
-from typing import Any, final
+from collections.abc import Iterable
+from typing import final
 
 import numpy as np
 from numba import types
@@ -10,7 +11,7 @@ from idbandits.circuit.model import Model
 from idbandits.errors import DiagramError
 from idbandits.inference.counting import ROUNDING, add_uses, find_uses, is_below_prior
 from idbandits.inference.evidence import Evidence, folded
-from idbandits.inference.protocol import AMBIGUOUS, DONE, IMPOSSIBLE, UNKNOWN, Round, learner
+from idbandits.inference.protocol import AMBIGUOUS, DONE, IMPOSSIBLE, UNKNOWN, BuiltIn, Round, learner
 from idbandits.inference.workspace import GENERIC, Workspace, expect, held, read_key, scratch, workspace, write_key
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
 from idbandits.kernel.states import FIGURES, ROUNDS, State, no_groups
@@ -52,26 +53,15 @@ def add_parts(w: Workspace, alpha: Floats, round_: Round, times: int) -> None:
 
 
 @final
-class Exact:
+class Exact(BuiltIn):
     """Exact posterior: the semi-bandit, the cascade models, and every diagram whose latent nodes are revealed."""
 
     revisable = True
     learn = learner("Exact")(learn)
 
-    def __init__(self) -> None:
-        self.settings: dict[str, Any] = {}
-
-    def evidence(self, model: Model) -> Evidence:
-        """The folded likelihood."""
-        return model.derived(folded)
-
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
         return no_groups(np.concatenate([evidence.prior, np.zeros(FIGURES)]))
-
-    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
-        """The pseudo-counts."""
-        return state.floats[: evidence.learned]
 
 
 def check_exact(model: Model, alternatives: str) -> None:
@@ -98,10 +88,13 @@ def _find_ambiguous(model: Model) -> tuple[Ints, Ints] | None:
                 continue
             seen = np.full(len(model.observed), -1, np.int64)
             seen[list(observed)] = chosen[len(axes) :]
-            if number > MOST:
-                _make_possible(evidence, action, seen, [n.states for n in model.observed], marks, rng)
-            if unclear(evidence.program, evidence.numbers, action, seen, marks) > 0:
-                _see_all(evidence, action, seen, [n.states for n in model.observed], marks)
+            if number > MOST:  # node by node, another observation that can be seen
+                order = rng.permutation(np.flatnonzero(seen >= 0)).tolist()
+                seen[:] = -1
+                _see(evidence, action, seen, ((k, rng.permutation(model.observed[k].states)) for k in order))
+            if unclear(*evidence.packed, action, seen, marks) > 0:
+                unseen = np.flatnonzero(seen < 0).tolist()
+                _see(evidence, action, seen, ((k, range(model.observed[k].states)) for k in unseen))
                 return action, seen
     return None
 
@@ -116,25 +109,12 @@ def _random_action(model: Model, fixed: dict[int, int], rng: Rng) -> Ints | None
     return np.concatenate([action, np.array(contexts, dtype=np.int64)])
 
 
-def _see_all(evidence: Evidence, action: Ints, seen: Ints, sizes: list[int], marks: Floats) -> None:
-    """Complete an observation in a way that can be seen."""
-    for k in np.flatnonzero(seen < 0).tolist():
-        for state in range(sizes[k]):
+def _see(evidence: Evidence, action: Ints, seen: Ints, tries: Iterable[tuple[int, Iterable[int]]]) -> None:
+    """Give nodes, one by one, the first of the states to try with which the observation can be seen."""
+    for k, states in tries:
+        for state in states:
             seen[k] = state
-            if unclear(evidence.program, evidence.numbers, action, seen, marks) >= 0:
-                break
-
-
-def _make_possible(
-    evidence: Evidence, action: Ints, seen: Ints, sizes: list[int], marks: Floats, rng: np.random.Generator
-) -> None:
-    """Change an observation, node by node, into one that can be seen."""
-    wanted = [int(k) for k in np.flatnonzero(seen >= 0)]
-    seen[:] = -1
-    for k in rng.permutation(wanted).tolist():
-        for state in rng.permutation(sizes[k]).tolist():
-            seen[k] = state
-            if unclear(evidence.program, evidence.numbers, action, seen, marks) >= 0:
+            if unclear(*evidence.packed, action, seen, np.zeros(evidence.learned)) >= 0:
                 break
 
 
@@ -142,27 +122,21 @@ def refuse_ambiguous(model: Model, action: Ints, seen: Ints, alternatives: str, 
     """Say which observation is not a single product, and what stands in the way."""
     evidence = model.derived(folded)
     tables = np.zeros(evidence.learned)
-    unclear(evidence.program, evidence.numbers, action, seen, tables)
-    at = 0
-    open_tables = set()
-    for name, table in model.learned.items():
-        if tables[at : at + table.size].any():
-            open_tables.add(name)
-        at += table.size
+    unclear(*evidence.packed, action, seen, tables)
+    offsets = model.parameters.offsets
+    open_tables = {name for name, table in model.learned.items() if tables[offsets[name] :][: table.size].any()}
     near = [n for n in model.nodes.values() if getattr(n.cpd, "name", None) in open_tables]
     ways = {n.name for n in near if n.kind == "latent"}
     ways |= {p for n in near for p in n.parents if model.nodes[p].kind == "latent"}
-    shown = ", ".join(
-        f"{n.name} = {n.values[s]!r}" for n, s in zip(model.observed, seen.tolist(), strict=True) if s >= 0
-    )
-    missing = [n.name for n, s in zip(model.observed, seen.tolist(), strict=True) if s < 0]
+    states = list(zip(model.observed, seen.tolist(), strict=True))
+    shown = ", ".join(f"{n.name} = {n.values[s]!r}" for n, s in states if s >= 0)
+    missing = [n.name for n, s in states if s < 0]
     unseen = f" ({', '.join(missing)} not seen)" if missing else ""
     hidden = f"latent {', '.join(n for n in model.nodes if n in ways)}" if ways else "what was not seen"
     raise DiagramError(
         f"{where}inference 'exact' cannot learn from the observation {shown or 'of nothing'}{unseen} in diagram "
         f"{model.name!r}: {hidden} may have been one or the other, so what it says of "
-        f"{' and '.join(sorted(open_tables))} is a mixture; use {alternatives}, or exact on "
-        "d.revealed()"
+        f"{' and '.join(sorted(open_tables))} is a mixture; use {alternatives}, or exact on d.revealed()"
     )
 
 

@@ -1,6 +1,6 @@
 """Gibbs sampling: latent counts given means, means given latent counts; converges to the exact posterior."""
 
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numba import types
@@ -9,26 +9,18 @@ from idbandits.circuit.model import Model
 from idbandits.circuit.passes import split
 from idbandits.errors import check_whole
 from idbandits.inference.counting import count_round
-from idbandits.inference.evidence import Evidence, folded
-from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, Round, learner
-from idbandits.inference.workspace import (
-    GIVEN,
-    Workspace,
-    held,
-    mark_same,
-    nodes_of,
-    read_key,
-    scratch,
-    unmark_same,
-    value_of_part,
-    workspace,
-)
+from idbandits.inference.evidence import Evidence
+from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, BuiltIn, Round, learner
 from idbandits.inference.workspace import MEANS as BY_MEANS
 from idbandits.kernel.compiling import FLOATS, INTS, RNG, bare, kernel
 from idbandits.kernel.draws import draw_rows
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import FIGURES, SETTING, USED, Groups, State, copy, groups_in, section, with_groups
 from idbandits.kernel.types import Floats, Ints, Rng
+
+from idbandits.inference.workspace import (  # isort: skip
+    GIVEN, Workspace, held, mark_same, nodes_of, read_key, scratch, unmark_same, value_of_part, workspace,
+)  # fmt: skip
 
 STEPS = SETTING  # of the header
 ALPHA, BASE, MEANS = range(3)  # sections of the floats: pseudo-counts given latent counts, those of what is determined,
@@ -45,10 +37,8 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     status, _ = count_round(w, groups, base, round_)
     if status != DONE or round_.effort == LATER:
         return status
-    steps = ints[STEPS]
-    if round_.effort == THOROUGHLY and ints[USED] > 0:
-        steps = max(steps, MANY_STEPS)
-    for _ in range(steps):
+    many = round_.effort == THOROUGHLY and ints[USED] > 0
+    for _ in range(max(ints[STEPS], MANY_STEPS) if many else ints[STEPS]):
         step(w, groups, section(floats, ALPHA, learned), base, section(floats, MEANS, learned), rng)
     return DONE
 
@@ -85,42 +75,28 @@ def step(w: Workspace, groups: Groups, alpha: Floats, base: Floats, means: Float
     copy(w.fresh, alpha, v.learned)
 
 
-@bare
-def walk(w: Workspace, ints: Ints, floats: Floats, rng: Rng, draws: Floats) -> int:
-    """Draws of the means along a chain, one per row; how many."""
-    learned, groups = w.v.learned, groups_in(ints)
-    alpha, base, means = (
-        section(floats, ALPHA, learned),
-        section(floats, BASE, learned),
-        section(floats, MEANS, learned),
-    )
-    for i in range(len(draws)):
-        step(w, groups, alpha, base, means, rng)
-        draw_rows(w.v.size, learned, alpha, rng, pointer(draws, i * learned))
-    return len(draws)
-
-
 @kernel(types.int64(INTS, FLOATS, INTS, FLOATS, RNG, types.float64[:, ::1]))
 def chain(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, draws: Floats) -> int:
-    """Draws of the means along a chain that goes on from a state."""
+    """Draws of the means along a chain that goes on from a state, one per row; how many."""
     int_scratch, float_scratch = scratch(program, numbers)
-    number = walk(workspace(program, numbers, int_scratch, float_scratch), ints, floats, rng, draws)
-    return int(held(number, int_scratch, float_scratch))
+    w = workspace(program, numbers, int_scratch, float_scratch)
+    learned, groups = w.v.learned, groups_in(ints)
+    alpha, base = section(floats, ALPHA, learned), section(floats, BASE, learned)
+    for i in range(len(draws)):
+        step(w, groups, alpha, base, section(floats, MEANS, learned), rng)
+        draw_rows(w.v.size, learned, alpha, rng, pointer(draws, i * learned))
+    return int(held(len(draws), int_scratch, float_scratch))
 
 
 @final
-class Gibbs:
+class Gibbs(BuiltIn):
     """Gibbs sampling: `steps` draws of all latent counts per round, at a cost that does not grow with the counts."""
 
     revisable = True
     learn = learner("Gibbs")(learn)
 
     def __init__(self, steps: int = 1) -> None:
-        self.settings: dict[str, Any] = {"steps": check_whole("steps", steps, 1)}
-
-    def evidence(self, model: Model) -> Evidence:
-        """The folded likelihood."""
-        return model.derived(folded)
+        self.settings = {"steps": check_whole("steps", steps, 1)}
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""

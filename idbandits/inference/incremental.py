@@ -1,6 +1,6 @@
 """The paper's idTSinc: the latent nodes of a round are estimated in that round only."""
 
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -8,8 +8,8 @@ from idbandits.circuit.model import Model
 from idbandits.circuit.passes import entry
 from idbandits.errors import check_whole
 from idbandits.inference.counting import is_possible
-from idbandits.inference.evidence import Evidence, folded, literal
-from idbandits.inference.protocol import DONE, IMPOSSIBLE, Round, coded, learner
+from idbandits.inference.evidence import Evidence
+from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, coded, learner
 from idbandits.inference.workspace import GEOMETRIC, Workspace, expect, read_key, write_key
 from idbandits.kernel.compiling import bare
 from idbandits.kernel.fields import pointer
@@ -62,7 +62,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
 
 
 @final
-class Incremental:
+class Incremental(BuiltIn):
     """Mean-field inference of one round at a time: at most `iterations` E- and M-steps, then the round is forgotten.
 
     The first E-step is by the belief before the round (`start="warm"`) or by a random one, as in the paper's
@@ -75,17 +75,9 @@ class Incremental:
     def __init__(self, iterations: int = 30, start: str = "warm", *, literal: bool = False) -> None:
         check_whole("iterations", iterations, 1)
         coded("start", start, STARTS)
-        self.settings: dict[str, Any] = {"iterations": int(iterations), "start": start, "literal": bool(literal)}
-
-    def evidence(self, model: Model) -> Evidence:
-        """The likelihood, with every latent node or folded."""
-        return model.derived(literal if self.settings["literal"] else folded)
+        self.settings = {"iterations": int(iterations), "start": start, "literal": bool(literal)}
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
         floats = np.concatenate([evidence.prior, np.zeros(FIGURES), np.full(3 * evidence.learned, np.nan)])
         return no_groups(floats, (self.settings["iterations"], coded("start", self.settings["start"], STARTS)))
-
-    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
-        """The pseudo-counts."""
-        return state.floats[: evidence.learned]

@@ -4,19 +4,13 @@ import numpy as np
 
 from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.passes import up
-from idbandits.inference.workspace import (
-    MEANS,
-    Workspace,
-    expect,
-    mark_same,
-    nodes_of,
-    row_sum,
-    unmark_same,
-    value_of_part,
-)
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.types import Floats, Ints
+
+from idbandits.inference.workspace import (  # isort: skip
+    MEANS, Workspace, expect, mark_same, nodes_of, row_sum, unmark_same, value_of_part,
+)  # fmt: skip
 
 MOST_TERMS = 4096  # of a part whose rows are used twice: beyond it, uses are matched one after the other
 CERTAIN = 1e-12

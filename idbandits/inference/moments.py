@@ -1,14 +1,14 @@
 """Moment matching, one round at a time: what a round says of a row is a mixture, and a Dirichlet takes its place."""
 
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.inference.counting import is_possible
-from idbandits.inference.evidence import Evidence, folded
+from idbandits.inference.evidence import Evidence
 from idbandits.inference.matching import has_clash, match_part, match_terms
-from idbandits.inference.protocol import DONE, IMPOSSIBLE, Round, learner
+from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, learner
 from idbandits.inference.workspace import Workspace, locate, read_key, write_key
 from idbandits.kernel.compiling import bare
 from idbandits.kernel.states import FIGURES, ROUNDS, State, no_groups, section
@@ -43,23 +43,12 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
 
 
 @final
-class Moments:
+class Moments(BuiltIn):
     """Moment matching: an examination that nobody made leaves an item's belief untouched. Keeps no rounds."""
 
     revisable = False
     learn = learner("Moments")(learn)
 
-    def __init__(self) -> None:
-        self.settings: dict[str, Any] = {}
-
-    def evidence(self, model: Model) -> Evidence:
-        """The folded likelihood."""
-        return model.derived(folded)
-
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
         return no_groups(np.concatenate([evidence.prior, np.zeros(FIGURES + evidence.learned)]))
-
-    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
-        """The pseudo-counts."""
-        return state.floats[: evidence.learned]

@@ -1,6 +1,6 @@
 """The paper's particle filter: a few models that wander, of which the likeliest acts."""
 
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numba import types
@@ -8,8 +8,8 @@ from numba import types
 from idbandits.circuit.model import Model
 from idbandits.errors import check_number, check_whole
 from idbandits.inference.counting import is_possible
-from idbandits.inference.evidence import Evidence, folded
-from idbandits.inference.protocol import DONE, IMPOSSIBLE, Round, learner
+from idbandits.inference.evidence import Evidence
+from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, learner
 from idbandits.inference.workspace import GIVEN, Parts, Workspace, mark_same, read_key, unpack, value_of_part, write_key
 from idbandits.kernel.compiling import FLOATS, INTS, RNG, bare, kernel, merged
 from idbandits.kernel.draws import EDGE, draw_rows
@@ -19,9 +19,7 @@ from idbandits.kernel.types import Floats, Ints, Rng
 
 NUMBER = SETTING  # of the header
 WIDTH = 0  # of the figures
-MEANS, MODELS = range(
-    2
-)  # sections of the floats: the means to act on, and all models; then as many moved ones, weights
+MEANS, MODELS = range(2)  # sections of the floats: means to act on, all models; then as many moved ones, weights
 
 
 @bare
@@ -97,7 +95,7 @@ def draw_models(program: Ints, numbers: Floats, alpha: Floats, rng: Rng, models:
 
 
 @final
-class Particles:
+class Particles(BuiltIn):
     """A particle filter: `number` models move by Gaussian steps of standard deviation `width`, clipped to [0, 1].
 
     They are weighted by the likelihood of the round, the heaviest is acted on, and all are resampled. The paper
@@ -110,11 +108,7 @@ class Particles:
     def __init__(self, number: int = 20, width: float = 0.1) -> None:
         check_whole("the number of particles", number, 1)
         check_number("width", width, 0, above=True)
-        self.settings: dict[str, Any] = {"number": int(number), "width": float(width)}
-
-    def evidence(self, model: Model) -> Evidence:
-        """The folded likelihood."""
-        return model.derived(folded)
+        self.settings = {"number": int(number), "width": float(width)}
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """Models drawn from the prior, the first of which acts."""
@@ -131,5 +125,4 @@ class Particles:
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The particles."""
         first, number = evidence.learned + FIGURES, self.settings["number"]
-        models: Floats = state.floats[first : first + number * evidence.learned].reshape(number, evidence.learned)
-        return models
+        return state.floats[first : first + number * evidence.learned].reshape(number, evidence.learned)

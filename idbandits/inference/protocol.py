@@ -1,18 +1,24 @@
-"""What an inference is, and by what types kernels are handed it."""
+"""What an inference is, how kernels are handed it, and how a learner plays in compiled code."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
+import numpy as np
 from numba import types
 
 from idbandits.circuit.model import Model
+from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError
-from idbandits.inference.evidence import Evidence
+from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
-from idbandits.kernel.compiling import FLOATS, INTS, RNG, Kernel, function_at, generated, handle_type, kernel
+from idbandits.inference.workspace import unpack as unpack_parts
+from idbandits.kernel.compiling import FLOATS, INTS, RNG, Kernel, bare, function_at, generated, handle_type, kernel
+from idbandits.kernel.draws import draw_rows
 from idbandits.kernel.fields import Packed
-from idbandits.kernel.states import CAPACITY, PER_ROUND, USED, State
+from idbandits.kernel.states import ACTS_ON_MEANS, CAPACITY, PER_ROUND, USED, State
 from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.solve.best import BUDGET, SOLVE, shuffle_idle
+from idbandits.solve.best import unpack as unpack_solver
 
 DONE, IMPOSSIBLE, AMBIGUOUS, UNKNOWN = range(4)  # what `learn` says
 LATER, NOW, THOROUGHLY = range(3)  # efforts of `learn`
@@ -63,6 +69,21 @@ class Bounded(Protocol):
         """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""
 
 
+class BuiltIn:
+    """What the built-in inferences share: settings, and pseudo-counts that come first in the state and say all."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, Any] = {}
+
+    def evidence(self, model: Model) -> Evidence:
+        """The folded likelihood, or that with every latent node if the setting `literal` says so."""
+        return model.derived(literal if self.settings.get("literal") else folded)
+
+    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
+        """The pseudo-counts."""
+        return state.floats[: evidence.learned]
+
+
 REQUIRED = ("learn", "settings", "evidence", "start", "belief")  # members of `Inference`
 
 
@@ -76,7 +97,8 @@ def coded(setting: str, word: Any, codes: Mapping[str, int]) -> int:
 LEARN = types.int64(INTS, FLOATS, INTS, FLOATS, RNG, INTS, INTS, types.int64, types.int64)
 PACKED = types.NamedTuple([INTS, FLOATS], Packed)
 STATE = types.NamedTuple([INTS, FLOATS], State)
-learn_at = function_at(LEARN)
+ACT = types.void(handle_type(SOLVE), PACKED, PACKED, STATE, RNG, INTS)
+learn_at, solve_at = function_at(LEARN), function_at(SOLVE)
 
 
 class Round(NamedTuple):
@@ -88,12 +110,9 @@ class Round(NamedTuple):
     effort: int
 
 
-def _work(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+def work(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """What `learner` puts into `_learn`."""
     return DONE
-
-
-work = _work
 
 
 def _learn(
@@ -123,3 +142,63 @@ def learn_all(learn: Any, evidence: Packed, state: State, rng: Rng, rounds: Ints
         if status != DONE:
             return t
     return len(rounds)
+
+
+class Player(NamedTuple):
+    """How a learner acts and learns, besides its state and its random numbers."""
+
+    act: Kernel  # of the signature ACT
+    learn: Kernel  # of the signature LEARN
+    solve: Kernel  # of the signature SOLVE, handed to `act`
+    solver: Packed  # what it works on
+    evidence: Packed  # what `act` and `learn` work on
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels to compile."""
+        return [self.act, self.solve, self.learn]
+
+
+class Playing(Protocol):
+    """A learner that a loop in compiled code can play: agents and baselines are."""
+
+    diagram: Diagram
+    state: State
+    rng: Rng
+
+    @property
+    def player(self) -> Player | None:
+        """How it acts and learns; None if it does so in Python."""
+
+    def copy(self, seed: Any = None) -> Self:
+        """A learner that knows the same; with its own random numbers if a seed is given."""
+
+
+@bare
+def draw_means(evidence: Packed, alpha: Floats, rng: Rng, means: Floats) -> None:
+    """Draw every row of learned means."""
+    _, v = unpack_parts(evidence.ints, evidence.floats)
+    draw_rows(v.size, v.learned, alpha, rng, means)
+
+
+@kernel(ACT)
+def act(solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, action: Ints) -> None:
+    """Draw means and put the best action under them into `action`, whose contexts are given."""
+    if state.ints[ACTS_ON_MEANS]:
+        solve_at(solve)(solver.ints, solver.floats, state.floats, True, action, BUDGET)
+    else:
+        _, v = unpack_parts(evidence.ints, evidence.floats)
+        means = np.empty(v.learned)
+        draw_means(evidence, state.floats, rng, means)
+        solve_at(solve)(solver.ints, solver.floats, means, True, action, BUDGET)
+    _, s = unpack_solver(solver.ints, solver.floats)
+    shuffle_idle(s, rng, action)
+
+
+@kernel(types.void(PACKED, STATE, RNG, types.float64[::1]))
+def draw(evidence: Packed, state: State, rng: Rng, means: Floats) -> None:
+    """The means that an action would be based on."""
+    if state.ints[ACTS_ON_MEANS]:
+        means[:] = state.floats[: len(means)]
+    else:
+        draw_means(evidence, state.floats, rng, means)

@@ -1,7 +1,7 @@
 """The paper's idTSvi: mean-field inference over all rounds, by grouped counts."""
 
 import math
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numba import types
@@ -9,36 +9,18 @@ from numba import types
 from idbandits.circuit.model import Model
 from idbandits.errors import check_number, check_whole
 from idbandits.inference.counting import count_round
-from idbandits.inference.evidence import Evidence, folded, literal
-from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, Round, coded, learner
-from idbandits.inference.workspace import (
-    REMEMBERED,
-    Parts,
-    Workspace,
-    expect,
-    held,
-    log_weigh,
-    read_key,
-    remember,
-    scratch,
-    workspace,
-)
+from idbandits.inference.evidence import Evidence
+from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, BuiltIn, Round, coded, learner
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
 from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import (
-    FIGURES,
-    ROUNDS,
-    SETTING,
-    USED,
-    Groups,
-    State,
-    copy,
-    figures,
-    groups_in,
-    section,
-    with_groups,
-)
 from idbandits.kernel.types import Floats, Ints, Rng
+
+from idbandits.inference.workspace import (  # isort: skip
+    REMEMBERED, Parts, Workspace, expect, held, log_weigh, read_key, remember, scratch, workspace,
+)  # fmt: skip
+from idbandits.kernel.states import (  # isort: skip
+    FIGURES, ROUNDS, SETTING, USED, Groups, State, copy, figures, groups_in, section, with_groups,
+)  # fmt: skip
 
 SWEEPS, START, STARTED = range(SETTING, SETTING + 3)  # of the header; STARTED: whether the first belief was drawn
 TOLERANCE, CONSTANTS = range(2)  # of the figures; CONSTANTS: the logarithm of those of what is determined
@@ -134,26 +116,20 @@ def log_beta(alpha: Floats, first: int, size: int) -> float:
     return result - math.lgamma(total)
 
 
-@bare
-def lower_bound(w: Workspace, ints: Ints, floats: Floats, scratch_floats: Floats) -> float:
-    """L(q) of the last belief, with q(z) by the E-step before it; that sweep is made again, in a copy of the floats."""
-    learned = w.v.learned
-    before, base = section(scratch_floats, BEFORE, learned), section(scratch_floats, BASE, learned)
-    free = sweep(w, groups_in(ints), before, base, section(scratch_floats, MEMO, learned), True)
-    return free + figures(floats, learned)[CONSTANTS] + bound(w.v, section(floats, ALPHA, learned))
-
-
 @kernel(types.float64(INTS, FLOATS, INTS, FLOATS))
 def elbo(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> float:
-    """L(q) of the last belief."""
+    """L(q) of the last belief, with q(z) by the E-step before it; that sweep is made again, so `floats` is a copy."""
     int_scratch, float_scratch = scratch(program, numbers)
-    again = floats.copy()
-    value = lower_bound(workspace(program, numbers, int_scratch, float_scratch), ints, floats, again)
+    w = workspace(program, numbers, int_scratch, float_scratch)
+    learned = w.v.learned
+    before, base = section(floats, BEFORE, learned), section(floats, BASE, learned)
+    free = sweep(w, groups_in(ints), before, base, section(floats, MEMO, learned), True)
+    value = free + figures(floats, learned)[CONSTANTS] + bound(w.v, section(floats, ALPHA, learned))
     return held(value, int_scratch, float_scratch)
 
 
 @final
-class Variational:
+class Variational(BuiltIn):
     """Mean-field inference: up to `sweeps` E- and M-steps per round, until the ELBO rises by less than `tolerance`.
 
     `start="warm"` goes on from the last belief, the first one being random (a symmetric one may never leave its
@@ -167,16 +143,9 @@ class Variational:
 
     def __init__(self, sweeps: int = 1, tolerance: float = 0.0, start: str = "warm", *, literal: bool = False) -> None:
         coded("start", start, STARTS)
-        self.settings: dict[str, Any] = {
-            "sweeps": check_whole("sweeps", sweeps, 1),
-            "tolerance": check_number("tolerance", tolerance, 0),
-            "start": start,
-            "literal": bool(literal),
-        }
-
-    def evidence(self, model: Model) -> Evidence:
-        """The likelihood, with every latent node or folded."""
-        return model.derived(literal if self.settings["literal"] else folded)
+        check_whole("sweeps", sweeps, 1)
+        check_number("tolerance", tolerance, 0)
+        self.settings = {"sweeps": int(sweeps), "tolerance": float(tolerance), "start": start, "literal": bool(literal)}
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
@@ -187,10 +156,6 @@ class Variational:
         settings = (self.settings["sweeps"], coded("start", self.settings["start"], STARTS))
         return with_groups(floats, evidence.parts, evidence.width, 0, settings)
 
-    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
-        """The pseudo-counts."""
-        return state.floats[: evidence.learned]
-
     def elbo(self, evidence: Evidence, state: State) -> float:
         """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""
-        return float(elbo(evidence.program, evidence.numbers, state.ints, state.floats))
+        return float(elbo(*evidence.packed, state.ints, state.floats.copy()))

@@ -12,8 +12,7 @@ from numba import types
 from idbandits.circuit.build import starts
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError
-from idbandits.inference.playing import ACT, Playing, solve_at
-from idbandits.inference.protocol import DONE, LEARN, NOW, PACKED, STATE, learn_at
+from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, PACKED, STATE, Playing, learn_at, solve_at
 from idbandits.kernel.compiling import FLOATS, INTS, RNG, function_at, handle_type, kernel
 from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.states import CAPACITY, PER_ROUND, USED, State, grown
