@@ -1,7 +1,4 @@
-"""What can go wrong, one class per kind, and the checks that many places share.
-
-Messages name the node or argument, what was given and what is allowed.
-"""
+"""What can go wrong, and checks that many places share: messages name what was given and what is allowed."""
 
 import math
 from numbers import Integral, Real
@@ -77,9 +74,7 @@ def check_whole(
 
 
 def check_number(name: str, value: object, least: float, most: float | None = None, *, above: bool = False) -> float:
-    """The value as a float, if it is a number in this range; infinity is only allowed by `most=math.inf`.
-
-    `above` leaves the lower end out.
+    """The value as a float, if it is a number in this range, the lower end left out if `above`; infinite if `most` is.
 
     >>> check_number("damping", 0, 0, 1, above=True)
     Traceback (most recent call last):

@@ -17,20 +17,10 @@ from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import FormatError, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
-from idbandits.inference import BY_NAME, Inference, name_of, named
+from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, name_of, named
 from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
 from idbandits.inference.playing import Player, act, draw
-from idbandits.inference.protocol import (
-    AMBIGUOUS,
-    DONE,
-    IMPOSSIBLE,
-    LATER,
-    NOW,
-    THOROUGHLY,
-    Bounded,
-    Revisable,
-    learn_all,
-)
+from idbandits.inference.protocol import AMBIGUOUS, IMPOSSIBLE, THOROUGHLY, Bounded, Revisable, learn_all
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import HEADER, ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
@@ -88,10 +78,8 @@ class Thompson:
     def _beginning(self) -> State:
         """The state before the first round, of the types that kernels take for granted."""
         state = self.inference.start(self._model, self._evidence, self.rng)
-        for name, array, kind, least in (
-            ("ints", state.ints, np.int64, HEADER),
-            ("floats", state.floats, np.float64, self._evidence.learned),
-        ):
+        sizes = (np.int64, HEADER), (np.float64, self._evidence.learned)
+        for name, array, (kind, least) in zip(State._fields, state, sizes, strict=True):
             is_row = isinstance(array, np.ndarray) and array.ndim == 1 and array.flags.carray
             if not is_row or array.dtype != kind or len(array) < least:
                 shown = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
@@ -126,8 +114,7 @@ class Thompson:
         number = check_whole("draws", draws, 1)
         wanted = self._model.action_vector(action, context)
         rng = np.random.default_rng(copy.deepcopy(self.rng).integers(2**63))  # not what the next act will draw
-        taken = wanted.copy()
-        hits = 0
+        taken, hits = wanted.copy(), 0
         for _ in range(number):
             self._choose(taken, rng)
             hits += bool((taken == wanted).all())
@@ -181,17 +168,13 @@ class Thompson:
                 done += 1
 
     def revise(
-        self,
-        action: Action,
-        old_observation: Mapping[str, Any],
-        new_observation: Mapping[str, Any] | None,
+        self, action: Action, old_observation: Mapping[str, Any], new_observation: Mapping[str, Any] | None,
         context: Action | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Complete or correct a round that was learned from; take it back if the new observation is None."""
         if not (isinstance(self.inference, Revisable) and self.inference.revisable):
-            raise IdbanditsError(
-                f"inference {name_of(self.inference)!r} cannot take a round back exactly; {REVISABLE} can"
-            )
+            name = name_of(self.inference)
+            raise IdbanditsError(f"inference {name!r} cannot take a round back exactly; {REVISABLE} can")
         vector = self._model.action_vector(action, context)
         old = self._seen(old_observation)
         new = None if new_observation is None else self._seen(new_observation)
@@ -228,11 +211,9 @@ class Thompson:
             self._refuse(status, vector, seen, where)
 
     def _refuse(self, status: int, vector: Ints, seen: Ints, where: str) -> None:
-        model = self._model
-        action = model.action_of(vector)
-        shown = ", ".join(
-            f"{n.name} = {n.values[s]!r}" for n, s in zip(model.observed, seen.tolist(), strict=True) if s >= 0
-        )
+        model, action = self._model, self._model.action_of(vector)
+        states = zip(model.observed, seen.tolist(), strict=True)
+        shown = ", ".join(f"{n.name} = {n.values[s]!r}" for n, s in states if s >= 0)
         if status == IMPOSSIBLE:
             raise ImpossibleObservationError(
                 f"{where}observation {shown}: diagram {model.name!r} gives it probability zero for action {action!r}, "
@@ -240,9 +221,8 @@ class Thompson:
             )
         if status == AMBIGUOUS:
             refuse_ambiguous(model, vector, seen, INEXACT, where)
-        raise ObservationError(
-            f"{where}observation {shown or '(nothing seen)'} for action {action!r} was not learned before"
-        )
+        shown = shown or "(nothing seen)"
+        raise ObservationError(f"{where}observation {shown} for action {action!r} was not learned before")
 
     @property
     def rounds(self) -> int:
