@@ -61,12 +61,7 @@ def is_integer(value: object) -> TypeGuard[int]:
 def check_whole(
     name: str, value: object, least: int, most: int | None = None, error: type[IdbanditsError] = IdbanditsError
 ) -> int:
-    """The value as an int, if it is a whole number in this range.
-
-    >>> check_whole("runs", 0, 1)
-    Traceback (most recent call last):
-    idbandits.errors.IdbanditsError: runs is a whole number from 1, not 0
-    """
+    """The value as an int, if it is a whole number in this range."""
     if is_integer(value) and least <= value and (most is None or value <= most):
         return int(value)
     limit = "" if most is None else f" to {most}"
@@ -74,12 +69,7 @@ def check_whole(
 
 
 def check_number(name: str, value: object, least: float, most: float | None = None, *, above: bool = False) -> float:
-    """The value as a float, if it is a number in this range, the lower end left out if `above`; infinite if `most` is.
-
-    >>> check_number("damping", 0, 0, 1, above=True)
-    Traceback (most recent call last):
-    idbandits.errors.IdbanditsError: damping is a number above 0 and at most 1, not 0
-    """
+    """The value as a float, if it is a finite number (or `most` is not) in this range, without `least` if `above`."""
     number = float(value) if isinstance(value, Real) else math.nan
     if (number > least if above else number >= least) and (number < math.inf if most is None else number <= most):
         return number

@@ -94,8 +94,7 @@ class Thompson:
         """How it acts and learns in compiled code; None if its inference is not a kernel."""
         if not isinstance(self._learn, Kernel):
             return None
-        solver = self._solver
-        return Player(act, self._learn, solver.kernel, solver.program, self._evidence.packed)
+        return Player(act, self._learn, self._solver.kernel, self._solver.program, self._evidence.packed)
 
     def act(self, context: Action | None = None) -> dict[str, Label]:
         """The action that is best under means drawn from the belief."""
@@ -106,8 +105,7 @@ class Thompson:
         return chosen
 
     def _choose(self, action: Ints, rng: Rng) -> None:
-        solver = self._solver
-        act.entry(solver.kernel.handle, solver.program, self._evidence.packed, self.state, rng, action)
+        act.entry(self._solver.kernel.handle, self._solver.program, self._evidence.packed, self.state, rng, action)
 
     def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
@@ -145,7 +143,6 @@ class Thompson:
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Restore the agent if what is done inside fails."""
         before = self.state.copy(), self.rng.bit_generator.state
         try:
             yield
@@ -154,8 +151,7 @@ class Thompson:
             raise
 
     def _take_in_all(self, rounds: Ints, number: int) -> None:
-        width = rounds.shape[1] - len(self._nothing_seen)
-        done = 0
+        width, done = rounds.shape[1] - len(self._nothing_seen), 0
         while done < len(rounds):
             if not self.state.has_room():
                 self.state = grown(self.state)
@@ -195,11 +191,9 @@ class Thompson:
     def _seen(self, observation: Mapping[str, Any]) -> Ints:
         if type(observation) is dict and len(observation) == len(self._states):
             try:
-                places = [by_value[type(v := observation[name]), v] for name, by_value in self._states]
+                return np.array([place[type(v := observation[name]), v] for name, place in self._states], np.int64)
             except (KeyError, TypeError):
                 pass  # something is missing, or to be refused
-            else:
-                return np.array(places, dtype=np.int64)
         states = self._model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)
 

@@ -95,10 +95,7 @@ def part(function: Function, **options: Any) -> Function:
 
 
 def bare(function: Function) -> Function:
-    """A part that does not count references to arrays, which costs more than a small pass does.
-
-    Such a function makes no arrays. It may return parts of those that it was handed, but to bare functions only.
-    """
+    """A part that does not count references to arrays: it makes none, and returns parts of them to bare parts only."""
     return part(function, **UNCOUNTED)
 
 
@@ -121,7 +118,11 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         self.function, self.signature = function, signature
-        self._dispatcher: Any = _cached_on_disk(function)
+        try:
+            self._dispatcher: Any = njit(cache=True, **OPTIONS)(function)
+            _delete_stale(Path(self._dispatcher.stats.cache_path))
+        except RuntimeError:  # no folder may be written to, neither that of the source nor one of the user's
+            self._dispatcher = njit(**OPTIONS)(function)
         functools.update_wrapper(self, function)
 
     def compile(self) -> None:
@@ -216,16 +217,6 @@ def function_at(signature: Any) -> Any:
     return called
 
 
-def _cached_on_disk(function: Callable[..., Any]) -> Any:
-    """Compile, and keep the machine code where Numba finds a folder for it: beside the source, or one of the user's."""
-    try:
-        dispatcher: Any = njit(cache=True, **OPTIONS)(function)
-    except RuntimeError:  # there is none that may be written to
-        return njit(**OPTIONS)(function)
-    _delete_stale(Path(dispatcher.stats.cache_path))
-    return dispatcher
-
-
 @functools.cache
 def _last_change() -> float:
     """When a source of this package was changed last."""
@@ -247,8 +238,7 @@ def compile_together(kernels: Iterable[Kernel], processes: int | None) -> None:
     if len(missing) < 2:
         return
     _say(f"idbandits: compiling {len(missing)} functions for the first time; the result is kept on disk …")
-    started = time.perf_counter()
-    others = set(active_children())
+    started, others = time.perf_counter(), set(active_children())
     try:
         with ProcessPoolExecutor(processes, get_context("spawn"), _end_with_parent) as pool:
             try:

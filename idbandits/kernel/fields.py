@@ -8,7 +8,7 @@ references.
 
 import functools
 from collections.abc import Callable
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple, cast, get_type_hints
 
 import numpy as np
@@ -44,9 +44,8 @@ def pack(*structures: Any) -> Packed:
             header.append(ends[among])
             rows[among].append(row)
             ends[among] += row.size
-    return Packed(
-        np.concatenate([np.array(header, dtype=np.int64), *rows[Indices]]), np.concatenate([np.empty(0), *rows[Floats]])
-    )
+    ints = np.concatenate([np.array(header, dtype=np.int64), *rows[Indices]])
+    return Packed(ints, np.concatenate([np.empty(0), *rows[Floats]]))
 
 
 @functools.cache
@@ -72,10 +71,8 @@ def unpacker(*kinds: Any) -> Any:
                 number = builder.load(builder.gep(int_data, [ir.Constant(ir.IntType(64), place)]))
                 row = builder.gep(int_data if hint == Indices else float_data, [number])
                 values.append(number if hint is int else builder.load(row) if hint is float else row)
-            tuples, first = [], 0
-            for structure in structures:
-                tuples.append(context.make_tuple(builder, structure, values[first : first + len(structure)]))
-                first += len(structure)
+            rest = iter(values)
+            tuples = [context.make_tuple(builder, kind, list(islice(rest, len(kind)))) for kind in structures]
             return context.make_tuple(builder, result, tuples) if len(kinds) > 1 else tuples[0]
 
         return result(ints, floats), generate
