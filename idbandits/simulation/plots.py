@@ -152,6 +152,7 @@ def _ticks(ax: "Axes", measure: Measure) -> None:
 
 
 def _legend(ax: "Axes", curves: Sequence[Curve]) -> None:
+    """Put a legend above the axes, in as many columns as fit, and in smaller print if it is tall."""
     banded = any(np.isfinite(curve.high).any() for curve in curves)
     look: dict[str, Any] = {
         "title": "mean ± 1 standard error" if banded else None, "alignment": "left", "frameon": False,

@@ -229,6 +229,7 @@ def sampler_of(model: Model, parameters: Floats, contexts: Mapping[str, Floats])
 
 
 def _table(model: Model, node: Node, parameters: Floats) -> Floats:
+    """The table of a chance node: the shape of its parents, states on the last axis."""
     if isinstance(node.cpd, Known):
         return node.cpd.table
     assert isinstance(node.cpd, Use)
