@@ -24,25 +24,20 @@ __all__ = [
     "log_likelihood", "models", "posterior_of_latents", "simulate", "theory",
 ]  # fmt: skip
 
-_HOMES = {
-    "idbandits.agent.thompson": ("Thompson",),
-    "idbandits.circuit.model": ("compile",),
-    "idbandits.circuit.questions": ("expected_reward", "log_likelihood", "posterior_of_latents"),
-    "idbandits.diagram.declare": ("Diagram",),
-    "idbandits.diagram.tables": ("Learned",),
-    "idbandits.inference": ("EP", "Exact", "Gibbs", "Incremental", "Moments", "Particles", "Variational"),
-    "idbandits.simulation.results": ("Result",),
-    "idbandits.simulation.simulate": ("simulate",),
-    "idbandits.simulation.world": ("Outcome", "World"),
-    "idbandits.solve.best": ("Solution", "best_action"),
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_HOME = {  # the module of each name
+    "Thompson": "agent.thompson", "compile": "circuit.model", "expected_reward": "circuit.questions",
+    "log_likelihood": "circuit.questions", "posterior_of_latents": "circuit.questions", "Diagram": "diagram.declare",
+    "Learned": "diagram.tables", "EP": "inference", "Exact": "inference", "Gibbs": "inference",
+    "Incremental": "inference", "Moments": "inference", "Particles": "inference", "Variational": "inference",
+    "Result": "simulation.results", "simulate": "simulation.simulate", "Outcome": "simulation.world",
+    "World": "simulation.world", "Solution": "solve.best", "best_action": "solve.best",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name, or a room, when it is first used: `import idbandits` alone loads nothing."""
     try:
-        home = importlib.import_module(_HOME.get(name, f"{__name__}.{name}"))
+        home = importlib.import_module(f"{__name__}.{_HOME.get(name, name)}")
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{name}":
             raise

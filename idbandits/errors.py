@@ -1,7 +1,4 @@
-"""What can go wrong, one class per kind, and the checks that many places share.
-
-Messages name the node or argument, what was given and what is allowed.
-"""
+"""What can go wrong, and checks that many places share: messages name what was given and what is allowed."""
 
 import math
 from numbers import Integral, Real
@@ -64,12 +61,7 @@ def is_integer(value: object) -> TypeGuard[int]:
 def check_whole(
     name: str, value: object, least: int, most: int | None = None, error: type[IdbanditsError] = IdbanditsError
 ) -> int:
-    """The value as an int, if it is a whole number in this range.
-
-    >>> check_whole("runs", 0, 1)
-    Traceback (most recent call last):
-    idbandits.errors.IdbanditsError: runs is a whole number from 1, not 0
-    """
+    """The value as an int, if it is a whole number in this range."""
     if is_integer(value) and least <= value and (most is None or value <= most):
         return int(value)
     limit = "" if most is None else f" to {most}"
@@ -77,14 +69,7 @@ def check_whole(
 
 
 def check_number(name: str, value: object, least: float, most: float | None = None, *, above: bool = False) -> float:
-    """The value as a float, if it is a number in this range; infinity is only allowed by `most=math.inf`.
-
-    `above` leaves the lower end out.
-
-    >>> check_number("damping", 0, 0, 1, above=True)
-    Traceback (most recent call last):
-    idbandits.errors.IdbanditsError: damping is a number above 0 and at most 1, not 0
-    """
+    """The value as a float, if it is a finite number (or `most` is not) in this range, without `least` if `above`."""
     number = float(value) if isinstance(value, Real) else math.nan
     if (number > least if above else number >= least) and (number < math.inf if most is None else number <= most):
         return number

@@ -13,49 +13,43 @@ from idbandits.kernel.types import Ints
 
 def encode_rounds(model: Model, actions: Any, observations: Any, contexts: Any) -> list[Ints]:
     """Many rounds as columns: decisions, contexts, observed nodes (-1 where missing)."""
-    columns = [
-        *_encode_nodes(model, "actions", model.decisions, actions, ActionError),
-        *_encode_nodes(model, "contexts", model.contexts, contexts, ContextError),
-        *_encode_nodes(model, "observations", model.observed, observations, ObservationError),
+    groups: list[tuple[str, Sequence[Node], Any, type[IdbanditsError]]] = [
+        ("actions", model.decisions, actions, ActionError),
+        ("contexts", model.contexts, contexts, ContextError),
+        ("observations", model.observed, observations, ObservationError),
     ]
-    length: int | None = None
-    for what, node, column, error in columns:
-        if column is not None:
-            if length is not None and len(column) != length:
-                raise error(f"{what}: {node.name!r} has {len(column)} rounds, others have {length}")
-            length = len(column)
-    encoded = [np.full(length or 0, -1, dtype=np.int64) if c is None else c for _, _, c, _ in columns]
+    columns = [_encode_nodes(model, *group) for group in groups]
+    length = next((len(column) for own in columns for column in own.values()), 0)
+    for (what, _, _, error), own in zip(groups, columns, strict=True):
+        for name, column in own.items():
+            if len(column) != length:
+                raise error(f"{what}: {name!r} has {len(column)} rounds, others have {length}")
+    by_name, missing = columns[0] | columns[1] | columns[2], np.full(length, -1, dtype=np.int64)
+    encoded = [by_name.get(n.name, missing) for n in (*model.decisions, *model.contexts, *model.observed)]
     model.feasibility.check_columns(encoded)
     return encoded
 
 
 def _encode_nodes(
     model: Model, what: str, nodes: Sequence[Node], data: Any, error: type[IdbanditsError]
-) -> list[tuple[str, Node, Ints | None, type[IdbanditsError]]]:
-    """One column per node; None where an observed node is missing."""
-    names = _column_names(what, {} if data is None else data, error)
+) -> dict[str, Ints]:
+    """The columns of nodes by name; observed nodes may be missing."""
+    data = {} if data is None else data
+    if not isinstance(data, Mapping) and not hasattr(data, "columns"):
+        raise error(f"{what}: arrays by node name or a data frame are needed, not {brief(data)}")
+    names = list(data if isinstance(data, Mapping) else data.columns)
     allowed = ", ".join(n.name for n in nodes) or "none"
     for name in names:
         of_others = hasattr(data, "columns") and name in model.nodes  # one frame may hold the whole log
         if not of_others and all(n.name != name for n in nodes):
             raise error(f"{what}: {name!r} is not such a node of diagram {model.name!r}; these are {allowed}")
-    columns: list[tuple[str, Node, Ints | None, type[IdbanditsError]]] = []
+    columns: dict[str, Ints] = {}
     for node in nodes:
         if node.name in names:
-            columns.append((what, node, encode_column(what, node, data[node.name], error), error))
-        elif what == "observations":
-            columns.append((what, node, None, error))
-        else:
+            columns[node.name] = encode_column(what, node, data[node.name], error)
+        elif what != "observations":
             raise error(f"{what}: {node.name!r} is missing; needed are {allowed}")
     return columns
-
-
-def _column_names(what: str, data: Any, error: type[IdbanditsError]) -> list[str]:
-    if isinstance(data, Mapping):
-        return list(data)
-    if hasattr(data, "columns"):
-        return list(data.columns)
-    raise error(f"{what}: arrays by node name or a data frame are needed, not {brief(data)}")
 
 
 def encode_column(what: str, node: Node, data: Any, error: type[IdbanditsError]) -> Ints:
@@ -89,8 +83,7 @@ def _places_of_labels(what: str, node: Node, values: Any, error: type[IdbanditsE
     places = [node.index(_without_point(value)) for value in np.asarray(distinct).tolist()]
     missing = -1 if what == "observations" else -2
     table = np.array([*(-2 if place is None else place for place in places), missing], dtype=np.int64)
-    encoded: Ints = table[codes]
-    return encoded
+    return np.asarray(table[codes])
 
 
 def _without_point(value: Any) -> Any:

@@ -30,14 +30,11 @@ class Saved(NamedTuple):
 def save_agent(path: Path, saved: Saved) -> None:
     """Write an agent to a file, whole or not at all."""
     kind = type(saved.inference)
+    name = next((name for name, built_in in BY_NAME.items() if kind is built_in), None)
     header = {
-        "format": FORMAT,
-        "diagram": saved.diagram.to_dict(),
-        "inference": next((name for name, built_in in BY_NAME.items() if kind is built_in), None),
-        "class": kind.__name__,
-        "settings": saved.inference.settings,
-        "rng": saved.rng.bit_generator.state,
-    }
+        "format": FORMAT, "diagram": saved.diagram.to_dict(), "inference": name, "class": kind.__name__,
+        "settings": saved.inference.settings, "rng": saved.rng.bit_generator.state,
+    }  # fmt: skip
     text = json.dumps(header, default=lambda value: value.tolist())
     buffer = io.BytesIO()
     np.savez_compressed(buffer, head=np.array(text), ints=saved.state.ints, floats=saved.state.floats)
@@ -53,9 +50,8 @@ def load_agent(path: Path, diagram: Diagram | None, inference: Inference | None)
         rng = np.random.Generator(getattr(np.random, header["rng"]["bit_generator"])())
         rng.bit_generator.state = header["rng"]
     except Exception as broken:
-        raise FormatError(
-            f"{path}: its description of the agent is broken ({type(broken).__name__}: {broken})"
-        ) from None
+        what = f"{type(broken).__name__}: {broken}"
+        raise FormatError(f"{path}: its description of the agent is broken ({what})") from None
     if diagram is not None and diagram.to_dict() != d.to_dict():
         raise FormatError(f"{path}: the agent in it learned in another diagram, {d.name!r}, not in {diagram.name!r}")
     own = built_in if inference is None else named(inference)
@@ -76,9 +72,8 @@ def _read(path: Path) -> tuple[dict[str, Any], Ints, Floats]:
             header = json.loads(str(file["head"]))
             ints, floats = file["ints"], file["floats"]
     except Exception as broken:  # NumPy and zipfile raise all sorts of things for damaged files
-        raise FormatError(
-            f"{path}: this is not the whole file of an agent ({type(broken).__name__}: {broken})"
-        ) from None
+        what = f"{type(broken).__name__}: {broken}"
+        raise FormatError(f"{path}: this is not the whole file of an agent ({what})") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         kind = header.get("format") if isinstance(header, dict) else None
         raise FormatError(f"{path}: the format is {kind!r}; this version reads {FORMAT!r}")
@@ -93,10 +88,8 @@ def fits(state: State, fresh: State) -> bool:
     layout = [PER_ROUND, WIDTH, EACH, BEFORE]
     if len(ints) < HEADER or (ints[layout] != fresh.ints[layout]).any():
         return False
-    capacity, used = int(ints[CAPACITY]), int(ints[USED])
-    if not 0 <= used <= capacity:
-        return False
+    capacity, used, width, each, before = ints[[CAPACITY, USED, WIDTH, EACH, BEFORE]].tolist()
+    sizes = HEADER + capacity * (3 + width), before + capacity * each
     if capacity == 0:
-        return len(ints) == len(fresh.ints) and len(floats) == len(fresh.floats)
-    int_size = HEADER + capacity * (3 + int(ints[WIDTH]))
-    return len(ints) == int_size and len(floats) == int(ints[BEFORE] + capacity * ints[EACH])
+        sizes = len(fresh.ints), len(fresh.floats)
+    return 0 <= used <= capacity and (len(ints), len(floats)) == sizes

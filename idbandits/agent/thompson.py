@@ -17,16 +17,23 @@ from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import FormatError, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
-from idbandits.inference import BY_NAME, Inference, name_of, named
+from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, name_of, named
 from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
+from idbandits.inference.protocol import (
+    AMBIGUOUS,
+    IMPOSSIBLE,
+    THOROUGHLY,
+    Bounded,
+    Player,
+    Revisable,
+    act,
+    draw,
+    learn_all,
+)
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import HEADER, ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solver
-
-from idbandits.inference.protocol import (  # isort: skip
-    AMBIGUOUS, DONE, IMPOSSIBLE, LATER, NOW, THOROUGHLY, Bounded, Player, Revisable, act, draw, learn_all,
-)  # fmt: skip
 
 CHUNK = 1_000_000  # rounds of a log that are encoded at once
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
@@ -80,10 +87,8 @@ class Thompson:
     def _beginning(self) -> State:
         """The state before the first round, of the types that kernels take for granted."""
         state = self.inference.start(self._model, self._evidence, self.rng)
-        for name, array, kind, least in (
-            ("ints", state.ints, np.int64, HEADER),
-            ("floats", state.floats, np.float64, self._evidence.learned),
-        ):
+        sizes = (np.int64, HEADER), (np.float64, self._evidence.learned)
+        for name, array, (kind, least) in zip(State._fields, state, sizes, strict=True):
             is_row = isinstance(array, np.ndarray) and array.ndim == 1 and array.flags.carray
             if not is_row or array.dtype != kind or len(array) < least:
                 shown = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
@@ -98,8 +103,7 @@ class Thompson:
         """How it acts and learns in compiled code; None if its inference is not a kernel."""
         if not isinstance(self._learn, Kernel):
             return None
-        solver = self._solver
-        return Player(act, self._learn, solver.kernel, solver.program, self._evidence.packed)
+        return Player(act, self._learn, self._solver.kernel, self._solver.program, self._evidence.packed)
 
     def act(self, context: Action | None = None) -> dict[str, Label]:
         """The action that is best under means drawn from the belief."""
@@ -110,16 +114,14 @@ class Thompson:
         return chosen
 
     def _choose(self, action: Ints, rng: Rng) -> None:
-        solver = self._solver
-        act.entry(solver.kernel.handle, solver.program, self._evidence.packed, self.state, rng, action)
+        act.entry(self._solver.kernel.handle, self._solver.program, self._evidence.packed, self.state, rng, action)
 
     def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
         number = check_whole("draws", draws, 1)
         wanted = self._model.action_vector(action, context)
         rng = np.random.default_rng(copy.deepcopy(self.rng).integers(2**63))  # not what the next act will draw
-        taken = wanted.copy()
-        hits = 0
+        taken, hits = wanted.copy(), 0
         for _ in range(number):
             self._choose(taken, rng)
             hits += bool((taken == wanted).all())
@@ -150,7 +152,6 @@ class Thompson:
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Restore the agent if what is done inside fails."""
         before = self.state.copy(), self.rng.bit_generator.state
         try:
             yield
@@ -159,8 +160,7 @@ class Thompson:
             raise
 
     def _take_in_all(self, rounds: Ints, number: int) -> None:
-        width = rounds.shape[1] - len(self._nothing_seen)
-        done = 0
+        width, done = rounds.shape[1] - len(self._nothing_seen), 0
         while done < len(rounds):
             if not self.state.has_room():
                 self.state = grown(self.state)
@@ -173,17 +173,13 @@ class Thompson:
                 done += 1
 
     def revise(
-        self,
-        action: Action,
-        old_observation: Mapping[str, Any],
-        new_observation: Mapping[str, Any] | None,
+        self, action: Action, old_observation: Mapping[str, Any], new_observation: Mapping[str, Any] | None,
         context: Action | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Complete or correct a round that was learned from; take it back if the new observation is None."""
         if not (isinstance(self.inference, Revisable) and self.inference.revisable):
-            raise IdbanditsError(
-                f"inference {name_of(self.inference)!r} cannot take a round back exactly; {REVISABLE} can"
-            )
+            name = name_of(self.inference)
+            raise IdbanditsError(f"inference {name!r} cannot take a round back exactly; {REVISABLE} can")
         vector = self._model.action_vector(action, context)
         old = self._seen(old_observation)
         new = None if new_observation is None else self._seen(new_observation)
@@ -204,11 +200,9 @@ class Thompson:
     def _seen(self, observation: Mapping[str, Any]) -> Ints:
         if type(observation) is dict and len(observation) == len(self._states):
             try:
-                places = [by_value[type(v := observation[name]), v] for name, by_value in self._states]
+                return np.array([place[type(v := observation[name]), v] for name, place in self._states], np.int64)
             except (KeyError, TypeError):
                 pass  # something is missing, or to be refused
-            else:
-                return np.array(places, dtype=np.int64)
         states = self._model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)
 
@@ -220,11 +214,9 @@ class Thompson:
             self._refuse(status, vector, seen, where)
 
     def _refuse(self, status: int, vector: Ints, seen: Ints, where: str) -> None:
-        model = self._model
-        action = model.action_of(vector)
-        shown = ", ".join(
-            f"{n.name} = {n.values[s]!r}" for n, s in zip(model.observed, seen.tolist(), strict=True) if s >= 0
-        )
+        model, action = self._model, self._model.action_of(vector)
+        states = zip(model.observed, seen.tolist(), strict=True)
+        shown = ", ".join(f"{n.name} = {n.values[s]!r}" for n, s in states if s >= 0)
         if status == IMPOSSIBLE:
             raise ImpossibleObservationError(
                 f"{where}observation {shown}: diagram {model.name!r} gives it probability zero for action {action!r}, "
@@ -232,9 +224,8 @@ class Thompson:
             )
         if status == AMBIGUOUS:
             refuse_ambiguous(model, vector, seen, INEXACT, where)
-        raise ObservationError(
-            f"{where}observation {shown or '(nothing seen)'} for action {action!r} was not learned before"
-        )
+        shown = shown or "(nothing seen)"
+        raise ObservationError(f"{where}observation {shown} for action {action!r} was not learned before")
 
     @property
     def rounds(self) -> int:

@@ -49,11 +49,9 @@ def _private_options() -> dict[str, Any]:
         from numba.core.dispatcher import Dispatcher
         from numba.core.options import DefaultOptions
 
-        if not hasattr(JITCodeLibrary, "_get_module_for_linking") or not hasattr(Dispatcher, "get_call_template"):
-            return {}
-        if not (hasattr(DefaultOptions, "_nrt") and hasattr(DefaultOptions, "no_cfunc_wrapper")):
-            return {}
-    except ImportError:
+        _ = JITCodeLibrary._get_module_for_linking, Dispatcher.get_call_template
+        _ = DefaultOptions._nrt, DefaultOptions.no_cfunc_wrapper
+    except (ImportError, AttributeError):
         return {}
 
     class Library(JITCodeLibrary):
@@ -87,37 +85,28 @@ PRIVATE = _private_options()
 UNCOUNTED: dict[str, Any] = {"_nrt": False} if PRIVATE else {}
 
 
-def _as_part(function: Function, **options: Any) -> Function:
-    """Compile for compiled callers only, once for all integers: Numba would do it for every constant apart."""
+def part(function: Function, **options: Any) -> Function:
+    """Compile into its callers: for functions that make arrays."""
     dispatcher: Any = njit(**(OPTIONS | PRIVATE | options))(function)
-    if PRIVATE:
+    if PRIVATE:  # once for all integers: Numba would do it for every constant apart
         template = dispatcher.get_call_template
         dispatcher.get_call_template = lambda args, kws: template([types.unliteral(a) for a in args], kws)
     return cast(Function, dispatcher)
 
 
-def part(function: Function) -> Function:
-    """Compile into its callers: for functions that make arrays."""
-    return _as_part(function)
-
-
 def bare(function: Function) -> Function:
-    """A part that does not count references to arrays, which costs more than a small pass does.
-
-    Such a function makes no arrays. It may return parts of those that it was handed, but to bare functions only.
-    """
-    return _as_part(function, **UNCOUNTED)
+    """A part that does not count references to arrays: it makes none, and returns parts of them to bare parts only."""
+    return part(function, **UNCOUNTED)
 
 
 def merged(function: Function) -> Function:
     """A bare part that is inlined into every caller: for the smallest functions."""
-    return _as_part(function, **UNCOUNTED, forceinline=True)
+    return part(function, **UNCOUNTED, forceinline=True)
 
 
 def in_python(part: Function) -> Function:
     """The same function without compilation, for what is done once and costs less than the compiler."""
-    dispatcher: Any = part
-    return cast(Function, dispatcher.py_func)
+    return cast(Function, cast(Any, part).py_func)
 
 
 _compiling = threading.Lock()
@@ -125,21 +114,33 @@ _compiling = threading.Lock()
 
 @final
 class Kernel:
-    """A function compiled for one signature when it is first called; other threads run meanwhile.
-
-    Argument types are not checked: callers guarantee them.
-    """
+    """A function compiled for one signature when it is first called; callers guarantee the types of its arguments."""
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         self.function, self.signature = function, signature
-        self._dispatcher: Any = _cached_on_disk(function)
+        try:
+            self._dispatcher: Any = njit(cache=True, **OPTIONS)(function)
+            _delete_stale(Path(self._dispatcher.stats.cache_path))
+        except RuntimeError:  # no folder may be written to, neither that of the source nor one of the user's
+            self._dispatcher = njit(**OPTIONS)(function)
         functools.update_wrapper(self, function)
 
     def compile(self) -> None:
         """Compile it, or read the machine code from the disk; the user is told if that takes long."""
-        if self.signature.args not in self._dispatcher.overloads:
-            with _compiling:
-                _announced(self._dispatcher, lambda: self._dispatcher.compile(self.signature))
+        if self.signature.args in self._dispatcher.overloads:
+            return
+        notice = threading.Timer(1.0, _say, ["idbandits: compiling for the first time; the result is kept on disk …"])
+        notice.daemon = True
+        with _compiling:
+            started = time.perf_counter()
+            notice.start()
+            try:
+                with _interruptible():
+                    self._dispatcher.compile(self.signature)
+            finally:
+                notice.cancel()
+            if sum(self._dispatcher.stats.cache_misses.values()) and time.perf_counter() - started > 1.0:
+                _say(f"idbandits: compiled {self._dispatcher.__name__} in {time.perf_counter() - started:.1f} s")
 
     @functools.cached_property
     def entry(self) -> Callable[..., Any]:
@@ -150,11 +151,8 @@ class Kernel:
 
     @functools.cached_property
     def handle(self) -> Any:
-        """By what other kernels are handed it: `handle_type` has its type, and `function_at` makes it callable.
-
-        It is an address. To hand a function to a kernel takes Numba 70 µs.
-        """
-        self.compile()
+        """By what other kernels are handed it: `handle_type` has its type, and `function_at` makes it callable."""
+        self.compile()  # an address, because to hand a function to a kernel takes Numba 70 µs
         if not PRIVATE:
             self._dispatcher.disable_compile()
             return self._dispatcher
@@ -182,15 +180,12 @@ def kernel(signature: Any) -> Callable[[Callable[..., Any]], Kernel]:
 def generated(template: Callable[..., Any], signature: Any, name: str, work: Any) -> Kernel:
     """A kernel with the code of a template, in which the global name `work` stands for this part.
 
-    So kernels that differ in one part are written once. It is as if the kernel was written where its part is, under
-    this name: Numba does not keep closures on disk.
+    It is as if it was written where its part is, under this name: Numba does not keep closures on disk.
     """
     function: Any = in_python(work)
+    at, last = function.__code__, name.rpartition(".")[2]
     code = template.__code__.replace(
-        co_filename=function.__code__.co_filename,
-        co_firstlineno=function.__code__.co_firstlineno,
-        co_name=name.rpartition(".")[2],
-        co_qualname=name,
+        co_filename=at.co_filename, co_firstlineno=at.co_firstlineno, co_name=last, co_qualname=name
     )
     copy = FunctionType(code, {**template.__globals__, "work": work}, code.co_name, template.__defaults__)
     copy.__module__, copy.__qualname__, copy.__doc__ = function.__module__, name, function.__doc__
@@ -222,16 +217,6 @@ def function_at(signature: Any) -> Any:
     return called
 
 
-def _cached_on_disk(function: Callable[..., Any]) -> Any:
-    """Compile, and keep the machine code where Numba finds a folder for it: beside the source, or one of the user's."""
-    try:
-        dispatcher: Any = njit(cache=True, **OPTIONS)(function)
-    except RuntimeError:  # there is none that may be written to
-        return njit(**OPTIONS)(function)
-    _delete_stale(Path(dispatcher.stats.cache_path))
-    return dispatcher
-
-
 @functools.cache
 def _last_change() -> float:
     """When a source of this package was changed last."""
@@ -253,8 +238,7 @@ def compile_together(kernels: Iterable[Kernel], processes: int | None) -> None:
     if len(missing) < 2:
         return
     _say(f"idbandits: compiling {len(missing)} functions for the first time; the result is kept on disk …")
-    started = time.perf_counter()
-    others = set(active_children())
+    started, others = time.perf_counter(), set(active_children())
     try:
         with ProcessPoolExecutor(processes, get_context("spawn"), _end_with_parent) as pool:
             try:
@@ -301,28 +285,12 @@ def _compile_named(module: str, name: str) -> None:
     attrgetter(name)(importlib.import_module(module)).compile()
 
 
-def _announced(dispatcher: Any, work: Callable[[], Any]) -> None:
-    notice = threading.Timer(1.0, _say, ["idbandits: compiling for the first time; the result is kept on disk …"])
-    notice.daemon = True
-    started = time.perf_counter()
-    notice.start()
-    try:
-        with _interruptible():
-            work()
-    finally:
-        notice.cancel()
-    if sum(dispatcher.stats.cache_misses.values()) and time.perf_counter() - started > 1.0:
-        _say(f"idbandits: compiled {dispatcher.__name__} in {time.perf_counter() - started:.1f} s")
-
-
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
     """Raise KeyboardInterrupt in the end if one was raised and got lost: callbacks of LLVM swallow exceptions."""
     interrupts: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    ours = {number: handler for number, handler in handlers.items() if callable(handler)}
-    if threading.current_thread() is not threading.main_thread():
-        ours = {}
+    numbers = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    ours = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
 
     def interrupt(number: int, frame: Any) -> None:
         interrupts.append(number)

@@ -8,7 +8,7 @@ references.
 
 import functools
 from collections.abc import Callable
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple, cast, get_type_hints
 
 import numpy as np
@@ -35,8 +35,7 @@ def pack(*structures: Any) -> Packed:
     rows: dict[Any, list[Any]] = {Indices: [], Floats: []}
     ends = {Indices: sum(len(structure) for structure in structures), Floats: 0}
     for structure in structures:
-        structure_type: Any = type(structure)
-        for (_, kind), value in zip(_fields(structure_type), structure, strict=True):
+        for kind, value in zip(_hints(cast(Any, type(structure))), structure, strict=True):
             if kind is int:
                 header.append(int(value))
                 continue
@@ -45,24 +44,19 @@ def pack(*structures: Any) -> Packed:
             header.append(ends[among])
             rows[among].append(row)
             ends[among] += row.size
-    return Packed(
-        np.concatenate([np.array(header, dtype=np.int64), *rows[Indices]]), np.concatenate([np.empty(0), *rows[Floats]])
-    )
+    ints = np.concatenate([np.array(header, dtype=np.int64), *rows[Indices]])
+    return Packed(ints, np.concatenate([np.empty(0), *rows[Floats]]))
 
 
 @functools.cache
-def _fields(kind: Any) -> list[tuple[str, Any]]:
+def _hints(kind: Any) -> list[Any]:
     hints = get_type_hints(kind)
-    return [(name, hints[name]) for name in kind._fields]
+    return [hints[name] for name in kind._fields]
 
 
 def unpacker(*kinds: Any) -> Any:
     """A function for kernels: the structures that were packed into `ints` and `floats`, as a tuple if several."""
-    fields = [_fields(kind) for kind in kinds]
-    structures = [
-        types.NamedTuple([TYPES[hint] for _, hint in members], kind)
-        for kind, members in zip(kinds, fields, strict=True)
-    ]
+    structures = [types.NamedTuple([TYPES[hint] for hint in _hints(kind)], kind) for kind in kinds]
     result = types.Tuple(structures) if len(kinds) > 1 else structures[0]
 
     @intrinsic
@@ -73,15 +67,12 @@ def unpacker(*kinds: Any) -> Any:
                 for kind, value in zip(signature.args, arguments, strict=True)
             )
             values = []
-            for place, (_, hint) in enumerate(chain(*fields)):
-                at = builder.gep(int_data, [ir.Constant(ir.IntType(64), place)])
-                number = builder.load(at)
+            for place, hint in enumerate(chain(*map(_hints, kinds))):
+                number = builder.load(builder.gep(int_data, [ir.Constant(ir.IntType(64), place)]))
                 row = builder.gep(int_data if hint == Indices else float_data, [number])
                 values.append(number if hint is int else builder.load(row) if hint is float else row)
-            tuples, first = [], 0
-            for structure in structures:
-                tuples.append(context.make_tuple(builder, structure, values[first : first + len(structure)]))
-                first += len(structure)
+            rest = iter(values)
+            tuples = [context.make_tuple(builder, kind, list(islice(rest, len(kind)))) for kind in structures]
             return context.make_tuple(builder, result, tuples) if len(kinds) > 1 else tuples[0]
 
         return result(ints, floats), generate
@@ -90,7 +81,6 @@ def unpacker(*kinds: Any) -> Any:
 
 
 def _pointer(typing_context: Any, row: Any, first: Any) -> Any:
-    """A pointer to an element of an array, or of what another pointer points to."""
     result = row if isinstance(row, types.CPointer) else types.CPointer(row.dtype)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -119,12 +119,10 @@ def place_of(groups: Groups, key: Ints) -> int:
     place: int = np.int64(mixed % np.uint64(size))  # type: ignore[assignment]  # not unsigned, for Numba
     while groups.table[place] >= 0:
         first = groups.table[place] * groups.width
-        equal = True
         for i in range(groups.width):
             if groups.keys[first + i] != key[i]:
-                equal = False
                 break
-        if equal:
+        else:
             break
         place += 1
         if place == size:

@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -55,9 +55,8 @@ def joint_of(world: World, d: Diagram, name: str) -> Joint:
         raise IdbanditsError(f"{who}: decision {min(odd)!r} is not in both its diagram and the world's")
     for group in world.diagram.different:
         if not any(set(group) <= set(own) for own in d.different):
-            raise IdbanditsError(
-                f"{who}: in the world, {', '.join(group)} must be all different; in its diagram they need not be"
-            )
+            names = ", ".join(group)
+            raise IdbanditsError(f"{who}: in the world, {names} must be all different; in its diagram they need not be")
     nodes = [*d.of_kind("decision"), *d.of_kind("context"), *d.of_kind("observed")]
     values: list[list[int]] = []
     for node in nodes:
@@ -68,9 +67,8 @@ def joint_of(world: World, d: Diagram, name: str) -> Joint:
         source, target = (node, other) if node.kind == "decision" else (other, node)
         for label in source.values:
             if label not in target.values:
-                raise IdbanditsError(
-                    f"{who}: {node.name!r} = {label!r} exists on one side only; allowed: {target.allowed()}"
-                )
+                what = f"{node.name!r} = {label!r} exists on one side only"
+                raise IdbanditsError(f"{who}: {what}; allowed: {target.allowed()}")
         values.append([target.values.index(label) for label in source.values])
     places, contexts = {n: i for i, n in enumerate(truth)}, world.model.contexts
     return Joint(
@@ -94,9 +92,9 @@ class Stage(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """A learner, for the loop."""
+    """A learner, for the loop: first the handles of its kernels."""
 
-    act: Any  # handles of kernels
+    act: Any
     solve: Any
     learn: Any
     solver: Packed
@@ -134,11 +132,9 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
     (ints, floats), rng = actor.state, actor.rng
     marks, progress, sums, totals = tally
     size = j.decisions + j.world_contexts
-    action = np.zeros(j.decisions + j.contexts, np.int64)
-    seen = np.empty(j.observed, np.int64)
+    action, seen = np.zeros(j.decisions + j.contexts, np.int64), np.empty(j.observed, np.int64)
     truly = np.zeros(size, np.int64)  # the action in the world's order: decisions, then contexts
-    latest = np.full(size, -1, np.int64)
-    best_action = np.zeros(size, np.int64)
+    latest, best_action = np.full(size, -1, np.int64), np.zeros(size, np.int64)
     expected, highest = 0.0, 0.0
     while progress[ROUNDS] < last and ints[USED] + ints[PER_ROUND] <= ints[CAPACITY]:
         draw_entries(sampler, 0, sampler.contexts, world_rng, values)
@@ -153,8 +149,7 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
             changed |= truly[i] != latest[i]
         if changed:
             expected = value_of(c, s, truth, truly)
-            context = 0
-            new_context = latest[0] < 0
+            context, new_context = 0, latest[0] < 0
             for i in range(j.world_contexts):
                 context = context * j.context_states[i] + truly[j.decisions + i]
                 new_context |= truly[j.decisions + i] != latest[j.decisions + i]
@@ -183,40 +178,31 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
             progress[MARKS] = mark + 1
 
 
-@final
-class Fused:
-    """Runs of a compiled learner: the loop stays in compiled code, and comes up for air a few times a second."""
-
-    def __init__(self, world: World, joint: Joint) -> None:
-        contexts = math.prod(joint.context_states)
-        self._solver, self._joint = world.model.derived(Solver), pack(joint)
-        self._best = np.full(contexts if contexts <= MOST_CONTEXTS else 0, np.nan)
-
-    def run(
-        self, world: World, learner: Playing, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]
-    ) -> Run | None:
-        """One run; None if it was stopped."""
-        player, solver, best = learner.player, self._solver, self._best.copy()
-        assert player is not None
-        stage = Stage(
-            world.sampler, world.values, world.rng, solver.kernel.handle, solver.program, world.parameters, best
-        )
-        handles = player.act.handle, player.solve.handle, player.learn.handle
-        progress, totals = np.zeros(3, dtype=np.int64), np.zeros((len(marks), 3))
-        tally = Tally(marks, progress, np.zeros(2), totals)
-        rounds, step, seconds = int(marks[-1]), 64, 0.0
-        while (begun := int(progress[ROUNDS])) < rounds:
-            if stop.is_set():
-                return None
-            if not learner.state.has_room():
-                learner.state = grown(learner.state)
-            actor = Actor(*handles, player.solver, player.evidence, learner.state, learner.rng)
-            started, marked = time.thread_time(), int(progress[MARKS])
-            loop(stage, actor, self._joint, tally, min(rounds, begun + step))
-            took, played = time.thread_time() - started, int(progress[ROUNDS]) - begun
-            passed = slice(marked, int(progress[MARKS]))
-            totals[passed, SECONDS] = seconds + took * (marks[passed] - begun) / played
-            seconds += took
-            tell(played)
-            step = max(64, min(rounds, int(step * min(4.0, SLICE / max(took, 1e-9)))))
-        return Run(totals, int(progress[SKIPPED]))
+def play_fused(
+    joint: Joint, world: World, learner: Playing, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]
+) -> Run | None:
+    """A run of a compiled learner, which comes up for air from compiled code a few times a second; None if stopped."""
+    player, solver, packed = learner.player, world.model.derived(Solver), pack(joint)
+    assert player is not None
+    contexts = math.prod(joint.context_states)
+    best = np.full(contexts if contexts <= MOST_CONTEXTS else 0, np.nan)
+    find_best, handles = solver.kernel.handle, (player.act.handle, player.solve.handle, player.learn.handle)
+    stage = Stage(world.sampler, world.values, world.rng, find_best, solver.program, world.parameters, best)
+    progress, totals = np.zeros(3, dtype=np.int64), np.zeros((len(marks), 3))
+    tally = Tally(marks, progress, np.zeros(2), totals)
+    rounds, step, seconds = int(marks[-1]), 64, 0.0
+    while (begun := int(progress[ROUNDS])) < rounds:
+        if stop.is_set():
+            return None
+        if not learner.state.has_room():
+            learner.state = grown(learner.state)
+        actor = Actor(*handles, player.solver, player.evidence, learner.state, learner.rng)
+        started, marked = time.thread_time(), int(progress[MARKS])
+        loop(stage, actor, packed, tally, min(rounds, begun + step))
+        took, played = time.thread_time() - started, int(progress[ROUNDS]) - begun
+        passed = slice(marked, int(progress[MARKS]))
+        totals[passed, SECONDS] = seconds + took * (marks[passed] - begun) / played
+        seconds += took
+        tell(played)
+        step = max(64, min(rounds, int(step * min(4.0, SLICE / max(took, 1e-9)))))
+    return Run(totals, int(progress[SKIPPED]))

@@ -35,10 +35,7 @@ class Curve(NamedTuple):
 
 
 def comparable(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """The rows of one learner that can be averaged if an interruption cut some of its runs short.
-
-    They end at the last checkpoint that at least half of the runs have reached, and belong to those runs.
-    """
+    """The rows of a learner up to the last checkpoint that at least half of its runs have reached, of those runs."""
     counts = rows.groupby("round")["run"].nunique()
     last = max(counts.index[2 * counts >= rows["run"].nunique()], default=0)
     reached = rows.loc[rows["round"] == last, "run"]
@@ -74,16 +71,13 @@ def settled(curve: Curve) -> Curve:
 
 
 def limits(curves: Sequence[Curve], measure: Measure) -> tuple[float, float]:
-    """Where the vertical axis begins and ends, without margins: a total regret is shown completely, with 0.
-
-    An average reward is noisy at first: the last nine tenths take at least half of the height; the rest may be cut off.
-    """
+    """Where the vertical axis begins and ends, without margins: a total regret is shown completely, with 0."""
     rounds = np.concatenate([curve.rounds for curve in curves])
     values = np.hstack([(curve.mean, curve.low, curve.high) for curve in curves])
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if measure == "regret":
         return min(low, 0.0), max(high, 0.0)
-    late = values[:, 10 * rounds >= rounds.max()]
+    late = values[:, 10 * rounds >= rounds.max()]  # at least half of the height; the noise before may be cut off
     bottom, top = float(np.nanmin(late)), float(np.nanmax(late))
     room = (top - bottom) / 2 or high - low  # if nothing changes late, show everything
     return max(low, bottom - room), min(high, top + room)
@@ -139,7 +133,6 @@ def draw_legend(figure: "Figure", looks: Mapping[str, int], columns: int) -> Non
 
 
 def _ticks(ax: "Axes", measure: Measure) -> None:
-    """Put ticks at round numbers, no more than their labels have room for."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
     steps = [1, 2, 2.5, 5, 10]

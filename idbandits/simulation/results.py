@@ -26,8 +26,7 @@ _KEY = b"idbandits"  # under which a Parquet file has the settings among its met
 class Result:
     """How learners fared in simulated runs: `frame` has totals at checkpoints, `settings` what was simulated.
 
-    A row of the frame has a learner, a run, the number of rounds so far, their total reward and total regret, and the
-    processor seconds that they took.
+    A row has a learner, a run, the rounds so far, their total reward and regret, and the processor seconds they took.
 
     >>> import pandas as pd
     >>> rows = {"learner": "A", "run": [0, 1], "round": 10, "reward": [2.0, 4.0], "regret": [5.0, 3.0], "seconds": 0.1}
@@ -115,9 +114,8 @@ class Result:
             if _KEY not in metadata:
                 raise FormatError("a Parquet file without the settings of a result")
             note = json.loads(metadata[_KEY])
-            if note["version"] > VERSION:
-                message = f"version {note['version']} is newer than this library, which reads up to version {VERSION}"
-                raise FormatError(message)
+            if (version := note["version"]) > VERSION:
+                raise FormatError(f"version {version} is newer than this library, which reads up to version {VERSION}")
             return Result(table.to_pandas(), note["settings"])
         except IdbanditsError as error:
             raise FormatError(f"{path}: {error}") from None

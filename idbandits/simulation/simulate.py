@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import threading
 import time
 import warnings
@@ -18,7 +19,7 @@ from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, ImpossibleObservationError, check_whole, is_integer
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.types import Ints
-from idbandits.simulation.loop import SLICE, Fused, Run, joint_of, loop
+from idbandits.simulation.loop import SLICE, Run, joint_of, loop, play_fused
 from idbandits.simulation.results import Result
 from idbandits.simulation.workers import MOST_ROUNDS, run_all
 from idbandits.simulation.world import World
@@ -68,10 +69,8 @@ def simulate(
         skipped[name] = skipped.get(name, 0) + run_done.skipped
     for name, number in skipped.items():
         if number:
-            message = (
-                f"its diagram gives {number:,} of the observed rounds probability zero; it did not learn from them"
-            )
-            warnings.warn(f"learner {name!r}: {message}", stacklevel=2)
+            message = f"gives {number:,} of the observed rounds probability zero; it did not learn from them"
+            warnings.warn(f"learner {name!r}: its diagram {message}", stacklevel=2)
     settings = {
         "world": world.diagram.name, "learners": list(learners), "rounds": rounds, "runs": runs, "seed": seed,
         "interrupted": not finished, "ruled_out": skipped,
@@ -82,8 +81,8 @@ def simulate(
 def begin(world: World, learner: Any, name: str, seed: int, run: int) -> tuple[World, Any]:
     """The world and the learner that a run starts from: copies, with random numbers of their own.
 
-    All learners of a run meet the same random numbers of the world; those of a learner depend on its name. Other
-    learners than ours are copied deeply, and NumPy generators among their attributes are replaced by such of the run.
+    All learners of a run meet the same ones of the world; those of a learner depend on its name, and replace NumPy
+    generators among its attributes.
     """
     of_world, of_learner = random_numbers(seed, run, "world"), random_numbers(seed, run, f"learner {name}")
     if isinstance(learner, (Thompson, Baseline)):
@@ -156,7 +155,7 @@ def plan(world: World, name: str, learner: Any) -> Plan:
         for each in kernels:  # here, because Ctrl-C ends the compiler in the main thread only
             each.compile()
         if kernels:
-            return Fused(world, joint).run
+            return functools.partial(play_fused, joint)
     return in_python
 
 
@@ -169,13 +168,10 @@ def kernels_of(world: World, learner: Any) -> list[Kernel]:
 
 def in_python(world: World, learner: Any, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]) -> Run | None:
     """A run, round by round."""
-    diagram = getattr(learner, "diagram", None)
+    diagram, contextual = getattr(learner, "diagram", None), bool(world.diagram.of_kind("context"))
     known = (diagram if isinstance(diagram, Diagram) else world.diagram).of_kind("context")
-    contextual = bool(world.diagram.of_kind("context"))
-    totals = np.zeros((len(marks), 3))
-    reward = regret = seconds = 0.0
-    at = told = skipped = 0
-    looked = time.perf_counter()
+    totals, reward, regret, seconds = np.zeros((len(marks), 3)), 0.0, 0.0, 0.0
+    at, told, skipped, looked = 0, 0, 0, time.perf_counter()
     for t in range(1, int(marks[-1]) + 1):
         context = world.context() if contextual else None
         extra = {"context": {n.name: context[n.name] for n in known}} if context is not None and known else {}

@@ -18,8 +18,8 @@ def run_all(
 ) -> bool:  # fmt: skip
     """Call `work` for every job in `workers` threads (None: one per core), and `keep` each result in this thread.
 
-    Ctrl-C, or an exception, sets the event passed to `work`, which should then soon return None. The exception is
-    raised again. Returns False after Ctrl-C, when not all jobs are done.
+    Ctrl-C, or an exception, which is raised again, sets the event passed to `work`, which should then soon return None.
+    Returns False after Ctrl-C, when not all jobs are done.
     """
     stop = threading.Event()
 

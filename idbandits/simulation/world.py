@@ -96,11 +96,10 @@ class Outcome(NamedTuple):
 
     def seen_by(self, d: Diagram) -> dict[str, Any]:
         """What a learner with this diagram is handed: the nodes that its diagram observes."""
-        states = self.latent | self.observation
-        for node in d.of_kind("observed"):
-            if node.name not in states:
-                raise DiagramError(f"diagram {d.name!r} observes {node.name!r}, which the world does not have")
-        return {n.name: states[n.name] for n in d.of_kind("observed")}
+        states, names = self.latent | self.observation, [n.name for n in d.of_kind("observed")]
+        if missing := [name for name in names if name not in states]:
+            raise DiagramError(f"diagram {d.name!r} observes {missing[0]!r}, which the world does not have")
+        return {name: states[name] for name in names}
 
 
 @final
@@ -150,7 +149,6 @@ class World:
         return Outcome(self._labels("observed"), self._labels("latent"), reward, regret, dict(context))
 
     def _labels(self, kind: str) -> dict[str, Label]:
-        """The values of all nodes of a kind in the present round."""
         return {n.name: n.values[self.values[i]] for i, n in enumerate(self.model.nodes.values()) if n.kind == kind}
 
     def best(self, context: Action | None = None) -> Solution:
@@ -191,12 +189,10 @@ def _context_tables(model: Model, contexts: Any) -> dict[str, Floats]:
 
 
 def _chances(node: Node, chances: Any) -> Floats:
-    """The probabilities of the values of a context node."""
     if isinstance(chances, Mapping):
         if set(chances) != set(node.values):
-            raise ContextError(
-                f"contexts: {node.name!r} has probabilities for {list(chances)!r}; its values are {node.allowed()}"
-            )
+            given = f"has probabilities for {list(chances)!r}"
+            raise ContextError(f"contexts: {node.name!r} {given}; its values are {node.allowed()}")
         chances = [chances[v] for v in node.values]
     try:
         table = np.asarray(chances)
@@ -206,9 +202,8 @@ def _chances(node: Node, chances: Any) -> Floats:
         raise ContextError(f"contexts: those of {node.name!r} are not numbers: {brief(chances)}")
     table = table.astype(np.float64)
     if table.shape != (node.states,) or not ((table >= 0) & (table <= 1)).all() or abs(table.sum() - 1) > TOLERANCE:
-        raise ContextError(
-            f"contexts: {node.name!r} needs {node.states} probabilities that sum to 1; given {brief(chances)}"
-        )
+        needed = f"{node.states} probabilities that sum to 1"
+        raise ContextError(f"contexts: {node.name!r} needs {needed}; given {brief(chances)}")
     return table
 
 

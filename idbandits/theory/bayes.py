@@ -94,16 +94,10 @@ def prior_means(d: Diagram, rng: Rng) -> dict[str, Floats]:
 
 
 def study(
-    rounds: Sequence[int] = (100, 300, 1000, 3000, 10_000),
-    items: Sequence[int] = (5, 10, 20, 40),
-    positions: Sequence[int] = (1, 2, 3, 4),
-    *,
-    usual: tuple[int, int, int] = (1000, 10, 3),
-    runs: int = 40,
-    seed: int = 0,
-    workers: int | None = None,
-    keep: Callable[[Any, Callable[[], str]], str] | None = None,
-) -> pandas.DataFrame:
+    rounds: Sequence[int] = (100, 300, 1000, 3000, 10_000), items: Sequence[int] = (5, 10, 20, 40),
+    positions: Sequence[int] = (1, 2, 3, 4), *, usual: tuple[int, int, int] = (1000, 10, 3), runs: int = 40,
+    seed: int = 0, workers: int | None = None, keep: Callable[[Any, Callable[[], str]], str] | None = None,
+) -> pandas.DataFrame:  # fmt: skip
     """The Bayes regret of exact idTS and its bound as rounds, items and positions grow, one at a time.
 
     `usual` are the numbers of rounds, items and positions while they do not grow; the column `grows` names what does.
@@ -131,9 +125,9 @@ def study(
 def _measure(d: Diagram, rounds: list[int], runs: int, seed: int, workers: int | None) -> str:
     """For each number of rounds: rounds, runs, Bayes regret, its standard error, bound and O_max; as JSON."""
     regret = bayes_regret(d, rounds, runs, seed=seed, workers=workers)
-    limits = [bound(d, n) for n in regret.rounds.tolist()]
-    columns = (regret.rounds.tolist(), regret.mean.tolist(), regret.se.tolist(), limits)
-    return json.dumps([[n, runs, mean, error, b.value, b.omax] for n, mean, error, b in zip(*columns, strict=True)])
+    columns = zip(*(column.tolist() for column in regret[:3]), strict=True)
+    limits = {n: bound(d, n) for n in regret.rounds.tolist()}
+    return json.dumps([[n, runs, mean, error, limits[n].value, limits[n].omax] for n, mean, error in columns])
 
 
 def plot(frame: pandas.DataFrame) -> Figure:
@@ -156,9 +150,9 @@ def plot(frame: pandas.DataFrame) -> Figure:
         ax.set_xticks(ticks, [f"{v:,}" for v in ticks])
         ax.set_xticks([], minor=True)
         ax.spines[["top", "right"]].set_visible(False)
-    axes = figure.axes
-    axes[0].set_ylabel("total regret (mean ± 1 standard error)")
-    handles = zip(*axes[0].get_legend_handles_labels(), strict=True)
+    first = figure.axes[0]
+    first.set_ylabel("total regret (mean ± 1 standard error)")
+    handles = zip(*first.get_legend_handles_labels(), strict=True)
     named = sorted(handles, key=lambda pair: (":" not in pair[1], pair[1]))
     figure.legend(*zip(*named, strict=True), loc="outside upper center", ncols=5, frameon=False, fontsize="small")
     return figure

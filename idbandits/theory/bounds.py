@@ -103,8 +103,8 @@ def check_monotone(d: Diagram) -> Monotone:
         shown = [sign for sign, example in directions.items() if example is not None]
         proved &= len(directions) < 2 or len(shown) == len(directions)
         signs[name][index] = math.nan if len(shown) == 2 else sum(shown)
-        if len(shown) == 2 and counterexample is None:
-            counterexample = directions
+        if len(shown) == 2:
+            counterexample = counterexample or directions
     if counterexample is not None:
         return Monotone(False, True, signs, counterexample[1], counterexample[-1])
     return Monotone(True, proved, signs, None, None)
@@ -160,10 +160,8 @@ def bound(d: Diagram, n: int) -> Bound:
     span = model.derived(Surveys).span(d)
     monotone, decomposition, most = check_monotone(d), check_decomposition(d), max_observations(d)
     omax = most.value if most.proved else float(len(learned_nodes(model)))
-    decided = {
-        use.name for node, use in learned_nodes(model) if any(model.nodes[p].kind == "decision" for p in node.parents)
-    }
-    rows = {name: math.prod(table.shape) for name, table in model.learned.items()}
+    decisions, rows = {n.name for n in model.decisions}, {t.name: math.prod(t.shape) for t in model.learned.values()}
+    decided = {use.name for node, use in learned_nodes(model) if decisions.intersection(node.parents)}
     of_actions = sum(rows[name] for name in decided)
     others = sum(rows.values()) - of_actions
     constant = decomposition.constant if monotone.holds else math.inf
@@ -189,12 +187,14 @@ class Survey:
     """The expected reward and the probabilities of observation after one action, on a grid of means or on lines."""
 
     def __init__(self, round_: Round) -> None:
-        self.round = round_
-        self.rows = list(round_.uses)
-        self.degrees = list(round_.uses.values())
+        self.round, self.rows, self.degrees = round_, list(round_.uses), list(round_.uses.values())
         self.shape = tuple(degree + 1 for degree in self.degrees)
-        self.gridded = math.prod(self.shape) <= MOST_CORNERS
-        self.grid = self._grid() if self.gridded else self._lines()  # one column per point, one row per mean
+        size = math.prod(self.shape)
+        self.gridded = size <= MOST_CORNERS
+        if self.gridded:  # one column per point, one row per mean
+            self.grid = np.indices(self.shape).reshape(-1, size) / np.reshape(self.degrees, (-1, 1))
+        else:
+            self.grid = self._lines()
         model, number = round_.model, self.grid.shape[1]
         self.points = np.repeat(round_.generic_point, number, axis=1)
         for row, mean in zip(self.rows, self.grid, strict=True):
@@ -209,18 +209,11 @@ class Survey:
             self.bounds = self._bernstein(self.rewards)
             self.slopes = [degree * np.diff(self.bounds, axis=i) for i, degree in enumerate(self.degrees)]
 
-    def _grid(self) -> Floats:
-        points = np.indices(self.shape).reshape(len(self.rows), math.prod(self.shape))
-        return points / np.array(self.degrees, np.float64)[:, None]
-
     def _lines(self) -> Floats:
-        """Points in pairs that differ in one mean: half of the pairs inside the cube, half at its corners.
-
-        The corners go from all 0 to all 1: a product of many means hardly changes except where all others are 1.
-        """
-        rng = np.random.default_rng(0)
+        """Points in pairs that differ in one mean: half of the pairs inside the cube, half at its corners."""
         number = len(self.rows)
-        starts = rng.random((number, LINES, number))
+        starts = np.random.default_rng(0).random((number, LINES, number))
+        # from all 0 to all 1: a product of many means hardly changes except where all others are 1
         starts[:, ::2] = starts[:, ::2] < np.linspace(0, 1, LINES // 2)[:, None]
         ends = np.stack([starts, starts], axis=-2)
         for i in range(number):
@@ -249,9 +242,8 @@ class Survey:
 
     def summary(self, tolerance: float) -> Summary:
         """What is kept of a survey."""
-        directions: dict[Row, dict[int, Example | None]] = {}
+        directions: dict[Row, dict[int, Example | None]] = {row: {} for row in self.rows}
         for i, row in enumerate(self.rows):
-            directions[row] = {}
             for sign in (1, -1):
                 rises = [(sign * (self.rewards[high] - self.rewards[low]), low, high) for low, high in self._pairs(i)]
                 highest, example = self._highest(rises)
@@ -318,10 +310,9 @@ class Surveys:
         self._model, self._symmetry = model, Symmetry(model)
         for node, use in learned_nodes(model):
             if node.states > 2:
-                raise DiagramError(
-                    f"diagram {model.name!r}: node {node.name!r} is drawn from learned table {use.name!r} of "
-                    f"{node.states} states; the paper's assumptions are about means of two-state nodes"
-                )
+                where = f"node {node.name!r} is drawn from learned table {use.name!r} of {node.states} states"
+                why = "the paper's assumptions are about means of two-state nodes"
+                raise DiagramError(f"diagram {model.name!r}: {where}; {why}")
         tolerance = ROUNDING * max(1.0, model.rewards.scale)
         self.summaries = [Survey(Round(model, action)).summary(tolerance) for action in self._symmetry.actions]
         self.complete = self._symmetry.complete and all(s.gridded for s in self.summaries)

@@ -59,9 +59,8 @@ def observed_parameters(
         same = (part.observations == [states[name] for name in part.names]).all(axis=1)
         if not same.any():
             seen = ", ".join(f"{name} = {observation[name]!r}" for name in part.names)
-            raise ImpossibleObservationError(
-                f"observation {seen}: diagram {d.name!r} gives it probability zero for action {dict(action)!r}"
-            )
+            why = f"diagram {d.name!r} gives it probability zero for action {dict(action)!r}"
+            raise ImpossibleObservationError(f"observation {seen}: {why}")
         rows = part.known if biased else part.fair
         shown.update(row for row, observations in rows.items() if observations[same].any())
     return [row for row in rows_of(model) if row in shown]
@@ -70,8 +69,7 @@ def observed_parameters(
 def observation_probabilities(d: Diagram, action: Action, means: Means | None = None) -> Observations:
     """P(E(i) | means, action) of every learned row; without means, expected under the prior.
 
-    The prior's expectation is exact, by a quadrature of the degree in which rows appear more than once, unless that
-    has too many points: then it is an average over draws.
+    The prior's expectation is exact, by a quadrature, unless that has too many points: then it is an average of draws.
 
     >>> from idbandits import models
     >>> seen = observation_probabilities(models.cascade(4, 3), {"A1": 0, "A2": 1, "A3": 2})
@@ -123,7 +121,7 @@ def expected_observations(round_: Round) -> Observations:
     means = [t.prior / t.prior.sum(axis=-1, keepdims=True) for t in model.learned.values()]
     prior_mean = np.concatenate([*(m.ravel() for m in means), model.parameters.known])
     repeated = [row for row, degree in round_.uses.items() if degree > 1]  # the others may stay at their mean
-    priors = {(name, index): model.learned[name].prior[index] for name, index in repeated}
+    priors = {row: model.learned[row[0]].prior[row[1]] for row in repeated}
     rules = [quadrature(prior, round_.uses[row]) for row, prior in priors.items()]
     sizes = [len(weights) for _, weights in rules]
     exact = math.prod(sizes) <= MOST_POINTS

@@ -1,12 +1,11 @@
 """One round with its action fixed: what can be seen after it, which learned rows that shows, and how likely it is."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
-import numpy.typing as npt
 
 from idbandits.circuit.model import Model
 from idbandits.circuit.plain import down, slot_weights, up
@@ -24,10 +23,8 @@ MOST_COLUMNS = 1 << 15  # that are evaluated at once
 def refuse_contexts(model: Model) -> None:
     """The paper has no contexts, and neither has its theorem."""
     if model.contexts:
-        raise DiagramError(
-            f"diagram {model.name!r}: context node {model.contexts[0].name!r} is outside the paper's theory, "
-            "which covers decisions, latent and observed nodes"
-        )
+        what = f"context node {model.contexts[0].name!r} is outside the paper's theory"
+        raise DiagramError(f"diagram {model.name!r}: {what}, which covers decisions, latent and observed nodes")
 
 
 def rows_of(model: Model) -> list[Row]:
@@ -83,8 +80,7 @@ class Round:
 
     def _rows_at(self, node: Node, use: Use) -> Iterator[tuple[dict[str, int], Row]]:
         """The row that a node is drawn from, for all states of its chance parents."""
-        nodes, axes = self.model.nodes, self.model.parameters.axes
-        shape = self.model.learned[use.name].shape
+        nodes, axes, shape = self.model.nodes, self.model.parameters.axes, self.model.learned[use.name].shape
         above = [p for p in node.parents if nodes[p].is_chance]
         for states in itertools.product(*(range(nodes[p].states) for p in above)):
             chance = dict(zip(above, states, strict=True))
@@ -116,8 +112,7 @@ class Round:
         states = {name: np.array([slopes[i] & leaves[i] for i in self._leaves_of(name)]) for name in names}
         numbers = [leaf.astype(float) for leaf in leaves]
         chance = up(self._circuit, numbers, slot_weights(self._circuit, self.generic_point, self.action))[-1]
-        known: dict[Row, Bools] = {}
-        fair: dict[Row, Bools] = {}
+        part = Part(seen, observations, leaves, {}, {})
         for node, use in learned_nodes(self.model):
             if node.name not in names:
                 continue
@@ -129,14 +124,12 @@ class Round:
             for row, shown in self._known_rows(node, use, states, leaves).items():
                 means = self.generic_point[row_slice(self.model, row), 0]
                 # for each state s: P(the row is known, the node is in s, what is seen of nodes not below it) / P(s)
-                ratios = [
-                    np.bincount(groups, shown * state * chance) / mean
-                    for state, mean in zip(states[node.name], means, strict=True)
-                ]
+                pairs = zip(states[node.name], means, strict=True)
+                ratios = [np.bincount(groups, shown * state * chance) / mean for state, mean in pairs]
                 even = np.isclose(np.min(ratios, axis=0), np.max(ratios, axis=0), rtol=1e-9, atol=0)
-                known[row] = known.get(row, False) | shown
-                fair[row] = fair.get(row, False) | (shown & even[groups])
-        return Part(seen, observations, leaves, known, fair)
+                part.known[row] = part.known.get(row, False) | shown
+                part.fair[row] = part.fair.get(row, False) | (shown & even[groups])
+        return part
 
     @cached_property
     def _possible(self) -> list[Any]:
@@ -155,10 +148,9 @@ class Round:
             leaves = self._leaves(seen[: k + 1], observations)
             observations = observations[up(self._circuit, leaves, self._possible)[-1]]
             if len(observations) > MOST_OBSERVATIONS:
-                raise ComplexityError(
-                    f"diagram {self.model.name!r}: nodes {', '.join(seen)} can be seen in more than "
-                    f"{MOST_OBSERVATIONS:,} ways after one action, which is the most that can be enumerated"
-                )
+                where, most = f"diagram {self.model.name!r}: nodes {', '.join(seen)}", f"{MOST_OBSERVATIONS:,} ways"
+                message = f"can be seen in more than {most} after one action, which is the most that can be enumerated"
+                raise ComplexityError(f"{where} {message}")
         return observations
 
     def _leaves(self, seen: Sequence[str], observations: Ints) -> list[Bools]:
@@ -169,12 +161,9 @@ class Round:
         return leaves
 
     def _leaves_of(self, name: str) -> range:
-        """The leaves of the states of a node."""
         return range(self._indicators[name], self._indicators[name] + self.model.nodes[name].states)
 
-    def _known_rows(
-        self, node: Node, use: Use, states: Mapping[str, Bools], leaves: Sequence[Bools]
-    ) -> dict[Row, Bools]:
+    def _known_rows(self, node: Node, use: Use, states: dict[str, Bools], leaves: list[Bools]) -> dict[Row, Bools]:
         """The observations that leave no doubt about a node's state, nor about the row it was drawn from: by row."""
         certain = states[node.name].sum(axis=0) == 1
         for jointly in (False, True):  # parents one by one allow too many rows; jointly takes one pass per row
@@ -193,10 +182,9 @@ class Round:
                 break
         return {row: only for row, allowed in possible.items() if (only := allowed & (number == 1)).any()}
 
-    def chances(self, points: npt.NDArray[np.float64]) -> dict[Row, Floats]:
+    def chances(self, points: Floats) -> dict[Row, Floats]:
         """P(E(i)) of the rows that can be shown; parameters with one column per point."""
-        missed: dict[Row, Floats] = {}
-        number = points.shape[1]
+        missed, number = dict[Row, Floats](), points.shape[1]
         for part in self.parts:
             fair = {row: shown for row, shown in part.fair.items() if shown.any()}
             step = max(1, MOST_COLUMNS // len(part.observations))

@@ -55,8 +55,7 @@ class Symmetry:
         labels = list(dict.fromkeys(label for node in self.model.decisions for label in node.values))
         if sum(entries.size for entries in self._entries) > MOST_ENTRIES:
             return {label: label for label in labels}
-        kind = self._kinds_of_parameters()
-        entries = self._after_swap()
+        kind, entries = self._kinds_of_parameters(), self._after_swap()
         classes: dict[Label, Label] = {}
         for label in labels:
             for other in dict.fromkeys(classes.values()):
@@ -76,12 +75,10 @@ class Symmetry:
 
     def _kinds_of_parameters(self) -> Ints:
         """A number that parameters share which are equal beforehand: learned ones of equal prior, equal known ones."""
-        kinds: list[Any] = [
-            (table.name, *row, state)
-            for table in self.model.learned.values()
-            for row in table.prior.reshape(-1, table.states).tolist()
-            for state in range(table.states)
-        ]
+        kinds: list[Any] = []
+        for table in self.model.learned.values():
+            rows = table.prior.reshape(-1, table.states).tolist()
+            kinds += [(table.name, *row, state) for row in rows for state in range(table.states)]
         kinds += self.model.parameters.known.tolist()
         numbers: dict[Any, int] = {}
         return np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds], np.int64)
@@ -92,10 +89,9 @@ class Symmetry:
         for order, node in zip(orders, self.model.decisions, strict=True):
             places = [place for label in labels if (place := node.index(label)) is not None]
             order[places] = places[::-1]
-        swapped = [np.empty(0, np.int64)]
-        for entries, axes in zip(self._entries, self._axes, strict=True):
-            swapped.append(entries[np.ix_(*(orders[axis] for axis in axes))].ravel())
-        return np.concatenate(swapped)
+        slots = zip(self._entries, self._axes, strict=True)
+        swapped = [entries[np.ix_(*(orders[axis] for axis in axes))].ravel() for entries, axes in slots]
+        return np.concatenate([np.empty(0, np.int64), *swapped])
 
     def _join_orbits(self, entries: Ints, swapped: Ints) -> None:
         changed = entries != swapped
@@ -120,7 +116,6 @@ class Symmetry:
             yield from self._kinds_of_actions(action | {k: choice})
 
     def _drawn(self) -> list[Ints]:
-        """Some actions, drawn at random."""
         rng = np.random.default_rng(0)
         drawn = (self.model.feasibility.random_action(rng, {}, tries=1) for _ in range(100 * SOME_ACTIONS))
         return list(itertools.islice((action for action in drawn if action is not None), SOME_ACTIONS))
