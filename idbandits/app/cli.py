@@ -1,7 +1,4 @@
-"""The command `idbandits`, and its commands as data: what they are called, explain and take, and what runs them.
-
-A new command is one entry here, and a function. Nothing slow is imported before one is chosen.
-"""
+"""The commands of `idbandits` as data: a new one is an entry here, and a function, imported when it is chosen."""
 
 import sys
 from collections.abc import Sequence
@@ -46,8 +43,7 @@ COMMANDS = (
             option("--figure", action="append", metavar="KEY",
                    help="2, 2a, …, 3, …, 'table 1', B1, …, theory; repeat it for several (all)"),
             RUNS(help="of each learner (20; with --quick 4)"),
-            ROUNDS(help="of each run (20000; with --quick 2000)"),
-            SEED, WORKERS,
+            ROUNDS(help="of each run (20000; with --quick 2000)"), SEED, WORKERS,
             option("--cluster", metavar="ADDRESS", help="run on the workers of this Dask scheduler"),
             OUT(default=Path("report"), help="a folder for the report (report)"),
             option("--quick", action="store_true", help="few short runs, to see that everything works"),
@@ -70,9 +66,7 @@ idbandits paper --quick --figure 3 --runs 2 --seed 7 --workers 2 --out seven
     Command(
         "theory", "compare the Bayes regret with the bound", run="idbandits.app.paper:theory",
         options=(
-            RUNS(help="of each setting (20)"),
-            ROUNDS(help="the largest number of rounds (10000)"),
-            SEED, WORKERS,
+            RUNS(help="of each setting (20)"), ROUNDS(help="the largest number of rounds (10000)"), SEED, WORKERS,
             OUT(help="a folder for theory.csv, theory.png and theory.svg"),
         ),
         description="""
@@ -104,10 +98,8 @@ idbandits models rank1 --rows 8 --columns 10 | idbandits draw - --out rank1.svg
     ),
     Command(
         "draw", "draw a diagram", run="idbandits.app.diagrams:draw",
-        options=(
-            FILE,
-            option("--out", type=Path, metavar="FILE", help="write to this file (else Mermaid text to the output)"),
-        ),
+        options=(FILE, option("--out", type=Path, metavar="FILE",
+                              help="write to this file (else Mermaid text to the output)")),
         description="""
 Draws a diagram: decisions red, latent nodes gray, observed nodes blue, each learned table in its own colour. The
 suffix of the file says how: .svg, .png, .pdf, or .mmd for Mermaid text, which is also printed if no file is named.
@@ -138,8 +130,7 @@ idbandits solve list.json --means random --seed 3 --json
 """,
     ),
     Command(
-        "learners", "list the learners that can be simulated", run="idbandits.app.simulate:learners",
-        options=(),
+        "learners", "list the learners that can be simulated", run="idbandits.app.simulate:learners", options=(),
         description="""
 Lists the learners that idbandits simulate knows: Thompson sampling with each of the inferences, the same with all
 latent nodes revealed (full), and the baselines; with their settings, which are given after a colon.
@@ -152,9 +143,7 @@ latent nodes revealed (full), and the baselines; with their settings, which are 
         options=(
             FILE, MEANS, SEED,
             option("--learner", action="append", metavar="NAME[:SETTINGS]", help="repeat it for several (ep)"),
-            ROUNDS(default=20_000, help="of each run (20000)"),
-            RUNS(default=20, help="of each learner (20)"),
-            WORKERS,
+            ROUNDS(default=20_000, help="of each run (20000)"), RUNS(default=20, help="of each learner (20)"), WORKERS,
             option("--contexts", metavar="JSON", help="probabilities of context values, or a file of them (equal)"),
             OUT(help="a folder for results, summary, means and figures"),
             option("--no-progress", action="store_true", help="show no progress (only terminals show it anyway)"),

@@ -58,10 +58,9 @@ def _add_parameters(parser: ArgumentParser, model: Model) -> None:
     items = "how many, or labels: a,b,c, or a JSON list", {"type": _items, "metavar": "ITEMS"}
     hints = get_type_hints(model)
     for name, parameter in inspect.signature(model).parameters.items():
-        required = parameter.default is parameter.empty
+        option, required = f"--{name.replace('_', '-')}", parameter.default is parameter.empty
         text, settings = kinds.get(hints[name], items)
         text += "" if required else " (default: %(default)s)"
-        option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, required=required, default=parameter.default, help=text, **settings)
 
 
@@ -94,8 +93,7 @@ def solve(arguments: Namespace) -> None:
     """Find the best action under given means."""
     d = read_diagram(arguments.file)
     given, drawn = read_means(d, arguments.means, arguments.seed)
-    means = given | drawn
-    context = read_context(d, arguments.context)
+    means, context = given | drawn, read_context(d, arguments.context)
     solution = best_action(d, means, context, effort=arguments.effort)
     if arguments.json:
         asked = {"means": {name: np.asarray(means[name]).tolist() for name in d.learned}, "context": context or {}}

@@ -108,24 +108,15 @@ def _dispatch(argv: list[str], top: Parser, commands: Iterable[Command]) -> int:
     if not argv[0].startswith("-"):
         argv[0] = pick("command", argv[0], subparsers.choices)
     arguments = top.parse_args(argv)
-    with _starting():
+    with _handling([signal.SIGINT, signal.SIGTERM], _stop):  # imports take a while
         run_command: Callable[[Namespace], int | None] = pkgutil.resolve_name(arguments.run)
     return run_command(arguments) or 0
 
 
-@contextlib.contextmanager
-def _starting() -> Iterator[None]:
-    """Surrounds the imports of a command, which take a while: Ctrl-C or SIGTERM meanwhile ends the process at once.
-
-    An exception would not do: libraries that are being imported turn KeyboardInterrupt into other errors.
-    """
-
-    def stop(*_: Any) -> None:
-        say("interrupted; nothing was done")
-        os._exit(INTERRUPTED)
-
-    with _handling([signal.SIGINT, signal.SIGTERM], stop):
-        yield
+def _stop(*_: Any) -> None:
+    """End the process: an exception would not do, because libraries that are being imported turn it into others."""
+    say("interrupted; nothing was done")
+    os._exit(INTERRUPTED)
 
 
 @contextlib.contextmanager

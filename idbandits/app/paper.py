@@ -76,8 +76,7 @@ def select(keys: Sequence[str] | None) -> tuple[list[Panel], bool]:
     selected: dict[Panel, None] = {}
     for key in keys:
         if _plain(key) not in known:
-            names = ", ".join([*figures, *panels, "theory"])
-            raise IdbanditsError(f"--figure {key!r} is unknown; there are: {names}")
+            raise IdbanditsError(f"--figure {key!r} is unknown; there are: {', '.join([*figures, *panels, 'theory'])}")
         selected |= dict.fromkeys(known[_plain(key)])
     return list(selected), "theory" in map(_plain, keys)
 
@@ -88,13 +87,10 @@ def _plain(key: str) -> str:
 
 def _command_line(arguments: Namespace) -> str:
     """The command with the options that matter for the results, as they were given."""
-    words = ["idbandits", "paper"]
-    for key in arguments.figure or ():
-        words += ["--figure", key]
-    for name in ("runs", "rounds", "seed"):
-        if getattr(arguments, name):
-            words += [f"--{name}", str(getattr(arguments, name))]
-    return shlex.join(words + ["--quick"] * arguments.quick)
+    given = [("figure", key) for key in arguments.figure or ()]
+    given += [(name, str(value)) for name in ("runs", "rounds", "seed") if (value := getattr(arguments, name))]
+    words = [word for name, value in given for word in (f"--{name}", value)]
+    return shlex.join(["idbandits", "paper", *words, *["--quick"] * arguments.quick])
 
 
 def theory(arguments: Namespace) -> None:

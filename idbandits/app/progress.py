@@ -17,12 +17,10 @@ class Progress:
         from tqdm import tqdm
 
         self._title, self._totals = title, {title: sum(parts.values()), **parts}
-        self._done = dict.fromkeys(self._totals, 0)
-        self._lock = threading.Lock()
-        terminal = sys.stderr.isatty()
+        self._done, self._lock = dict.fromkeys(self._totals, 0), threading.Lock()
+        terminal, width = sys.stderr.isatty(), max(map(len, self._totals))
         self._prints_lines = show and not terminal
         self._last_line = self._started = time.monotonic()
-        width = max(map(len, self._totals))
         self._bars = {
             name: tqdm(
                 total=total, desc=name.ljust(width), unit=" rounds", unit_scale=True, position=position,
@@ -42,9 +40,8 @@ class Progress:
             finished = self._done[part] == self._totals[part]
             if self._prints_lines and (finished or now - self._last_line > PAUSE):
                 self._last_line = now
-                together, *parts = [
-                    f"{name} {100 * self._done[name] // max(total, 1)} %" for name, total in self._totals.items()
-                ]
+                shares = {name: 100 * self._done[name] // max(total, 1) for name, total in self._totals.items()}
+                together, *parts = [f"{name} {share} %" for name, share in shares.items()]
                 line = f"{now - self._started:5.0f} s: {together} ({', '.join(parts)})"
                 print(line, file=sys.stderr, flush=True)
 

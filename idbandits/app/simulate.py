@@ -78,8 +78,7 @@ def _defaults(learner: type[Any]) -> dict[str, Any]:
 
 def _read_learners(d: Diagram, texts: Sequence[str]) -> dict[str, Any]:
     """The learners with these names, each with settings after a colon: `variational:sweeps=5,start=random`."""
-    classes = _classes()
-    learners: dict[str, Any] = {}
+    classes, learners = _classes(), dict[str, Any]()
     for text in texts:
         if text in learners:
             raise IdbanditsError(f"learner {text!r} is given twice")
@@ -125,8 +124,8 @@ def _write(result: Result, means: Mapping[str, Floats], out: Path) -> None:
         scratch = Path(name)
         result.save(scratch / "results.parquet")
         result.summary().to_csv(scratch / "summary.csv", index=False)
-        text = json.dumps({name: table.tolist() for name, table in means.items()}, indent=1)
-        (scratch / "means.json").write_text(text)
+        plain = {name: table.tolist() for name, table in means.items()}
+        (scratch / "means.json").write_text(json.dumps(plain, indent=1))
         for quantity in ("reward", "regret"):
             try:
                 _plot(result, quantity, scratch)

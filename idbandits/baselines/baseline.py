@@ -20,10 +20,7 @@ from idbandits.solve.best import Solver, solve_easily
 
 
 class Baseline:
-    """A learner that is not Thompson sampling: its layout stays, its state changes, its kernels act and learn.
-
-    Those that need best actions have a solver of a diagram with the same decisions.
-    """
+    """A learner that is not Thompson sampling: its layout stays, its state changes, its kernels act and learn."""
 
     ACT: Kernel
     LEARN: Kernel
@@ -65,8 +62,7 @@ class Baseline:
     def copy(self, seed: Any = None) -> Self:
         """A learner that knows the same; with its own random numbers if a seed is given."""
         other = copy.copy(self)
-        other.rng = copy.deepcopy(self.rng) if seed is None else generator(seed)
-        other.state = self.state.copy()
+        other.state, other.rng = self.state.copy(), copy.deepcopy(self.rng) if seed is None else generator(seed)
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -126,43 +122,31 @@ def check_diagram(who: str, d: Diagram) -> tuple[list[Node], list[Node]]:
 
 
 def check_ranking(who: str, d: Diagram) -> tuple[int, int]:
-    """The numbers of positions and items of a diagram that ranks items, where what is seen are clicks on positions.
-
-    The k-th observed node is the click on the k-th decision: it depends on that one and on none further down.
-    """
+    """The numbers of positions and items of a diagram, whose k-th observed node is the click on the k-th decision."""
     decisions, clicks = check_diagram(who, d)
     first, positions = decisions[0], len(decisions)
     for node in decisions:
         if node.values != first.values:
-            raise DiagramError(
-                f"{who} ranks items: all decisions choose among the same; {first.name!r} has {first.allowed()}, "
-                f"{node.name!r} has {node.allowed()}"
-            )
+            choices = ", ".join(f"{n.name!r} has {n.allowed()}" for n in (first, node))
+            raise DiagramError(f"{who} ranks items: all decisions choose among the same; {choices}")
     if positions > first.states:
         raise DiagramError(f"{who} shows different items: {positions} decisions need as many, not {first.states}")
     if len(clicks) != positions:
-        raise DiagramError(
-            f"{who} learns from one click per decision; diagram {d.name!r} has {positions} decisions and observes "
-            f"{', '.join(n.name for n in clicks) or 'nothing'}"
-        )
+        has = f"{positions} decisions and observes {', '.join(n.name for n in clicks) or 'nothing'}"
+        raise DiagramError(f"{who} learns from one click per decision; diagram {d.name!r} has {has}")
     for k, click in enumerate(clicks):
         above = decisions_above(d, click.name)
         if click.states != 2:
             raise DiagramError(f"{who} learns from clicks, 0 or 1; {click.name!r} has {click.states} states")
         if [n.name for n in decisions[k:] if n.name in above] != [decisions[k].name]:
-            raise DiagramError(
-                f"{who}: {click.name!r} must be the click on {decisions[k].name!r}; it depends on "
-                f"{', '.join(sorted(above)) or 'no decision'}"
-            )
+            expected = f"{click.name!r} must be the click on {decisions[k].name!r}"
+            raise DiagramError(f"{who}: {expected}; it depends on {', '.join(sorted(above)) or 'no decision'}")
     return positions, first.states
 
 
 def decisions_above(d: Diagram, name: str) -> set[str]:
     """The decisions that a node depends on."""
-    above, ahead = set[str](), [name]
-    while ahead:
-        at = ahead.pop()
-        if at not in above:
-            above.add(at)
-            ahead += d.nodes[at].parents
+    above = [name]
+    for at in above:  # grows on the way
+        above += [parent for parent in d.nodes[at].parents if parent not in above]
     return {at for at in above if d.nodes[at].kind == "decision"}

@@ -52,8 +52,13 @@ def act(layout: Layout, state: State, rng: Rng, action: Ints, solve: Any, solver
     arms, items, positions = arms_in(state.floats, layout.arms), layout.items, len(action)
     highest = refresh(layout, arms, state.ints[ROUNDS] + 1)
     if items > 0:
-        scores = np.empty(positions * items)
-        find_scores(layout, arms, TIES * highest, rng, scores)
+        scores = np.empty(positions * items)  # what each item promises at each position
+        for i in range(len(scores)):
+            scores[i] = TIES * highest * rng.random()
+        for n in range(layout.nodes):
+            first, arm = layout.decision[layout.axis_start[n]] * items, layout.first_arm[n]
+            for i in range(items):
+                scores[first + i] += layout.weight[n] * arms.bound[arm + i]
         match(scores, positions, items, np.empty(2 * items + 2, np.int64), np.empty(2 * items + positions + 3), action)
         return
     means = np.empty(2 * layout.arms)
@@ -90,17 +95,6 @@ def refresh(layout: Layout, arms: Arms, t: int) -> float:
         if arms.times[a] == 0.0:
             arms.bound[a] = highest
     return highest
-
-
-@bare
-def find_scores(layout: Layout, arms: Arms, ties: float, rng: Rng, scores: Floats) -> None:
-    """What each item promises at each position."""
-    for i in range(len(scores)):
-        scores[i] = ties * rng.random()
-    for n in range(layout.nodes):
-        first, arm = layout.decision[layout.axis_start[n]] * layout.items, layout.first_arm[n]
-        for i in range(layout.items):
-            scores[first + i] += layout.weight[n] * arms.bound[arm + i]
 
 
 @bare
@@ -190,10 +184,9 @@ def _start(who: str, d: Diagram, setting: float, kl: bool) -> tuple[Layout, Stat
             tables[source.table] = Learned(f"{len(tables)}", rows=math.prod(own)), arms
             arms += math.prod(own)
             if arms > MOST_ARMS:
-                raise DiagramError(
-                    f"{who} keeps a number for every base arm; with {source.name!r}, which depends on "
-                    f"{', '.join(source.parents)}, there are {arms:,}, and at most {MOST_ARMS:,} are allowed"
-                )
+                many = f"with {source.name!r}, which depends on {', '.join(source.parents)}, there are {arms:,}"
+                most = f"at most {MOST_ARMS:,} are allowed"
+                raise DiagramError(f"{who} keeps a number for every base arm; {many}, and {most}")
         observed = flat.observed(source.name, source.parents, tables[source.table][0])
         flat.reward(observed, lambda v, weight=source.weight: weight * v)
     for group in d.different:
@@ -222,10 +215,9 @@ def _sources(who: str, d: Diagram) -> Iterator[Source]:
     earned: dict[str, Floats] = {}
     for term in d.rewards:
         if len(term.parents) > 1 or d.nodes[term.parents[0]].kind != "observed":
-            raise DiagramError(
-                f"{who} adds up what observed nodes earn, each by itself; a reward term of diagram {d.name!r} "
-                f"depends on {', '.join(f'{p!r} ({d.nodes[p].kind})' for p in term.parents)}"
-            )
+            several = ", ".join(f"{p!r} ({d.nodes[p].kind})" for p in term.parents)
+            problem = f"a reward term of diagram {d.name!r} depends on {several}"
+            raise DiagramError(f"{who} adds up what observed nodes earn, each by itself; {problem}")
         earned[term.parents[0]] = earned.get(term.parents[0], 0.0) + term.table
     for place, node in enumerate(d.of_kind("observed")):
         above, earns = decisions_above(d, node.name), earned.get(node.name, np.zeros(1))

@@ -10,7 +10,7 @@ from idbandits.baselines.confidence import Arms, arms_in, kl_exponent, level
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import check_whole
 from idbandits.inference.protocol import Round
-from idbandits.kernel.compiling import bare, merged, part
+from idbandits.kernel.compiling import bare, part
 from idbandits.kernel.draws import below
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import State, groups_in, insert, place_of, with_groups
@@ -32,17 +32,11 @@ class Layout(NamedTuple):
     level: float  # the confidence level, or 0 for that of KL-UCB
 
 
-@merged
-def first_arm(layout: Layout, state: State) -> Floats:
-    """Where the arms begin in a state."""
-    return pointer(state.floats, LEADER + layout.positions)
-
-
 @part
 def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
     """Find the leader, and show it or one of its neighbours."""
     floats, positions, items = state.floats, layout.positions, layout.items
-    size, first = positions * items, first_arm(layout, state)
+    size, first = positions * items, pointer(floats, LEADER + positions)
     arms, tie = arms_in(first, size), pointer(first, 3 * size)
     if floats[STARTED] == 0.0:
         for a in range(size):
@@ -77,23 +71,16 @@ def sort_positions(layout: Layout, means: Floats, leader: Ints, order: Ints) -> 
 
 @bare
 def move(layout: Layout, arms: Arms, allowed: float, order: Ints, rng: Rng, action: Ints) -> None:
-    """Change the leader in `action` into the neighbour with the highest sum of indices, if that exceeds its own.
-
-    First come those that swap positions that follow one another in `order`; then those that show another item at the
-    last of them.
-    """
+    """Change the leader in `action` into the neighbour with the highest sum of indices, if that exceeds its own."""
     items, swaps = layout.items, layout.positions - 1
     last = order[swaps]
     most, ties, best, base = 0.0, 1, -1, 0.0
-    for i in range(swaps + items):
+    for i in range(swaps + items):  # swap positions that follow in `order`, then show another item at the last
         if i < swaps:
             k, other = order[i], order[i + 1]
-            gain = (
-                bound(arms, allowed, k * items + action[other])
-                + bound(arms, allowed, other * items + action[k])
-                - bound(arms, allowed, k * items + action[k])
-                - bound(arms, allowed, other * items + action[other])
-            )
+            gain = bound(arms, allowed, k * items + action[other]) + bound(arms, allowed, other * items + action[k])
+            gain -= bound(arms, allowed, k * items + action[k])
+            gain -= bound(arms, allowed, other * items + action[other])
         else:
             if i == swaps:
                 base = bound(arms, allowed, last * items + action[last])
@@ -140,7 +127,7 @@ def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
         if group < 0:
             group = insert(groups, place, leader)
         groups.counts[group] += round_.times
-    arms = arms_in(first_arm(layout, state), layout.positions * layout.items)
+    arms = arms_in(pointer(state.floats, LEADER + layout.positions), layout.positions * layout.items)
     for k in range(layout.positions):
         a = k * layout.items + round_.action[k]
         arms.times[a] += round_.times

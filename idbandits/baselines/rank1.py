@@ -6,7 +6,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from idbandits.baselines.baseline import Baseline, check_diagram, decisions_above, kernels, state_of
-from idbandits.baselines.confidence import kl_above, kl_below, level
+from idbandits.baselines.confidence import kl_above, kl_below
+from idbandits.baselines.confidence import level as kl_level
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.errors import DiagramError, check_number, check_whole
 from idbandits.inference.protocol import Round
@@ -44,8 +45,7 @@ class Side(NamedTuple):
 @merged
 def side_of(layout: Layout, state: State, side: int) -> Side:
     """The rows or the columns of a state."""
-    first = 0 if side == 0 else layout.rows
-    number = layout.rows if side == 0 else layout.columns
+    first, number = (0, layout.rows) if side == 0 else (layout.rows, layout.columns)
     return Side(number, pointer(state.ints, H + first), pointer(state.floats, first))
 
 
@@ -56,8 +56,7 @@ def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
     if ints[DRAWN] == NOT_DRAWN:
         other = side_of(layout, state, 1 - side)
         ints[DRAWN] = other.h[below(rng, other.number)]
-    action[side] = ints[NEXT]
-    action[1 - side] = ints[DRAWN]
+    action[side], action[1 - side] = ints[NEXT], ints[DRAWN]
 
 
 @bare
@@ -79,9 +78,7 @@ def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
             eliminate(layout, tried, side)
             ints[STAGE] += 1
             ints[LEFT] = trials(layout, ints[STAGE]) - tried
-    ints[SIDE] = 1 - number
-    ints[DRAWN] = NOT_DRAWN
-    ints[NEXT] = first_left(other, 0)
+    ints[SIDE], ints[DRAWN], ints[NEXT] = 1 - number, NOT_DRAWN, first_left(other, 0)
 
 
 @merged
@@ -163,11 +160,8 @@ class Rank1ElimKL(Baseline):
 
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int = 20_000, level: float | None = None) -> None:
         rounds = check_whole("Rank1ElimKL: horizon", horizon, 2)
-        confidence = _level(rounds) if level is None else check_number("Rank1ElimKL: level", level, 0, above=True)
-        super().__init__(d, seed, *_start("Rank1ElimKL", d, rounds, confidence, kl=True))
-
-
-_level = in_python(level)  # of KL-UCB
+        given = None if level is None else check_number("Rank1ElimKL: level", level, 0, above=True)
+        super().__init__(d, seed, *_start("Rank1ElimKL", d, rounds, given or in_python(kl_level)(rounds), kl=True))
 
 
 def _start(who: str, d: Diagram, rounds: int, confidence: float, kl: bool) -> tuple[Layout, State]:
@@ -184,22 +178,16 @@ def _check_matrix(who: str, d: Diagram) -> list[Node]:
     decisions, observed = check_diagram(who, d)
     names = [n.name for n in decisions]
     if len(decisions) != 2 or any(len(group) > 1 for group in d.different):
-        raise DiagramError(
-            f"{who} chooses a row and a column: two decisions without constraints; diagram {d.name!r} has "
-            f"{', '.join(names)}{', all different' if d.different else ''}"
-        )
+        has = f"diagram {d.name!r} has {', '.join(names)}{', all different' if d.different else ''}"
+        raise DiagramError(f"{who} chooses a row and a column: two decisions without constraints; {has}")
     if len(observed) != 1 or observed[0].states != 2 or decisions_above(d, observed[0].name) != set(names):
-        raise DiagramError(
-            f"{who} sees one node with two states that depends on {names[0]!r} and {names[1]!r}; diagram {d.name!r} "
-            f"observes {', '.join(f'{n.name!r} with {n.states} states' for n in observed) or 'nothing'}"
-        )
-    [seen] = observed
-    for term in d.rewards:
-        if term.parents != (seen.name,):
-            raise DiagramError(
-                f"{who} is rewarded by {seen.name!r} alone; a reward term depends on {', '.join(term.parents)}"
-            )
+        seen = ", ".join(f"{n.name!r} with {n.states} states" for n in observed) or "nothing"
+        needed = f"one node with two states that depends on {names[0]!r} and {names[1]!r}"
+        raise DiagramError(f"{who} sees {needed}; diagram {d.name!r} observes {seen}")
+    name, values = observed[0].name, observed[0].values
+    for parents in (term.parents for term in d.rewards if term.parents != (name,)):
+        raise DiagramError(f"{who} is rewarded by {name!r} alone; a reward term depends on {', '.join(parents)}")
     low, high = sum((term.table for term in d.rewards), np.zeros(2))
     if high <= low:
-        raise DiagramError(f"{who}: {seen.name!r} = {seen.values[1]!r} must be worth more than the other state")
+        raise DiagramError(f"{who}: {name!r} = {values[1]!r} must be worth more than the other state")
     return decisions

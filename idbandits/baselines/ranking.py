@@ -29,8 +29,7 @@ class CascadeLayout(NamedTuple):
 @bare
 def act_by_bounds(layout: CascadeLayout, state: State, rng: Rng, action: Ints) -> None:
     """Show the items with the highest indices, the highest first."""
-    arms = arms_in(state.floats, layout.items)
-    t = state.ints[ROUNDS] + 1
+    arms, t = arms_in(state.floats, layout.items), state.ints[ROUNDS] + 1
     for i in range(layout.items):
         times = arms.times[i]
         if times == 0.0:
@@ -159,8 +158,7 @@ def shuffle_blocks(layout: BlockLayout, state: State, rng: Rng, action: Ints) ->
     for k in range(layout.positions):
         other = k + below(rng, kept.end[k] - k)
         action[k] = kept.order[other]
-        kept.order[other] = kept.order[k]
-        kept.order[k] = action[k]
+        kept.order[k], kept.order[other] = kept.order[other], kept.order[k]
 
 
 @bare
@@ -183,8 +181,7 @@ def compare_clicked(layout: BlockLayout, state: State, rng: Rng, round_: Round) 
                 kept.counts[ji] += times
                 n, s = float(kept.counts[ij]), float(kept.sums[ij])
                 if s > 0.0 and s * s >= 2.0 * n * (layout.level + 0.5 * math.log(n)):
-                    kept.beats[ij] = 1
-                    changed = True
+                    kept.beats[ij], changed = 1, True
     for k in range(layout.positions):
         kept.clicked[round_.action[k]] = 0
     if changed:

@@ -29,15 +29,12 @@ def feasible_actions(who: str, d: Diagram) -> list[tuple[int, ...]]:
             actions.append(action)
         if len(actions) > MOST_ACTIONS:
             names = [n.name for n in d.of_kind("decision")]
-            raise DiagramError(
-                f"{who} keeps a number for every action; diagram {d.name!r} has more than {MOST_ACTIONS:,} of them, "
-                f"with {len(names)} decisions ({', '.join(names[:5])}{', …' if len(names) > 5 else ''})"
-            )
+            has = f"has more than {MOST_ACTIONS:,} of them, with {len(names)} decisions"
+            shown = f"{', '.join(names[:5])}{', …' if len(names) > 5 else ''}"
+            raise DiagramError(f"{who} keeps a number for every action; diagram {d.name!r} {has} ({shown})")
         if looked > 20 * MOST_ACTIONS:
-            raise DiagramError(
-                f"{who} lists all actions; {looked:,} steps found {len(actions):,} that the constraints of diagram "
-                f"{d.name!r} allow, and more are not taken"
-            )
+            found = f"{looked:,} steps found {len(actions):,} that the constraints of diagram {d.name!r} allow"
+            raise DiagramError(f"{who} lists all actions; {found}, and more are not taken")
     if not actions:
         raise InfeasibleError(f"{who} has nothing to choose: no action of diagram {d.name!r} satisfies all_different")
     return actions
@@ -206,11 +203,9 @@ def reward_of(layout: Layout, action: Ints, seen: Ints) -> float:
 def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
     """Add the reward to those of the action."""
     arms, ints = arms_in(state, layout.actions), state.ints
-    reward = reward_of(layout, round_.action, round_.seen)
-    chosen = number_of(layout, round_.action)
+    reward, chosen = reward_of(layout, round_.action, round_.seen), number_of(layout, round_.action)
     if arms.times[chosen] == 0.0:  # it changes places with the first that was never tried
-        place, tried = arms.place[chosen], ints[TRIED]
-        other = arms.order[tried]
+        place, tried, other = arms.place[chosen], ints[TRIED], arms.order[ints[TRIED]]
         arms.order[place], arms.place[other] = other, place
         arms.order[tried], arms.place[chosen] = chosen, tried
         ints[TRIED] += 1
@@ -271,10 +266,8 @@ def _start(who: str, d: Diagram, greedy: int = 0, epsilon: float = 0.0, decay: f
         raise DiagramError(f"{who} learns from rewards; diagram {d.name!r} has none")
     for node in (d.nodes[name] for term in d.rewards for name in term.parents):
         if node.kind not in ("decision", "observed"):
-            raise DiagramError(
-                f"{who} learns from rewards that it sees, of observed nodes and decisions; a reward term of diagram "
-                f"{d.name!r} depends on {node.name!r}, a {node.kind} node"
-            )
+            problem = f"a reward term of diagram {d.name!r} depends on {node.name!r}, a {node.kind} node"
+            raise DiagramError(f"{who} learns from rewards that it sees, of observed nodes and decisions; {problem}")
     actions, sizes = np.array(feasible_actions(who, d), dtype=np.int64), [n.states for n in decisions]
     if math.prod(sizes) >= 2**62:
         raise DiagramError(f"{who} numbers all actions; diagram {d.name!r} has too many")

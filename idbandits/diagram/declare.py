@@ -169,8 +169,7 @@ class Diagram:
 
     def reward(self, nodes: Nodes, function: Callable[..., float] | None = None) -> None:
         """Add a term to the reward: the value of a node, or a function of the values of several."""
-        parents = self.resolve("a reward term", nodes)
-        if not parents:
+        if not (parents := self.resolve("a reward term", nodes)):
             raise DiagramError("a reward term needs at least one node")
         self._rewards.append(Reward(tuple(p.name for p in parents), reward_table(parents, function)))
         self.cache.clear()
@@ -178,11 +177,9 @@ class Diagram:
     def all_different(self, *decisions: Node | str) -> None:
         """Forbid that two of these decisions (of all decisions, if none is named) take the same choice."""
         group = self.resolve("all_different", decisions)
-        for node in group:
-            if node.kind != "decision":
-                raise DiagramError(f"all_different takes decisions only, not {node.name!r} ({node.kind})")
-        bound = group or self.of_kind("decision")
-        if not bound:
+        if wrong := next((node for node in group if node.kind != "decision"), None):
+            raise DiagramError(f"all_different takes decisions only, not {wrong.name!r} ({wrong.kind})")
+        if not (bound := group or self.of_kind("decision")):
             raise DiagramError("all_different: the diagram has no decisions yet")
         choices = {value for node in bound for value in node.values}
         if len(choices) < len(bound):
@@ -201,10 +198,8 @@ class Diagram:
     def copy(self) -> Diagram:
         """The same diagram, to be changed on its own."""
         other = Diagram(self.name)
-        other._nodes = dict(self._nodes)
-        other._learned = dict(self._learned)
-        other._rewards = list(self._rewards)
-        other._different = list(self._different)
+        other._nodes, other._learned = dict(self._nodes), dict(self._learned)
+        other._rewards, other._different = list(self._rewards), list(self._different)
         return other
 
     def _chance(self, kind: Kind, name: str, parents: Nodes, cpd: Any, states: States) -> Node:
@@ -237,8 +232,7 @@ class Diagram:
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Diagram:
         """The diagram that `to_dict` described; errors name the place in the data."""
-        diagram = Diagram()
-        declare_all(diagram, data)
+        declare_all(diagram := Diagram(), data)
         return diagram
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -32,14 +32,11 @@ class Feasibility:
             self.conflicts[np.ix_(group, group)] = True
         np.fill_diagonal(self.conflicts, False)
         self._rivals = [np.flatnonzero(row).tolist() for row in self.conflicts]
-        self.items = self._number_items()
-
-    def _number_items(self) -> list[list[int]] | None:
+        self.items: list[list[int]] | None = None
         values = [n.values if rivals else range(0) for n, rivals in zip(self.decisions, self._rivals, strict=True)]
-        if all(isinstance(v, range) for v in values) or len({tuple(v) for v in values if len(v)}) == 1:
-            return None
-        numbers: dict[Label, int] = {}
-        return [[numbers.setdefault(label, len(numbers)) for label in v] for v in values]
+        if not all(isinstance(v, range) for v in values) and len({tuple(v) for v in values if len(v)}) != 1:
+            numbers: dict[Label, int] = {}
+            self.items = [[numbers.setdefault(label, len(numbers)) for label in v] for v in values]
 
     def check(self, action: Mapping[str, Label]) -> None:
         """Raise unless an action, given as labels, breaks no constraint."""
@@ -126,13 +123,10 @@ class Feasibility:
         """Different items for all of a clique: the first that is free to each, or a matching where that fails."""
         action: dict[int, int] = {}
         for k in reversed(clique):
-            choice = next(self.choices_left(k, action), None)
-            if choice is None:
-                return self._match_all(clique)
-            action[k] = choice
-        return action
-
-    def _match_all(self, clique: Sequence[int]) -> dict[int, int]:
+            if (choice := next(self.choices_left(k, action), None)) is not None:
+                action[k] = choice
+        if len(action) == len(clique):
+            return action
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import maximum_bipartite_matching
 

@@ -1,8 +1,4 @@
-"""Where the boxes and edges of a picture lie: plain data, before anything is drawn.
-
-A grid says in which row, and at which x, nodes and the bends of edges lie. Lengths are points (1/72 inch), y grows
-downwards.
-"""
+"""Where the boxes and edges of a picture lie: plain data, in points (1/72 inch); y grows downwards."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -192,10 +188,7 @@ def _acyclic(families: Iterable[str], edges: Iterable[Edge]) -> dict[str, list[s
 
 
 def _family_rows(children: Mapping[str, Sequence[str]], edges: Sequence[Edge], rewards: set[str]) -> dict[str, int]:
-    """The row of each family: below its parents, or right above its first child if it has none; rewards last.
-
-    Families of several nodes have rows of their own: this makes a narrower picture, where edges may run along a row.
-    """
+    """The row of each family: below its parents, or right above its first child if it has none; rewards last."""
     parents = {family: [parent for parent in children if family in children[parent]] for family in children}
     depth: dict[str, int] = {}
     for family in TopologicalSorter(parents).static_order():
@@ -210,7 +203,7 @@ def _family_rows(children: Mapping[str, Sequence[str]], edges: Sequence[Edge], r
             return len(children), 0, 0
         if not _repeats(family):
             return depth[family], 0, 0
-        if parents[family] or not children[family]:
+        if parents[family] or not children[family]:  # families of several nodes have rows of their own
             return depth[family], 1 + order.index(family), 0
         first = min(map(level, children[family]))
         return first[0], first[1] - 0.5, order.index(family)

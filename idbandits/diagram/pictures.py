@@ -26,8 +26,6 @@ if TYPE_CHECKING:  # matplotlib is imported where it is used, because importing 
 _SUFFIXES = (".svg", ".png", ".pdf", ".mmd")
 _SAMPLE = 22.0  # the width of a sample in the legend
 _MERMAID = {"decision": "[ ]", "context": "( )", "latent": "([ ])", "observed": "([ ])", "reward": "{ }"}
-
-
 INK = "#1A1A1A"
 # Okabe and Ito's colours, which colour-blind readers tell apart; the palest left out, the purple darkened.
 _ACCENTS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00", "#000000")
@@ -76,8 +74,7 @@ class Picture:
             raise IdbanditsError(f"path {str(path)!r}: suffix {suffix!r} is not one of {', '.join(_SUFFIXES)}")
         write_whole(Path(path), self.mermaid().encode() if suffix == ".mmd" else _render(self, suffix[1:]))
 
-    def _repr_svg_(self) -> str:
-        return self.svg()
+    _repr_svg_ = svg
 
 
 def picture_of(diagram: Diagram) -> Picture:
@@ -94,11 +91,9 @@ def picture_of(diagram: Diagram) -> Picture:
 
 
 def _box(node: Node, diagram: Diagram) -> Box:
-    table = rows = states = ""
-    if isinstance(node.cpd, Use):
-        table = node.cpd.name
-        if node.cpd.rows is not None and diagram.learned[table].shape != (1,):
-            rows = f"[{node.cpd.rows}]" if isinstance(node.cpd.rows, int) else "[…]"
+    table, rows, states = node.cpd.name if isinstance(node.cpd, Use) else "", "", ""
+    if isinstance(node.cpd, Use) and node.cpd.rows is not None and diagram.learned[table].shape != (1,):
+        rows = f"[{node.cpd.rows}]" if isinstance(node.cpd.rows, int) else "[…]"
     if node.kind == "decision":
         states = f"{node.states} choice{'s' if node.states > 1 else ''}"
     elif node.states != 2:

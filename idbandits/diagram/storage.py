@@ -22,14 +22,12 @@ _TABLES = ("known", "table", "select", "prior", "states")  # keys whose values a
 def to_data(diagram: Diagram, different: list[Any]) -> dict[str, Any]:
     """A diagram as plain data; `different` has its all_different groups as they are saved: names, or "all"."""
     return {
-        "format": FORMAT,
-        "version": VERSION,
-        "name": diagram.name,
+        "format": FORMAT, "version": VERSION, "name": diagram.name,
         "learned": [_learned_data(table.declared) for table in diagram.learned.values()],
         "nodes": [_node_data(node) for node in diagram.nodes.values()],
         "rewards": [{"nodes": list(r.parents), "table": r.table.tolist()} for r in diagram.rewards],
         "all_different": different,
-    }
+    }  # fmt: skip
 
 
 def _learned_data(learned: Learned) -> dict[str, Any]:
@@ -66,9 +64,8 @@ def _refuse_constant(name: str) -> float:
 
 def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     keys = [key for key, _ in pairs]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise FormatError(f"the key {key!r} occurs twice in one object")
+    if len(set(keys)) < len(keys):
+        raise FormatError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice in one object")
     return dict(pairs)
 
 
@@ -76,8 +73,7 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
     """Declare in an empty diagram what data describes; errors begin with the place in the data."""
     _check_format(data)
     diagram.name = data["name"]
-    tables: dict[str, Learned] = {}
-    where = ""
+    tables, where = dict[str, Learned](), ""
     try:
         for i, entry in enumerate(data["learned"]):
             where = f"learned[{i}]"
@@ -96,8 +92,7 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
             diagram.all_different(*([] if group == "all" else group))
     except DiagramError as error:
         raise FormatError(f"{where}: {error}") from None
-    unused = [name for name in tables if name not in diagram.learned]
-    if unused:
+    if unused := [name for name in tables if name not in diagram.learned]:
         raise FormatError(f"learned: no node uses table {unused[0]!r}")
     if list(diagram.learned) != list(tables):  # the order of means and states is the order of first use
         raise FormatError(f"learned: tables must be listed in the order of their first use, {list(diagram.learned)}")
@@ -145,8 +140,11 @@ def _check_format(data: Any) -> None:
     error = best_match(Draft202012Validator(schema()).iter_errors(_shortened(data)))
     if error is not None:
         path = list(error.absolute_path)
-        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
-        raise FormatError(f"{where or 'the file'}{_name_at(data, path)}: {_explanation(error)}")
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".") or "the file"
+        entry = data[path[0]][path[1]] if len(path) >= 2 and path[0] in ("nodes", "learned") else None
+        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
+            where += f" ({entry['name']!r})"
+        raise FormatError(f"{where}: {_explanation(error)}")
 
 
 def _shortened(data: Any, in_table: bool = False) -> Any:
@@ -168,12 +166,3 @@ def _explanation(error: Any) -> str:
     if error.validator == "anyOf":
         return f"{brief(error.instance)} is not {error.schema['description']}"
     return str(error.message) if len(error.message) < 300 else f"{error.message[:300]}…"
-
-
-def _name_at(data: Any, path: list[Any]) -> str:
-    """The name of the node or learned table that a path leads into, in brackets; empty if there is none."""
-    if len(path) >= 2 and path[0] in ("nodes", "learned"):
-        entry = data[path[0]][path[1]]
-        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
-            return f" ({entry['name']!r})"
-    return ""

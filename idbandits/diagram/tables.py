@@ -28,9 +28,9 @@ MOST_ENTRIES = 50_000_000  # in one table
 class Learned:
     """A table that is learned, shared by all nodes it is passed to.
 
-    `prior` holds pseudo-counts: a number, or anything that broadcasts to the table's rows with the states on
-    the last axis (so `[3, 1]` expects a two-state node to be 1 in a quarter of the rounds). With `rows`, nodes
-    pick rows themselves: `table[k]`, or `table.select(f)` for the row `f(*parent_values)`.
+    `prior` holds pseudo-counts: a number, or anything that broadcasts to the table's rows with the states on the last
+    axis (so `[3, 1]` expects a two-state node to be 1 in a quarter of the rounds). With `rows`, nodes pick rows
+    themselves: `table[k]`, or `table.select(f)` for the row `f(*parent_values)`.
 
     >>> examination = Learned("examination", rows=3)
     >>> examination[2].row
@@ -45,15 +45,11 @@ class Learned:
         check_name("a learned table", self.name)
         if self.rows is not None and (not is_integer(self.rows) or self.rows < 1):
             raise DiagramError(f"learned table {self.name!r}: rows must be a positive whole number, not {self.rows!r}")
-        prior = _numbers(self.prior)
-        if prior is None:
+        if (prior := _numbers(self.prior)) is None:
             raise PriorError(f"learned table {self.name!r}: the prior must consist of numbers, not {brief(self.prior)}")
-        valid = np.isfinite(prior) & (prior > 0)
-        if not valid.all():
-            wrong = prior[~valid][0]
-            raise PriorError(
-                f"learned table {self.name!r}: prior pseudo-counts must be positive and finite, not {wrong}"
-            )
+        for wrong in prior[~(np.isfinite(prior) & (prior > 0))]:
+            needed = "prior pseudo-counts must be positive and finite"
+            raise PriorError(f"learned table {self.name!r}: {needed}, not {wrong}")
         prior.setflags(write=False)
         object.__setattr__(self, "prior", prior)  # its own copy
 
@@ -157,37 +153,28 @@ def chance_table(
     if not isinstance(cpd, (Learned, RowOf)):
         return _known_table(node, cpd, parents, states)
     learned, row = (cpd, None) if isinstance(cpd, Learned) else (cpd.learned, cpd.row)
-    shape = _shape(parents)
+    shape, reader = _shape(parents), f"node {node!r}: learned table {learned.name!r}"
     if row is None and learned.rows not in (None, math.prod(shape)):
-        raise DiagramError(
-            f"node {node!r}: learned table {learned.name!r} has {learned.rows} rows, but the parents have "
-            f"{math.prod(shape)} combinations of values; pick rows by {learned.name}[k] or {learned.name}.select(f)"
-        )
+        hint = f"combinations of values; pick rows by {learned.name}[k] or {learned.name}.select(f)"
+        raise DiagramError(f"{reader} has {learned.rows} rows, but the parents have {math.prod(shape)} {hint}")
     use = Use(learned.name, _selected_rows(node, learned, row, parents) if callable(row) else row)
     rows = shape if learned.rows is None else (int(learned.rows),)
     table = tables.get(learned.name)
     if table is None:
         _check_size(f"node {node!r}", (*rows, states))
-        tables[learned.name] = LearnedTable(learned, rows, states, _prior(learned, (*rows, states)))
+        try:
+            prior = np.broadcast_to(learned.prior, (*rows, states))
+        except ValueError:
+            reason = f"a prior of shape {learned.prior.shape} does not broadcast to {(*rows, states)}"
+            raise PriorError(f"learned table {learned.name!r}: {reason} (states on the last axis)") from None
+        tables[learned.name] = LearnedTable(learned, rows, states, prior)
     elif table.declared is not learned:
-        raise DiagramError(
-            f"node {node!r}: the diagram has another learned table named {learned.name!r}; "
-            "to share one table, pass the same Learned object"
-        )
+        other = f"the diagram has another learned table named {learned.name!r}"
+        raise DiagramError(f"node {node!r}: {other}; to share one table, pass the same Learned object")
     elif (table.shape, table.states) != (rows, states):
-        raise DiagramError(
-            f"node {node!r}: learned table {learned.name!r} has {table.states} states and rows of shape "
-            f"{table.shape}, but the node has {states} states and parents of shape {rows}"
-        )
+        has = f"has {table.states} states and rows of shape {table.shape}"
+        raise DiagramError(f"{reader} {has}, but the node has {states} states and parents of shape {rows}")
     return use
-
-
-def _prior(learned: Learned, shape: tuple[int, ...]) -> Floats:
-    try:
-        return np.broadcast_to(learned.prior, shape)
-    except ValueError:
-        reason = f"a prior of shape {learned.prior.shape} does not broadcast to {shape} (states on the last axis)"
-        raise PriorError(f"learned table {learned.name!r}: {reason}") from None
 
 
 def _selected_rows(node: str, learned: Learned, chooser: Callable[..., int], parents: Sequence[Node]) -> Ints:
@@ -272,15 +259,14 @@ def _entries(node: str, cpd: Any, parents: Sequence[Node], row_shape: tuple[int,
 
 def _tabulate(owner: str, function: Callable[..., Any], parents: Sequence[Node], row_shape: tuple[int, ...]) -> Floats:
     """A function of the parents' values as the entries of a table."""
-    shape = _shape(parents)
-    rows = np.empty((math.prod(shape), *row_shape))
+    rows = np.empty((math.prod(_shape(parents)), *row_shape))
     for i, (values, result) in enumerate(_results(owner, function, parents)):
         row = _numbers(result)
         if row is None or row.shape != row_shape:
             wanted = f"{row_shape[0]} probabilities, one per state" if row_shape else "one number"
             raise TableError(f"{owner}: its function returns {brief(result)}{_where(parents, values)}, not {wanted}")
         rows[i] = row
-    return rows.reshape(*shape, *row_shape)
+    return rows.reshape(*_shape(parents), *row_shape)
 
 
 def _results(owner: str, function: Callable[..., Any], parents: Sequence[Node]) -> Iterator[tuple[Any, Any]]:

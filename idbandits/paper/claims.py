@@ -40,7 +40,7 @@ def verdicts(summary_of: SummaryOf) -> list[Verdict]:
     comparisons: list[tuple[str, str, str, str, Judge]] = []
     for problem, baseline in PAPERS_BASELINES.items():
         comparisons += [
-            (problem, "idTSfull earns at least as much as idTSvi", FULL, VI, _earns_as_much),
+            (problem, "idTSfull earns at least as much as idTSvi", FULL, VI, partial(_earns_more, or_equal=True)),
             (problem, f"idTSvi earns more than {baseline}", VI, baseline, _earns_more),
             (problem, "idTSinc varies more from run to run than idTSvi", INC, VI, _varies_more),
         ]
@@ -63,9 +63,6 @@ def _earns_more(better: Summary, worse: Summary, or_equal: bool = False) -> tupl
     confirmed = gap > noise or (or_equal and gap >= -noise)
     verdict = HOLDS if confirmed else OPEN if gap >= -noise else FAILS
     return verdict, f"{shown(better, 'reward')} against {shown(worse, 'reward')}"
-
-
-_earns_as_much = partial(_earns_more, or_equal=True)
 
 
 def _varies_more(more: Summary, less: Summary) -> tuple[str, str]:
@@ -97,8 +94,7 @@ def _table(summary_of: SummaryOf) -> list[Verdict]:
         _, _, mean, error = PAPERS_TABLE[name]
         if math.isfinite(row["reward_se"]) and row["rounds"] == ROUNDS:
             differs = abs(row["reward_mean"] - mean) > CLEAR * math.hypot(error, row["reward_se"])
-            claim, numbers = f"{name} earns {mean:.3f} ± {error:.3f}", f"{shown(row, 'reward')} here"
-            answers.append((claim, not differs, numbers))
+            answers.append((f"{name} earns {mean:.3f} ± {error:.3f}", not differs, f"{shown(row, 'reward')} here"))
     seconds = {name: row["seconds_mean"] for name, row in ours.items()}
     if len(seconds) == len(PAPERS_TABLE):
         slowest = max(seconds, key=seconds.__getitem__)
@@ -120,6 +116,5 @@ def shown(summary: Summary, measure: Measure) -> str:
     mean, error = summary[f"{measure}_mean"], summary[f"{measure}_se"]
     if not math.isfinite(error) or error <= 0:
         return f"{mean:,.4f}" if measure == "reward" else f"{mean:,.1f}"
-    digits = max(0, 1 - math.floor(math.log10(error)))
-    digits = min(digits, 5 if measure == "reward" else 1)
+    digits = min(max(0, 1 - math.floor(math.log10(error))), 5 if measure == "reward" else 1)
     return f"{mean:,.{digits}f} ± {error:,.{digits}f}"

@@ -35,8 +35,7 @@ class Literal:
     """
 
     def __init__(self, d: Diagram, seed: Any = None) -> None:
-        self.diagram = d
-        self._rng = np.random.default_rng(seed)
+        self.diagram, self._rng = d, np.random.default_rng(seed)
         self._visible = d.of_kind("decision", "context", "observed")
         latent, chance = d.of_kind("latent"), d.of_kind("latent", "observed")
         shape = [n.states for n in latent]
@@ -52,8 +51,7 @@ class Literal:
 
         learned = [n for n in chance if isinstance(n.cpd, Use)]
         blocks = [self._entries(n) for n in learned]
-        self._entry_at = np.concatenate(blocks)
-        self._learned_starts = _starts(blocks)
+        self._entry_at, self._learned_starts = np.concatenate(blocks), _starts(blocks)
         self._learned_strides = _strides(d, learned, self._visible)
         slots = [np.unique(offsets, return_inverse=True) for offsets in _strides(d, learned, latent) @ joint]
         self._slots = np.concatenate([offsets for offsets, _ in slots])
@@ -63,8 +61,7 @@ class Literal:
         known = [n for n in chance if isinstance(n.cpd, Known)]
         with np.errstate(divide="ignore"):
             logs = [np.log(n.cpd.table.ravel()) for n in known if isinstance(n.cpd, Known)]
-        self._log_at = np.concatenate([*logs, np.empty(0)])
-        self._known_starts = _starts(logs)
+        self._log_at, self._known_starts = np.concatenate([*logs, np.empty(0)]), _starts(logs)
         self._known_strides = _strides(d, known, self._visible)
         self._known_offsets = _strides(d, known, latent) @ joint
 

@@ -1,7 +1,4 @@
-"""The evaluation of Yu et al., Influence Diagram Bandits (ICML 2020), as data: problems, learners and figures.
-
-What goes beyond the paper is marked as such. Texts on what the paper reports are in our words.
-"""
+"""The evaluation of Yu et al., Influence Diagram Bandits (ICML 2020), as data, and more, which is marked as such."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,21 +58,17 @@ PROBLEMS = {
     "semi-bandit": Problem("semi-bandit", partial(models.semi_bandit, 20, 2), {"mean": _steps(20, 20)}),
 }
 
-
 OURS, BASELINE, BEYOND = "the paper's", "baseline", "beyond the paper"
 Make = Callable[[Problem, int], Any]
 
 
 class Contender(NamedTuple):
-    """A learner of the evaluation: how to make it for a problem and a number of rounds, and what it is.
-
-    It plays this `share` of the rounds and of the runs, which is below 1 where all of them would take too long.
-    """
+    """A learner of the evaluation: how to make it for a problem and a number of rounds, and what it is."""
 
     make: Make
     kind: str
     about: str
-    share: float = 1.0
+    share: float = 1.0  # of the rounds and of the runs that it plays: below 1 where all would take too long
 
 
 def _thompson(inference: Any, make: Callable[[], Diagram] | None = None, reveal: bool = False) -> Make:
@@ -98,8 +91,7 @@ def _with_horizon(kind: Any) -> Make:
 
 FULL, VI, INC = "idTSfull", "idTSvi", "idTSinc"
 KLUCB, TOPRANK, RANK1 = "CascadeKL-UCB", "TopRank", "Rank1Elim"
-KLUCB_LAST = "CascadeKL-UCB, last click"
-AS_WRITTEN = "idTSvi as written, in NumPy"
+KLUCB_LAST, AS_WRITTEN = "CascadeKL-UCB, last click", "idTSvi as written, in NumPy"
 PARTICLES = {f"PF ({m} particles)": m for m in (5, 10, 15, 20)}
 _AFRESH = "q starts afresh at random in every round"
 
@@ -123,17 +115,14 @@ LEARNERS = {
         Contender(_thompson(Variational()), BEYOND, "latent nodes that cannot matter are summed out exactly"),
     "idTSvi, random start": Contender(_thompson(Variational(literal=True, start="random")), BEYOND, _AFRESH),
     "idTSinc, random start": Contender(_thompson(Incremental(literal=True, start="random")), BEYOND, _AFRESH),
-    AS_WRITTEN: Contender(
-        lambda problem, _: Literal(problem.diagram), BEYOND,
-        "every sweep goes through all rounds so far and all joint latent states", share=0.1,
-    ),
+    AS_WRITTEN: Contender(lambda problem, _: Literal(problem.diagram), BEYOND,
+                          "every sweep goes through all rounds so far and all joint latent states", share=0.1),
     "idTSfull, all tables learned":
         Contender(_thompson("exact", _ALL_LEARNED, reveal=True), BEYOND, "P(C | W, E) and P(E | C, E)"),
     "idTSvi, folded, all tables learned":
         Contender(_thompson(Variational(), _ALL_LEARNED), BEYOND, "latent nodes hidden"),
-    KLUCB_LAST: Contender(
-        _baseline(baselines.CascadeKLUCB, reading="last"), BEYOND, "the same, examined down to the last click",
-    ),
+    KLUCB_LAST: Contender(_baseline(baselines.CascadeKLUCB, reading="last"), BEYOND,
+                          "the same, examined down to the last click"),
     "CascadeUCB1": Contender(_baseline(baselines.CascadeUCB1), BEYOND, "Kveton et al. 2015"),
     "CombUCB1": Contender(_baseline(baselines.CombUCB1), BEYOND, "Kveton et al. 2015; one arm per item and position"),
     "KL-CombUCB1": Contender(_with_horizon(baselines.KLCombUCB1), BEYOND, "the same with KL-UCB indices"),
@@ -178,10 +167,8 @@ _VARIANTS = (VI, "idTSvi, folded", "idTSvi, random start", INC, "idTSinc, random
 
 def _panels(key: str, problems: Sequence[str], learners: Callable[[str], Sequence[str]]) -> tuple[Panel, ...]:
     """One panel per problem, lettered from a."""
-    return tuple(
-        Panel(f"{key}{letter}", problem, tuple(learners(problem)))
-        for letter, problem in zip("abcdef", problems, strict=False)
-    )
+    lettered = zip("abcdef", problems, strict=False)
+    return tuple(Panel(f"{key}{letter}", problem, tuple(learners(problem))) for letter, problem in lettered)
 
 
 def _figure_b1(problem: str) -> Sequence[str]:
@@ -232,10 +219,8 @@ FIGURES = (
         (
             Panel("B3a", "cascade 1", _VARIANTS, "start and folding"),
             Panel("B3b", "position-based 1", _VARIANTS, "start and folding"),
-            Panel(
-                "B3c", "cascade 1", (VI, "idTSfull, all tables learned", "idTSvi, folded, all tables learned"),
-                "all tables learned",
-            ),
+            Panel("B3c", "cascade 1", (VI, "idTSfull, all tables learned", "idTSvi, folded, all tables learned"),
+                  "all tables learned"),
             Panel("B3d", "semi-bandit", ("idTS, exact", "CombUCB1", "KL-CombUCB1")),
         ),
         "a, b: in each round, idTSvi and idTSinc may continue from the last q (warm, the default) or start afresh at "

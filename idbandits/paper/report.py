@@ -92,10 +92,8 @@ def findings_of(runs: Mapping[Job, Run], settings: Settings, panels: Sequence[Pa
 
 def looks(figure: Figure) -> dict[str, int]:
     """The number of each learner's look in a figure; the paper's three look the same in all figures."""
-    names = dict.fromkeys(
-        [problems.FULL, VI, problems.INC, *(name for panel in figure.panels for name in panel.learners)]
-    )
-    return {name: i for i, name in enumerate(names)}
+    names = [problems.FULL, VI, problems.INC, *(name for panel in figure.panels for name in panel.learners)]
+    return {name: i for i, name in enumerate(dict.fromkeys(names))}
 
 
 def draw(figure: Figure, findings: Findings) -> Picture:
@@ -104,8 +102,7 @@ def draw(figure: Figure, findings: Findings) -> Picture:
 
     panels = [panel for panel in figure.panels if panel in findings.results]
     columns = min(len(panels), 3 if len(figure.panels) % 3 == 0 else 2)
-    rows = math.ceil(len(panels) / columns)
-    names = looks(figure)
+    rows, names = math.ceil(len(panels) / columns), looks(figure)
     used = [name for name in names if any(name in panel.learners for panel in panels)]
     legend = math.ceil(len(used) / (2 * columns)) * 0.22 + 0.3
     picture = Picture(figsize=(10.0 if columns > 1 else 5.0, 2.6 * rows + legend), layout="constrained")
@@ -138,9 +135,8 @@ def rendered(picture: Picture) -> dict[str, bytes]:
 
 def run_times(findings: Findings) -> list[dict[str, str]]:
     """Table 1: the run times and rewards of the paper beside ours."""
-    if TABLE not in findings.results:
+    if (result := findings.results.get(TABLE)) is None:
         return []
-    result = findings.results[TABLE]
     rows = []
     for row in result.summary().to_dict("records"):
         name, rounds, seconds = row["learner"], row["rounds"], row["seconds_mean"]
@@ -193,14 +189,12 @@ def write(findings: Findings, out: Path, took: str, command: str, theory: Mappin
     """Write all files of the report, each entirely or not at all; returns their names."""
     from matplotlib import style
 
-    files: dict[str, bytes] = {}
-    sections = []
+    files, sections = dict[str, bytes](), []
     with style.context(["default", PRINT]):
         for figure in FIGURES:
             panels = [panel for panel in figure.panels if panel in findings.results]
             if panels:
-                name = f"figure-{figure.key}"
-                images = rendered(draw(figure, findings))
+                name, images = f"figure-{figure.key}", rendered(draw(figure, findings))
                 files |= {f"{name}.{kind}": content for kind, content in images.items()}
                 sections.append({"figure": figure, "name": name, "panels": panels, "png": images["png"]})
         if theory is not None:

@@ -1,8 +1,6 @@
 """Runs of the evaluation, made in threads or on a Dask cluster, and stored as soon as they are finished.
 
-The key of a run stands for all that its result depends on: the world, the learner, the checkpoints, the seed, the
-sources of this library and the versions of NumPy, SciPy and Numba. So a second start makes only what is missing, and
-nothing that has changed is used again.
+Keys stand for all that results depend on: a second start makes what is missing, and uses nothing that has changed.
 """
 
 import functools
@@ -122,8 +120,7 @@ def make_runs(
 ) -> dict[Job, Run] | None:
     """All runs of these cells; those that are not in the store are made and put there. None if interrupted."""
     prepared = {cell: Prepared(cell, settings) for cell in cells}
-    runs: dict[Job, Run] = {}
-    missing: list[Job] = []
+    runs, missing = dict[Job, Run](), list[Job]()
     for job in [Job(cell, number) for cell in cells for number in range(cell.runs(settings))]:
         stored = store.get(prepared[job.cell].key(job.run))
         if stored is None:

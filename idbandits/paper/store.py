@@ -41,11 +41,7 @@ def version() -> str:
 
 @final
 class Store:
-    """Finished runs, and notes, in a file; a context manager that closes it.
-
-    Each is written entirely, or not at all if the power fails. While another process writes, it waits for `timeout`
-    seconds.
-    """
+    """Finished runs, and notes, in a file; a context manager. It waits `timeout` seconds while others write."""
 
     def __init__(self, path: Path, timeout: float = 60.0) -> None:
         self._path = path
