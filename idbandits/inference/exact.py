@@ -140,27 +140,21 @@ def refuse_ambiguous(model: Model, action: Ints, seen: Ints, alternatives: str, 
     )
 
 
-@bare
-def mark_unclear(w: Workspace, action: Ints, seen: Ints, marks: Floats) -> int:
-    """The work of `unclear`."""
-    v = w.v
-    number = 0
+@kernel(types.int64(INTS, FLOATS, INTS, INTS, FLOATS))
+def unclear(program: Ints, numbers: Floats, action: Ints, seen: Ints, marks: Floats) -> int:
+    """Mark the learned entries that may or may not have been used; their number, or -1 if this cannot be seen."""
+    int_scratch, float_scratch = scratch(program, numbers)
+    w = workspace(program, numbers, int_scratch, float_scratch)
+    v, number = w.v, 0
     for j in range(v.parts):
         write_key(v, j, action, seen, w.key)
         if expect(w, j, read_key(w, w.key), GENERIC, v.generic, v.generic) == -np.inf:
-            return -1
+            number = -1
+            break
         for t in range(v.use_start[j], v.use_start[j + 1]):
             slot = v.use[t]
             uses = w.counts[slot]
             if w.entries[slot] < v.learned and abs(uses - np.floor(uses + 0.5)) > ROUNDING:
                 marks[w.entries[slot]] = 1.0
                 number += 1
-    return number
-
-
-@kernel(types.int64(INTS, FLOATS, INTS, INTS, FLOATS))
-def unclear(program: Ints, numbers: Floats, action: Ints, seen: Ints, marks: Floats) -> int:
-    """Mark the learned entries that may or may not have been used; their number, or -1 if this cannot be seen."""
-    int_scratch, float_scratch = scratch(program, numbers)
-    number = mark_unclear(workspace(program, numbers, int_scratch, float_scratch), action, seen, marks)
     return int(held(number, int_scratch, float_scratch))
