@@ -22,8 +22,6 @@ MOST_INLINED = 8  # edges of a mixture that is made one with the mixture above i
 
 Edge: TypeAlias = tuple[int, int]  # slot, child
 Slot: TypeAlias = tuple[int, tuple[tuple[int, int], ...], int, int]  # an atom, and a slot that multiplies it or -1
-
-
 Key: TypeAlias = tuple[tuple[int, ...], bytes]  # of a known table: its shape and content
 
 
@@ -42,28 +40,15 @@ class Parameters:
     @staticmethod
     def of(d: Diagram, known: Iterable[Floats]) -> Parameters:
         """The layout for a diagram whose circuits read these known tables; equal ones stand there once."""
-        names = [n.name for n in (*d.of_kind("decision"), *d.of_kind("context"))]
-        offsets: dict[str, int] = {}
-        learned_size = 0
-        for table in d.learned.values():
-            offsets[table.name] = learned_size
-            learned_size += table.size
-        tables: dict[Key, Floats] = {}
-        places: dict[Key, int] = {}
-        size = learned_size
-        for values in known:
-            key = (values.shape, values.tobytes())
-            if key not in tables:
-                tables[key], places[key] = values.ravel(), size
-                size += values.size
+        decisions = d.of_kind("decision")
+        *offsets, learned_size = itertools.accumulate((t.size for t in d.learned.values()), initial=0)
+        tables = {(values.shape, values.tobytes()): values.ravel() for values in known}
+        places = itertools.accumulate((t.size for t in tables.values()), initial=learned_size)
         return Parameters(
-            axes={name: i for i, name in enumerate(names)},
-            decisions=len(d.of_kind("decision")),
-            offsets=offsets,
-            learned_size=learned_size,
-            known=np.concatenate([np.empty(0), *tables.values()]),
-            known_places=places,
-        )
+            axes={n.name: i for i, n in enumerate((*decisions, *d.of_kind("context")))}, decisions=len(decisions),
+            offsets=dict(zip(d.learned, offsets, strict=True)), learned_size=learned_size,
+            known=np.concatenate([np.empty(0), *tables.values()]), known_places=dict(zip(tables, places, strict=False)),
+        )  # fmt: skip
 
     def place_of(self, table: Floats) -> int:
         """Where a known table begins."""
@@ -99,19 +84,12 @@ class Builder:
     _factors: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _looked_up: dict[tuple[int, ...], int] = field(default_factory=dict)
 
-    def indicate(self, node: Node) -> None:
-        """Reserve one leaf per state of an observed node."""
-        self.indicators[node.name] = self.leaves
-        self.leaves += node.states
-
     def weigh(self, terms: Iterable[Edge]) -> int:
         """The node that is the weighted sum of others."""
         edges = sorted(t for t in terms if t[0] != NOTHING and t[1] != ZERO)
-        if not edges:
-            return ZERO
         if len(edges) == 1 and edges[0][0] == UNIT:
             return edges[0][1]
-        return self._node(tuple(edges), False, edges)
+        return self._node(tuple(edges), False, edges) if edges else ZERO
 
     def add(self, nodes: Iterable[int]) -> int:
         """The node that is the sum of others."""
@@ -119,19 +97,18 @@ class Builder:
 
     def flatten(self, terms: Sequence[Edge]) -> Sequence[Edge]:
         """The same sum with mixtures by one decision below each other made one: then one choice sets them all."""
-        return [
-            edge for slot, child in terms for edge in self._expand(slot, child, self.decided.get(slot, frozenset()))
-        ]
+        none = frozenset[int]()
+        return [edge for slot, child in terms for edge in self._expand(slot, child, self.decided.get(slot, none))]
 
     def _expand(self, slot: int, child: int, own: frozenset[int]) -> list[Edge]:
         below = self._sum_below(child)
         deeper = [self.decided.get(s, frozenset()) for s, _ in below]
-        if len(own) != 1 or len(below) > MOST_INLINED or not all(d <= own for d in deeper):
-            return [(slot, child)]
-        mixes_own = own in deeper or any(own == self.decided.get(s) for _, c in below for s, _ in self._sum_below(c))
-        if not mixes_own:
-            return [(slot, child)]
-        return [edge for s, c in below for edge in self._expand(self.times(slot, s), c, own)]
+        alone = len(own) == 1 and len(below) <= MOST_INLINED and all(d <= own for d in deeper)
+        if alone and (
+            own in deeper or any(own == self.decided.get(s) for _, c in below for s, _ in self._sum_below(c))
+        ):
+            return [edge for s, c in below for edge in self._expand(self.times(slot, s), c, own)]
+        return [(slot, child)]
 
     def _sum_below(self, node: int) -> list[Edge]:
         """The edges of a weighted sum, none of other nodes."""
@@ -147,7 +124,7 @@ class Builder:
             if result == ONE or node == ONE:
                 result = max(result, node)
                 continue
-            factors = tuple(sorted(self._factors.get(result, (result,)) + self._factors.get(node, (node,))))
+            factors = tuple(sorted(self.factors(result) + self.factors(node)))
             result = self._node(factors, True, [(UNIT, result), (UNIT, node)])
             self._factors[result] = factors
         return result
@@ -163,16 +140,14 @@ class Builder:
             self.edges.append(edges)
         return self._memo[key]
 
-    def slot(self, base: int, strides: Iterable[tuple[int, int]] = (), place: int = -1) -> int:
-        """The slot for one entry of a table."""
-        return self._slot((base, tuple(sorted(strides)), place, -1))
-
-    def _slot(self, key: Slot) -> int:
+    def slot(self, base: int, moves: Iterable[tuple[int, int]] = (), place: int = -1, also: int = -1) -> int:
+        """The slot for one entry of a table, times that of another slot."""
+        key = (base, tuple(sorted(moves)), place, also)
         if key not in self.slots:
             number = self.slots[key] = len(self.slots)
             self.slot_keys.append(key)
             moving = frozenset(axis for axis, _ in key[1] if axis < self.parameters.decisions)
-            self.decided[number] = moving | (self.decided[key[3]] if key[3] >= 0 else frozenset())
+            self.decided[number] = moving | (self.decided[also] if also >= 0 else frozenset())
         return self.slots[key]
 
     def times(self, slot: int, other: int) -> int:
@@ -180,7 +155,7 @@ class Builder:
         if other == UNIT:
             return slot
         for part in self._chain(slot):
-            other = self._slot((*self.slot_keys[part][:3], other))
+            other = self.slot(*self.slot_keys[part][:3], other)
         return other
 
     def _chain(self, slot: int) -> Iterable[int]:
@@ -200,19 +175,20 @@ class Builder:
         """The weights of the `tail` last entries of a known table, at these values of its chance parents."""
         at = tuple(chance.get(p, slice(None)) for p in parents)
         part = table.reshape(*table.shape[: len(parents)], tail)[at].reshape(-1, tail)
-        steps = strides([self.diagram.nodes[p].states for p in parents], tail)
-        moving = [(self.parameters.axes[p], step) for p, step in zip(parents, steps, strict=True) if p not in chance]
-        base = sum(chance[p] * step for p, step in zip(parents, steps, strict=True) if p in chance)
-        weights = []
-        for state in range(tail):
-            column = part[:, state]
-            if (column == 0).all():
-                weights.append(NOTHING)
-            elif (column == 1).all():
-                weights.append(UNIT)
-            else:
-                weights.append(self.slot(self.parameters.place_of(table) + base + state, moving))
-        return weights
+        base, moving = self._begin(parents, tail, chance)
+        nothing, unit = (part == 0).all(axis=0), (part == 1).all(axis=0)
+        return [
+            NOTHING if nothing[state]
+            else UNIT if unit[state]
+            else self.slot(self.parameters.place_of(table) + base + state, moving)
+            for state in range(tail)
+        ]  # fmt: skip
+
+    def _begin(self, parents: Sequence[str], last: int, chance: Mapping[str, int]) -> tuple[int, list[tuple[int, int]]]:
+        """Where a row of a table begins at these values of its chance parents, and how the action moves that."""
+        steps = dict(zip(parents, strides([self.diagram.nodes[p].states for p in parents], last), strict=True))
+        moving = [(self.parameters.axes[p], steps[p]) for p in parents if p not in chance]
+        return sum(chance[p] * steps[p] for p in parents if p in chance), moving
 
     def row(self, node: Node, chance: Mapping[str, int]) -> list[int]:
         """The weights of all states of a chance node, at these values of its chance parents."""
@@ -225,62 +201,49 @@ class Builder:
         if isinstance(node.cpd, Known):
             return self.read(node.parents, node.cpd.table, node.states, chance)
         assert isinstance(node.cpd, Use)
-        offset = self.parameters.offsets[node.cpd.name]
-        moving = [p for p in node.parents if p not in chance]
+        offset, states = self.parameters.offsets[node.cpd.name], range(node.states)
         if node.cpd.rows is None:
-            sizes = [self.diagram.nodes[p].states for p in node.parents]
-            steps = dict(zip(node.parents, strides(sizes, node.states), strict=True))
-            base = offset + sum(chance[p] * steps[p] for p in node.parents if p in chance)
-            by_choice = [(self.parameters.axes[p], steps[p]) for p in moving]
-            return [self.slot(base + state, by_choice) for state in range(node.states)]
-        if isinstance(node.cpd.rows, int):
-            return [self.slot(offset + node.states * node.cpd.rows + state) for state in range(node.states)]
-        picked = node.cpd.rows[tuple(chance.get(p, slice(None)) for p in node.parents)]
-        rows = [offset + node.states * int(r) for r in picked.ravel()]
+            base, moving = self._begin(node.parents, node.states, chance)
+            return [self.slot(offset + base + state, moving) for state in states]
+        at = tuple(chance.get(p, slice(None)) for p in node.parents)
+        picked = [node.cpd.rows] if isinstance(node.cpd.rows, int) else node.cpd.rows[at].ravel().tolist()
+        rows = [offset + node.states * row for row in picked]
         if len(set(rows)) == 1:
-            return [self.slot(rows[0] + state) for state in range(node.states)]
-        by_row = strides([self.diagram.nodes[p].states for p in moving], 1)
-        by_choice = [(self.parameters.axes[p], step) for p, step in zip(moving, by_row, strict=True)]
-        return [self.slot(state, by_choice, self.look_up(rows)) for state in range(node.states)]
+            return [self.slot(rows[0] + state) for state in states]
+        _, moving = self._begin([p for p in node.parents if p not in chance], 1, chance)
+        return [self.slot(state, moving, self.look_up(rows)) for state in states]
 
     def finish(self, roots: Sequence[int]) -> Finished:
         """The circuit of what lies below these roots: one run of nodes per root, each ending in its root."""
-        slot_numbers: dict[int, int] = {}
-        products: list[bool] = []
+        kinds: list[int] = []
         edges: list[list[Edge]] = []
         ends = [0]
         for root in roots:
             if root < self.leaves:
-                products.append(False)
+                kinds.append(SUM)
                 edges.append([(UNIT, root)] if root != ZERO else [])
             else:
                 reached = _below(root, self.edges, self.leaves)
                 numbers = {node: self.leaves + len(edges) + i for i, node in enumerate(reached)}
                 for node in reached:
-                    products.append(self.products[node - self.leaves])
+                    kinds.append(PRODUCT if self.products[node - self.leaves] else SUM)
                     edges.append([(s, numbers.get(child, child)) for s, child in self.edges[node - self.leaves]])
             ends.append(len(edges))
-        for own in edges:
-            for slot, _ in own:
-                for factor in self._chain(slot):
-                    slot_numbers.setdefault(factor, len(slot_numbers))
-        keys = [self.slot_keys[slot] for slot in slot_numbers]
+        used = dict.fromkeys(factor for own in edges for slot, _ in own for factor in self._chain(slot))
+        numbers = {slot: i for i, slot in enumerate(used)}
+        keys = [self.slot_keys[slot] for slot in used]
         circuit = Circuit(
-            leaves=self.leaves,
-            inner=len(edges),
-            slots=len(keys),
-            kind=[PRODUCT if product else SUM for product in products],
-            start=starts(edges),
+            leaves=self.leaves, inner=len(edges), slots=len(keys), kind=kinds, start=starts(edges),
             child=[child for own in edges for _, child in own],
-            slot=[slot_numbers.get(slot, UNIT) for own in edges for slot, _ in own],
+            slot=[numbers.get(slot, UNIT) for own in edges for slot, _ in own],
             slot_base=[base for base, _, _, _ in keys],
-            slot_start=starts([strides for _, strides, _, _ in keys]),
-            slot_axis=[axis for _, strides, _, _ in keys for axis, _ in strides],
-            slot_stride=[stride for _, strides, _, _ in keys for _, stride in strides],
+            slot_start=starts([moves for _, moves, _, _ in keys]),
+            slot_axis=[axis for _, moves, _, _ in keys for axis, _ in moves],
+            slot_stride=[stride for _, moves, _, _ in keys for _, stride in moves],
             slot_lookup=[place for _, _, place, _ in keys],
-            slot_also=[slot_numbers[also] if also >= 0 else -1 for _, _, _, also in keys],
+            slot_also=[numbers.get(also, -1) for _, _, _, also in keys],
             lookup=self.lookup,
-        )
+        )  # fmt: skip
         complement = {self.slot_keys[a][:3]: self.slot_keys[b][:3] for a, b in self.complement.items()}
         return Finished(circuit, ends, complement)
 
@@ -300,11 +263,9 @@ def strides(sizes: Sequence[int], last: int) -> list[int]:
 
 def _below(root: int, edges: Sequence[Sequence[Edge]], leaves: int) -> list[int]:
     """The inner nodes that a root depends on, children first: their numbers grow upwards."""
-    seen = {root}
-    stack = [root]
+    seen, stack = {root}, [root]
     while stack:
-        for _, child in edges[stack.pop() - leaves]:
-            if child >= leaves and child not in seen:
-                seen.add(child)
-                stack.append(child)
+        new = {child for _, child in edges[stack.pop() - leaves] if child >= leaves} - seen
+        seen |= new
+        stack.extend(new)
     return sorted(seen)

@@ -8,7 +8,7 @@ or 1 fold away, equal nodes are shared, and where all states of one table row me
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,21 +23,18 @@ FOLDING_IS_WORTH = 4  # how much larger an elimination that keeps all rows whole
 SMALL = 50_000  # cells: below that, always so
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """An order of elimination, the cells of all its tables, and the largest of these tables."""
 
     order: list[str]
     cells: int
-    widest: frozenset[str]
+    widest: set[str]
 
 
 def plan(
-    scopes: Iterable[Iterable[str]],
-    cards: Mapping[str, int],
-    ready: Callable[[str, set[str]], bool] | None = None,
+    scopes: Iterable[Iterable[str]], cards: Mapping[str, int], ready: Callable[[str, set[str]], bool] | None = None,
     above: Mapping[str, Sequence[str]] | None = None,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """A greedy order: least fill first, or, where only nodes that are `ready` may go, smallest table first.
 
     `above` names the nodes that join a table only when a node is eliminated: the parents in its own table.
@@ -46,8 +43,7 @@ def plan(
     for scope in scopes:
         for name in scope:
             near.setdefault(name, set()).update(scope)
-    left = set(cards)
-    rank = {name: i for i, name in enumerate(cards)}
+    left, rank = set(cards), {name: i for i, name in enumerate(cards)}
 
     def joined(name: str) -> set[str]:
         return near[name].union((above or {}).get(name, ())) if name in near else {name}
@@ -57,14 +53,13 @@ def plan(
         fill = 0 if ready else sum(b not in near[a] for a, b in itertools.combinations(around - {name}, 2))
         return fill, math.prod(cards[v] for v in around), -rank[name]
 
-    order: list[str] = []
-    cells, widest = 0, frozenset[str]()
+    order, cells, widest = list[str](), 0, set[str]()
     while left:
         name = min((n for n in left if ready is None or ready(n, left)), key=price)
         around = joined(name)
         size = math.prod(cards[v] for v in around)
         if size > math.prod(cards[v] for v in widest):
-            widest = frozenset(around)
+            widest = around
         cells += size
         if name in near:
             for other in around - {name}:
@@ -78,11 +73,8 @@ def plan(
 
 def children_first(d: Diagram, names: set[str]) -> Callable[[str, set[str]], bool]:
     """Whether a node has no children left: then its own table is still intact, and its rows can fold."""
-    children: dict[str, set[str]] = {name: set() for name in names}
-    for name in names:
-        for parent in d.nodes[name].parents:
-            if parent in children:
-                children[parent].add(name)
+    parents = {name: set(d.nodes[name].parents) for name in names}
+    children = {name: {child for child in names if name in parents[child]} for name in names}
     return lambda name, left: not (children[name] & left)
 
 
@@ -95,8 +87,7 @@ def check_size(d: Diagram, chosen: Plan) -> None:
         )
 
 
-@dataclass
-class Factor:
+class Factor(NamedTuple):
     """A table over chance nodes whose entries are nodes of the circuit."""
 
     scope: tuple[str, ...]
@@ -124,20 +115,17 @@ def eliminate(
 
     `join` combines the entries of the factors: their product for a likelihood, their sum for rewards.
     """
-    d = b.diagram
-    above = set(chance_parents(d, node)) if own else set()
+    above = set(chance_parents(b.diagram, node)) if own else set()
     scope = tuple(sorted(above.union(*(f.scope for f in factors)) - {node.name}))
     entries: dict[tuple[int, ...], int] = {}
     foldable = own and (fold or isinstance(node.cpd, Known))
-    for values in _assignments(d, scope):
+    for values in _assignments(b.diagram, scope):
         joined = [join([f.at(values | {node.name: s}) for f in factors]) for s in range(node.states)]
         weights = b.row(node, {p: values[p] for p in above}) if own else [UNIT] * node.states
-        met = {child for weight, child in zip(weights, joined, strict=True) if weight != NOTHING}
-        if foldable and len(met) == 1:
-            result = met.pop()
-        else:
-            terms = list(zip(weights, joined, strict=True))
-            result = b.weigh(terms if join == b.multiply else b.flatten(terms))
+        terms = list(zip(weights, joined, strict=True))
+        met = {child for weight, child in terms if weight != NOTHING}
+        folds = foldable and len(met) == 1
+        result = met.pop() if folds else b.weigh(terms if join == b.multiply else b.flatten(terms))
         entries[tuple(values.values())] = result
     return Factor(scope, entries)
 
@@ -145,35 +133,29 @@ def eliminate(
 def likelihood(b: Builder, fold: bool) -> int:
     """The root whose value is P(what was seen | action), with one indicator per state of every observed node."""
     d = b.diagram
-    names = (
-        _relevant(d, [n.name for n in d.of_kind("observed")])
-        if fold
-        else {n.name for n in d.nodes.values() if n.is_chance}
-    )
+    kept = d.of_kind("observed") if fold else d.nodes.values()
+    names = _relevant(d, [n.name for n in kept])
     chance = [n for n in d.nodes.values() if n.name in names]
-    cards = {n.name: n.states for n in chance}
-    scopes = [(n.name, *chance_parents(d, n)) for n in chance]
-    foldable = plan(scopes, cards, children_first(d, names))
-    loose = plan(scopes, cards)
+    cards, scopes = {n.name: n.states for n in chance}, [(n.name, *chance_parents(d, n)) for n in chance]
+    foldable, loose = plan(scopes, cards, children_first(d, names)), plan(scopes, cards)
     best = foldable if foldable.cells <= max(FOLDING_IS_WORTH * loose.cells, SMALL) else loose
     check_size(d, best)
     factors = []
     for n in chance:
         if n.kind == "observed":
-            b.indicate(n)
-            first = b.indicators[n.name]
+            first = b.indicators[n.name] = b.leaves
+            b.leaves += n.states
             factors.append(Factor((n.name,), {(s,): first + s for s in range(n.states)}))
     return _sum_out(b, best.order, names, factors, fold)
 
 
 def _sum_out(b: Builder, order: Sequence[str], names: set[str], factors: list[Factor], fold: bool) -> int:
     d = b.diagram
-    intact = {name for name in names if d.nodes[name].is_chance}  # whose own table is not among the factors yet
+    intact = set(names)  # whose own table is not among the factors yet
     for name in order:
         for other in sorted(intact - {name}):  # tables of children that are joined before their own turn
-            node = d.nodes[other]
-            if name in node.parents:
-                factors.append(_table_factor(b, node))
+            if name in d.nodes[other].parents:
+                factors.append(_table_factor(b, d.nodes[other]))
                 intact.discard(other)
         touched = [f for f in factors if name in f.scope]
         factors = [f for f in factors if name not in f.scope]
@@ -184,10 +166,11 @@ def _sum_out(b: Builder, order: Sequence[str], names: set[str], factors: list[Fa
 
 def _table_factor(b: Builder, node: Node) -> Factor:
     scope = (*chance_parents(b.diagram, node), node.name)
-    entries: dict[tuple[int, ...], int] = {}
-    for values in _assignments(b.diagram, scope[:-1]):
-        for state, weight in enumerate(b.row(node, values)):
-            entries[(*values.values(), state)] = b.weigh([(weight, ONE)])
+    entries = {
+        (*values.values(), state): b.weigh([(weight, ONE)])
+        for values in _assignments(b.diagram, scope[:-1])
+        for state, weight in enumerate(b.row(node, values))
+    }
     return Factor(scope, entries)
 
 
@@ -203,8 +186,7 @@ def _relevant(d: Diagram, names: Iterable[str]) -> set[str]:
     return found
 
 
-@dataclass(frozen=True)
-class RewardPlan:
+class RewardPlan(NamedTuple):
     """How rewards are eliminated: all together in one order, or, where that would be too large, term by term.
 
     Together, rewards are passed from children to parents: the entry of a table is the reward still to come, every node
@@ -215,10 +197,7 @@ class RewardPlan:
     together: Plan
     apart: bool
     lowest: list[float]  # per term: what is taken off
-
-    def table(self, term: Reward, lowest: float) -> Floats:
-        """The table of a term, less its lowest reward where terms are apart."""
-        return term.table - lowest if lowest else term.table
+    tables: list[Floats]  # per term: what is left
 
 
 def plan_rewards(d: Diagram) -> RewardPlan:
@@ -229,7 +208,9 @@ def plan_rewards(d: Diagram) -> RewardPlan:
     above = {name: chance_parents(d, d.nodes[name]) for name in names}
     together = plan(scopes, cards, children_first(d, names), above)
     apart = together.cells > MOST_CELLS
-    return RewardPlan(together, apart, [float(term.table.min()) if apart else 0.0 for term in d.rewards])
+    lowest = [float(term.table.min()) if apart else 0.0 for term in d.rewards]
+    tables = [term.table - least if least else term.table for term, least in zip(d.rewards, lowest, strict=True)]
+    return RewardPlan(together, apart, lowest, tables)
 
 
 def known_tables(d: Diagram, rewards: RewardPlan) -> Iterator[Floats]:
@@ -237,8 +218,7 @@ def known_tables(d: Diagram, rewards: RewardPlan) -> Iterator[Floats]:
     for node in d.nodes.values():
         if isinstance(node.cpd, Known) and not _folds_away(d, node.parents, node.cpd.table):
             yield node.cpd.table
-    for term, lowest in zip(d.rewards, rewards.lowest, strict=True):
-        table = rewards.table(term, lowest)
+    for term, lowest, table in zip(d.rewards, rewards.lowest, rewards.tables, strict=True):
         if not _folds_away(d, term.parents, table[..., np.newaxis]):
             yield table
         if lowest:
@@ -254,8 +234,8 @@ def _folds_away(d: Diagram, parents: Sequence[str], table: Floats) -> bool:
 
 def rewards(b: Builder, plans: RewardPlan) -> list[int]:
     """Roots whose values add up to the expected reward."""
-    terms = zip(b.diagram.rewards, plans.lowest, strict=True)
-    factors = [_reward_factor(b, term, plans.table(term, lowest)) for term, lowest in terms]
+    terms = zip(b.diagram.rewards, plans.tables, strict=True)
+    factors = [_reward_factor(b, term, table) for term, table in terms]
     if plans.apart:
         return _rewards_apart(b, plans, factors)
     for name in plans.together.order:
@@ -276,8 +256,7 @@ def _reward_factor(b: Builder, term: Reward, table: Floats) -> Factor:
 
 
 def _rewards_apart(b: Builder, plans: RewardPlan, factors: Sequence[Factor]) -> list[int]:
-    d = b.diagram
-    roots = []
+    d, roots = b.diagram, []
     for term, lowest, factor in zip(d.rewards, plans.lowest, factors, strict=True):
         names = _relevant(d, term.parents)
         chance = [d.nodes[name] for name in d.nodes if name in names]

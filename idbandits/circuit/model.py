@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar, final
+from typing import Any, TypeAlias, TypeVar, cast, final
 
 import numpy as np
 
@@ -15,15 +15,7 @@ from idbandits.circuit.elimination import RewardPlan
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.feasibility import Feasibility
 from idbandits.diagram.tables import TOLERANCE, Label
-from idbandits.errors import (
-    ActionError,
-    ContextError,
-    DiagramError,
-    IdbanditsError,
-    MeansError,
-    ObservationError,
-    brief,
-)
+from idbandits.errors import ActionError, ContextError, DiagramError, MeansError, ObservationError, brief
 from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Floats, Ints
 
@@ -52,22 +44,19 @@ class Likelihood:
     def leaves(self, observation: Mapping[str, int]) -> Floats:
         """The leaves' values: 1, or 0 for a state that was not the one seen; unseen nodes are summed over."""
         leaves = np.ones(self.circuit.leaves)
-        for name, first in self.indicators.items():
+        ends = [*self.indicators.values(), self.circuit.leaves][1:]
+        for (name, first), end in zip(self.indicators.items(), ends, strict=True):
             if name in observation:
-                leaves[first : first + self._states(first)] = 0.0
+                leaves[first:end] = 0.0
                 leaves[first + observation[name]] = 1.0
         return leaves
-
-    def _states(self, first: int) -> int:
-        return min((f for f in self.indicators.values() if f > first), default=self.circuit.leaves) - first
 
 
 @final
 class Rewards:
     """The circuit of the expected reward, in runs of nodes: one per group of decisions that must be made together.
 
-    Each run ends in its root, and the expected reward is the sum of the roots. Groups share no decision, neither
-    in a reward nor in a constraint; decisions that reward does not depend on are in no group's circuit.
+    The expected reward is the sum of the runs' roots. Groups share no decision, in a reward or in a constraint.
     """
 
     def __init__(self, d: Diagram, parameters: Parameters, plan: RewardPlan) -> None:
@@ -78,13 +67,10 @@ class Rewards:
             raise DiagramError(f"diagram {d.name!r}: its rewards add up to more than a float can hold")
         builder = Builder(d, parameters)
         roots = elimination.rewards(builder, plan)
-        decisions = [n.name for n in d.of_kind("decision")]
         reach = _decisions_below(builder)
-        parts = [(reach.get(root, frozenset()), [root]) for root in roots]
-        parts = _merge(parts)
+        parts = _merge([(reach.get(root, frozenset()), [root]) for root in roots])
         self.separable_parts = [decided for decided, _ in parts]
-        places = {name: i for i, name in enumerate(decisions)}
-        links = [frozenset(places[name] for name in group) for group in d.different]
+        links = [frozenset(parameters.axes[name] for name in group) for group in d.different]
         groups = _merge([*parts, *((link, []) for link in links)])
         self.groups = [decided for decided, _ in groups]
         finished = builder.finish([builder.add(roots) for _, roots in groups])
@@ -158,15 +144,12 @@ class Model:
         """What a function makes of this model, made at the first call: where all other rooms keep what is derived."""
         if make not in self._derived:
             self._derived[make] = make(self)
-        value: Derived = self._derived[make]
-        return value
+        return cast(Derived, self._derived[make])
 
     def __repr__(self) -> str:
-        lines = [f"Model of diagram {self.name!r}: {self.parameters.learned_size} learned parameters"]
-        lines.append(f"  likelihood: {_size(self.likelihood.circuit)}")
-        if self.diagram.rewards:
-            lines.append(f"  reward:     {_size(self.rewards.circuit)}")
-        return "\n".join(lines)
+        head = f"Model of diagram {self.name!r}: {self.parameters.learned_size} learned parameters"
+        reward = f"\n  reward:     {_size(self.rewards.circuit)}" if self.diagram.rewards else ""
+        return f"{head}\n  likelihood: {_size(self.likelihood.circuit)}{reward}"
 
     def action_vector(self, action: Action, context: Action | None = None) -> Ints:
         """Decisions, then contexts, as numbers."""
@@ -194,14 +177,12 @@ class Model:
                 what = "not a node of the diagram" if node is None else f"a {node.kind} node"
                 allowed = ", ".join(n.name for n in self.observed) or "none"
                 raise ObservationError(f"observation: {name!r} is {what}; the observed nodes are {allowed}")
-            if value is None:
-                continue
-            state = node.index(value)
-            if state is None:
-                raise ObservationError(
-                    f"observation: node {name!r} cannot be {value!r}; its states are {node.allowed()}"
-                )
-            seen[name] = state
+            if value is not None:
+                state = node.index(value)
+                if state is None:
+                    states = node.allowed()
+                    raise ObservationError(f"observation: node {name!r} cannot be {value!r}; its states are {states}")
+                seen[name] = state
         return seen
 
     def tables_of_means(self, parameters: Floats) -> dict[str, Floats]:
@@ -233,10 +214,8 @@ class Model:
             raise MeansError(f"means map names of learned tables to arrays; given {brief(means)}")
         for name in means:
             if name not in self.learned:
-                allowed = ", ".join(self.learned) or "none"
-                raise MeansError(
-                    f"means: {name!r} is not a learned table of diagram {self.name!r}; these are {allowed}"
-                )
+                these = f"diagram {self.name!r}; these are {', '.join(self.learned) or 'none'}"
+                raise MeansError(f"means: {name!r} is not a learned table of {these}")
         parts = []
         for name, table in self.learned.items():
             if name not in means:
@@ -266,17 +245,16 @@ def compile(d: Diagram) -> Model:
 
 def _size(c: Circuit) -> str:
     products = sum(kind == PRODUCT for kind in c.kind)
-    sums = c.inner - products
 
     def count(number: int, what: str) -> str:
         return f"{number} {what}{'' if number == 1 else 's'}"
 
-    kinds = f"{count(sums, 'sum')}, {count(products, 'product')}"
-    parts = [f"{count(c.inner, 'node')} ({kinds})", count(len(c.child), "edge")]
-    return ", ".join([*parts, count(c.slots, "slot"), count(c.leaves - 1, "indicator")])
+    nodes = f"{count(c.inner, 'node')} ({count(c.inner - products, 'sum')}, {count(products, 'product')})"
+    others = (len(c.child), "edge"), (c.slots, "slot"), (c.leaves - 1, "indicator")
+    return ", ".join([nodes, *(count(*other) for other in others)])
 
 
-def _indices(what: str, kind: str, nodes: list[Node], values: Action, error: type[IdbanditsError]) -> list[int]:
+def _indices(what: str, kind: str, nodes: list[Node], values: Action, error: type[Exception]) -> list[int]:
     names = ", ".join(n.name for n in nodes) or "none"
     if not isinstance(values, Mapping):
         raise error(f"{what}: a mapping of names to values is needed, not {brief(values)}; the {kind}s are {names}")
@@ -316,7 +294,6 @@ def _full_means(name: str, table: Any, shape: tuple[int, ...], states: int) -> F
     sums = means.sum(axis=-1)
     if np.abs(sums - 1).max() > TOLERANCE:
         at = np.argwhere(np.abs(sums - 1) > TOLERANCE)[0].tolist()
-        raise MeansError(
-            f"means: {name!r} at {at} is {means[tuple(at)].tolist()}, which sums to {sums[tuple(at)]}, not 1"
-        )
+        row, total = means[tuple(at)].tolist(), sums[tuple(at)]
+        raise MeansError(f"means: {name!r} at {at} is {row}, which sums to {total}, not 1")
     return means.ravel()

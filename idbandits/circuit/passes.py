@@ -138,13 +138,10 @@ def split(
         left = visits[c.leaves + n]
         if left == 0:
             continue
-        e = c.start[n]
-        if c.kind[n] == PRODUCT:
-            visits[c.child[e]] += left
-            visits[c.child[e + 1]] += left
-            continue
-        if same[n]:
-            visits[c.child[e]] += left
+        if c.kind[n] == PRODUCT or same[n]:
+            visits[c.child[c.start[n]]] += left
+            if c.kind[n] == PRODUCT:
+                visits[c.child[c.start[n] + 1]] += left
             continue
         rest = values[c.leaves + n]
         final = -1  # the last term takes all that is left, whatever rounding did to `rest`

@@ -42,12 +42,9 @@ def chained(c: Circuit, factors: Sequence[Any], reduce: Callable[[Any], Any] = u
 
 
 def up(
-    c: Circuit,
-    leaves: Sequence[Any],
-    weights: Sequence[Any],
-    nodes: range | None = None,
+    c: Circuit, leaves: Sequence[Any], weights: Sequence[Any], nodes: range | None = None,
     reduce: Callable[[Any], Any] = unchanged,
-) -> list[Any]:
+) -> list[Any]:  # fmt: skip
     """The values of all leaves and nodes; the last one is the root.
 
     With `nodes`, only these are evaluated: their children are leaves or among them, and the nodes before them are 0.
@@ -68,27 +65,20 @@ def up(
     return values
 
 
-def down(
-    c: Circuit,
-    values: Sequence[Any],
-    weights: Sequence[Any],
-    nodes: range | None = None,
-    reduce: Callable[[Any], Any] = unchanged,
-) -> list[Any]:
+def down(c: Circuit, values: Sequence[Any], weights: Sequence[Any], nodes: range | None = None) -> list[Any]:
     """The derivatives of the root by all leaves and nodes, given what `up` found for the same nodes."""
     nodes = range(c.inner) if nodes is None else nodes
     leaves = len(values) - nodes.stop
     slopes = [values[0] * False] * len(values)
     slopes[-1] = values[0]  # the leaf that is constantly 1
     for n in reversed(nodes):
-        slope = slopes[leaves + n]
-        edges = c.edges(n)
+        slope, edges = slopes[leaves + n], c.edges(n)
         if c.kind[n] == PRODUCT:
             left, right = c.child[edges[0]], c.child[edges[1]]
-            slopes[left] = reduce(slopes[left] + slope * values[right])
-            slopes[right] = reduce(slopes[right] + slope * values[left])
+            slopes[left] = slopes[left] + slope * values[right]
+            slopes[right] = slopes[right] + slope * values[left]
             continue
         for e in edges:
             slot, child = c.slot[e], c.child[e]
-            slopes[child] = reduce(slopes[child] + (slope if slot < 0 else weights[slot] * slope))
+            slopes[child] = slopes[child] + (slope if slot < 0 else weights[slot] * slope)
     return slopes

@@ -21,8 +21,7 @@ def expected_reward(d: Diagram, action: Action, means: Means, context: Action | 
     0.8
     """
     model = compile(d)
-    vector = model.action_vector(action, context)
-    return reward_at(model.rewards, vector, model.parameter_vector(means))
+    return reward_at(model.rewards, model.action_vector(action, context), model.parameter_vector(means))
 
 
 def reward_at(rewards: Rewards, action: Ints, parameters: Floats) -> float:
@@ -82,16 +81,12 @@ def posterior_of_latents(
 
 
 def _log_values(
-    model: Model, likelihood: Likelihood, action: Action, observation: Any, means: Means, context: Action | None
-) -> tuple[Floats, Floats]:
-    vector = model.action_vector(action, context)
-    seen = model.observation_states(observation)
-    return _up_logs(likelihood, vector, seen, model.parameter_vector(means))
-
-
-def _up_logs(
-    likelihood: Likelihood, vector: Ints, seen: Mapping[str, int], parameters: Floats
-) -> tuple[Floats, Floats]:
+    model: Model, likelihood: Likelihood, action: Action, observation: Any, means: Means, context: Action | None,
+    parameters: Floats | None = None,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """The logarithms of values and weights, under means or all `parameters`."""
+    vector, seen = model.action_vector(action, context), model.observation_states(observation)
+    parameters = model.parameter_vector(means) if parameters is None else parameters
     c = likelihood.circuit
     weights, values = np.empty(c.slots), np.empty(c.leaves + c.inner)
     bind(likelihood.program, vector, parameters, weights)
@@ -105,8 +100,7 @@ def _up_logs(
 def _refuse_what_the_diagram_rules_out(model: Model, action: Action, observation: Any, context: Action | None) -> None:
     """Raise unless some means give the observation a positive probability: all learned entries count as possible."""
     possible = np.concatenate([np.ones(model.parameters.learned_size), model.parameters.known])
-    seen = model.observation_states(observation)
-    values, _ = _up_logs(model.likelihood, model.action_vector(action, context), seen, possible)
+    values, _ = _log_values(model, model.likelihood, action, observation, {}, context, possible)
     if values[-1] == -np.inf:
         shown = ", ".join(f"{name} = {value!r}" for name, value in observation.items() if value is not None)
         raise ImpossibleObservationError(

@@ -18,16 +18,14 @@ def assign(q: Search, g: int, action: Ints) -> bool:
     weights, scores = np.empty(c.slots), np.empty(start[s.decisions])
     zero, base = s.zero[g], 0.0
     for end in range(2):  # a base of first or of last candidates: a product that is 0 shows nothing of its factors
-        for t in range(q.size):
-            k = q.group[t]
+        for k in q.group:
             action[k] = q.candidates[start[k + 1] - 1] if end else q.candidates[start[k]]
         slopes_at(q, action, values, slopes, weights)
-        for t in range(q.size):
-            score(q, action, q.group[t], values, slopes, scores)
+        for k in q.group:
+            score(q, action, k, values, slopes, scores)
         if s.form[g] == ADDITIVE:
             break
-        for t in range(q.size):  # far from the constant the factors lose no digits
-            k = q.group[t]
+        for k in q.group:  # far from the constant the factors lose no digits
             for i in range(start[k], start[k + 1]):
                 if abs(scores[i] - zero) > abs(scores[start[k]] - zero):
                     scores[start[k]] = scores[i]
@@ -38,23 +36,19 @@ def assign(q: Search, g: int, action: Ints) -> bool:
     if s.form[g] == MULTIPLICATIVE:
         if base == 0.0:
             return False
-        for t in range(q.size):
-            score(q, action, q.group[t], values, slopes, scores)
-        for t in range(q.size):
-            k = q.group[t]
+        for k in q.group:
+            score(q, action, k, values, slopes, scores)
+        for k in q.group:
             for i in range(start[k], start[k + 1]):
                 factor = (scores[i] - zero) / base
                 if factor < -1e-9:
                     return False
                 scores[i] = np.log(max(factor, 1e-300)) * (1.0 if base > 0 else -1.0)
-    taken = np.zeros(s.decisions, np.bool_)
-    clique = np.empty(q.size, np.int64)
-    for t in range(q.size):
-        k = q.group[t]
+    taken, clique = np.zeros(s.decisions, np.bool_), np.empty(q.size, np.int64)
+    for k in q.group:
         if not taken[k]:
             size = 0
-            for u in range(q.size):
-                j = q.group[u]
+            for j in q.group:
                 if j == k or s.conflict[j * s.decisions + k]:
                     clique[size] = j
                     taken[j] = True
@@ -104,13 +98,9 @@ def match(scores: Floats, positions: int, items: int, int_scratch: Ints, float_s
     m = items + 1
     matched, way = int_scratch[:m], int_scratch[m : 2 * m]
     v, nearest, u = float_scratch[:m], float_scratch[m : 2 * m], float_scratch[2 * m :]
-    for j in range(m):
-        matched[j], v[j] = 0, 0.0
-    for k in range(positions + 1):
-        u[k] = 0.0
+    matched[:], v[:], u[: positions + 1] = 0, 0.0, 0.0
     for k in range(1, positions + 1):
-        for j in range(m):
-            nearest[j], way[j] = math.inf, 0
+        nearest[:], way[:] = math.inf, 0
         matched[0], at = k, 0
         while matched[at] != 0:
             row, delta, ahead = matched[at], math.inf, 0

@@ -4,35 +4,22 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 from numba import types
+from numba.np.numpy_support import carray
 
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Action, Means, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import TOLERANCE, Label
 from idbandits.errors import IdbanditsError
-from idbandits.kernel.compiling import FLOATS, INTS, bare, generated, in_python, merged, part
+from idbandits.kernel.compiling import FLOATS, INTS, bare, generated, in_python, part
 from idbandits.kernel.draws import below
 from idbandits.kernel.fields import pack, pointer, unpacker
 from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.solve import search
 from idbandits.solve.assignment import assign
 from idbandits.solve.branch import branch
 from idbandits.solve.order import MOST_PATTERNS, sort, sort_by_patterns, try_patterns
-from idbandits.solve.search import (
-    ADDITIVE,
-    FREE,
-    MULTIPLICATIVE,
-    SORTED,
-    Decisions,
-    Search,
-    clash,
-    cost_of_all,
-    count_candidates,
-    exceeds,
-    find_candidates,
-    improve,
-    try_all,
-    value_at,
-)
+from idbandits.solve.search import ADDITIVE, FREE, MULTIPLICATIVE, SORTED, Decisions, Search, exceeds, value_at
 from idbandits.solve.structure import decisions_of
 
 BUDGET = 200_000.0  # edges that branch and bound may look at: a few milliseconds
@@ -104,34 +91,38 @@ def _is_easy(c: Circuit, s: Decisions) -> bool:
         size, form = s.group_start[g + 1] - s.group_start[g], s.form[g]
         if size == 0 or form == ADDITIVE or (form == FREE and size <= MOST_PATTERNS):
             continue
-        in_python(count_candidates)(s, g, start)
+        in_python(search.count_candidates)(s, g, start)
         edges = c.start[s.group_end[g + 1]] - c.start[s.group_end[g]]
-        if in_python(cost_of_all)(s, g, start, edges) > BUDGET:
+        if in_python(search.cost_of_all)(s, g, start, edges) > BUDGET:
             return False
     return True
 
 
 @bare
-def expand(s: Decisions, means: Floats, p: Floats) -> bool:
-    """Write the means of all states of all learned tables to p; False if they are not probabilities."""
+def read_means(s: Decisions, means: Floats, expanded: bool, p: Floats) -> bool:
+    """Write the means of all states of all learned tables and what is known to p; False if these are not means."""
+    for i in range(s.learned, s.parameters):
+        p[i] = s.known[i - s.learned]
+    if expanded:
+        for i in range(s.learned):
+            p[i] = means[i]
+        return True
     at, to = 0, 0
     for t in range(s.tables):
         states = s.table_states[t]
         for _ in range(s.table_rows[t]):
             if states == 2:
-                mean = means[at]
-                if not 0.0 <= mean <= 1.0:
+                if not 0.0 <= means[at] <= 1.0:
                     return False
-                p[to], p[to + 1] = 1.0 - mean, mean
+                p[to], p[to + 1] = 1.0 - means[at], means[at]
                 at += 1
             else:
                 total = 0.0
                 for state in range(states):
-                    mean = means[at + state]
-                    if not 0.0 <= mean <= 1.0:
+                    p[to + state] = means[at + state]
+                    total += means[at + state]
+                    if not 0.0 <= means[at + state] <= 1.0:
                         return False
-                    p[to + state] = mean
-                    total += mean
                 if abs(total - 1.0) > TOLERANCE:
                     return False
                 at += states
@@ -139,85 +130,60 @@ def expand(s: Decisions, means: Floats, p: Floats) -> bool:
     return True
 
 
-@bare
-def read_means(s: Decisions, means: Floats, expanded: bool, p: Floats) -> bool:
-    """Write the means and what is known to p; False if these are not means."""
-    if expanded:
-        for i in range(s.learned):
-            p[i] = means[i]
-    elif not expand(s, means, p):
-        return False
-    for i in range(s.learned, s.parameters):
-        p[i] = s.known[i - s.learned]
-    return True
-
-
-@merged
+@part
 def search_of(c: Circuit, s: Decisions, g: int, p: Floats, start: Ints, candidates: Ints, budget: float) -> Search:
     """The search for the best choices of a group; the arrays are to be held until it is over."""
+    size = s.group_start[g + 1] - s.group_start[g]
     return Search(
-        Run(c, s.group_end[g], s.group_end[g + 1]), s, pointer(p, 0), s.group_start[g + 1] - s.group_start[g],
-        pointer(s.group, s.group_start[g]), pointer(start, 0), pointer(candidates, 0), budget,
+        Run(c, s.group_end[g], s.group_end[g + 1]), s, pointer(p, 0), size,
+        carray(pointer(s.group, s.group_start[g]), (size,)), pointer(start, 0), pointer(candidates, 0), budget,
     )  # fmt: skip
 
 
 @part
-def solve_group(q: Search, g: int, action: Ints) -> tuple[float, float]:
+def solve_group(
+    c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, candidates: Ints, budget: float
+) -> tuple[float, float]:
     """The best choices for a group of decisions, and their value twice; a bound of infinity where this needs a search.
 
     What needs one is left at the feasible choices.
     """
-    c, s, form = q.run.c, q.s, q.s.form[g]
-    values = np.ones(c.leaves + c.inner)
+    q, form, values = search_of(c, s, g, p, start, candidates, budget), s.form[g], np.ones(c.leaves + c.inner)
     if q.size > 0:
         if form == FREE and q.size <= MOST_PATTERNS:
             value = try_patterns(q, action)
             return value, value
-        find_candidates(q, action)
+        search.find_candidates(q, action)
         if not ((form in (ADDITIVE, MULTIPLICATIVE)) and assign(q, g, action)):
-            for t in range(q.size):
-                action[q.group[t]] = s.feasible[q.group[t]]
-            if cost_of_all(s, g, q.start, c.start[q.run.last] - c.start[q.run.first]) > q.budget:
+            for k in q.group:
+                action[k] = s.feasible[k]
+            if search.cost_of_all(s, g, q.start, c.start[q.run.last] - c.start[q.run.first]) > q.budget:
                 return value_at(q.run, q.p, action, values), np.inf
-            value = try_all(q, action)
+            value = search.try_all(q, action)
             return value, value
     value = value_at(q.run, q.p, action, values)
     return value, value
 
 
 @part
-def search(q: Search, g: int, action: Ints) -> tuple[float, float]:
-    """The best choices found for a group of decisions, by the first way that applies; their value and a bound."""
-    if q.s.form[g] == SORTED and q.size <= MOST_PATTERNS:
-        value, bound = sort_by_patterns(q, action)
-    elif q.s.form[g] == SORTED:
-        value, bound = sort(q, action)
-    else:
-        value, bound = branch(q, action)
-    if exceeds(q.s, bound, value):
-        value = improve(q, action)
-    return value, max(value, bound)
-
-
-@part
 def solve_or_search(
     c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, candidates: Ints, budget: float
 ) -> tuple[float, float]:
-    """The best choices found for a group of decisions; their value and a bound."""
+    """The best choices found for a group of decisions, by the first way that applies; their value and a bound."""
+    value, bound = solve_group(c, s, g, p, action, start, candidates, budget)
+    if bound < np.inf:
+        return value, bound
     q = search_of(c, s, g, p, start, candidates, budget)
-    value, bound = solve_group(q, g, action)
-    return search(q, g, action) if bound == np.inf else (value, bound)
+    if s.form[g] == SORTED:
+        value, bound = sort_by_patterns(q, action) if q.size <= MOST_PATTERNS else sort(q, action)
+    else:
+        value, bound = branch(q, action)
+    if exceeds(s, bound, value):
+        value = search.improve(q, action)
+    return value, max(value, bound)
 
 
-@part
-def solve_only(
-    c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, candidates: Ints, budget: float
-) -> tuple[float, float]:
-    """The same where no group needs a search: the compiler is done in two thirds of the time."""
-    return solve_group(search_of(c, s, g, p, start, candidates, budget), g, action)
-
-
-work: Any = solve_only  # one of these, in the kernels that are generated
+work: Any = solve_group  # or `solve_or_search`, in the kernels that are generated: the compiler takes longer for that
 
 
 def _solve(
@@ -237,14 +203,14 @@ def _solve(
     total, most = 0.0, 0.0
     for g in range(s.groups):
         by_patterns = s.form[g] == FREE and s.group_start[g + 1] - s.group_start[g] <= MOST_PATTERNS
-        candidates = np.empty(0 if by_patterns else count_candidates(s, g, start), np.int64)
+        candidates = np.empty(0 if by_patterns else search.count_candidates(s, g, start), np.int64)
         value, bound = work(c, s, g, p, action, start, candidates, budget)
         total, most = total + value, most + bound
     return total, most if exceeds(s, most, total) else total, True
 
 
 solve = generated(_solve, SOLVE, "solve", solve_or_search)
-solve_easily = generated(_solve, SOLVE, "solve_easily", solve_only)
+solve_easily = generated(_solve, SOLVE, "solve_easily", solve_group)
 
 
 @bare
@@ -255,7 +221,7 @@ def shuffle_idle(s: Decisions, rng: Rng, action: Ints) -> None:
             choice = below(rng, s.choices[k])
             free = True
             for other in range(s.decisions):
-                if other != k and clash(s, k, choice, other, action[other]):
+                if other != k and search.clash(s, k, choice, other, action[other]):
                     free = False
             if free:
                 action[k] = choice
@@ -264,8 +230,7 @@ def shuffle_idle(s: Decisions, rng: Rng, action: Ints) -> None:
 @part
 def value_of(c: Circuit, s: Decisions, p: Floats, action: Ints) -> float:
     """The expected reward of an action."""
-    total = 0.0
-    values = np.ones(c.leaves + c.inner)
+    total, values = 0.0, np.ones(c.leaves + c.inner)
     for g in range(s.groups):
         total += value_at(Run(c, s.group_end[g], s.group_end[g + 1]), p, action, values)
     return total

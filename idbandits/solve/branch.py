@@ -45,17 +45,13 @@ def relax(q: Search, r: Relaxed) -> float:
     for k in range(s.decisions):
         if free[k]:
             for i in range(q.start[k], q.start[k + 1]):
-                allowed[i] = True
-                for j in range(s.decisions):
-                    if s.conflict[k * s.decisions + j] and not free[j] and clash(s, k, q.candidates[i], j, action[j]):
-                        allowed[i] = False
+                allowed[i] = fits_with(s, k, q.candidates[i], action, free)
     for n in range(q.run.first, q.run.last):
         if c.kind[n] == PRODUCT:
             e = c.start[n]
             values[c.leaves + n] = values[c.child[e]] * values[c.child[e + 1]]
             continue
-        free_deps = 0
-        lone = -1
+        free_deps, lone = 0, -1
         for t in range(s.dep_start[n], s.dep_start[n + 1]):
             picks[t] = action[s.dep[t]]
             if free[s.dep[t]]:
@@ -85,12 +81,8 @@ def relax_jointly(q: Search, n: int, r: Relaxed) -> float:
     """The best value of a mixture that depends on several free decisions."""
     s, action, free, allowed, values, picks = q.s, r.action, r.free, r.allowed, r.values, r.picks
     first, last = s.dep_start[n], s.dep_start[n + 1]
-    at = np.zeros(last - first, np.int64)
-    before = np.empty(last - first, np.int64)
-    for t in range(first, last):
-        before[t - first] = action[s.dep[t]]
-    best = -np.inf
-    running = True
+    at, before = np.zeros(last - first, np.int64), action.copy()
+    best, running = -np.inf, True
     while running:
         fits = True
         for t in range(first, last):
@@ -117,8 +109,7 @@ def relax_jointly(q: Search, n: int, r: Relaxed) -> float:
             at[t - first] = 0
             t -= 1
         running = t >= first
-    for t in range(first, last):
-        action[s.dep[t]] = before[t - first]
+    copy_action(before, action)
     return best
 
 
@@ -150,8 +141,7 @@ def disagreement(q: Search, r: Relaxed, slopes: Floats, chosen: Ints) -> int:
     c, s, free, picks = q.run.c, q.s, r.free, r.picks
     slopes[c.leaves + q.run.last - 1] = 1.0
     down(q.run, of_picks, Picked(q, r), r.values, slopes, None, None, False)
-    matter = np.zeros(s.decisions)
-    against = np.zeros(s.decisions)
+    matter, against = np.zeros(s.decisions), np.zeros(s.decisions)
     for n in range(q.run.last - 1, q.run.first - 1, -1):
         slope = slopes[c.leaves + n]
         if slope <= 0.0 or c.kind[n] == PRODUCT:
@@ -167,8 +157,7 @@ def disagreement(q: Search, r: Relaxed, slopes: Floats, chosen: Ints) -> int:
                         chosen[k] = picks[t]
                 matter[k] = max(matter[k], slope)
     branch_on = -1
-    for t in range(q.size):
-        k = q.group[t]
+    for k in q.group:
         if free[k] and against[k] > 0.0 and (branch_on < 0 or against[k] > against[branch_on]):
             branch_on = k
     if branch_on >= 0:
@@ -183,8 +172,7 @@ def disagreement(q: Search, r: Relaxed, slopes: Floats, chosen: Ints) -> int:
                     branch_on = worse
     if branch_on >= 0:
         return branch_on
-    for t in range(q.size):  # decisions that nothing depends on take any choice; they may still stand in another's way
-        k = q.group[t]
+    for k in q.group:  # decisions that nothing depends on take any choice; they may still stand in another's way
         if free[k] and matter[k] == 0.0:
             chosen[k] = -1
     return -1
@@ -193,26 +181,16 @@ def disagreement(q: Search, r: Relaxed, slopes: Floats, chosen: Ints) -> int:
 @part
 def complete(q: Search, free: Bools, chosen: Ints, action: Ints) -> bool:
     """Turn choices into an action without clashes, changing as few as possible; says whether it could."""
-    done = np.zeros(q.s.decisions, np.bool_)
-    for t in range(q.size):
-        done[q.group[t]] = not free[q.group[t]]
-    for as_chosen in (True, False):
-        for t in range(q.size):
-            k = q.group[t]
-            if done[k]:
-                continue
-            if as_chosen:
-                if chosen[k] >= 0 and fits_with(q.s, k, chosen[k], action, done):
-                    action[k] = chosen[k]
-                    done[k] = True
-                continue
-            for i in range(q.start[k], q.start[k + 1]):
-                if fits_with(q.s, k, q.candidates[i], action, done):
-                    action[k] = q.candidates[i]
-                    done[k] = True
-                    break
-            if not done[k]:
-                return False
+    left = free.copy()
+    for k in q.group:
+        if left[k] and chosen[k] >= 0 and fits_with(q.s, k, chosen[k], action, left):
+            action[k], left[k] = chosen[k], False
+    for k in q.group:
+        for i in range(q.start[k], q.start[k + 1]):
+            if left[k] and fits_with(q.s, k, q.candidates[i], action, left):
+                action[k], left[k] = q.candidates[i], False
+        if left[k]:
+            return False
     return True
 
 
@@ -236,22 +214,18 @@ def branch(q: Search, action: Ints) -> tuple[float, float]:
     nodes = c.leaves + c.inner
     slopes, room = np.empty(nodes), np.ones(nodes)
     free = np.zeros(s.decisions, np.bool_)
-    r = Relaxed(
-        action, free, np.zeros(q.start[s.decisions], np.bool_), np.ones(nodes), np.zeros(s.deps, np.int64)
-    )  # fmt: skip
-    chosen, trial, best_action = np.zeros_like(action), np.zeros_like(action), np.zeros_like(action)
-    copy_action(action, best_action)
+    allowed = np.zeros(q.start[s.decisions], np.bool_)
+    r = Relaxed(action, free, allowed, np.ones(nodes), np.zeros(s.deps, np.int64))
+    chosen, trial, best_action = np.zeros_like(action), np.zeros_like(action), action.copy()
     widest = 1
-    for t in range(q.size):
-        k = q.group[t]
+    for k in q.group:
         free[k] = True
         widest = max(widest, q.start[k + 1] - q.start[k])
     cost = cost_of_relaxation(q)
     # one level per decision that is made: the decision, and one upper bound per candidate (-inf: done or impossible)
     on = np.zeros(q.size + 1, np.int64)
     bounds = np.empty((q.size + 1, widest))
-    depth = -1
-    spent = 0.0
+    depth, spent = -1, 0.0
     best = value_at(q.run, q.p, best_action, room)
     bound = relax(q, r)
     while True:
@@ -266,20 +240,16 @@ def branch(q: Search, action: Ints) -> tuple[float, float]:
                 best = value
                 copy_action(trial, best_action)
         elif k < 0:  # all agree, but leave no room for decisions that do not matter
-            for t in range(q.size):
-                if free[q.group[t]]:
-                    k = q.group[t]
+            for j in q.group:
+                if free[j]:
+                    k = j
         if k >= 0:
             depth += 1
             on[depth] = k
             free[k] = False
             for i in range(q.start[k], q.start[k + 1]):
                 bounds[depth, i - q.start[k]] = -np.inf
-                fits = True
-                for t in range(q.size):
-                    j = q.group[t]
-                    fits &= free[j] or j == k or not clash(s, k, q.candidates[i], j, action[j])
-                if fits:
+                if fits_with(s, k, q.candidates[i], action, free):
                     upper = bound
                     if spent <= q.budget:
                         action[k] = q.candidates[i]

@@ -33,8 +33,7 @@ def new_box(c: Circuit, s: Decisions) -> Box:
     """A box to be filled in."""
     nodes, edges = c.leaves + c.inner, c.start[c.inner]
     gain, reached = np.ones(nodes), np.ones(nodes)
-    for leaf in range(c.leaves):
-        gain[leaf], reached[leaf] = 0.0, 0.0
+    gain[: c.leaves], reached[: c.leaves] = 0.0, 0.0
     return Box(
         np.empty(edges), np.empty(edges), np.ones(nodes), np.ones(nodes), np.full(s.decisions, np.nan),
         np.full(s.decisions, np.nan), np.ones(nodes), np.ones(nodes), gain, reached,
@@ -153,16 +152,13 @@ def set_box(q: Search, box: Box, action: Ints, pool: Ints, classes: Ints, choice
     """Let every key move within its class: so many of the highest, or of the lowest items, as may be needed."""
     number = len(pool)
     not_low, not_high = 0, 0
-    for t in range(q.size):
-        k = q.group[t]
+    for k in q.group:
         not_low += classes[k] != LOW
         not_high += classes[k] != HIGH
-    for t in range(q.size):
-        k = q.group[t]
+    for k in q.group:
         choices[k] = pool[not_low - 1] if classes[k] == HIGH else pool[number - 1]
     read_weights(q, action, choices, box.at_low)
-    for t in range(q.size):
-        k = q.group[t]
+    for k in q.group:
         choices[k] = pool[number - not_high] if classes[k] == LOW else pool[0]
     read_weights(q, action, choices, box.at_high)
     span(q.run, box)

@@ -40,8 +40,7 @@ def sort(q: Search, action: Ints) -> tuple[float, float]:
         while settling:  # a class that is settled narrows the box, which may settle others
             settling = False
             branch_on, widest = -1, -1.0
-            for t in range(size):
-                k = q.group[t]
+            for k in q.group:
                 if now[k] != OPEN:
                     continue
                 rise, fall = gain_of_key(q, box, k, 1.0, 0.0), gain_of_key(q, box, k, 0.0, 1.0)
@@ -57,16 +56,15 @@ def sort(q: Search, action: Ints) -> tuple[float, float]:
         if exceeds(s, bound, best):
             if branch_on >= 0 and spent <= q.budget:
                 on[level], second[level], bounds[level] = branch_on, -rather, bound
-                for k in range(s.decisions):
-                    classes[level + 1, k] = now[k]
+                classes[level + 1] = now
                 level += 1
                 classes[level, branch_on] = rather
                 continue
             if branch_on >= 0:
                 open_bound = max(open_bound, bound)
-                for t in range(size):  # as good a guess as any: the class that the bounds lean to
-                    if now[q.group[t]] == OPEN:
-                        now[q.group[t]] = rather
+                for k in q.group:  # as good a guess as any: the class that the bounds lean to
+                    if now[k] == OPEN:
+                        now[k] = rather
                 set_box(q, box, trial, pool, now, choices)
             value, bound = order_classes(q, box, trial, pool, now)
             spent += 4.0 * edges * size
@@ -77,8 +75,7 @@ def sort(q: Search, action: Ints) -> tuple[float, float]:
         while level > 0:  # back to a level whose second class is still to be tried
             level -= 1
             if second[level] != OPEN:
-                for k in range(s.decisions):
-                    classes[level + 1, k] = classes[level, k]
+                classes[level + 1] = classes[level]
                 classes[level + 1, on[level]] = second[level]
                 second[level] = OPEN
                 if exceeds(s, bounds[level], best):
@@ -121,10 +118,8 @@ def try_patterns(q: Search, action: Ints) -> float:
     floats, ints = np.empty(2 * edges + c.leaves + c.inner), np.zeros(3 * number, np.int64)  # two, for speed
     weights, values = floats[: 2 * edges].reshape(2, edges), floats[2 * edges :]
     low, high, places = ints[:number], ints[number : 2 * number], ints[2 * number :]
-    for leaf in range(c.leaves):
-        values[leaf] = 1.0
-    for t in range(q.size):
-        k = q.group[t]
+    values[: c.leaves] = 1.0
+    for k in q.group:
         low[k], high[k] = lowest_and_highest(q, action, k)
     read_weights(q, action, low, weights[0])
     read_weights(q, action, high, weights[1])
@@ -244,20 +239,18 @@ def order_classes(q: Search, box: Box, trial: Ints, pool: Ints, classes: Ints) -
     """
     s, size, number = q.s, q.size, len(pool)
     most = box.upper[q.run.c.leaves + q.run.last - 1]
-    for t in range(size):  # in the class it is in, a key must not gain by leaving it
-        k = q.group[t]
+    for k in q.group:  # in the class it is in, a key must not gain by leaving it
         own, other = (1.0, 0.0) if classes[k] == HIGH else (0.0, 1.0)
         if gain_of_key(q, box, k, own, other) < 0.0:
             if gain_of_key(q, box, k, other, own) > 0.0:  # something at least as good is in another class
                 return -np.inf, -np.inf
             return arrange(q, trial, pool, classes), most
     value = arrange(q, trial, pool, classes)
-    order = np.empty(size, np.int64)  # decisions by the item they got, highest first
-    filled = 0
+    order, filled = np.empty(size, np.int64), 0  # decisions by the item they got, highest first
     for i in range(number):
-        for t in range(size):
-            if trial[q.group[t]] == pool[i]:
-                order[filled] = q.group[t]
+        for k in q.group:
+            if trial[k] == pool[i]:
+                order[filled] = k
                 filled += 1
     loss = np.zeros(2)  # of a class: what a swap can lose at most, per unit of difference
     for i in range(size - 1):
@@ -291,16 +284,13 @@ def arrange(q: Search, trial: Ints, pool: Ints, classes: Ints) -> float:
     c, s, size, number = q.run.c, q.s, q.size, len(pool)
     values, slopes, weights = np.ones(c.leaves + c.inner), np.empty(c.leaves + c.inner), np.empty(c.slots)
     high = 0
-    for t in range(size):
-        high += classes[q.group[t]] == HIGH
-    for t in range(size):  # the middle of the box, where positions differ only by their steepness
-        k = q.group[t]
+    for k in q.group:
+        high += classes[k] == HIGH
+    for k in q.group:  # the middle of the box, where positions differ only by their steepness
         trial[k] = pool[high // 2] if classes[k] == HIGH else pool[number - 1 - (size - high) // 2]
     slopes_at(q, trial, values, slopes, weights)
-    order, steep = np.empty(size, np.int64), np.empty(size)
-    most = 0.0
-    for i in range(size):
-        k = q.group[i]
+    order, steep, most = np.empty(size, np.int64), np.empty(size), 0.0
+    for i, k in enumerate(q.group):
         steepness = 0.0
         for t in range(s.use_start[k], s.use_start[k + 1]):
             e = s.use[t]

@@ -84,10 +84,10 @@ def clash(s: Decisions, j: int, a: int, k: int, b: int) -> bool:
 
 
 @bare
-def fits_with(s: Decisions, k: int, choice: int, action: Ints, done: Bools) -> bool:
-    """Whether a choice clashes with no decision that is made."""
+def fits_with(s: Decisions, k: int, choice: int, action: Ints, free: Bools) -> bool:
+    """Whether a choice clashes with no decision that is made, not free."""
     for j in range(s.decisions):
-        if s.conflict[k * s.decisions + j] and done[j] and clash(s, k, choice, j, action[j]):
+        if s.conflict[k * s.decisions + j] and not free[j] and clash(s, k, choice, j, action[j]):
             return False
     return True
 
@@ -129,8 +129,7 @@ def key_of(q: Search, action: Ints, k: int, choice: int) -> float:
 @bare
 def count_candidates(s: Decisions, g: int, start: Ints) -> int:
     """Fill in where the candidates of each decision begin; decisions outside of the group have none. Their number."""
-    for k in range(s.decisions + 1):
-        start[k] = 0
+    start[:] = 0
     for t in range(s.group_start[g], s.group_start[g + 1]):
         k = s.group[t]
         number, most = s.choices[k], s.needed[k]
@@ -148,8 +147,7 @@ def count_candidates(s: Decisions, g: int, start: Ints) -> int:
 def find_candidates(q: Search, action: Ints) -> None:
     """The choices worth a look: all, or those with extreme keys where the reward is linear in one key."""
     s = q.s
-    for t in range(q.size):
-        k = q.group[t]
+    for k in q.group:
         first, number, most = q.start[k], q.start[k + 1] - q.start[k], s.needed[k]
         like = s.like[k]
         if like < k and q.start[like] < q.start[like + 1]:
@@ -209,8 +207,7 @@ def slopes_at(q: Search, action: Ints, values: Floats, slopes: Floats, weights: 
     for e in range(c.start[q.run.first], c.start[q.run.last]):
         if c.slot[e] >= 0:
             weights[c.slot[e]] = of_means(c, e, Means(q.p, action))
-    for i in range(c.leaves):
-        slopes[i] = 0.0
+    slopes[: c.leaves] = 0.0
     slopes[c.leaves + q.run.last - 1] = 1.0
     up(q.run, of_slots, weights, values, None, False)
     down(q.run, of_slots, weights, values, slopes, None, None, False)
@@ -257,18 +254,17 @@ def improve(q: Search, action: Ints) -> float:
     values, slopes, weights = np.ones(nodes), np.empty(nodes), np.empty(c.slots)
     scores = np.empty(q.start[s.decisions])
     best = slopes_at(q, action, values, slopes, weights)
-    everything = np.ones(s.decisions, np.bool_)
+    free = np.zeros(s.decisions, np.bool_)
     for _ in range(20):
         before = best
-        for t in range(q.size):
-            k = q.group[t]
+        for k in q.group:
             score(q, action, k, values, slopes, scores)
-            everything[k] = False
+            free[k] = True
             better = action[k]
             for i in range(q.start[k], q.start[k + 1]):
-                if scores[i] > best + 1e-14 * abs(best) and fits_with(s, k, q.candidates[i], action, everything):
+                if scores[i] > best + 1e-14 * abs(best) and fits_with(s, k, q.candidates[i], action, free):
                     best, better = scores[i], q.candidates[i]
-            everything[k] = True
+            free[k] = False
             if better != action[k]:
                 action[k] = better
                 best = slopes_at(q, action, values, slopes, weights)
@@ -293,13 +289,11 @@ def try_all(q: Search, action: Ints) -> float:
     """The best of all combinations of candidates, left in `action`."""
     values = np.ones(q.run.c.leaves + q.run.c.inner)
     at = np.zeros(q.size, np.int64)
-    best_action = np.zeros_like(action)
-    copy_action(action, best_action)
+    best_action = action.copy()
     best = value_at(q.run, q.p, action, values)
     i = 0
     while i >= 0:
-        for t in range(q.size):
-            k = q.group[t]
+        for t, k in enumerate(q.group):
             action[k] = q.candidates[q.start[k] + at[t]]
         if all_fit(q, action):
             value = value_at(q.run, q.p, action, values)

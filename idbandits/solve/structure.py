@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from idbandits.circuit.model import Model
 from idbandits.solve.search import ADDITIVE, FREE, GENERAL, MULTIPLICATIVE, SORTED, Decisions
 
 PRIME = 2**521 - 1
+reduced = PRIME.__rmod__  # a number, modulo the prime
 SMALL_TERMS = 2**64  # of a fraction: an element of the field that is none equals such a fraction by chance of 2**-392
 FAR = 10  # times the largest reward: a constant beyond that would cost digits
 
@@ -19,8 +21,7 @@ FAR = 10  # times the largest reward: a constant beyond that would cost digits
 def decisions_of(model: Model) -> Decisions:
     """What a search needs to know of a model."""
     rewards, feasibility = model.rewards, model.feasibility
-    c, conflict = rewards.circuit, feasibility.conflicts
-    number = len(model.decisions)
+    c, conflict, number = rewards.circuit, feasibility.conflicts, len(model.decisions)
     by_slot = [_decided(c, slot, number) for slot in range(c.slots)]
     edge_node = [n for n in range(c.inner) for _ in c.edges(n)]
     uses: list[list[int]] = [[] for _ in range(number)]
@@ -37,44 +38,26 @@ def decisions_of(model: Model) -> Decisions:
     forms = []
     for g, members in enumerate(groups):
         nodes = range(rewards.ends[g], rewards.ends[g + 1])
-        keyed = all(linear[k] and key[k] >= 0 for k in members) and not any(
-            c.kind[n] == PRODUCT or len(deps[n]) > 1 for n in nodes
-        )
+        simple = all(c.kind[n] != PRODUCT and len(deps[n]) <= 1 for n in nodes)
+        keyed = simple and all(linear[k] and key[k] >= 0 for k in members)
         alike = keyed and all(like[k] == like[members[0]] for k in members)
         forms.append(_form(model, nodes, members, keyed, alike))
     items = feasibility.items
     rivals = {k: int(conflict[k, members].sum()) for members in groups for k in members}
     tables = model.learned.values()
     return Decisions(
-        decisions=number,
-        groups=len(groups),
-        deps=sum(len(d) for d in deps),
-        tables=len(tables),
+        decisions=number, groups=len(groups), deps=sum(len(d) for d in deps), tables=len(tables),
         learned=model.parameters.learned_size,
         parameters=model.parameters.learned_size + len(model.parameters.known),
-        choices=[n.states for n in model.decisions],
-        conflict=conflict.ravel().tolist(),
-        item_start=[-1] * number if items is None else starts(items)[:-1],
-        items=_flat(items or []),
-        dep_start=starts(deps),
-        dep=_flat(deps),
-        use_start=starts(uses),
-        use=_flat(uses),
-        edge_node=edge_node,
-        linear=linear,
-        key=key,
-        needed=[1 + rivals.get(k, 0) for k in range(number)],
-        like=like,
-        group_start=starts(groups),
-        group=_flat(groups),
-        group_end=rewards.ends,
-        form=[form for form, _ in forms],
-        feasible=feasibility.some_action(),
-        table_states=[t.states for t in tables],
+        choices=[n.states for n in model.decisions], conflict=conflict.ravel().tolist(),
+        item_start=[-1] * number if items is None else starts(items)[:-1], items=[*chain(*(items or []))],
+        dep_start=starts(deps), dep=[*chain(*deps)], use_start=starts(uses), use=[*chain(*uses)], edge_node=edge_node,
+        linear=linear, key=key, needed=[1 + rivals.get(k, 0) for k in range(number)], like=like,
+        group_start=starts(groups), group=[*chain(*groups)], group_end=rewards.ends, form=[form for form, _ in forms],
+        feasible=feasibility.some_action(), table_states=[t.states for t in tables],
         table_rows=[t.size // t.states for t in tables],
-        zero=np.array([*(zero for _, zero in forms), rewards.scale]),
-        known=model.parameters.known,
-    )
+        zero=np.array([*(zero for _, zero in forms), rewards.scale]), known=model.parameters.known,
+    )  # fmt: skip
 
 
 def _decided(c: Circuit, slot: int, number: int) -> list[int]:
@@ -106,10 +89,6 @@ def _form(model: Model, nodes: range, members: Sequence[int], keyed: bool, alike
     return (SORTED if alike and reach.all() else GENERAL), 0.0
 
 
-def _reduced(number: int) -> int:
-    return number % PRIME
-
-
 def _product_form(model: Model, nodes: range, members: Sequence[int]) -> float | None:
     """The constant z for which the reward is z plus a product of one factor a decision, whatever the means.
 
@@ -128,8 +107,7 @@ def _zero_of_product(model: Model, nodes: range, members: Sequence[int], draw: r
 
     The weights that a decision sets are drawn as such, P(0) = 1 - P(1) aside: then it holds for any choices.
     """
-    c = model.rewards.circuit
-    number = len(model.decisions)
+    c, number = model.rewards.circuit, len(model.decisions)
     axes = [_own_decisions(c, slot, number) for slot in range(c.slots)]
     if len(members) < 2 or any(len(a) > 1 for a in axes):
         return None
@@ -141,17 +119,12 @@ def _zero_of_product(model: Model, nodes: range, members: Sequence[int], draw: r
         drawn = {atom: draw.randrange(PRIME) for atom in atoms}
         for zero_atom, one_atom in model.rewards.complement.items():
             drawn[zero_atom] = (1 - drawn.get(one_atom, draw.randrange(PRIME))) % PRIME
-        points.append(
-            [
-                drawn[x] if a else fixed[plain.entry(c, i, action)]
-                for i, (x, a) in enumerate(zip(atoms, axes, strict=True))
-            ]
-        )
+        points.append([drawn[atoms[i]] if axes[i] else fixed[plain.entry(c, i, action)] for i in range(c.slots)])
     here, there = points
 
     def at(moved: Sequence[int]) -> int:
         weights = [b if set(a) & set(moved) else w for a, w, b in zip(axes, here, there, strict=True)]
-        return plain.up(c, [1] * c.leaves, plain.chained(c, weights, _reduced), nodes, _reduced)[-1]
+        return plain.up(c, [1] * c.leaves, plain.chained(c, weights, reduced), nodes, reduced)[-1]
 
     corner, left, right, both = at([]), at(members[:1]), at(members[1:2]), at(members[:2])
     bend = (corner + both - left - right) % PRIME
@@ -226,8 +199,7 @@ def _linear(c: Circuit, by_slot: Sequence[Sequence[int]], number: int) -> list[b
 
 def _like(model: Model, key: Sequence[int], linear: Sequence[bool]) -> list[int]:
     """The first decision with the same key column, choices and number of rivals, as linear."""
-    seen: dict[object, int] = {}
-    like = list(range(len(key)))
+    seen, like = dict[object, int](), list(range(len(key)))
     for k, slot in enumerate(key):
         if slot >= 0:
             rivals = int(model.feasibility.conflicts[k].sum())
@@ -243,7 +215,3 @@ def _column(c: Circuit, slot: int, k: int) -> tuple[object, ...]:
     base, strides, place = c.atom(slot)
     unnamed = sorted((-1 if axis == k else axis, stride) for axis, stride in strides)
     return (base, *unnamed, place, _column(c, c.slot_also[slot], k))
-
-
-def _flat(parts: Sequence[Sequence[int]]) -> list[int]:
-    return [x for part in parts for x in part]
