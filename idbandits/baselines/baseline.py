@@ -95,10 +95,7 @@ def _learn(
 
 
 def kernels(name: str, layout: type[Any], act: Any, learn: Any, solves: bool = False) -> tuple[Kernel, Kernel]:
-    """The kernels ACT and LEARN of the class with this name, made of the parts `act` and `learn`.
-
-    They get (layout, state, rng, action), with solve and solver if it `solves`, and (layout, state, rng, round).
-    """
+    """The kernels ACT and LEARN of the class with this name, made of parts; with solve and solver if it `solves`."""
     names = globals() | {"unpack": unpacker(layout)}
     acting = FunctionType((_act_by_solving if solves else _act).__code__, names)
     learning = FunctionType(_learn.__code__, names)

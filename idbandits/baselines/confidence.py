@@ -44,8 +44,7 @@ def kl_above(mean: float, allowance: float, near: float = 0.0) -> float:
 def kl_exponent(mean: float, allowance: float, near: float) -> float:
     """The x = -log(1 - q) of the largest q with d(mean, q) ≤ allowance > 0; sought from `near`, where that makes sense.
 
-    Newton's method in x, where d is convex and nearly linear: from above it never steps over the root, from below
-    once. It stops where the next step would change the width of the interval by less than about 1e-10 of it.
+    Newton's method in x, where d is convex and nearly linear: from above it never steps over the root, from below once.
     """
     if mean >= 1.0:
         return math.inf
@@ -66,7 +65,7 @@ def kl_exponent(mean: float, allowance: float, near: float) -> float:
             break
         step = ((1.0 - mean) * x - mean * math.log(q) - entropy - allowance) / slope
         x -= step
-        if abs(step) <= 1e-5 * (x - lowest):
+        if abs(step) <= 1e-5 * (x - lowest):  # the next step would be about 1e-10 of it
             break
     return max(x, lowest)
 

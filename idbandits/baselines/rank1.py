@@ -8,7 +8,7 @@ import numpy as np
 from idbandits.baselines.baseline import Baseline, check_diagram, decisions_above, kernels, state_of
 from idbandits.baselines.confidence import kl_above, kl_below
 from idbandits.baselines.confidence import level as kl_level
-from idbandits.diagram.declare import Diagram, Node
+from idbandits.diagram.declare import Diagram
 from idbandits.errors import DiagramError, check_number, check_whole
 from idbandits.inference.protocol import Round
 from idbandits.kernel.compiling import bare, in_python, merged
@@ -165,16 +165,7 @@ class Rank1ElimKL(Baseline):
 
 
 def _start(who: str, d: Diagram, rounds: int, confidence: float, kl: bool) -> tuple[Layout, State]:
-    """The layout, and the state before the first round."""
-    rows, columns = (n.states for n in _check_matrix(who, d))
-    factor, log = 16 if kl else 4, math.log(rounds)
-    progress = [0, 0, 0, math.ceil(factor * log), NOT_DRAWN]  # STAGE to DRAWN
-    state = state_of(np.zeros(rows + columns), [*progress, *range(rows), *range(columns)])
-    return Layout(rows, columns, kl, factor, log, confidence), state
-
-
-def _check_matrix(who: str, d: Diagram) -> list[Node]:
-    """The two decisions, if the diagram fits."""
+    """The layout, and the state before the first round, if the diagram fits."""
     decisions, observed = check_diagram(who, d)
     names = [n.name for n in decisions]
     if len(decisions) != 2 or any(len(group) > 1 for group in d.different):
@@ -190,4 +181,8 @@ def _check_matrix(who: str, d: Diagram) -> list[Node]:
     low, high = sum((term.table for term in d.rewards), np.zeros(2))
     if high <= low:
         raise DiagramError(f"{who}: {name!r} = {values[1]!r} must be worth more than the other state")
-    return decisions
+    rows, columns = (n.states for n in decisions)
+    factor, log = 16 if kl else 4, math.log(rounds)
+    progress = [0, 0, 0, math.ceil(factor * log), NOT_DRAWN]  # STAGE to DRAWN
+    state = state_of(np.zeros(rows + columns), [*progress, *range(rows), *range(columns)])
+    return Layout(rows, columns, kl, factor, log, confidence), state

@@ -187,23 +187,16 @@ def number_of(layout: Layout, action: Ints) -> int:
 
 
 @bare
-def reward_of(layout: Layout, action: Ints, seen: Ints) -> float:
-    """The scaled reward of a round."""
-    reward = 0.0
+def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
+    """Add the scaled reward to those of the action."""
+    arms, ints, action, seen, reward = arms_in(state, layout.actions), state.ints, round_.action, round_.seen, 0.0
     for term in range(layout.terms):
         at = layout.table_start[term]
         for axis in range(layout.term_start[term], layout.term_start[term + 1]):
             node = layout.node[axis]
             at += layout.stride[axis] * (action[node] if node < layout.decisions else seen[node - layout.decisions])
         reward += layout.tables[at]
-    return reward
-
-
-@bare
-def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
-    """Add the reward to those of the action."""
-    arms, ints = arms_in(state, layout.actions), state.ints
-    reward, chosen = reward_of(layout, round_.action, round_.seen), number_of(layout, round_.action)
+    chosen = number_of(layout, action)
     if arms.times[chosen] == 0.0:  # it changes places with the first that was never tried
         place, tried, other = arms.place[chosen], ints[TRIED], arms.order[ints[TRIED]]
         arms.order[place], arms.place[other] = other, place

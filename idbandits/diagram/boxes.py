@@ -68,9 +68,8 @@ class Box:
 
     def size(self) -> tuple[float, float]:
         """Half its width and half its height: it just holds its text."""
-        lines, norm = self.lines(), LOOKS[self.kind].norm
+        lines, norm, width = self.lines(), LOOKS[self.kind].norm, 21.0
         height = _HEIGHTS[norm] * LEADING * sum(text.size for text, _ in lines) / 2 + 4
-        width = 21.0
         for text, y in lines:
             share = (abs(y) + 0.4 * text.size) / height
             room = 1.0 if norm == inf else (1 - share**norm) ** (1 / norm)

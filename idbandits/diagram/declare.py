@@ -191,8 +191,7 @@ class Diagram:
     def revealed(self) -> Diagram:
         """The same diagram with every latent node observed."""
         other = self.copy()
-        for node in self.of_kind("latent"):
-            other._nodes[node.name] = replace(node, kind="observed")
+        other._nodes |= {node.name: replace(node, kind="observed") for node in self.of_kind("latent")}
         return other
 
     def copy(self) -> Diagram:

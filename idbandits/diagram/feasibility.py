@@ -43,8 +43,7 @@ class Feasibility:
         for group in self._groups:
             holders: dict[Label, str] = {}
             for name in group:
-                other = holders.setdefault(action[name], name)
-                if other != name:
+                if (other := holders.setdefault(action[name], name)) != name:
                     pair = f"{other!r} and {name!r}"
                     raise ActionError(f"action: {pair} are both {action[name]!r}; all_different forbids repeats")
 
@@ -53,8 +52,7 @@ class Feasibility:
         for a, b in (pair for group in self._places for pair in itertools.combinations(group, 2)):
             first, second = self.decisions[a], self.decisions[b]
             same_label = np.array([-1 if (at := second.index(v)) is None else at for v in first.values])
-            repeats = same_label[columns[a]] == columns[b]
-            if repeats.any():
+            if (repeats := same_label[columns[a]] == columns[b]).any():
                 at = int(np.argmax(repeats))
                 pair, label = f"{first.name!r} and {second.name!r}", second.values[columns[b][at]]
                 raise ActionError(f"actions: {pair} in round {at} are both {label!r}; all_different forbids repeats")

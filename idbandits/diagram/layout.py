@@ -74,8 +74,8 @@ def arrange(boxes: Sequence[Box], edges: Sequence[Edge]) -> Layout:
     if not boxes:
         return Layout({}, {})
     sizes = {box.name: box.size() for box in boxes}
-    half_widths = {name: half_width for name, (half_width, _) in sizes.items()}
-    rows, xs = grid(half_widths, edges, [box.name for box in boxes if box.kind == "reward"])
+    rewards = [box.name for box in boxes if box.kind == "reward"]
+    rows, xs = grid({name: half_width for name, (half_width, _) in sizes.items()}, edges, rewards)
     paths = {edge: path(edge, rows) for edge in edges}
     half_heights = [max(sizes[name][1] for name in rows if rows[name] == row) for row in range(1 + max(rows.values()))]
     ys = _row_ys(half_heights, paths.values(), xs)
@@ -125,8 +125,7 @@ def grid(half_widths: Mapping[str, float], edges: Sequence[Edge], rewards: Itera
     """The row of each node, and the x of each stop.
 
     A diagram unrolled over positions (A1, A2, …, W1, W2, …) has one row for the family of all A, one for all W, and so
-    on, and repeats the layout of one position.  Edges to later positions may run sideways or upwards, so the picture
-    is only as deep as one position.  Any other diagram is a single position in which each node is its own family.
+    on, and repeats the layout of one position. Any other diagram is a single one, each node its own family.
     """
     family = _families(half_widths, edges)
     numbers = {name: split_number(name)[1] for name in family}

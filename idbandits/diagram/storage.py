@@ -124,8 +124,7 @@ def _lookup(nodes: Sequence[Node], nested: Any, dtype_kinds: str) -> Callable[..
         table = np.empty(0, dtype=object)
     if table.dtype.kind not in dtype_kinds:
         raise FormatError("the table is not a regular nested list of numbers")
-    shape = tuple(node.states for node in nodes)
-    if table.shape != shape:
+    if table.shape != (shape := tuple(node.states for node in nodes)):
         raise FormatError(f"the table has shape {table.shape}, but the nodes it depends on have {shape} values")
     return lambda *values: table[tuple(node.index(v) for node, v in zip(nodes, values, strict=True))].item()
 

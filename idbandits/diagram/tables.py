@@ -159,8 +159,7 @@ def chance_table(
         raise DiagramError(f"{reader} has {learned.rows} rows, but the parents have {math.prod(shape)} {hint}")
     use = Use(learned.name, _selected_rows(node, learned, row, parents) if callable(row) else row)
     rows = shape if learned.rows is None else (int(learned.rows),)
-    table = tables.get(learned.name)
-    if table is None:
+    if (table := tables.get(learned.name)) is None:
         _check_size(f"node {node!r}", (*rows, states))
         try:
             prior = np.broadcast_to(learned.prior, (*rows, states))
@@ -200,13 +199,11 @@ def _known_table(node: str, cpd: Any, parents: Sequence[Node], states: int) -> K
     else:
         entries = _entries(node, cpd, parents, row_shape)
     table = np.stack([1.0 - entries, entries], axis=-1) if states == 2 else entries
-    outside = ~np.asarray(((table >= 0) & (table <= 1)).all(axis=-1))
-    if outside.any():
+    if (outside := ~np.asarray(((table >= 0) & (table <= 1)).all(axis=-1))).any():
         row = table[outside][0]
         shown = f"P({node} = 1) is {row[1]}" if states == 2 else f"the probabilities are {row.tolist()}"
         raise TableError(f"node {node!r}: {shown}{_first(outside, parents)}; probabilities lie in [0, 1]")
-    unequal = np.asarray(np.abs(table.sum(axis=-1) - 1) > TOLERANCE)
-    if unequal.any():
+    if (unequal := np.asarray(np.abs(table.sum(axis=-1) - 1) > TOLERANCE)).any():
         row, where = table[unequal][0], _first(unequal, parents)
         raise TableError(f"node {node!r}: the probabilities {row.tolist()}{where} sum to {row.sum()}, not 1")
     table.setflags(write=False)
@@ -226,8 +223,7 @@ def reward_table(parents: Sequence[Node], function: Callable[..., float] | None)
         raise DiagramError(f"{reward} needs a function of the values, not {function!r}")
     _check_size(reward, _shape(parents))
     table = _tabulate(reward, function, parents, ())
-    infinite = ~np.isfinite(table)
-    if infinite.any():
+    if (infinite := ~np.isfinite(table)).any():
         raise DiagramError(f"{reward} is {table[infinite][0]}{_first(infinite, parents)}; rewards must be finite")
     table.setflags(write=False)
     return table

@@ -16,8 +16,7 @@ from idbandits.paper.literal import Literal
 from idbandits.simulation.plots import Measure
 from idbandits.simulation.world import World
 
-ROUNDS, RUNS = 20_000, 20
-QUICK_ROUNDS, QUICK_RUNS = 2_000, 4
+ROUNDS, RUNS, QUICK_ROUNDS, QUICK_RUNS = 20_000, 20, 2_000, 4
 
 
 @final

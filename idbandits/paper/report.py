@@ -125,12 +125,10 @@ def draw(figure: Figure, findings: Findings) -> Picture:
 def rendered(picture: Picture) -> dict[str, bytes]:
     """A picture as PNG and as SVG."""
     options: dict[str, dict[str, Any]] = {"png": {"dpi": 160}, "svg": {"metadata": {"Date": None}}}
-    files = {}
-    for kind, how in options.items():
-        out = BytesIO()
-        picture.savefig(out, format=kind, **how)
-        files[kind] = out.getvalue()
-    return files
+    files = {kind: BytesIO() for kind in options}
+    for kind, file in files.items():
+        picture.savefig(file, format=kind, **options[kind])
+    return {kind: file.getvalue() for kind, file in files.items()}
 
 
 def run_times(findings: Findings) -> list[dict[str, str]]:
