@@ -171,7 +171,7 @@ def solve_or_search(
 ) -> tuple[float, float]:
     """The best choices found for a group of decisions, by the first way that applies; their value and a bound."""
     value, bound = solve_group(c, s, g, p, action, start, candidates, budget)
-    if bound < np.inf:
+    if bound != np.inf:
         return value, bound
     q = search_of(c, s, g, p, start, candidates, budget)
     if s.form[g] == SORTED:
