@@ -106,7 +106,7 @@ def describe(learner: Any) -> dict[str, Any]:
     if isinstance(learner, Thompson):
         description |= {"inference": type(learner.inference).__name__, "settings": learner.inference.settings}
     elif isinstance(learner, Baseline):
-        state = hashlib.sha256(b"".join(part.tobytes() for part in learner.state))  # some have settings there
+        state = hashlib.sha256(b"".join(part.tobytes() for part in learner.state))  # it may have learned before
         description |= {"settings": learner.settings, "state": state.hexdigest()}
     return description
 
