@@ -120,8 +120,9 @@ def make_runs(
 ) -> dict[Job, Run] | None:
     """All runs of these cells; those that are not in the store are made and put there. None if interrupted."""
     prepared = {cell: Prepared(cell, settings) for cell in cells}
+    jobs = [Job(cell, number) for cell in cells for number in range(cell.runs(settings))]
     runs, missing = dict[Job, Run](), list[Job]()
-    for job in [Job(cell, number) for cell in cells for number in range(cell.runs(settings))]:
+    for job in jobs:
         stored = store.get(prepared[job.cell].key(job.run))
         if stored is None:
             missing.append(job)
@@ -140,7 +141,7 @@ def make_runs(
             return None
     except KeyboardInterrupt:
         return None
-    return runs
+    return {job: runs[job] for job in jobs}
 
 
 def _run_here(
