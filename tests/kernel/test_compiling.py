@@ -50,14 +50,13 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         (tmp_path / "pretended.py").write_text(SOURCE.format(folder=str(tmp_path / "processes"), then=then))
         module = importlib.import_module("pretended")
         monkeypatch.delitem(sys.modules, "pretended")
-        return [pretended_kernel(getattr(module, name), str(tmp_path / "cache")) for name in ("first", "second")]
+        return [pretended_kernel(getattr(module, name), tmp_path / "cache") for name in ("first", "second")]
 
     return pretended
 
 
-def pretended_kernel(function: Any, cache: str | None) -> Any:
-    dispatcher = SimpleNamespace(stats=SimpleNamespace(cache_path=cache))
-    kernel: Any = SimpleNamespace(function=function, _dispatcher=dispatcher)
+def pretended_kernel(function: Any, folder: Path) -> Any:
+    kernel: Any = SimpleNamespace(function=function, _folder=folder)
     kernel.is_on_disk = lambda: Kernel.is_on_disk(kernel)
     return kernel
 
@@ -152,7 +151,7 @@ def test_what_is_on_disk_is_not_compiled_again(
 def test_what_no_folder_can_hold_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
     functions = kernels("end")
     for function in functions:
-        function._dispatcher.stats.cache_path = None
+        function._folder = None
     compile_together(functions, 2)
     assert not list((tmp_path / "processes").iterdir())
 
