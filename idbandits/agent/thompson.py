@@ -140,7 +140,8 @@ class Thompson:
         """Learn from a round; observed nodes that are missing or None were not seen."""
         vector, seen = self._encoded(action, context), self._seen(observation)
         with self.rng.bit_generator.lock:
-            self.state = self._learned(self.state, vector, seen, 1, NOW)
+            state = self.state if isinstance(self._learn, Kernel) else self.state.copy()  # Python may be interrupted
+            self.state = self._learned(state, vector, seen, 1, NOW)
 
     def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
         """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
