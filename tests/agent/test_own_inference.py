@@ -59,6 +59,16 @@ def test_a_state_that_compiled_code_cannot_take_is_refused(change: Any, words: s
         idb.Thompson(models.semi_bandit(5, 2), Odd())
 
 
+@pytest.mark.parametrize("kind", [list, tuple, lambda state: None])
+def test_what_is_not_a_state_is_refused(kind: Any) -> None:
+    class Odd(Counts):
+        def start(self, model: Any, evidence: Any, rng: Any) -> Any:
+            return kind(super().start(model, evidence, rng))
+
+    with pytest.raises(IdbanditsError, match="inference 'Odd': `start` returns a State, not"):
+        idb.Thompson(models.semi_bandit(5, 2), Odd())
+
+
 def test_an_error_in_an_own_inference_changes_nothing() -> None:
     class Broken(Counts):
         def learn(self, *arguments: Any) -> int:
