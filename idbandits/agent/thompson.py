@@ -29,12 +29,14 @@ from idbandits.inference.protocol import (
     act,
     draw,
     learn_all,
+    no_action,
 )
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import HEADER, ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solver
 
+PLAIN = frozenset([str, int, float, bool])  # types whose values are equal only to what is of these types, too
 CHUNK = 1_000_000  # rounds of a log that are encoded at once
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
 REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kind.revisable).rsplit(", ", 1))
@@ -114,7 +116,9 @@ class Thompson:
         return chosen
 
     def _choose(self, action: Ints, rng: Rng) -> None:
-        act.entry(self._solver.kernel.handle, self._solver.program, self._evidence.packed, self.state, rng, action)
+        solver = self._solver
+        if not act.entry(solver.kernel.handle, solver.program, self._evidence.packed, self.state, rng, action):
+            raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, self.state)
 
     def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
@@ -190,19 +194,16 @@ class Thompson:
 
     def _encoded(self, action: Action, context: Action | None) -> Ints:
         last_action, last_context, vector = self._latest
-        try:
-            if action == last_action and context == last_context:  # faster than checking again what `act` chose
-                return vector
-        except ValueError:  # an array where a value is expected
-            pass
+        if _is_same(action, last_action) and (context is last_context is None or _is_same(context, last_context)):
+            return vector
         return self._model.action_vector(action, context)
 
     def _seen(self, observation: Mapping[str, Any]) -> Ints:
         if type(observation) is dict and len(observation) == len(self._states):
             try:
                 return np.array([place[type(v := observation[name]), v] for name, place in self._states], np.int64)
-            except (KeyError, TypeError):
-                pass  # something is missing, or to be refused
+            except Exception:
+                pass  # something is missing, of another type, or to be refused
         states = self._model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)
 
@@ -284,3 +285,8 @@ class Thompson:
         if not fits(saved.state, fresh):
             raise FormatError(f"{path}: what was learned does not fit the diagram {saved.diagram.name!r} in it")
         return agent
+
+
+def _is_same(given: Any, latest: Any) -> bool:
+    """Whether a mapping is what `act` chose, or was given: faster than to check it again."""
+    return type(given) is dict and PLAIN.issuperset(map(type, given.values())) and given == latest

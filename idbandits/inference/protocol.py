@@ -97,7 +97,7 @@ def coded(setting: str, word: Any, codes: Mapping[str, int]) -> int:
 LEARN = types.int64(INTS, FLOATS, INTS, FLOATS, RNG, INTS, INTS, types.int64, types.int64)
 PACKED = types.NamedTuple([INTS, FLOATS], Packed)
 STATE = types.NamedTuple([INTS, FLOATS], State)
-ACT = types.void(handle_type(SOLVE), PACKED, PACKED, STATE, RNG, INTS)
+ACT = types.boolean(handle_type(SOLVE), PACKED, PACKED, STATE, RNG, INTS)
 learn_at, solve_at = function_at(LEARN), function_at(SOLVE)
 
 
@@ -182,17 +182,33 @@ def draw_means(evidence: Packed, alpha: Floats, rng: Rng, means: Floats) -> None
 
 
 @kernel(ACT)
-def act(solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, action: Ints) -> None:
-    """Draw means and put the best action under them into `action`, whose contexts are given."""
+def act(solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, action: Ints) -> bool:
+    """Draw means and put the best action under them into `action`, whose contexts are given.
+
+    False if these are not means, because the state does not hold numbers to act on: `no_action` says which.
+    """
     if state.ints[ACTS_ON_MEANS]:
-        solve_at(solve)(solver.ints, solver.floats, state.floats, True, action, BUDGET)
+        _, _, sound = solve_at(solve)(solver.ints, solver.floats, state.floats, True, action, BUDGET)
     else:
         _, v = unpack_parts(evidence.ints, evidence.floats)
         means = np.empty(v.learned)
         draw_means(evidence, state.floats, rng, means)
-        solve_at(solve)(solver.ints, solver.floats, means, True, action, BUDGET)
+        _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, BUDGET)
     _, s = unpack_solver(solver.ints, solver.floats)
     shuffle_idle(s, rng, action)
+    return bool(sound)
+
+
+def no_action(who: str, d: Diagram, state: State) -> IdbanditsError:
+    """The error of a learner that found no action in this state: it names the table whose numbers are to blame."""
+    first, by_means = 0, bool(state.ints[ACTS_ON_MEANS])
+    what, needed = ("means", "lie in [0, 1]") if by_means else ("pseudo-counts", "are positive and finite")
+    for table in d.learned.values():
+        numbers = state.floats[first : first + table.size]
+        first += table.size
+        for wrong in numbers[~((numbers >= 0) & (numbers <= 1) if by_means else (numbers > 0) & (numbers < np.inf))]:
+            return IdbanditsError(f"{who}: the {what} of learned table {table.name!r} {needed}; one is {wrong}")
+    return IdbanditsError(f"{who}: no action can be found by {what} that are not those of probabilities")
 
 
 @kernel(types.void(PACKED, STATE, RNG, types.float64[::1]))
