@@ -371,7 +371,7 @@ def test_many_decisions_with_too_few_items_are_refused_at_once() -> None:
         ({}, "'A'|missing|A, B"), ({"A": 1, "B": "p", "C": 0}, "'C'|A, B"), ({"A": 1, "B": "p", "S": "new"}, "'S'|A, B"),
         ({"A": 1, "b": "p"}, "'b'|A, B"), (None, "None|A, B"), ([1, "p"], "[1, 'p']|A, B"), ({"A": None, "B": "p"}, "'A'|None"),
         ({"A": [1], "B": "p"}, "'A'|[1]"), ({"A": "1", "B": "p"}, "'A'|'1'|0 to 2"), ({"A": 1, "B": 0}, "'B'|0|'p', 'q'"),
-        ({"A": 1.0, "B": "p"}, "'A'|1.0|0 to 2"), ({"A": True, "B": "p"}, "'A'|True|0 to 2"), ({"A": 1, "B": ["p"]}, "'B'|['p']"),
+        ({"A": 1.5, "B": "p"}, "'A'|1.5|0 to 2"), ({"A": 3.0, "B": "p"}, "'A'|3.0|0 to 2"), ({"A": 1, "B": ["p"]}, "'B'|['p']"),
     ],
 )  # fmt: skip
 def test_actions(action: Any, words: str) -> None:
@@ -433,7 +433,7 @@ def test_a_context_for_a_diagram_without() -> None:
     ("observation", "words"),
     [
         ({"L": 1}, "'L'|latent|O, T"), ({"A": 1}, "'A'|decision|O, T"), ({"S": "new"}, "'S'|context|O, T"), ({"Q": 1}, "'Q'|O, T"),
-        ({"O": 2}, "'O'|2|0 to 1"), ({"O": -1}, "'O'|-1|0 to 1"), ({"O": "1"}, "'O'|'1'|0 to 1"), ({"O": 1.0}, "'O'|1.0|0 to 1"),
+        ({"O": 2}, "'O'|2|0 to 1"), ({"O": -1}, "'O'|-1|0 to 1"), ({"O": "1"}, "'O'|'1'|0 to 1"), ({"O": 0.5}, "'O'|0.5|0 to 1"),
         ({"O": math.nan}, "'O'|nan"), ({"O": [1]}, "'O'|[1]"), ({"T": 0}, "'T'|0|'low', 'mid', 'high'"), (None, "None"), ([1], "[1]"),
         ({"T": "tall"}, "'T'|'tall'|'low', 'mid', 'high'"), ({"L": None}, "'L'|latent"),
     ],

@@ -1,8 +1,7 @@
 """Rounds as kernels take them: labels become places among the values of their nodes, -1 where nothing was seen."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
-from itertools import repeat
-from operator import is_
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Node, plain
 from idbandits.errors import ActionError, ContextError, IdbanditsError, ObservationError, brief
-from idbandits.kernel.types import Bools, Ints
+from idbandits.kernel.types import Ints
 
 WRONG = -2  # in place of a value that is not one of its node
 FACTORIZED = "biufcmMUO"  # kinds of arrays whose distinct values pandas finds
@@ -54,7 +53,11 @@ def _encode_nodes(
     columns: dict[str, Ints] = {}
     for node in nodes:
         if node.name in names:
-            columns[node.name] = encode_column(what, node, data[node.name], error)
+            try:
+                column = data[node.name]
+            except Exception:  # of own types
+                raise error(f"{what}: there is no column {node.name!r} in {brief(data)}") from None
+            columns[node.name] = encode_column(what, node, column, error)
         elif what != "observations":
             raise error(f"{what}: {node.name!r} is missing; needed are {allowed}")
     return columns
@@ -79,12 +82,13 @@ def encode_column(what: str, node: Node, data: Any, error: type[IdbanditsError])
         places: Ints = values.astype(np.int64)
         places[(places < 0) | (places >= node.states)] = WRONG
     else:
-        places = _places_of_labels(what, node, values, error)
-    if (masked := _mask(data)) is not None:
-        places[masked] = _missing(what)
+        places = _places_of_labels(what, node, values)
+    if isinstance(data, np.ma.MaskedArray):
+        places[np.ma.getmaskarray(data)] = _missing(what)
     if (wrong := places == WRONG).any():
         at = int(np.argmax(wrong))
-        shown = "masked" if masked is not None and masked[at] else brief(plain(values[at]))
+        masked = isinstance(data, np.ma.MaskedArray) and np.ma.getmaskarray(data)[at]
+        shown = "masked" if masked else brief(plain(values[at]))
         raise error(f"{what}: {node.name!r} in round {at} cannot be {shown}; allowed: {node.allowed()}")
     return places
 
@@ -94,9 +98,9 @@ def _flat(what: str, node: Node, data: Any, error: type[IdbanditsError]) -> Any:
     try:
         values = np.asarray(data, dtype=object if isinstance(data, (list, tuple)) else None)
     except Exception:  # ragged lists, and whatever else own types do
-        values = np.empty((), dtype=object)
+        raise error(f"{what}: {node.name!r} is one value per round, a flat array; given {brief(data)}") from None
     if values.ndim != 1:
-        given = brief(data) if values.ndim == 0 else f"shape {values.shape}"
+        given = f"{brief(data)}, of shape {values.shape}"
         raise error(f"{what}: {node.name!r} is one value per round, a flat array; given {given}")
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind in "fc" and size not in (4, 8, 16):  # half and long doubles
@@ -104,38 +108,23 @@ def _flat(what: str, node: Node, data: Any, error: type[IdbanditsError]) -> Any:
     return values.astype(values.dtype.newbyteorder("=") if kind in FACTORIZED else object, copy=False)
 
 
-def _mask(data: Any) -> Bools | None:
-    """Which values of a column are masked; None if it has no mask."""
-    if isinstance(data, np.ma.MaskedArray):
-        return np.ma.getmaskarray(data)
-    of_objects = isinstance(data, (list, tuple)) or (isinstance(data, np.ndarray) and data.dtype.kind == "O")
-    masked = list(map(is_, data, repeat(np.ma.masked))) if of_objects else []
-    return np.array(masked) if any(masked) else None
-
-
 def _missing(what: str) -> int:
     """What stands for a missing value: only observations may miss some."""
     return -1 if what == "observations" else WRONG
 
 
-def _places_of_labels(what: str, node: Node, values: Any, error: type[IdbanditsError]) -> Ints:
+def _places_of_labels(what: str, node: Node, values: Any) -> Ints:
     """The same for labels of any type."""
     import pandas  # slow to import, and only needed here
 
     try:
         codes, distinct = pandas.factorize(values, use_na_sentinel=True)
-        places = [node.index(value) for value in distinct]
-    except Exception:  # a value that cannot be compared with others
-        at, value = next(((i, v) for i, v in enumerate(values) if not _is_hashable(v)), (0, values[0]))
-        allowed = node.allowed()
-        raise error(f"{what}: {node.name!r} in round {at} cannot be {brief(value)}; allowed: {allowed}") from None
+    except Exception:  # values that cannot be hashed: arrays, what is masked, lists
+        codes, distinct = np.arange(len(values)), values
+    places = [node.index(value) for value in distinct]
+    for i, value in enumerate(distinct):
+        if places[i] is None:
+            with contextlib.suppress(Exception):  # of own types, and of Decimal("sNaN")
+                places[i] = _missing(what) if value is np.ma.masked or pandas.isna(value) is True else None
     table = np.array([*(WRONG if place is None else place for place in places), _missing(what)], dtype=np.int64)
     return np.asarray(table[codes])
-
-
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except Exception:
-        return False
-    return True

@@ -237,6 +237,8 @@ class Thompson:
         """One draw of the means of all learned tables."""
         means = np.empty(self._evidence.learned)
         draw(self._evidence.packed, self.state, self.rng, means)
+        if not np.isfinite(means).all():
+            raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, self.state)
         return self._model.tables_of_means(means)
 
     def posterior(self) -> dict[str, Posterior]:

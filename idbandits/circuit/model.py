@@ -14,7 +14,7 @@ from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.elimination import RewardPlan
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.feasibility import Feasibility
-from idbandits.diagram.tables import TOLERANCE, Label
+from idbandits.diagram.tables import MOST_REWARD, TOLERANCE, Label
 from idbandits.errors import ActionError, ContextError, DiagramError, MeansError, ObservationError, brief
 from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Floats, Ints
@@ -63,6 +63,10 @@ class Rewards:
         if not d.rewards:
             raise DiagramError(f"diagram {d.name!r} has no reward: add terms by reward(...)")
         self.scale = sum(float(np.abs(term.table).max()) for term in d.rewards)
+        if not self.scale <= MOST_REWARD:
+            large = ", ".join(max(d.rewards, key=lambda term: float(np.abs(term.table).max())).parents)
+            most = f"at most {MOST_REWARD:g} is allowed, so that floats hold sums over rounds"
+            raise DiagramError(f"diagram {d.name!r}: its rewards add up to {self.scale:g} (that of {large}); {most}")
         builder = Builder(d, parameters)
         roots = elimination.rewards(builder, plan)
         reach = _decisions_below(builder)

@@ -175,7 +175,10 @@ class Diagram:
         return self._chance("observed", name, parents, cpd, states)
 
     def reward(self, nodes: Nodes, function: Callable[..., float] | None = None) -> None:
-        """Add a term to the reward, from -1e100 to 1e100: the value of a node, or a function of those of several."""
+        """Add a term to the reward: the value of a node, or a function of the values of several.
+
+        All terms together may reach 1e300, either way.
+        """
         if not (parents := self.resolve("a reward term", nodes)):
             raise DiagramError("a reward term needs at least one node")
         self._rewards.append(Reward(tuple(p.name for p in parents), reward_table(parents, function)))

@@ -21,8 +21,8 @@ Label: TypeAlias = str | int | float | bool
 
 TOLERANCE = 1e-8  # how far from 1 the probabilities of a row may sum
 MOST_ENTRIES = 50_000_000  # in one table
-LEAST_PRIOR, MOST_PRIOR = 1e-9, 1e15  # of pseudo-counts: for more, another round would be lost in rounding
-MOST_REWARD = 1e100  # either way: sums over rounds and their squares stay finite
+LEAST_PRIOR, MOST_PRIOR = 1e-9, 1e15  # of pseudo-counts: one more round is not lost in rounding, nor all they were
+MOST_REWARD = 1e300  # in a round, either way: sums over rounds are finite
 
 
 @final
@@ -225,9 +225,8 @@ def reward_table(parents: Sequence[Node], function: Callable[..., float] | None)
         raise DiagramError(f"{reward} needs a function of the values, not {function!r}")
     _check_size(reward, _shape(parents))
     table = _tabulate(reward, function, parents, ())
-    if (outside := ~(np.abs(table) <= MOST_REWARD)).any():
-        needed = f"rewards must be finite, from {-MOST_REWARD:g} to {MOST_REWARD:g}"
-        raise DiagramError(f"{reward} is {table[outside][0]}{_first(outside, parents)}; {needed}")
+    if (infinite := ~np.isfinite(table)).any():
+        raise DiagramError(f"{reward} is {table[infinite][0]}{_first(infinite, parents)}; rewards must be finite")
     table.setflags(write=False)
     return table
 

@@ -23,7 +23,7 @@ from idbandits.solve.search import ADDITIVE, FREE, MULTIPLICATIVE, SORTED, Decis
 from idbandits.solve.structure import decisions_of
 
 BUDGET = 200_000.0  # edges that branch and bound may look at: a few milliseconds
-MOST_EFFORT = 1e100
+MOST_EFFORT = 10**30  # of whole numbers, which may be more than a float can hold
 SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(
     INTS, FLOATS, FLOATS, types.boolean, INTS, types.float64
 )
@@ -59,7 +59,7 @@ def best_action(d: Diagram, means: Means, context: Action | None = None, *, effo
     solver = model.derived(Solver)
     action = solver.blank_action(context)
     kernel = solver.kernel if effort >= 1.0 else solve
-    budget = BUDGET * float(min(effort, MOST_EFFORT))
+    budget = BUDGET * float(min(effort, MOST_EFFORT) if isinstance(effort, int) else effort)
     value, bound, sound = kernel.entry(*solver.program, model.flat_means(means), False, action, budget)
     if not sound:
         model.parameter_vector(means)  # says what is wrong
