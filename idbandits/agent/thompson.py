@@ -236,8 +236,7 @@ class Thompson:
     def sample(self) -> dict[str, Floats]:
         """One draw of the means of all learned tables."""
         means = np.empty(self._evidence.learned)
-        draw(self._evidence.packed, self.state, self.rng, means)
-        if not np.isfinite(means).all():
+        if not draw(self._evidence.packed, self.state, self.rng, means):
             raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, self.state)
         return self._model.tables_of_means(means)
 

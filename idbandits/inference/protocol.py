@@ -181,21 +181,37 @@ def draw_means(evidence: Packed, alpha: Floats, rng: Rng, means: Floats) -> None
     draw_rows(v.size, v.learned, alpha, rng, means)
 
 
+@bare
+def is_sound(state: State, learned: int) -> bool:
+    """Whether a state begins with means, or with pseudo-counts that means can be drawn from."""
+    sound, numbers = True, state.floats
+    if state.ints[ACTS_ON_MEANS]:
+        for i in range(learned):
+            sound &= 0.0 <= numbers[i] <= 1.0
+    else:
+        for i in range(learned):
+            sound &= 0.0 <= numbers[i] < np.inf
+    return sound
+
+
 @kernel(ACT)
 def act(solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, action: Ints) -> bool:
     """Draw means and put the best action under them into `action`, whose contexts are given.
 
-    False if these are not means, because the state does not hold numbers to act on: `no_action` says which.
+    False, and nothing is drawn, if the state does not hold numbers to act on: `no_action` says which.
     """
+    _, v = unpack_parts(evidence.ints, evidence.floats)
+    if not is_sound(state, v.learned):
+        return False
     if state.ints[ACTS_ON_MEANS]:
         _, _, sound = solve_at(solve)(solver.ints, solver.floats, state.floats, True, action, BUDGET)
     else:
-        _, v = unpack_parts(evidence.ints, evidence.floats)
         means = np.empty(v.learned)
         draw_means(evidence, state.floats, rng, means)
         _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, BUDGET)
-    _, s = unpack_solver(solver.ints, solver.floats)
-    shuffle_idle(s, rng, action)
+    if sound:
+        _, s = unpack_solver(solver.ints, solver.floats)
+        shuffle_idle(s, rng, action)
     return bool(sound)
 
 
@@ -211,10 +227,13 @@ def no_action(who: str, d: Diagram, state: State) -> IdbanditsError:
     return IdbanditsError(f"{who}: no action can be found by {what} that are not those of probabilities")
 
 
-@kernel(types.void(PACKED, STATE, RNG, types.float64[::1]))
-def draw(evidence: Packed, state: State, rng: Rng, means: Floats) -> None:
-    """The means that an action would be based on."""
+@kernel(types.boolean(PACKED, STATE, RNG, types.float64[::1]))
+def draw(evidence: Packed, state: State, rng: Rng, means: Floats) -> bool:
+    """The means that an action would be based on; False, and nothing is drawn, if the state does not hold numbers."""
+    if not is_sound(state, len(means)):
+        return False
     if state.ints[ACTS_ON_MEANS]:
         means[:] = state.floats[: len(means)]
     else:
         draw_means(evidence, state.floats, rng, means)
+    return True
