@@ -252,7 +252,7 @@ def test_functions_that_raise(do: Callable[..., Any]) -> None:
     case("prior inf", PriorError, "'z'|inf|finite", lambda d: d.latent("X", (), Learned("z", prior=[math.inf, 1]))),
     case("prior subnormal", PriorError, "'z'|1e-310|from 1e-09 to 1e+15", lambda d: d.latent("X", (), Learned("z", prior=1e-310))),
     case("prior below", PriorError, "'z'|9.9e-10|1e-09", lambda d: d.latent("X", (), Learned("z", prior=[1, 9.9e-10]))),
-    case("prior above", PriorError, "'z'|1.1e+15|1e+15", lambda d: d.latent("X", (), Learned("z", prior=[[1, 1.1e15]]))),
+    case("prior above", PriorError, "'z'|1.1e+16|1e+15", lambda d: d.latent("X", (), Learned("z", prior=[[1, 1.1e16]]))),
     case("prior at the end of floats", PriorError, "'z'|1.7e+308|1e+15", lambda d: d.latent("X", (), Learned("z", prior=1.7e308))),
     case("prior beyond floats", PriorError, "'z'|inf|1e+15", lambda d: d.latent("X", (), Learned("z", prior=[1, 10**400]))),
     case("prior masked", PriorError, "'z'|masked", lambda d: d.latent("X", (), Learned("z", prior=np.ma.array([1, 2], mask=[0, 1])))),

@@ -36,7 +36,6 @@ from idbandits.kernel.states import HEADER, ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solver
 
-PLAIN = frozenset([str, int, float, bool])  # types whose values are equal only to what is of these types, too
 CHUNK = 1_000_000  # rounds of a log that are encoded at once
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
 REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kind.revisable).rsplit(", ", 1))
@@ -139,7 +138,7 @@ class Thompson:
     def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
         """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
 
-        Missing values (None, NaN) were not seen.
+        Missing values (None, NaN, NA, masked ones) were not seen.
 
         >>> d = Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
@@ -194,8 +193,15 @@ class Thompson:
 
     def _encoded(self, action: Action, context: Action | None) -> Ints:
         last_action, last_context, vector = self._latest
-        if _is_same(action, last_action) and (context is last_context is None or _is_same(context, last_context)):
-            return vector
+        try:  # equal values with equal hashes are the same labels: faster than checking again what `act` chose
+            if action == last_action and hash((*action.values(),)) == hash((*last_action.values(),)):
+                if context is None or last_context is None:
+                    if context is last_context:
+                        return vector
+                elif context == last_context and hash((*context.values(),)) == hash((*last_context.values(),)):
+                    return vector
+        except Exception:  # an array, or whatever else, where a value is expected
+            pass
         return self._model.action_vector(action, context)
 
     def _seen(self, observation: Mapping[str, Any]) -> Ints:
@@ -286,8 +292,3 @@ class Thompson:
         if not fits(saved.state, fresh):
             raise FormatError(f"{path}: what was learned does not fit the diagram {saved.diagram.name!r} in it")
         return agent
-
-
-def _is_same(given: Any, latest: Any) -> bool:
-    """Whether a mapping is what `act` chose, or was given: faster than to check it again."""
-    return type(given) is dict and PLAIN.issuperset(map(type, given.values())) and given == latest
