@@ -164,6 +164,8 @@ BROKEN = [
     ("nodes[3].select", [[0, -1]] * 3, "nodes[3].select[0][1]|'M'|-1"),
     ("nodes[3].select", [[0, 1.5]] * 3, "nodes[3].select[0][1]|'M'|1.5"),
     ("learned[0].prior", [1, -1], "learned[0]|'L'|-1.0|positive"),
+    ("learned[0].prior", [1, 1e-310], "learned[0]|'L'|1e-310|from 1e-09 to 1e+15"),
+    ("learned[0].prior", 1.7e308, "learned[0]|'L'|1.7e+308|from 1e-09 to 1e+15"),
     ("learned[0].prior", [1, None], "learned[0].prior[1]|'L'|None"),
     ("learned[0].prior", [1, 1, 1], "'L'|(3,)|(3, 2)"),
     ("learned[0].prior", ..., "learned[0]|'L'|'prior'"),
