@@ -36,6 +36,7 @@ from idbandits.inference.protocol import (
     act,
     draw,
     learn_all,
+    no_action,
 )
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import HEADER, ROUNDS, State, grown
@@ -127,7 +128,9 @@ class Thompson:
         return chosen
 
     def _choose(self, state: State, rng: Rng, action: Ints) -> None:
-        act.entry(self._solver.kernel.handle, self._solver.program, self._evidence.packed, state, rng, action)
+        solver = self._solver
+        if not act.entry(solver.kernel.handle, solver.program, self._evidence.packed, state, rng, action):
+            raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, state)
 
     def _snapshot(self) -> tuple[State, Rng]:
         """Copies of the state and of the random numbers, which other threads do not change."""
@@ -157,7 +160,7 @@ class Thompson:
     def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
         """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
 
-        Missing values (None, NaN) were not seen.
+        Missing values (None, NaN, NA, masked ones) were not seen.
 
         >>> d = Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
@@ -214,10 +217,14 @@ class Thompson:
 
     def _encoded(self, action: Action, context: Action | None) -> Ints:
         last_action, last_context, vector = self._latest
-        try:
-            if action == last_action and context == last_context:  # faster than checking again what `act` chose
-                return vector
-        except ValueError:  # an array where a value is expected
+        try:  # equal values with equal hashes are the same labels: faster than checking again what `act` chose
+            if action == last_action and hash((*action.values(),)) == hash((*last_action.values(),)):
+                if context is None or last_context is None:
+                    if context is last_context:
+                        return vector
+                elif context == last_context and hash((*context.values(),)) == hash((*last_context.values(),)):
+                    return vector
+        except Exception:  # an array, or whatever else, where a value is expected
             pass
         return self._model.action_vector(action, context)
 
@@ -225,8 +232,8 @@ class Thompson:
         if type(observation) is dict and len(observation) == len(self._states):
             try:
                 return np.array([place[type(v := observation[name]), v] for name, place in self._states], np.int64)
-            except (KeyError, TypeError):
-                pass  # something is missing, or to be refused
+            except Exception:
+                pass  # something is missing, of another type, or to be refused
         states = self._model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)
 
@@ -262,7 +269,8 @@ class Thompson:
         """One draw of the means of all learned tables."""
         means = np.empty(self._evidence.learned)
         with self.rng.bit_generator.lock:
-            draw(self._evidence.packed, self.state, self.rng, means)
+            if not draw(self._evidence.packed, self.state, self.rng, means):
+                raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, self.state)
         return self._model.tables_of_means(means)
 
     def posterior(self) -> dict[str, Posterior]:

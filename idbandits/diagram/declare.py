@@ -48,14 +48,14 @@ class Node:
         return self.cpd is not None
 
     def index(self, value: object) -> int | None:
-        """The place of a value among its values; None if it is not one of them."""
-        if isinstance(self.values, range):
-            if isinstance(value, (bool, np.bool_)) and self.states == 2:
-                return int(value)
-            return int(value) if is_integer(value) and 0 <= value < self.states else None
+        """The place of the value that equals this one, as 1, 1.0, True and np.int8(1) do; None if none does."""
         try:
-            return self._places[value.item() if isinstance(value, np.generic) else value]
-        except (KeyError, TypeError):
+            label: Any = plain(value)
+            if not isinstance(self.values, range):
+                return self._places[label]
+            place = hash(label)  # equal numbers have equal hashes, and that of a small whole number is the number
+            return place if 0 <= place < self.states and label == place else None
+        except Exception:  # not hashable, or whatever else own types do
             return None
 
     @cached_property
@@ -77,6 +77,13 @@ class Reward:
 
     parents: tuple[str, ...]
     table: Floats
+
+
+def plain(value: Any) -> Any:
+    """A NumPy scalar as Python's own; what is masked, and dates, which would become numbers, as they are."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return value if value.dtype.kind in "mM" or np.ma.is_masked(value) else value.item()
+    return value
 
 
 Nodes: TypeAlias = Node | str | Iterable[Node | str]  # handles or names
@@ -168,7 +175,10 @@ class Diagram:
         return self._chance("observed", name, parents, cpd, states)
 
     def reward(self, nodes: Nodes, function: Callable[..., float] | None = None) -> None:
-        """Add a term to the reward: the value of a node, or a function of the values of several."""
+        """Add a term to the reward: the value of a node, or a function of the values of several.
+
+        All terms together may reach 1e300, either way.
+        """
         if not (parents := self.resolve("a reward term", nodes)):
             raise DiagramError("a reward term needs at least one node")
         self._rewards.append(Reward(tuple(p.name for p in parents), reward_table(parents, function)))

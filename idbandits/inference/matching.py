@@ -14,6 +14,7 @@ from idbandits.inference.workspace import (  # isort: skip
 
 MOST_TERMS = 4096  # of a part whose rows are used twice: beyond it, uses are matched one after the other
 CERTAIN = 1e-12
+MOST_USES = 1e6  # of a row in a round; more than it has is a sign of pseudo-counts that are not positive
 
 
 @merged
@@ -96,7 +97,7 @@ def match_uses(row: int, size: int, alpha: Floats, masses: Floats) -> None:
     for i in range(row, row + size):
         mass += masses[i]
     if mass > 0.0:
-        steps = max(1, int(np.ceil(mass - CERTAIN)))
+        steps = max(1, int(np.ceil(min(mass, MOST_USES) - CERTAIN)))
         if steps > 1:
             for i in range(row, row + size):
                 masses[i] /= steps

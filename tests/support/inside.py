@@ -124,7 +124,7 @@ digamma_less_log = in_python(tail)
 
 
 def best_assignment(scores: np.ndarray) -> np.ndarray:
-    """For each row of scores a column of its own, with the highest sum."""
+    """For each row of scores a column of its own, with the highest sum; zeros where there are none."""
     positions, items = scores.shape
     action = np.zeros(positions, dtype=np.int64)
     room = np.empty(2 * items + 2, dtype=np.int64), np.empty(positions + 1 + 2 * (items + 1))
