@@ -4,6 +4,8 @@ import math
 from numbers import Integral, Real
 from typing import TypeGuard
 
+import numpy as np
+
 
 class IdbanditsError(ValueError):
     """Any mistake that the library reports; nothing has changed when it is raised."""
@@ -70,7 +72,10 @@ def check_whole(
 
 def check_number(name: str, value: object, least: float, most: float | None = None, *, above: bool = False) -> float:
     """The value as a float, if it is a finite number (or `most` is not) in this range, without `least` if `above`."""
-    number = float(value) if isinstance(value, Real) else math.nan
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:  # a whole number or a fraction beyond all floats
+        number = math.nan
     if (number > least if above else number >= least) and (number < math.inf if most is None else number <= most):
         return number
     start, end = ("above", "and at most") if above else ("from", "to")
@@ -78,7 +83,17 @@ def check_number(name: str, value: object, least: float, most: float | None = No
     raise IdbanditsError(f"{name} is a number {start} {least}{limit}, not {brief(value)}")
 
 
+def check_switch(name: str, value: object) -> bool:
+    """The value as a bool, if it is one, or 0 or 1."""
+    if isinstance(value, (bool, np.bool_)) or (is_integer(value) and value in (0, 1)):
+        return bool(value)
+    raise IdbanditsError(f"{name} is True or False, not {brief(value)}")
+
+
 def brief(value: object) -> str:
     """A value as messages show it: no longer than a line."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # a whole number of thousands of digits, or an object that cannot be shown
+        text = f"an object of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "…"

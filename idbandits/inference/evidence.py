@@ -39,6 +39,10 @@ class Evidence:
         self.parts, self.learned = len(sources), learned
         self.width = 1 + max([len(own) for own in sources], default=0)
         self.most_slots = max([1, *(len(own) for own in slots[:-1])])
+        nodes = [*model.decisions, *model.contexts]
+        self.key_ranges = [  # by part: what each number of a key after the first may be; -1 is not seen
+            [(0, nodes[k].states - 1) if leaf < 0 else (-1, states - 1) for k, leaf, states in own] for own in sources
+        ]
         self.prior = np.concatenate([np.empty(0), *(np.ravel(t.prior) for t in model.learned.values())])
         offsets = [model.parameters.offsets[name] for name in model.learned]
         self.program, self.numbers = self.packed = pack(
