@@ -137,8 +137,8 @@ class _Members:
     def text(self) -> str:
         """The head."""
         with _refusing(BROKEN):
-            content, _, dtype = self._content("head", SMALL_HEAD, MOST_HEAD)
-            if dtype.kind != "U" or dtype.byteorder == ">":
+            content, shape, dtype = self._content("head", SMALL_HEAD, MOST_HEAD)
+            if shape or dtype.kind != "U" or dtype.byteorder == ">":
                 raise FormatError("its head is not a text")
             return content.decode("utf-32-le").rstrip("\0")
 

@@ -1,0 +1,343 @@
+"""Crafted files of agents: every field set to every kind of wrong value, written as the library writes its files.
+
+`python crafted.py FOLDER SHARE SHARES` tries one share of them and prints, as JSON, what became of them. It runs as a
+process of its own, because a crash or a loop in compiled code cannot be caught: the name of the case is in
+FOLDER/case, and a case that takes too long ends the process.
+"""
+
+from __future__ import annotations
+
+import copy
+import faulthandler
+import io
+import json
+import sys
+import warnings
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import idbandits as idb
+from idbandits.errors import IdbanditsError
+
+Parts = dict[str, np.ndarray]
+SECONDS = 20  # for one case: a thousand times what it takes
+
+SETTINGS: dict[str, Any] = {
+    "exact": idb.Exact(),
+    "variational": idb.Variational(2, 1e-9),
+    "literal": idb.Variational(start="random", literal=True),
+    "incremental": idb.Incremental(3),
+    "random": idb.Incremental(start="random"),
+    "moments": idb.Moments(),
+    "gibbs": idb.Gibbs(2),
+    "ep": idb.EP(2),
+    "particles": idb.Particles(3),
+}
+GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+WRONG_JSON: dict[str, Any] = {
+    "null": None, "true": True, "negative": -1, "zero": 0, "two": 2, "five": 5, "625": 625, "2**32": 2**32,
+    "2**63": 2**63, "2**64": 2**64, "2**128": 2**128, "10**300": 10**300, "half": 0.5, "huge": 1.7e308,
+    "subnormal": 5e-324, "text": "test", "empty text": "", "list": [], "nested": [[[]]], "object": {}, "NaN": float("nan"),
+    "infinite": float("inf"),
+}  # fmt: skip
+WRONG_INTS = [-(2**63), -(2**31), -2, -1, 0, 1, 7, 2**31, 2**53, 2**62, 2**63 - 1]
+WRONG_FLOATS = [
+    np.nan,
+    np.inf,
+    -np.inf,
+    -1e308,
+    -1.0,
+    -1e-9,
+    -0.0,
+    0.0,
+    5e-324,
+    1e-310,
+    0.5,
+    1e-290,
+    1e290,
+    1e301,
+    1.7e308,
+]
+
+
+class Crafted(NamedTuple):
+    """A crafted file."""
+
+    name: str
+    content: bytes
+    refuse: bool = False  # it must be refused; otherwise it may be harmless
+
+
+def diagram() -> idb.Diagram:
+    """Two parts: a latent node that is seen through noise, and a shared table that one round may use twice."""
+    d, table = idb.Diagram("crafted"), idb.Learned("table", prior=[1.5, 0.7])
+    first, second = d.decision("A", 3), d.decision("B", 2)
+    hidden = d.latent("Z", [first])
+    d.reward(d.observed("X", [hidden], [0.1, 0.8]))
+    one, two = d.latent("P", [second], table), d.latent("Q", [second], table)
+    d.observed("Y", [one, two], lambda p, q: 0.1 + 0.3 * p + 0.5 * q)
+    return d
+
+
+def agent_for(inference: Any, generator: str = "PCG64", rounds: int = 12) -> idb.Thompson:
+    """An agent with some experience."""
+    d = diagram().revealed() if isinstance(inference, idb.Exact) else diagram()
+    agent = idb.Thompson(d, inference, seed=np.random.Generator(getattr(np.random, generator)(1)))
+    names = [n.name for n in agent.diagram.of_kind("observed")]
+    for t in range(rounds):
+        agent.update(agent.act(), {name: (t + k) % 3 % 2 for k, name in enumerate(names)})
+    return agent
+
+
+def parts_of(agent: idb.Thompson, path: Path) -> Parts:
+    """The arrays in the file of an agent."""
+    agent.save(path)
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files}
+
+
+def old_parts_of(agent: idb.Thompson, path: Path) -> Parts:
+    """The arrays in the file of an agent, as the first format had them."""
+    head = json.loads(str(parts_of(agent, path)["head"]))
+    return {
+        "head": np.array(json.dumps(head | {"format": "idbandits agent 1"})),
+        "ints": agent.state.ints, "floats": agent.state.floats,
+    }  # fmt: skip
+
+
+def packed(parts: Parts, how: int = zipfile.ZIP_STORED) -> bytes:
+    """Arrays as a file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", how) as archive:
+        for name, array in parts.items():
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.asanyarray(array))
+            archive.writestr(f"{name}.npy", content.getvalue())
+    return buffer.getvalue()
+
+
+def with_head(parts: Parts, head: Any) -> Parts:
+    """The same arrays with another head."""
+    return parts | {"head": np.array(json.dumps(head))}
+
+
+def places_in(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Paths to everything in JSON data; of long lists, to the first and the last."""
+    yield path
+    if isinstance(data, dict):
+        for key in data:
+            yield from places_in(data[key], (*path, key))
+    elif isinstance(data, list):
+        for k in sorted({0, len(data) - 1} & set(range(len(data)))):
+            yield from places_in(data[k], (*path, k))
+
+
+def changed(data: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """JSON data with another value at a path; without it if the value is ..."""
+    if not path:
+        return value
+    data = copy.deepcopy(data)
+    inner = data
+    for step in path[:-1]:
+        inner = inner[step]
+    if value is ...:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return data
+
+
+def crafted_heads(name: str, parts: Parts, under: tuple[str, ...]) -> Iterator[Crafted]:
+    """Every place in the head under some keys: set to all wrong values, missing, doubled, with something extra."""
+    head = json.loads(str(parts["head"]))
+    for path in [p for p in places_in(head) if p[:1] and p[0] in under]:
+        where = f"{name}: head.{'.'.join(map(str, path))}"
+        inner = head
+        for step in path:
+            inner = inner[step]
+        for kind, value in WRONG_JSON.items():
+            yield Crafted(f"{where} = {kind}", packed(with_head(parts, changed(head, path, value))))
+        yield Crafted(f"{where} is missing", packed(with_head(parts, changed(head, path, ...))), len(path) == 1)
+        if isinstance(inner, dict):
+            extra = changed(head, path, inner | {"extra": 1})
+            yield Crafted(f"{where} has an extra key", packed(with_head(parts, extra)), refuse=True)
+        if isinstance(inner, list):
+            yield Crafted(f"{where} twice", packed(with_head(parts, changed(head, path, inner + inner))))
+
+
+def crafted_numbers(name: str, parts: Parts) -> Iterator[Crafted]:
+    """Some numbers of every array, set to all wrong values."""
+    for column in [c for c in parts if c != "head"]:
+        array = parts[column]
+        wrong = WRONG_FLOATS if array.dtype.kind == "f" else WRONG_INTS
+        inner = range(array.shape[-1]) if column in ("keys", "sites") else sorted({*range(20), *range(-3, 0)})
+        for k in inner:
+            if not array.size or not -array.shape[-1] <= k < array.shape[-1]:
+                continue
+            for value in wrong:
+                other = array.copy()
+                other[(-1, k) if array.ndim == 2 else k] = value  # of a table, in the last row
+                refuse = column != "sites" and array.dtype.kind == "f" and not np.isfinite(value) and "old" not in name
+                yield Crafted(f"{name}: {column}[{k}] = {value}", packed(parts | {column: other}), refuse)
+        if not array.size:
+            continue
+        for value in wrong:
+            everywhere = parts | {column: np.full_like(array, value)}
+            yield Crafted(f"{name}: {column} = {value} everywhere", packed(everywhere))
+
+
+def crafted_arrays(name: str, parts: Parts) -> Iterator[Crafted]:
+    """Every array in wrong types, shapes and orders, missing, extra and doubled."""
+    for column in parts:
+        array = parts[column]
+        others = {
+            "int32": lambda a: a.astype(np.int32), "big-endian": lambda a: a.astype(a.dtype.newbyteorder(">")),
+            "float32": lambda a: a.astype(np.float32), "unsigned": lambda a: a.astype(np.uint64),
+            "complex": lambda a: a.astype(complex), "text": lambda a: a.astype(str), "bool": lambda a: a.astype(bool),
+            "records": lambda a: np.zeros(a.shape, [("x", "<i8")]), "times": lambda a: np.zeros(a.shape, "<M8[s]"),
+            "objects": lambda a: a.astype(object), "one more": lambda a: np.concatenate([a, a[-1:]]),
+            "one less": lambda a: a[:-1], "one less inside": lambda a: a[..., :-1], "none": lambda a: a[:0],
+            "one dimension more": lambda a: a[None], "one dimension less": lambda a: a.ravel() if a.ndim > 1 else a[0],
+            "by columns": lambda a: np.asfortranarray(np.stack([a, a])), "swapped": lambda a: a.T if a.ndim > 1 else a[None],
+            "backwards": lambda a: a[::-1], "scalar": lambda a: np.array(3), "twice": lambda a: np.concatenate([a, a]),
+        }  # fmt: skip
+        for kind, change in others.items():
+            try:
+                other = change(array)
+            except (IndexError, ValueError, TypeError):
+                continue
+            harmless = kind == "backwards" or (other.shape == array.shape and other.dtype == array.dtype)
+            with warnings.catch_warnings(action="ignore"):
+                yield Crafted(f"{name}: {column} {kind}", packed(parts | {column: other}), not harmless)
+        yield Crafted(f"{name}: no {column}", packed({c: a for c, a in parts.items() if c != column}), refuse=True)
+    yield Crafted(f"{name}: an extra part", packed(parts | {"more": np.zeros(3)}), refuse=True)
+    if parts.get("keys", np.empty(0)).size:
+        doubled = {c: np.concatenate([parts[c], parts[c][:1]]) for c in ("keys", "counts", "sites")}
+        yield Crafted(f"{name}: a group twice", packed(parts | doubled), refuse=True)
+
+
+def crafted_archives(parts: Parts) -> Iterator[Crafted]:
+    """Archives that are odd themselves."""
+    good = packed(parts)
+    with warnings.catch_warnings(action="ignore"):
+        for how in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+            yield Crafted(f"compressed by {how}", packed(parts, how), refuse=True)
+        buffer = io.BytesIO(good)
+        with zipfile.ZipFile(buffer, "a") as archive:
+            archive.writestr("head.npy", archive.read("head.npy"))
+        yield Crafted("two heads", buffer.getvalue(), refuse=True)
+    for name in parts:
+        at = good.rindex(f"{name}.npy".encode()) - 46  # its entry in the directory
+        for field, offset in {
+            "size": 24,
+            "compressed size": 20,
+            "offset": 42,
+            "flags": 8,
+            "crc": 16,
+            "method": 10,
+        }.items():
+            for value in (0, 1, 8, 0xFFFF):
+                other = bytearray(good)
+                other[at + offset : at + offset + 2] = value.to_bytes(2, "little")
+                yield Crafted(f"{field} of {name} in the directory = {value}", bytes(other))
+    zeros = np.zeros(2**27, np.int8).view(np.float64)  # 128 MB in 130 kB
+    yield Crafted("a bomb", packed(parts | {"floats": zeros}, zipfile.ZIP_DEFLATED), refuse=True)
+    text = np.array(json.dumps({"a": "x" * 2**23}))
+    yield Crafted("a bomb for a head", packed(parts | {"head": text}, zipfile.ZIP_DEFLATED), refuse=True)
+    deep = {
+        "deep": "[" * 100_000,
+        "deep objects": '{"a":' * 5000,
+        "many digits": "1" * 100_000,
+        "twice": '{"a":1,"a":2}',
+    }
+    for kind, head in deep.items():
+        yield Crafted(f"a head that is {kind}", packed(parts | {"head": np.array(head)}), refuse=True)
+    head = json.loads(str(parts["head"]))
+    nested: Any = 1.0
+    for _ in range(400):
+        nested = [nested]
+    for path in (("diagram", "learned", 0, "prior"), ("settings",), ("rng",), ("diagram",)):
+        yield Crafted(f"deep {path}", packed(with_head(parts, changed(head, path, nested))), refuse=True)
+    for states in (10**9, 10**15, 2**63 - 1):
+        for node in (0, 1):
+            big = changed(head, ("diagram", "nodes", node, "states"), states)
+            yield Crafted(f"{states} choices of {node}", packed(with_head(parts, big)), refuse=True)
+
+
+def cases(folder: Path) -> Iterator[Crafted]:
+    """All crafted files."""
+    path = folder / "agent.npz"
+    for name, inference in SETTINGS.items():
+        agent = agent_for(inference)
+        parts = parts_of(agent, path)
+        yield from crafted_heads(name, parts, ("settings", "inference", "class"))
+        yield from crafted_numbers(name, parts)
+        yield from crafted_arrays(name, parts)
+        if name in ("exact", "ep", "variational", "particles"):
+            yield from crafted_numbers(f"{name}, old", old_parts_of(agent, path))
+    for generator in GENERATORS:
+        yield from crafted_heads(generator, parts_of(agent_for(idb.EP(), generator), path), ("rng",))
+    parts = parts_of(agent_for(idb.EP()), path)
+    yield from crafted_heads("ep", parts, ("diagram", "format"))
+    yield from crafted_archives(parts)
+
+
+def use(agent: idb.Thompson, path: Path) -> None:
+    """Everything that one does with an agent; errors of the library are fine."""
+    observed = {n.name: 1 for n in agent.diagram.of_kind("observed")}
+    action = agent.act()
+    calls = [
+        lambda: agent.update(action, observed), lambda: agent.update(agent.act(), dict.fromkeys(observed)),
+        lambda: agent.update_many({k: [v, v] for k, v in action.items()}, {k: [1, 0] for k in observed}),
+        lambda: agent.revise(action, observed, dict.fromkeys(observed, 0)), agent.sample, agent.elbo,
+        lambda: [p.mean + p.sd for p in agent.posterior().values()], lambda: agent.propensity(action, draws=3),
+        lambda: agent.copy().act(), lambda: agent.copy(seed=1).act(), lambda: repr(agent), agent.act,
+        lambda: agent.save(path), lambda: idb.Thompson.load(path).act(),
+    ]  # fmt: skip
+    for call in calls:
+        try:
+            call()
+        except IdbanditsError:
+            continue
+
+
+def try_all(folder: Path, share: int, shares: int) -> dict[str, Any]:
+    """Load and use every crafted file of a share: how many were refused, and what went wrong."""
+    refused, harmless, wrong = 0, 0, []
+    path, log = folder / "crafted.npz", (folder / "case").open("w")
+    for number, case in enumerate(cases(folder)):
+        if number % shares != share:
+            continue
+        log.seek(0)
+        log.write(case.name.ljust(200))
+        log.flush()
+        faulthandler.dump_traceback_later(SECONDS, exit=True)
+        path.write_bytes(case.content)
+        try:
+            agent = idb.Thompson.load(path)
+        except IdbanditsError:
+            refused += 1
+            continue
+        except Exception as error:
+            wrong.append(f"{case.name}: {type(error).__name__}: {error}")
+            continue
+        try:
+            use(agent, path)
+        except IdbanditsError:
+            pass
+        except Exception as error:
+            wrong.append(f"{case.name}: {type(error).__name__}: {error}")
+        harmless += 1
+        if case.refuse:
+            wrong.append(f"{case.name}: was not refused")
+    return {"refused": refused, "harmless": harmless, "wrong": wrong}
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    warnings.simplefilter("ignore", RuntimeWarning)  # numbers that are odd, but harmless
+    print(json.dumps(try_all(Path(sys.argv[1]), *map(int, sys.argv[2:4]))))
