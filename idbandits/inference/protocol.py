@@ -8,7 +8,7 @@ from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError
+from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import unpack as unpack_parts
@@ -104,7 +104,7 @@ REQUIRED = ("learn", "settings", "evidence", "start", "belief")  # members of `I
 def coded(setting: str, word: Any, codes: Mapping[str, int]) -> int:
     """The number that stands for a word in the state."""
     if not isinstance(word, str) or word not in codes:
-        raise IdbanditsError(f"{setting} is one of {', '.join(map(repr, codes))}, not {word!r}")
+        raise IdbanditsError(f"{setting} is one of {', '.join(map(repr, codes))}, not {brief(word)}")
     return codes[word]
 
 
