@@ -174,7 +174,7 @@ def _exclude_each_other(model: Model, c: Circuit, s: int, t: int) -> bool:
 
 
 def _used_together(c: Circuit, run: Span) -> dict[int, int]:
-    """For each slot those that occur with it in a term of the polynomial of the last node, as bits; one way at least."""
+    """For each slot those that occur with it in a term of the last node, as bits; one way round at least."""
     below: dict[int, int] = {}  # of a node: the slots below it, as bits
     together = dict.fromkeys(range(c.slots), 0)
     for n in range(*run):

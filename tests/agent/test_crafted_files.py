@@ -29,7 +29,7 @@ from inside import kept
 from playing import learn, learn_at_once, play
 from refusals import refused
 
-SHARES = 16  # of all crafted files; each process tries one
+SHARES = 20  # of all crafted files; each process tries one
 
 
 @pytest.mark.parametrize("share", range(2))
@@ -41,7 +41,7 @@ def test_crafted_files_are_refused_or_harmless(share: int, tmp_path: Path) -> No
     assert done.returncode == 0, f"{case}: ended with {done.returncode}\n{done.stderr[-3000:]}"
     result = json.loads(done.stdout)
     assert result["wrong"] == []
-    assert result["refused"] > 400
+    assert result["refused"] > 300
     assert result["harmless"] > 50
 
 

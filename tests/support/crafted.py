@@ -194,6 +194,30 @@ def crafted_numbers(name: str, parts: Parts) -> Iterator[Crafted]:
             yield Crafted(f"{name}: {column} = {value} everywhere", everywhere)
 
 
+def crafted_mixtures(name: str, parts: Parts, number: int = 40) -> Iterator[Crafted]:
+    """Numbers at the edges of their ranges, many at once: each may be there, and no search or draw may end on them."""
+    for seed in range(number):
+        yield Crafted(f"{name}: mixture {seed}", partial(with_extremes, parts, seed, name == "particles"))
+
+
+def with_extremes(parts: Parts, seed: int, means: bool) -> bytes:
+    """A file with extreme numbers at random places."""
+    rng = np.random.default_rng(seed)
+    floats = [0.0, 5e-324, 0.5, 1.0] if means else [1e-300, 1e-100, 1e-17, 0.5, 1.0, 1e16, 1e100, 1e300]
+    pools: dict[str, list[Any]] = {
+        "floats": floats, "sites": [0.0, 1e-300, 0.5, -0.5, -1.0, 1e16, -1e16, 1e250, -1e250],
+        "counts": [0, 1, 5, 2**31, 2**49, 2**50],
+    }  # fmt: skip
+    changed_parts = dict(parts)
+    for column, pool in pools.items():
+        array = changed_parts[column] = parts[column].copy()
+        places = rng.random(array.shape) < rng.choice([0.1, 0.5, 1.0])
+        array[places] = rng.choice(pool, size=places.sum())
+    if changed_parts["sites"].size:
+        changed_parts["sites"][:, -1] = rng.choice(pools["counts"], size=len(changed_parts["sites"]))
+    return packed(changed_parts)
+
+
 def crafted_arrays(name: str, parts: Parts) -> Iterator[Crafted]:
     """Every array in wrong types, shapes and orders, missing, extra and doubled."""
     for column in parts:
@@ -269,6 +293,7 @@ def cases(folder: Path) -> Iterator[Crafted]:
         parts = parts_of(agent, path)
         yield from crafted_heads(name, parts, ("settings", "inference", "class"))
         yield from crafted_numbers(name, parts)
+        yield from crafted_mixtures(name, parts)
         yield from crafted_arrays(name, parts)
         if name in ("exact", "ep", "variational", "particles"):
             yield from crafted_numbers(f"{name}, old", old_parts_of(agent, path))
