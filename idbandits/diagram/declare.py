@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,11 +17,12 @@ import numpy as np
 from idbandits.diagram.pictures import Picture, picture_of
 from idbandits.diagram.storage import declare_all, parse_json, to_data
 from idbandits.diagram.tables import Known, Label, LearnedTable, Use, chance_table, check_name, reward_table
-from idbandits.errors import DiagramError, FormatError, InfeasibleError, is_integer
+from idbandits.errors import DiagramError, FormatError, InfeasibleError, brief, is_integer
 from idbandits.files import write_whole
 from idbandits.kernel.types import Floats
 
 Kind: TypeAlias = Literal["decision", "context", "latent", "observed"]
+MOST_VALUES = 10_000_000  # of a decision or a context
 MOST_STATES = 1000  # of a chance node: beyond that, a circuit is the wrong tool
 
 
@@ -191,7 +191,7 @@ class Diagram:
             raise DiagramError(f"all_different takes decisions only, not {wrong.name!r} ({wrong.kind})")
         if not (bound := group or self.of_kind("decision")):
             raise DiagramError("all_different: the diagram has no decisions yet")
-        choices = {value for node in bound for value in node.values}
+        choices = {value for node in bound for value in node.values[: len(bound)]}  # more are not needed
         if len(choices) < len(bound):
             names = f"{len(bound)} decisions ({', '.join(node.name for node in bound)})"
             raise InfeasibleError(f"all_different: {names} have only {len(choices)} choices among them")
@@ -261,8 +261,9 @@ class Diagram:
 def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
     """The values of a node that is declared with a number or labels; messages call a value by `unit`."""
     if is_integer(states):
-        if not 1 <= states <= sys.maxsize:
-            raise DiagramError(f"node {name!r}: it needs at least one {unit} and at most {sys.maxsize}, not {states}")
+        if not 1 <= states <= MOST_VALUES:
+            most = f"at most {MOST_VALUES:,}"
+            raise DiagramError(f"node {name!r}: it needs at least one {unit} and {most}, not {brief(states)}")
         return range(int(states))
     if isinstance(states, (str, bytes)) or not isinstance(states, Iterable):
         raise DiagramError(f"node {name!r}: {unit}s must be a whole number or a list of labels, not {states!r}")

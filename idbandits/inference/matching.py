@@ -6,6 +6,7 @@ from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.passes import up
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.fields import pointer
+from idbandits.kernel.states import drawable
 from idbandits.kernel.types import Floats, Ints
 
 from idbandits.inference.workspace import (  # isort: skip
@@ -59,7 +60,7 @@ def match_row(alpha: Floats, first: int, size: int, masses: Floats) -> None:
         return
     for i in range(first, first + size):
         before = alpha[i] / total
-        alpha[i] = fresh * (before + (masses[i] - mass * before) / (total + 1.0))
+        alpha[i] = drawable(fresh * (before + (masses[i] - mass * before) / (total + 1.0)))
 
 
 @merged
@@ -223,7 +224,7 @@ def weigh_terms(w: Workspace, j: int, alpha: Floats, extra: Floats) -> None:
         fresh = spread / variance - 1.0
         if fresh > 0.0 and fresh < np.inf:
             for i in range(first, last):
-                alpha[i] = fresh * (alpha[i] / total + shift[i] / sum_of_weights)
+                alpha[i] = drawable(fresh * (alpha[i] / total + shift[i] / sum_of_weights))
 
 
 @bare

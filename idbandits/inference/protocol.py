@@ -8,10 +8,11 @@ from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError
+from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import unpack as unpack_parts
+from idbandits.kernel.columns import PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, function_at, generated, handle_type, kernel
 from idbandits.kernel.draws import draw_rows
 from idbandits.kernel.fields import Packed
@@ -23,6 +24,7 @@ from idbandits.solve.best import unpack as unpack_solver
 
 DONE, IMPOSSIBLE, AMBIGUOUS, UNKNOWN = range(4)  # what `learn` says
 LATER, NOW, THOROUGHLY = range(3)  # efforts of `learn`
+MOST_STEPS = 10_000  # that a setting may ask for per round: sweeps, iterations, steps
 
 Learn: TypeAlias = Callable[[Ints, Floats, Ints, Floats, Rng, Ints, Ints, int, int], int]
 
@@ -70,6 +72,14 @@ class Bounded(Protocol):
         """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""
 
 
+@runtime_checkable
+class Described(Protocol):
+    """What an inference may have besides: what the numbers of its state are, so that those from files are checked."""
+
+    def layout(self, evidence: Evidence) -> Layout:
+        """What is kept in files, and its range."""
+
+
 class BuiltIn:
     """What the built-in inferences share: settings, and pseudo-counts that come first in the state and say all."""
 
@@ -79,6 +89,10 @@ class BuiltIn:
     def evidence(self, model: Model) -> Evidence:
         """The folded likelihood, or that with every latent node if the setting `literal` says so."""
         return model.derived(literal if self.settings.get("literal") else folded)
+
+    def layout(self, evidence: Evidence) -> Layout:
+        """Pseudo-counts; all else is derived."""
+        return Layout([(PSEUDO_COUNTS, evidence.learned)])
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The pseudo-counts."""
@@ -91,7 +105,7 @@ REQUIRED = ("learn", "settings", "evidence", "start", "belief")  # members of `I
 def coded(setting: str, word: Any, codes: Mapping[str, int]) -> int:
     """The number that stands for a word in the state."""
     if not isinstance(word, str) or word not in codes:
-        raise IdbanditsError(f"{setting} is one of {', '.join(map(repr, codes))}, not {word!r}")
+        raise IdbanditsError(f"{setting} is one of {', '.join(map(repr, codes))}, not {brief(word)}")
     return codes[word]
 
 

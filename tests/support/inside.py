@@ -16,9 +16,10 @@ from idbandits.baselines import confidence, grab
 from idbandits.circuit import passes, plain
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
-from idbandits.inference import DONE, LATER, NOW, exact
+from idbandits.inference import DONE, LATER, NOW, exact, layout_of
 from idbandits.inference.workspace import tail
 from idbandits.kernel import disk
+from idbandits.kernel.columns import columns_of
 from idbandits.kernel.compiling import in_python
 from idbandits.kernel.draws import EDGE
 from idbandits.kernel.states import CAPACITY, FIGURES, counted_groups, grown
@@ -52,6 +53,12 @@ def knowledge(learner: Any) -> tuple[bytes, bytes, str]:
     """Everything that decides what an agent or a baseline does next, to be compared by ==."""
     state = learner.state
     return state.ints.tobytes(), state.floats.tobytes(), str(learner.rng.bit_generator.state)
+
+
+def kept(agent: idb.Thompson) -> tuple[Any, ...]:
+    """All that a file keeps of an agent, to be compared by ==: the same without scratch numbers, and room for groups."""
+    columns = columns_of(agent.state, layout_of(agent.inference, agent._evidence, agent.state))
+    return *((c.shape, c.tobytes()) for c in columns), str(agent.rng.bit_generator.state)
 
 
 def groups(agent: idb.Thompson) -> dict[tuple[int, ...], int]:
