@@ -9,17 +9,16 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
 from idbandits.diagram.pictures import Picture, picture_of
-from idbandits.diagram.storage import declare_all, parse_json, to_data
+from idbandits.diagram.storage import declare_all, read_json, to_data
 from idbandits.diagram.tables import Known, Label, LearnedTable, Use, chance_table, check_name, reward_table
 from idbandits.errors import DiagramError, FormatError, InfeasibleError, is_integer
-from idbandits.files import write_whole
+from idbandits.files import path_of, write_whole
 from idbandits.kernel.types import Floats
 
 Kind: TypeAlias = Literal["decision", "context", "latent", "observed"]
@@ -236,16 +235,15 @@ class Diagram:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON, completely or not at all."""
-        write_whole(Path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False).encode())
+        write_whole(path_of(path), json.dumps(self.to_dict(), indent=1, allow_nan=False).encode())
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Diagram:
         """Read what `save` wrote."""
         try:
-            return Diagram.from_dict(parse_json(Path(path).read_text(encoding="utf-8")))
-        except (FormatError, UnicodeDecodeError, RecursionError) as error:
-            reason = "" if isinstance(error, FormatError) else "not JSON: "
-            raise FormatError(f"{path}: {reason}{error}") from None
+            return Diagram.from_dict(read_json(path_of(path)))
+        except FormatError as error:
+            raise FormatError(f"{path}: {error}") from None
 
 
 def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
