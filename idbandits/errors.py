@@ -70,7 +70,10 @@ def check_whole(
 
 def check_number(name: str, value: object, least: float, most: float | None = None, *, above: bool = False) -> float:
     """The value as a float, if it is a finite number (or `most` is not) in this range, without `least` if `above`."""
-    number = float(value) if isinstance(value, Real) else math.nan
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        number = math.nan
     if (number > least if above else number >= least) and (number < math.inf if most is None else number <= most):
         return number
     start, end = ("above", "and at most") if above else ("from", "to")
@@ -79,6 +82,9 @@ def check_number(name: str, value: object, least: float, most: float | None = No
 
 
 def brief(value: object) -> str:
-    """A value as messages show it: no longer than a line."""
-    text = repr(value)
+    """A value as messages show it, whatever it is: no longer than a line."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # nested too deeply, a number of too many digits, or a class that cannot show itself
+        text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "…"

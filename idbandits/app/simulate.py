@@ -12,7 +12,7 @@ from idbandits import baselines
 from idbandits.agent.thompson import Thompson
 from idbandits.app.arguments import read_contexts, read_diagram, read_means
 from idbandits.app.diagrams import print_problem, print_solution
-from idbandits.app.frame import INTERRUPTED, docstring, output_folder, pick, say
+from idbandits.app.frame import INTERRUPTED, docstring, output_folder, pick, say, watched
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, brief
 from idbandits.files import write_whole
@@ -44,11 +44,11 @@ def simulate(arguments: Namespace) -> int:
     print_problem(d, drawn, arguments.seed)
     if not d.of_kind("context"):
         print_solution(world.best())
-    sys.stdout.flush()
+    print(end="", flush=True)
     with output_folder(arguments.out):
         result = simulation.simulate(
             world, learners, arguments.rounds, arguments.runs, arguments.seed, arguments.workers,
-            progress=not arguments.no_progress and sys.stderr.isatty(),
+            progress=not arguments.no_progress and watched(),
         )  # fmt: skip
         if result.frame.empty:
             raise KeyboardInterrupt

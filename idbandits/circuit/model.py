@@ -236,7 +236,7 @@ def compile(d: Diagram) -> Model:
       reward:     1 node (1 sum, 0 products), 1 edge, 1 slot, 0 indicators
     """
     if not isinstance(d, Diagram):
-        raise DiagramError(f"a Diagram is needed, not {d!r}")
+        raise DiagramError(f"a Diagram is needed, not {brief(d)}")
     model: Model | None = d.cache.get("model")
     if model is None:
         model = d.cache["model"] = Model(d)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from idbandits.errors import IdbanditsError
+from idbandits.errors import IdbanditsError, brief
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -19,7 +19,6 @@ def generator(seed: object) -> Rng:
     """A generator of random numbers from a seed, or the generator itself."""
     try:
         return np.random.default_rng(seed)  # type: ignore[arg-type]  # anything is tried
-    except (TypeError, ValueError):
-        raise IdbanditsError(
-            f"seed is a whole number from 0, a SeedSequence, a Generator or None, not {seed!r}"
-        ) from None
+    except (TypeError, ValueError, RecursionError):
+        allowed = "a whole number from 0, a SeedSequence, a Generator or None"
+        raise IdbanditsError(f"seed is {allowed}, not {brief(seed)}") from None

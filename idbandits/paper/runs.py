@@ -165,8 +165,9 @@ def _run_on_cluster(address: str, jobs: Sequence[Job], settings: Settings, keep:
         import distributed
     except ImportError:
         raise IdbanditsError("--cluster needs Dask: pip install 'idbandits[cluster]'") from None
-    if not address.strip():  # Dask would start a cluster of its own
-        raise IdbanditsError(f"--cluster {address!r} is not the address of a Dask scheduler")
+    port = address.rpartition(":")[2].strip()
+    if not address.strip() or (port.lstrip("-").isdigit() and not 0 < int(port[:9]) < 65536):
+        raise IdbanditsError(f"--cluster {address!r} is not the address of a Dask scheduler, such as tcp://host:8786")
     with _connected(address) as client:
         try:
             client.wait_for_workers(1, timeout=PATIENCE)
@@ -195,8 +196,8 @@ def _connected(address: str) -> Any:
     message = ""
     try:
         return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        message = str(error)
+    except Exception as error:  # of all sorts, for addresses of all sorts
+        message = " ".join(str(error).split()) or type(error).__name__
     gc.collect()  # a client that failed is closed when it is collected, which locks up if another one is starting
     raise IdbanditsError(f"--cluster: no Dask scheduler answers at {address!r}: {message}")
 
