@@ -4,6 +4,8 @@ import math
 from numbers import Integral, Real
 from typing import TypeGuard
 
+import numpy as np
+
 
 class IdbanditsError(ValueError):
     """Any mistake that the library reports; nothing has changed when it is raised."""
@@ -79,6 +81,13 @@ def check_number(name: str, value: object, least: float, most: float | None = No
     start, end = ("above", "and at most") if above else ("from", "to")
     limit = "" if most is None else f" {end} {most}"
     raise IdbanditsError(f"{name} is a number {start} {least}{limit}, not {brief(value)}")
+
+
+def check_flag(name: str, value: object, error: type[IdbanditsError] = IdbanditsError) -> bool:
+    """The value as a bool, if it is one, or 0 or 1."""
+    if isinstance(value, (bool, np.bool_)) or (is_integer(value) and value in (0, 1)):
+        return bool(value)
+    raise error(f"{name} is True or False, not {brief(value)}")
 
 
 def brief(value: object) -> str:

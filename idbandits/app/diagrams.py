@@ -19,7 +19,6 @@ from idbandits.kernel.types import Floats
 from idbandits.solve.best import Solution, best_action
 
 Model: TypeAlias = Callable[..., Diagram]
-MOST_POSITIONS = 100_000
 
 
 def models(arguments: Namespace) -> None:
@@ -52,7 +51,7 @@ def _add_parameters(parser: ArgumentParser, model: Model) -> None:
     """Add one option per parameter: bools, whole numbers and texts by their types, anything else as items."""
     kinds: dict[Any, tuple[str, dict[str, Any]]] = {
         bool: ("yes or no", {"action": BooleanOptionalAction}),
-        int: ("a whole number", {"type": whole_number(1, MOST_POSITIONS), "metavar": "N"}),
+        int: ("a whole number", {"type": whole_number(1, ready.MOST_POSITIONS), "metavar": "N"}),
         str: ("a word", {"metavar": "TEXT"}),
     }
     items = "how many, or labels: a,b,c, or a JSON list", {"type": _items, "metavar": "ITEMS"}

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path

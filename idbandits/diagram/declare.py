@@ -17,7 +17,7 @@ import numpy as np
 from idbandits.diagram.pictures import Picture, picture_of
 from idbandits.diagram.storage import declare_all, read_json, to_data
 from idbandits.diagram.tables import Known, Label, LearnedTable, Use, chance_table, check_name, reward_table
-from idbandits.errors import DiagramError, FormatError, InfeasibleError, is_integer
+from idbandits.errors import DiagramError, FormatError, InfeasibleError, brief, is_integer
 from idbandits.files import path_of, write_whole
 from idbandits.kernel.types import Floats
 
@@ -252,12 +252,12 @@ def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
         if not 1 <= states <= sys.maxsize:
             raise DiagramError(f"node {name!r}: it needs at least one {unit} and at most {sys.maxsize}, not {states}")
         return range(int(states))
-    if isinstance(states, (str, bytes)) or not isinstance(states, Iterable):
-        raise DiagramError(f"node {name!r}: {unit}s must be a whole number or a list of labels, not {states!r}")
+    if isinstance(states, (str, bytes)) or not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
+        raise DiagramError(f"node {name!r}: {unit}s must be a whole number or a list of labels, not {brief(states)}")
     labels = [v.item() if isinstance(v, np.generic) else v for v in states]
     for label in labels:
         if not isinstance(label, (str, int, float, bool)) or (isinstance(label, float) and not math.isfinite(label)):
-            raise DiagramError(f"node {name!r}: a label must be a string or a finite number, not {label!r}")
+            raise DiagramError(f"node {name!r}: a label must be a string or a finite number, not {brief(label)}")
     if not labels:
         raise DiagramError(f"node {name!r}: it needs at least one {unit}; the list of labels is empty")
     if len(set(labels)) < len(labels):

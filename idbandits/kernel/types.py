@@ -19,6 +19,6 @@ def generator(seed: object) -> Rng:
     """A generator of random numbers from a seed, or the generator itself."""
     try:
         return np.random.default_rng(seed)  # type: ignore[arg-type]  # anything is tried
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # NumPy raises all sorts of things
         allowed = "a whole number from 0, a SeedSequence, a Generator or None"
         raise IdbanditsError(f"seed is {allowed}, not {brief(seed)}") from None

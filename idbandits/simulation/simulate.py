@@ -16,7 +16,7 @@ import numpy as np
 from idbandits.agent.thompson import Thompson
 from idbandits.baselines.baseline import Baseline
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError, ImpossibleObservationError, brief, check_whole, is_integer
+from idbandits.errors import IdbanditsError, ImpossibleObservationError, brief, check_flag, check_whole, is_integer
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.types import Ints
 from idbandits.simulation.loop import SLICE, Run, joint_of, loop, play_fused
@@ -52,8 +52,7 @@ def simulate(
 
     _check(world, learners)
     rounds = check_whole("rounds", rounds, 1, MOST_ROUNDS)
-    if progress is not None and not isinstance(progress, (bool, np.bool_, int)):
-        raise IdbanditsError(f"progress is True or False, not {brief(progress)}")
+    progress = check_flag("progress", progress)
     runs, seed, workers = check_runs(runs, seed, workers)
     marks = marks_of(rounds, checkpoints, runs * len(learners))
     jobs = [(name, run) for run in range(runs) for name in learners]
@@ -98,7 +97,7 @@ def begin(world: World, learner: Any, name: str, seed: int, run: int) -> tuple[W
 
 def random_numbers(seed: int, run: int, purpose: str) -> np.random.SeedSequence:
     """The seed of one purpose in one run: none that NumPy makes of the same number by itself, or for its children."""
-    return np.random.SeedSequence(seed, spawn_key=(run, zlib.crc32(purpose.encode())))
+    return np.random.SeedSequence(seed, spawn_key=(run, zlib.crc32(purpose.encode(errors="surrogatepass"))))
 
 
 def _check(world: Any, learners: Any) -> None:
