@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from idbandits.diagram.declare import Diagram
 from idbandits.diagram.storage import parse_json, read_json
 from idbandits.diagram.tables import Label, LearnedTable, prior_means
 from idbandits.errors import ContextError, FormatError, MeansError, brief
+from idbandits.files import path_of
 from idbandits.kernel.types import Floats
 from idbandits.simulation.simulate import random_numbers
 
@@ -36,7 +36,7 @@ def _is_object(text: str) -> bool:
 def _object(text: str, option: str) -> dict[str, Any]:
     """A JSON object, or a file of one."""
     with _errors_name(option if _is_object(text) else text):
-        data = parse_json(text) if _is_object(text) else read_json(Path(text))
+        data = parse_json(text) if _is_object(text) else read_json(path_of(text))
         if not isinstance(data, dict):
             raise FormatError(f"a JSON object with one key per name is needed, not {brief(data)}")
     return data

@@ -18,7 +18,9 @@ from typing import Any, NoReturn, final
 
 from idbandits.app.interrupts import interruptible
 from idbandits.errors import IdbanditsError, brief
+from idbandits.files import path_of
 
+LONGEST = 1000  # letters of a message
 FAILED, WRONG, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141  # exit statuses; 128 + the signal, as shells have it
 
 
@@ -61,6 +63,14 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
         raise ArgumentTypeError(f"a whole number {limits} is needed, not {brief(text)}")
 
     return read
+
+
+def file_path(text: str) -> Path:
+    """A type for argparse: the path of a file or folder."""
+    try:
+        return path_of(text)
+    except IdbanditsError as error:
+        raise ArgumentTypeError(str(error)) from None
 
 
 def run(argv: Sequence[str], description: str, example: str, commands: Iterable[Command]) -> int:
@@ -177,7 +187,13 @@ def say(message: str) -> None:
     """Write one line to stderr, if somebody listens."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
-            print(f"idbandits: {' '.join(message.splitlines())}", file=sys.stderr, flush=True)
+            print(f"idbandits: {shortened(message)}", file=sys.stderr, flush=True)
+
+
+def shortened(message: str) -> str:
+    """A message as one line of bearable length."""
+    line = " ".join(message.splitlines())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
 
 
 def watched() -> bool:

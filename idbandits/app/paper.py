@@ -21,6 +21,7 @@ from idbandits.paper.problems import FIGURES, PROBLEMS, TABLE, Panel
 from idbandits.paper.runs import Cell, Settings, make_runs
 from idbandits.paper.store import Store
 from idbandits.simulation.plots import rendered
+from idbandits.simulation.simulate import CHECKPOINTS, check_size
 
 if TYPE_CHECKING:
     import pandas
@@ -50,6 +51,7 @@ def _report(arguments: Namespace) -> None:
     for cell in cells:
         title = PROBLEMS[cell.problem].title
         rounds[title] = rounds.get(title, 0) + cell.runs(settings) * cell.rounds(settings)
+    check_size(sum(cell.runs(settings) for cell in cells), min(CHECKPOINTS, settings.rounds))
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
     with Store(out / "runs.sqlite") as store:

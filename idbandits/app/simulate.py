@@ -113,7 +113,7 @@ def _setting(text: str) -> Any:
     """JSON, or Python's True and False, or else a word."""
     try:
         return json.loads(text.lower() if text in ("True", "False") else text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
