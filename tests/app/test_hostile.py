@@ -124,7 +124,6 @@ def shell(command, tmp_path):
         ("idbandits draw - <&-", 2, "idbandits: error: standard input: it is closed\n"),
         ("idbandits draw nowhere.json <&- >&- 2>&-", 2, ""),
         ("idbandits models > /dev/full", 2, "idbandits: error: No space left on device\n"),
-        ("idbandits --help > /dev/full", 2, "idbandits: error: No space left on device\n"),
         ("idbandits models nothing 2> /dev/full", 2, ""),
     ],
 )
