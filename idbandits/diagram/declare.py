@@ -16,7 +16,16 @@ import numpy as np
 
 from idbandits.diagram.pictures import Picture, picture_of
 from idbandits.diagram.storage import declare_all, read_json, to_data
-from idbandits.diagram.tables import Known, Label, LearnedTable, Use, chance_table, check_name, reward_table
+from idbandits.diagram.tables import (
+    Known,
+    Label,
+    LearnedTable,
+    Use,
+    chance_table,
+    check_letters,
+    check_name,
+    reward_table,
+)  # fmt: skip
 from idbandits.errors import DiagramError, FormatError, InfeasibleError, brief, is_integer
 from idbandits.files import path_of, write_whole
 from idbandits.kernel.types import Floats
@@ -258,6 +267,8 @@ def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
     for label in labels:
         if not isinstance(label, (str, int, float, bool)) or (isinstance(label, float) and not math.isfinite(label)):
             raise DiagramError(f"node {name!r}: a label must be a string or a finite number, not {brief(label)}")
+        if isinstance(label, str):
+            check_letters(f"node {name!r}: a label", label)
     if not labels:
         raise DiagramError(f"node {name!r}: it needs at least one {unit}; the list of labels is empty")
     if len(set(labels)) < len(labels):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from idbandits.diagram import schema
-from idbandits.diagram.tables import Known, Learned, Use
+from idbandits.diagram.tables import Known, Learned, Use, check_name
 from idbandits.errors import DiagramError, FormatError, brief, is_integer
 from idbandits.files import read_stream, read_whole
 
@@ -62,7 +62,7 @@ def read_json(source: Path | BinaryIO) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The data in a JSON text; numbers that are not finite, repeated keys, deep nesting, half letters are refused."""
+    """The data in a JSON text; numbers that are not finite, repeated keys, and deep nesting are refused."""
     try:
         data = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeated_keys)
     except FormatError:
@@ -72,13 +72,6 @@ def parse_json(text: str) -> Any:
     except ValueError as error:  # also for a whole number with too many digits
         raise FormatError(f"not JSON: {error}") from None
     check_depth(data)
-    try:
-        text.encode()
-        if "\\ud" in text.lower():
-            json.dumps(data, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        half = error.object[error.start]
-        raise FormatError(f"{half!r} is half of a letter, which is not text") from None
     return data
 
 
@@ -112,9 +105,9 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
     """Declare in an empty diagram what data describes; errors begin with the place in the data."""
     check_depth(data)
     _check_format(data)
-    diagram.name = data["name"]
-    tables, where = dict[str, Learned](), ""
+    tables, where = dict[str, Learned](), "name"
     try:
+        diagram.name = check_name("a diagram", data["name"])
         for i, entry in enumerate(data["learned"]):
             where = f"learned[{i}]"
             if entry["name"] in tables:

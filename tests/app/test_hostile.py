@@ -43,27 +43,14 @@ def test_an_endless_pipe_is_refused_with_the_limit(call, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\0" * 100,
-        bytes(range(256)),
-        '{"a": 1}'.encode("utf-16"),
-        b"\xff\xfe",
-        b"\xed\xa0\x80",
-        b'{"a": "\\ud800"}',
-    ],
+    "content", [b"", b"\0" * 100, bytes(range(256)), '{"a": 1}'.encode("utf-16"), b"\xff\xfe", b"\xed\xa0\x80"]
 )
 def test_other_bytes_are_refused_alike_from_a_file_and_a_pipe(refused, call, monkeypatch, content):
     Path("d.json").write_bytes(content)
     refused("draw", "d.json", words=["d.json: "])
     monkeypatch.setattr(io, "StringIO", lambda _: io.TextIOWrapper(io.BytesIO(content), "latin-1"))
     status, _, err = call("draw", "-")
-    assert (status, err.count("\n"), err[:35]) == (
-        2,
-        1,
-        "idbandits: error: standard input: n",
-    ) or "half of a letter" in err
+    assert (status, err.count("\n"), err[:35]) == (2, 1, "idbandits: error: standard input: n")
 
 
 def test_pipes_are_read_as_utf_8_whatever_the_language(call, monkeypatch):
