@@ -248,7 +248,7 @@ class Diagram:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Diagram:
-        """Read what `save` wrote."""
+        """Read what `save` wrote: a file of up to 100 MB."""
         try:
             return Diagram.from_dict(read_json(path_of(path)))
         except FormatError as error:
