@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, final
 
-from idbandits.app.interrupts import interruptible
+from idbandits.app.interrupts import ignored, interruptible
 from idbandits.errors import IdbanditsError, brief
 from idbandits.files import path_of
 
@@ -146,7 +146,8 @@ def _handling(signals: Iterable[signal.Signals], handler: Callable[..., Any]) ->
     with contextlib.ExitStack() as stack:
         if threading.current_thread() is threading.main_thread():
             for number in signals:
-                stack.callback(signal.signal, number, signal.signal(number, handler))
+                if not ignored(number):
+                    stack.callback(signal.signal, number, signal.signal(number, handler))
         yield
 
 

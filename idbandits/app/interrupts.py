@@ -23,13 +23,20 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    imports, report, ended = _imports(sys._getframe()), sys.unraisablehook, threading.Event()
+    imports, report, ended, repeated = _imports(sys._getframe()), sys.unraisablehook, False, False
 
     def try_again() -> None:
-        if not ended.is_set():
+        nonlocal repeated
+        if not ended:
+            repeated = True
             _thread.interrupt_main()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal repeated
+        obeyed = repeated and isinstance(sys.exc_info()[1], KeyboardInterrupt)  # meanwhile: it is being handled
+        repeated = False
+        if obeyed:
+            return
         if _imports(frame) <= imports:
             raise KeyboardInterrupt
         _after_a_pause(try_again)
@@ -40,17 +47,22 @@ def interruptible() -> Iterator[None]:
         else:
             report(unraisable)
 
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if not ignored(number)}
     try:
         sys.unraisablehook = notice
         for number in handlers:
             signal.signal(number, interrupt)
         yield
     finally:
-        ended.set()
+        ended = True
         sys.unraisablehook = report
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def ignored(number: signal.Signals) -> bool:
+    """Whether who started this process wants a signal to be ignored, as shells do in the background."""
+    return signal.getsignal(number) is signal.SIG_IGN
 
 
 def _after_a_pause(action: Any) -> None:

@@ -3,6 +3,7 @@
 import ctypes
 import importlib
 import os
+import pkgutil
 import random
 import signal
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from idbandits.app.interrupts import interruptible
+from idbandits.app.interrupts import PAUSE, interruptible
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals of Unix")
 MOMENTS = 8
@@ -69,6 +70,36 @@ done = True
     monkeypatch.syspath_prepend(tmp_path)
     assert interrupted_by(lambda: importlib.import_module("slowly_imported"))
     assert sys.modules.pop("slowly_imported").done
+
+
+def test_an_interruption_that_was_obeyed_after_all_does_not_come_again():
+    class Closing:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    def obey_and_clean_up():
+        try:
+            Closing()
+            raise KeyboardInterrupt  # as code does that keeps account of signals
+        except KeyboardInterrupt:
+            deadline = time.monotonic() + 5 * PAUSE
+            while time.monotonic() < deadline:
+                pass
+
+    with interruptible():
+        obey_and_clean_up()
+
+
+def test_signals_that_are_to_be_ignored_are_ignored(call, monkeypatch):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interruptible():
+            signal.raise_signal(signal.SIGINT)
+        monkeypatch.setattr(pkgutil, "resolve_name", lambda _: lambda _: signal.raise_signal(signal.SIGINT))
+        assert call("learners") == (0, "", "")
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_other_errors_of_destructors_are_reported_as_ever(monkeypatch):
