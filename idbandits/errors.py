@@ -4,8 +4,6 @@ import math
 from numbers import Integral, Real
 from typing import TypeGuard
 
-import numpy as np
-
 
 class IdbanditsError(ValueError):
     """Any mistake that the library reports; nothing has changed when it is raised."""
@@ -85,7 +83,8 @@ def check_number(name: str, value: object, least: float, most: float | None = No
 
 def check_flag(name: str, value: object, error: type[IdbanditsError] = IdbanditsError) -> bool:
     """The value as a bool, if it is one, or 0 or 1."""
-    if isinstance(value, (bool, np.bool_)) or (is_integer(value) and value in (0, 1)):
+    numpys = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")  # which is slow to import
+    if isinstance(value, bool) or numpys or (is_integer(value) and value in (0, 1)):
         return bool(value)
     raise error(f"{name} is True or False, not {brief(value)}")
 
