@@ -9,6 +9,8 @@ takes half of the time. That needs private names of Numba; where one is missing,
 
 from __future__ import annotations
 
+import _thread
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -110,6 +112,7 @@ def in_python(part: Function) -> Function:
 
 
 _compiling = threading.Lock()
+atexit.register(_compiling.acquire)  # LLVM is not to be left in the middle of its work
 
 
 @final
@@ -145,7 +148,7 @@ class Kernel:
                 compiled.set_exception(error)
 
         started = time.perf_counter()
-        threading.Thread(target=work, name=f"compiling {self.function.__qualname__}").start()
+        _thread.start_new_thread(work, ())  # not threading.Thread, whose start must not be interrupted
         if not wait([compiled], timeout=1.0).done:
             _say("idbandits: compiling for the first time; the result is kept on disk …")
         compiled.result()
