@@ -31,10 +31,10 @@ from idbandits.inference.particles import Particles
 # isort: on
 
 __all__ = [
-    "AMBIGUOUS", "ANYTHING", "BY_NAME", "DERIVED", "DONE", "EP", "IMPOSSIBLE", "LATER", "LEARN", "NOW", "NUMBERS", "PSEUDO_COUNTS", "ROUNDS", "THOROUGHLY",
-    "UNKNOWN", "Evidence", "Exact", "Gibbs", "Incremental", "Inference", "Layout", "Moments", "Particles", "State",
-    "Variational", "beginning", "folded", "kernel", "layout_of", "literal", "name_of", "named", "no_groups",
-    "with_groups",
+    "AMBIGUOUS", "ANYTHING", "BY_NAME", "DERIVED", "DONE", "EP", "IMPOSSIBLE", "LATER", "LEARN", "NOW", "NUMBERS",
+    "PSEUDO_COUNTS", "ROUNDS", "THOROUGHLY", "UNKNOWN", "Evidence", "Exact", "Gibbs", "Incremental", "Inference",
+    "Layout", "Moments", "Particles", "State", "Variational", "beginning", "folded", "kernel", "layout_of", "literal",
+    "name_of", "named", "no_groups", "with_groups",
 ]  # fmt: skip
 
 BY_NAME: dict[str, type[Any]] = {  # all that are imported above
