@@ -38,7 +38,7 @@ def node(name: str, states: Any, *parents: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        ([node("A", 10**15), node("B", ["a", "b"])], ("nodes[0]", "'A'", "10,000,000", "1000000000000000")),
+        ([node("A", 10**15), node("B", ["a", "b"])], ("nodes[0]", "'A'", "50,000,000", "1000000000000000")),
         ([node("A", 5000), node("B", 5000), node("X", 2, "A", "B", known=0.5)], ("nodes[2]", "'X'", "10,000,000")),
         (
             [node("A", 2000), node("B", 2000), *(node(f"X{k}", 2, "A", "B", known=0.5) for k in range(4))],
