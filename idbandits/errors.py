@@ -4,8 +4,6 @@ import math
 from numbers import Integral, Real
 from typing import TypeGuard
 
-import numpy as np
-
 
 class IdbanditsError(ValueError):
     """Any mistake that the library reports; nothing has changed when it is raised."""
@@ -58,13 +56,6 @@ class MeansError(IdbanditsError):
 def is_integer(value: object) -> TypeGuard[int]:
     """Whether a value is a whole number, of any type but bool."""
     return isinstance(value, (int, Integral)) and not isinstance(value, bool)
-
-
-def check_switch(name: str, value: object) -> bool:
-    """The value as a bool, if it is one, or 0 or 1."""
-    if isinstance(value, (bool, np.bool_)) or (is_integer(value) and value in (0, 1)):
-        return bool(value)
-    raise IdbanditsError(f"{name} is True or False, not {brief(value)}")
 
 
 def check_whole(

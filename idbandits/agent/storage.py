@@ -62,7 +62,10 @@ def save_agent(path: Path, saved: Saved, evidence: Evidence) -> None:
     text = np.array(json.dumps(head, allow_nan=False))
     if text.nbytes > MOST_HEAD:
         raise FormatError(f"{path}: the diagram {saved.diagram.name!r} is too large for the file of an agent")
-    columns = columns_of(saved.state, layout_of(saved.inference, evidence, saved.state))
+    try:
+        columns = columns_of(saved.state, layout_of(saved.inference, evidence, saved.state))
+    except FormatError as error:
+        raise FormatError(f"{path}: the agent was not saved, as it could not be loaded again: {error}") from None
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for member, array in {"head": text, **columns._asdict()}.items():

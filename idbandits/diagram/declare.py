@@ -24,7 +24,7 @@ from idbandits.files import path_of, write_whole
 from idbandits.kernel.types import Floats
 
 Kind: TypeAlias = Literal["decision", "context", "latent", "observed"]
-MOST_VALUES = 10_000_000  # of a decision or a context
+MOST_VALUES = 50_000_000  # of a decision or a context
 MOST_STATES = 1000  # of a chance node: beyond that, a circuit is the wrong tool
 
 

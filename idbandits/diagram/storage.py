@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # `declare` imports this module
 FORMAT, VERSION = "idbandits diagram", 1  # as in the schema
 MOST_REPEATED = 10_000_000  # entries of known tables that are given as one number: small files make small diagrams
 MOST_BYTES, MOST_DEPTH = 10**8, 100  # of JSON that is read, and of lists and objects in each other
+MOST_NUMBER = 10**308  # about the largest float
 _TABLES = ("known", "table", "select", "prior", "states")  # keys whose values are long lists in large diagrams
 
 
@@ -188,7 +189,12 @@ def _check_format(data: Any) -> None:
 
 
 def _shortened(data: Any, in_table: bool = False) -> Any:
-    """The same data with long tables cut: the schema would take seconds for them, and NumPy checks them later."""
+    """The same data with long tables cut: the schema would take seconds for them, and NumPy checks them later.
+
+    What validators cannot compare or show is refused here.
+    """
+    if isinstance(data, np.ndarray) or (is_integer(data) and abs(data) > MOST_NUMBER):
+        raise FormatError(f"{brief(data)} is not plain data, or beyond all floats")
     if isinstance(data, Mapping):
         return {key: _shortened(value, key in _TABLES) for key, value in data.items()}
     if isinstance(data, list):

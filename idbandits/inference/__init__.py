@@ -10,7 +10,7 @@ import numpy as np
 from idbandits.circuit.model import Model
 from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.evidence import Evidence, folded, literal
-from idbandits.kernel.columns import Layout, plain_layout
+from idbandits.kernel.columns import ANYTHING, DERIVED, NUMBERS, PSEUDO_COUNTS, Layout, plain_layout
 from idbandits.kernel.compiling import Kernel, kernel
 from idbandits.kernel.states import HEADER, ROUNDS, State, no_groups, with_groups
 from idbandits.kernel.types import Rng
@@ -31,10 +31,10 @@ from idbandits.inference.particles import Particles
 # isort: on
 
 __all__ = [
-    "AMBIGUOUS", "BY_NAME", "DONE", "EP", "IMPOSSIBLE", "LATER", "LEARN", "NOW", "ROUNDS", "THOROUGHLY",
-    "UNKNOWN", "Evidence", "Exact", "Gibbs", "Incremental", "Inference", "Moments", "Particles", "State",
-    "Variational", "beginning", "folded", "kernel", "layout_of", "literal", "name_of", "named", "no_groups",
-    "with_groups",
+    "AMBIGUOUS", "ANYTHING", "BY_NAME", "DERIVED", "DONE", "EP", "IMPOSSIBLE", "LATER", "LEARN", "NOW", "NUMBERS",
+    "PSEUDO_COUNTS", "ROUNDS", "THOROUGHLY", "UNKNOWN", "Evidence", "Exact", "Gibbs", "Incremental", "Inference",
+    "Layout", "Moments", "Particles", "State", "Variational", "beginning", "folded", "kernel", "layout_of", "literal",
+    "name_of", "named", "no_groups", "with_groups",
 ]  # fmt: skip
 
 BY_NAME: dict[str, type[Any]] = {  # all that are imported above
