@@ -341,7 +341,7 @@ def test_a_diagram_without_reward_is_refused() -> None:
         (ACTION, {}, ContextError, ("'segment'", "segment, hour")),
         (ACTION, {"segment": "new"}, ContextError, ("'hour'", "segment, hour")),
         (ACTION, CONTEXT | {"hour": 3}, ContextError, ("'hour'", "3", "0 to 2")),
-        (ACTION, CONTEXT | {"hour": True}, ContextError, ("'hour'", "True", "0 to 2")),
+        (ACTION, CONTEXT | {"hour": "1"}, ContextError, ("'hour'", "'1'", "0 to 2")),
         (ACTION, CONTEXT | {"day": 3}, ContextError, ("'day'", "segment, hour")),
         (ACTION, "new", ContextError, ("'new'", "segment, hour")),
     ],
