@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 from dataclasses import asdict
@@ -42,6 +43,7 @@ def main() -> int:
     threads.add_argument("--seconds", type=float, help="of each of three attacks, instead of --rounds")
     threads.set_defaults(run=run_threads)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # processes that were begun are ended, too
     status: int = arguments.run(arguments)
     return status
 

@@ -13,13 +13,13 @@ import numpy as np
 
 import idbandits as idb
 from diagrams import NAMED, random_diagram, random_learning_diagram, random_means, shop
-from inferences import INFERENCES, agent_of
+from inferences import INFERENCES, Counts, agent_of
 from inside import knowledge
 from playing import Played, columns, play
 from tea import tea_room
 
 from .attempts import Call, Session
-from .hostile import Rng
+from .hostile import Rng, garbage, spoil
 
 READY = [
     lambda: idb.models.cascade(4, 2), lambda: idb.models.cascade(["a", "b", "c"], 2, learn_conditionals=True),
@@ -64,15 +64,23 @@ class Agents(Session):
     """An agent, rounds that it can learn from, and means."""
 
     WEIGHTS = {  # noqa: RUF012
-        "act": 10, "update": 16, "update_many": 12, "revise": 8, "make": 5, "load_damaged": 4, "elbo": 1, "repr": 1,
-        "compile": 1, "deepcopy": 1, "pickle": 1,
+        "act": 12, "update": 20, "update_many": 14, "revise": 8, "make": 4, "load_damaged": 3, "load": 2, "save": 2,
+        "inference": 4, "elbo": 1, "repr": 1, "compile": 1, "deepcopy": 1, "pickle": 1,
     }  # fmt: skip
 
     def __init__(self, rng: Rng) -> None:
         super().__init__(rng)
         self.d = problem(rng)
         self.name = self.one(list(INFERENCES))
-        self.agent = agent_of(self.name, self.d, int(rng.integers(2**32)))
+        kinds = [
+            np.random.PCG64,
+            np.random.PCG64,
+            np.random.MT19937,
+            np.random.Philox,
+            np.random.SFC64,
+            np.random.PCG64DXSM,
+        ]
+        self.agent = agent_of(self.name, self.d, np.random.Generator(self.one(kinds)(int(rng.integers(2**32)))))
         self.d = self.agent.diagram.copy()
         self.means = random_means(rng, self.d)
         self.rounds: list[Played] = play(self.d, rng, 12, unseen=0.0 if self.name in ("exact", "own") else 0.2)
@@ -112,6 +120,36 @@ class Agents(Session):
             return agent
 
         return Call(kind.__name__, make, settings, lambda agent: agent.posterior(), efforts=tuple(settings))
+
+    def call_own_inference(self) -> Call:
+        """An inference of the caller's of which one part is garbage."""
+        own = Counts()
+        part = self.one(["settings", "evidence", "start", "belief", "learn"])
+        made = getattr(own, part)
+        if callable(made) and self.rng.random() < 0.7:
+            broken = spoil(self.rng, self._made(own, part))
+            setattr(own, part, lambda *_: broken)
+        else:
+            setattr(own, part, garbage(self.rng))
+
+        def use(inference: Any) -> None:
+            agent = idb.Thompson(self.d, inference, seed=0)
+            for played in self.rounds[:3]:
+                agent.act(played.context)
+                agent.update(played.action, played.observation, played.context)
+            agent.posterior()
+            agent.save("own.idb")
+
+        call = Call(f"own inference, {part}", use, {"inference": own}, foreign=True)
+        call.spoil = lambda rng: None  # type: ignore[method-assign]  # it is already
+        return call
+
+    def _made(self, own: Counts, part: str) -> Any:
+        """What a part of an inference returns if it is right."""
+        model = idb.compile(self.d)
+        evidence = own.evidence(model)
+        state = own.start(model, evidence, self.agent.rng)
+        return {"evidence": evidence, "start": tuple(state), "belief": state.floats, "learn": 0}[part]
 
     def call_act(self) -> Call:
         return Call("act", self.agent.act, {"context": self._round().context}, functools.partial(feasible, self.d))
@@ -169,7 +207,7 @@ class Agents(Session):
                 probabilities(table.mean)
                 repr(table)
 
-        return Call("posterior", self.agent.posterior, {}, check)
+        return Call("posterior", self.agent.posterior, {}, check, reads=True)
 
     def call_quantile(self) -> Call:
         belief = self.agent.posterior()
@@ -180,10 +218,10 @@ class Agents(Session):
     def call_propensity(self) -> Call:
         played = self._round()
         arguments = {"action": played.action, "context": played.context, "draws": self.number(1, 9)}
-        return Call("propensity", self.agent.propensity, arguments, probabilities, efforts=("draws",))
+        return Call("propensity", self.agent.propensity, arguments, probabilities, efforts=("draws",), reads=True)
 
     def call_elbo(self) -> Call:
-        return Call("elbo", self.agent.elbo, {}, lambda value: _true(np.isfinite(value)))
+        return Call("elbo", self.agent.elbo, {}, lambda value: _true(np.isfinite(value)), reads=True)
 
     def call_copy(self) -> Call:
         def check(other: idb.Thompson) -> None:
@@ -204,10 +242,10 @@ class Agents(Session):
         assert knowledge(other) == knowledge(self.agent)
 
     def call_repr(self) -> Call:
-        return Call("repr", lambda: repr(self.agent))
+        return Call("repr", lambda: repr(self.agent), reads=True)
 
     def call_save(self) -> Call:
-        return Call("save", self.agent.save, {"path": "agent.idb"}, files=True)
+        return Call("save", self.agent.save, {"path": "agent.idb"}, files=True, reads=True)
 
     def call_load(self) -> Call:
         self.agent.save("saved.idb")
@@ -267,21 +305,25 @@ class Agents(Session):
             "context": self._round().context,
             "effort": self.one([1.0, 0.5, 2]),
         }
-        return Call("best_action", idb.best_action, arguments, check)
+        return Call("best_action", idb.best_action, arguments, check, reads=True)
 
     def call_expected_reward(self) -> Call:
         played = self._round()
         arguments = {"d": self.d, "action": played.action, "means": self.means, "context": played.context}
-        return Call("expected_reward", idb.expected_reward, arguments, lambda value: _true(np.isfinite(value)))
+        return Call(
+            "expected_reward", idb.expected_reward, arguments, lambda value: _true(np.isfinite(value)), reads=True
+        )
 
     def call_log_likelihood(self) -> Call:
-        return Call("log_likelihood", idb.log_likelihood, self._question(), lambda value: _true(value <= 1e-9))
+        return Call(
+            "log_likelihood", idb.log_likelihood, self._question(), lambda value: _true(value <= 1e-9), reads=True
+        )
 
     def call_posterior_of_latents(self) -> Call:
         def check(latents: Mapping[str, Any]) -> None:
             assert all(abs(chances.sum() - 1) < 1e-9 for chances in latents.values())
 
-        return Call("posterior_of_latents", idb.posterior_of_latents, self._question(), check)
+        return Call("posterior_of_latents", idb.posterior_of_latents, self._question(), check, reads=True)
 
     def _question(self) -> dict[str, Any]:
         played = self._round()

@@ -5,7 +5,8 @@ A call may succeed, or raise
 - an IdbanditsError;
 - an OSError, if it has to do with files;
 - a TypeError that Python itself raises for arguments of the wrong number or name: before the library's first line;
-- what a hostile object raises in a method of its own (`HostileError`): it is the caller's, and passes through as it is.
+- what a hostile object raises in a method of its own (`HostileError`), or a function of the caller's that fills a table:
+  it is the caller's, and passes through as it is.
 
 After any error, everything is as it was before. Warnings of NumPy about numbers count as errors that are not allowed.
 """
@@ -23,6 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import idbandits as idb
+from idbandits.agent.posterior import Posterior
 from idbandits.baselines.baseline import Baseline
 from idbandits.errors import IdbanditsError
 from inside import knowledge
@@ -44,6 +46,8 @@ class Call:
     check: Callable[[Any], Any] = lambda result: None
     files: bool = False  # it has to do with files
     efforts: tuple[str, ...] = ()  # arguments that say how much is to be done
+    reads: bool = False  # it changes nothing if it succeeds, either, whatever is then done to its result
+    foreign: bool = False  # it runs code of the caller's that is broken, and may raise anything
     spoiled: bool = False
 
     def spoil(self, rng: Rng) -> None:
@@ -145,12 +149,16 @@ def attempt(session: Session, call: Call) -> tuple[Failure | None, bool, float]:
     try:
         if error is None:
             call.check(result)
+            if call.reads:
+                vandalise(result)
     except BaseException as broken:
         return _failure("a result that is wrong", broken), False, seconds
     try:
         changed = session.digest() != before
     except BaseException as broken:
         return _failure("objects that cannot be looked at any more", broken), False, seconds
+    if error is None and changed and call.reads:
+        return Failure("state changed by a call that only reads", call.name, ""), False, seconds
     if error is not None and changed:
         return _failure("state changed by a call that failed", error), False, seconds
     if error is not None and not _is_allowed(error, call):
@@ -158,9 +166,29 @@ def attempt(session: Session, call: Call) -> tuple[Failure | None, bool, float]:
     return None, True, seconds
 
 
+def vandalise(result: Any) -> None:
+    """Overwrite all arrays in a result: they are the caller's, and the library must not read them again."""
+    if isinstance(result, np.ndarray) and result.flags.writeable and result.dtype.kind == "f":
+        result.fill(np.nan)
+    elif isinstance(result, dict):
+        for value in list(result.values()):
+            vandalise(value)
+        result.clear()
+    elif isinstance(result, tuple):
+        for value in result:
+            vandalise(value)
+    elif isinstance(result, Posterior):
+        for array in (result.alpha, result.mean, result.sd):
+            vandalise(array)
+
+
 def _is_allowed(error: BaseException, call: Call) -> bool:
+    if call.foreign and isinstance(error, Exception) and not isinstance(error, MemoryError):
+        return True
     if isinstance(error, (IdbanditsError, HostileError)) or (call.files and isinstance(error, OSError)):
         return True
+    if any(note.startswith("in the function of") for note in getattr(error, "__notes__", [])):
+        return True  # raised by a function of the caller's, as the note says
     if isinstance(error, TypeError):
         frames = traceback.extract_tb(error.__traceback__)
         return frames[-1].filename.startswith(HERE)

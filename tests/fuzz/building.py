@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 from pathlib import Path
@@ -107,7 +108,8 @@ class Building(Session):
         return Call(method, declare, arguments, self._round_trip)
 
     def _round_trip(self, _: Any = None) -> None:
-        assert digest(idb.Diagram.from_dict(self.d.to_dict())) == digest(self.d)
+        with contextlib.suppress(idb.errors.FormatError if self.d.different else ()):  # later decisions may help
+            assert digest(idb.Diagram.from_dict(self.d.to_dict())) == digest(self.d)
 
     def call_all_different(self) -> Call:
         decisions = [n.name for n in self.d.of_kind("decision")][: self.number(0, 3)]

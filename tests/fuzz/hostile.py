@@ -67,7 +67,7 @@ class NotAMapping(dict[Any, Any]):
 
 class LiesAboutItsLength(dict[Any, Any]):
     def __len__(self) -> int:
-        return 2**62
+        return super().__len__() + 1
 
 
 class Changing(dict[Any, Any]):
@@ -224,7 +224,7 @@ def spoil(rng: Rng, value: Any) -> Any:
         return garbage(rng)
     if isinstance(value, dict):
         return _spoil_dict(rng, value)
-    if isinstance(value, (list, tuple, np.ndarray)) and len(np.shape(value)) > 0:
+    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0):
         return _spoil_row(rng, value)
     if isinstance(value, bool | int | float):
         return _spoil_number(rng, value)

@@ -253,6 +253,7 @@ def alarm_in_a_fork(number: int, name: str, seed: int) -> list[str]:
     """The same in a process of its own, whose death by a signal is told too."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
+        faulthandler.dump_traceback_later(10 * HANG, exit=True)
         try:
             text = "\n".join(by_alarm(number, name, seed))
         except BaseException:
@@ -264,7 +265,10 @@ def alarm_in_a_fork(number: int, name: str, seed: int) -> list[str]:
     with os.fdopen(reading) as answer:
         text = answer.read()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return [*text.splitlines(), *([f"{name}: death by signal {-status}"] if status else [])]
+    return [
+        *text.splitlines(),
+        *([f"{name}: death by signal {-status}" if status < 0 else f"{name}: a hang"] if status else []),
+    ]
 
 
 def main(processes: int, alarms: int, seed: int) -> int:

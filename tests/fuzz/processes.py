@@ -24,7 +24,7 @@ from typing import Any
 
 from . import ROOT
 
-CALLS = 25  # of a case
+CALLS = 50  # of a case
 SLOW = 5.0  # seconds that a call may take without being mentioned
 MEMORY = (
     12 * 2**30
@@ -199,7 +199,8 @@ def watch(
     """Run cases in several processes; all that they find."""
     findings: list[Finding] = []
     end = None if minutes is None else time.monotonic() + 60 * minutes
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    memory = Path("/dev/shm")  # where no disk is waited for
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
     watched = []
     for k in range(workers):
         own = folder / str(k)

@@ -216,6 +216,9 @@ def main(names: list[str], rounds: int, seconds: float | None) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     failed = False
     for name in names or NAMES:
+        learn(
+            agent := agent_of(name, idb.models.position_based(4, 2)), play(agent.diagram, np.random.default_rng(0), 1)
+        )
         start = time.monotonic()
         wrong = in_a_fork(name, rounds, seconds)
         failed |= bool(wrong)

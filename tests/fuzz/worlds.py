@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
+import types
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from playing import play
 
 from .agents import any_diagram, feasible, problem
 from .attempts import Call, Session
-from .hostile import Rng
+from .hostile import Rng, garbage, spoil
 
 
 class Worlds(Session):
@@ -99,6 +100,18 @@ class Worlds(Session):
         return Call(
             "simulate", idb.simulate, arguments, check, efforts=("rounds", "runs", "workers", "checkpoints", "seed")
         )
+
+    def call_odd_learner(self) -> Call:
+        """A learner of the caller's that acts oddly."""
+        oddity = spoil(self.rng, self.one(self.rounds).action)
+        learner = types.SimpleNamespace(
+            act=lambda **_: oddity, update=lambda *_, **__: self.one([None, garbage(self.rng)])
+        )
+
+        def use(learners: Any) -> None:
+            idb.simulate(self.world, learners, rounds=2, runs=1, workers=1, progress=False)
+
+        return Call("odd learner", use, {"learners": {"odd": learner}})
 
     # -- results -----------------------------------------------------------------------------------------------------
 
