@@ -7,7 +7,7 @@ import functools
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def probabilities(values: Any) -> None:
 class Agents(Session):
     """An agent, rounds that it can learn from, and means."""
 
-    WEIGHTS = {  # noqa: RUF012
+    WEIGHTS: ClassVar[dict[str, int]] = {
         "act": 12, "update": 20, "update_many": 14, "revise": 8, "make": 4, "load_damaged": 3, "load": 2, "save": 2,
         "inference": 4, "elbo": 1, "repr": 1, "compile": 1, "deepcopy": 1, "pickle": 1,
     }  # fmt: skip

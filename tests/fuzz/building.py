@@ -6,7 +6,7 @@ import contextlib
 import copy
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import idbandits as idb
 
@@ -20,7 +20,18 @@ MOST_NODES = 12
 class Building(Session):
     """A diagram that grows."""
 
-    WEIGHTS = {"draw": 1, "save": 2, "load": 2, "model": 6, "observed": 8, "latent": 8, "from_dict": 8, "pickle": 1}  # noqa: RUF012
+    WEIGHTS: ClassVar[dict[str, int]] = {
+        "draw": 1,
+        "png": 1,
+        "of_kind": 1,
+        "save": 2,
+        "load": 2,
+        "model": 6,
+        "observed": 8,
+        "latent": 8,
+        "from_dict": 8,
+        "pickle": 1,
+    }
 
     def __init__(self, rng: Rng) -> None:
         super().__init__(rng)
@@ -175,6 +186,12 @@ class Building(Session):
             picture.save(path)
 
         return Call("draw", draw, {"path": "picture.svg"}, files=True)
+
+    def call_png(self) -> Call:
+        return Call("png", idb.models.rank1(2, 2).draw().png, {"dpi": 30}, efforts=("dpi",))
+
+    def call_of_kind(self) -> Call:
+        return Call("of_kind", lambda kinds: self.d.of_kind(*kinds), {"kinds": ["decision", "latent"]})
 
     def call_model(self) -> Call:
         name = self.one(

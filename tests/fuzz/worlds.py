@@ -7,7 +7,7 @@ import functools
 import pickle
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from .hostile import Rng, garbage, spoil
 class Worlds(Session):
     """A world, learners in it, and the result of a simulation."""
 
-    WEIGHTS = {"step": 10, "simulate": 2, "plot": 1, "load": 3, "pickle": 1, "make": 6}  # noqa: RUF012
+    WEIGHTS: ClassVar[dict[str, int]] = {"step": 10, "simulate": 2, "plot": 1, "load": 3, "pickle": 1, "make": 6}
 
     def __init__(self, rng: Rng) -> None:
         super().__init__(rng)
@@ -130,7 +130,9 @@ class Worlds(Session):
         return Call("Result", ask, {"frame": frame, "settings": settings}, files=True)
 
     def call_plot(self) -> Call:
-        return Call("plot", self.result.plot, {"what": self.one(["reward", "regret"])}, lambda ax: ax.figure.clear())
+        return Call(
+            "plot", self.result.plot, {"what": self.one(["reward", "regret"]), "ax": None}, lambda ax: ax.figure.clear()
+        )
 
     def call_save(self) -> Call:
         return Call("Result.save", self.result.save, {"path": "result.parquet"}, files=True)
@@ -147,8 +149,8 @@ class Worlds(Session):
 class Baselines(Session):
     """A baseline, and rounds that it can learn from."""
 
-    WEIGHTS = {"act": 8, "update": 12, "make": 10}  # noqa: RUF012
-    FIT: dict[str, Any] = {  # noqa: RUF012  diagrams and settings for each
+    WEIGHTS: ClassVar[dict[str, int]] = {"act": 8, "update": 12, "make": 10}
+    FIT: ClassVar[dict[str, Any]] = {  # diagrams and settings for each
         "CascadeKLUCB": (lambda: models.cascade(4, 2), {"reading": "first"}), "CascadeUCB1": (lambda: models.cascade(4, 2), {"reading": "last"}),
         "TopRank": (lambda: models.position_based(4, 2), {"horizon": 50, "delta": 0.5}), "UCB1": (lambda: models.cascade("abc"[:3] and ["a", "b", "c"], 2), {}),
         "Rank1Elim": (lambda: models.rank1(3, 3), {"horizon": 30}), "Rank1ElimKL": (lambda: models.rank1(4, 2), {"horizon": 10, "level": 1.0}),
@@ -206,6 +208,8 @@ class Baselines(Session):
 
 class Theory(Session):
     """A small diagram, and what the theory says of it."""
+
+    WEIGHTS: ClassVar[dict[str, int]] = {"plot": 1, "study": 2}
 
     SMALL = (
         lambda: models.cascade(3, 2), lambda: models.semi_bandit(3, 2), lambda: models.position_based(3, 2),
@@ -272,6 +276,10 @@ class Theory(Session):
             lambda frame: theory.plot(frame) if self.rng.random() < 0.1 else None,
             efforts=efforts,
         )
+
+    def call_plot(self) -> Call:
+        frame = theory.study([2], [3], [1], usual=(3, 3, 1), runs=1, workers=1)
+        return Call("theory.plot", theory.plot, {"frame": frame})
 
 
 def _true(condition: Any) -> None:
