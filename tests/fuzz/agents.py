@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 import idbandits as idb
 from diagrams import NAMED, random_diagram, random_learning_diagram, random_means, shop
 from inferences import INFERENCES, Counts, agent_of
-from inside import knowledge
+from inside import groups, knowledge
 from playing import Played, columns, play
 from tea import tea_room
 
 from .attempts import Call, Session
-from .hostile import Rng, garbage, spoil
+from .hostile import Changing, Rng, garbage, spoil
 
 READY = [
     lambda: idb.models.cascade(4, 2), lambda: idb.models.cascade(["a", "b", "c"], 2, learn_conditionals=True),
@@ -58,6 +59,22 @@ def probabilities(values: Any) -> None:
     """Raise unless these are probabilities."""
     array = np.asarray(values, float)
     assert ((array >= 0) & (array <= 1 + 1e-9)).all(), array
+
+
+def one_by_one(agent: idb.Thompson, rounds: int, actions: Any, observations: Any, contexts: Any) -> None:
+    """Let an agent learn from a log round by round: what `update_many` takes, `update` takes too, and alike."""
+    for k in range(rounds):
+        action, seen = ({name: cell(column, k) for name, column in own.items()} for own in (actions, observations))
+        context = None if contexts is None else {name: cell(column, k) for name, column in contexts.items()}
+        agent.update(action, seen, context)
+
+
+def cell(column: Any, k: int) -> Any:
+    """The k-th value of a column, None if it is missing."""
+    column = np.asarray(column) if isinstance(column, memoryview) else column
+    value = column.iloc[k] if isinstance(column, pd.Series) else column[k]
+    value = value.as_py() if hasattr(value, "as_py") else value
+    return None if value is np.ma.masked or pd.isna(value) else value
 
 
 class Agents(Session):
@@ -155,29 +172,41 @@ class Agents(Session):
         return Call("act", self.agent.act, {"context": self._round().context}, functools.partial(feasible, self.d))
 
     def call_update(self) -> Call:
-        played, before = self._round(), self.agent.rounds
+        played, before, twin = self._round(), self.agent.rounds, self.agent.copy()
+        if self.rng.random() < 0.3:  # what `act` chose is checked another way
+            acted = self.agent.act(played.context)
+            twin = self.agent.copy()
+            if self.d.of_kind("observed") and self.name not in ("exact", "own"):
+                played = played._replace(action=acted, observation={})
+        arguments = {"action": played.action, "observation": played.observation, "context": played.context}
+        call = Call("update", self.agent.update, arguments)
 
         def check(_: Any) -> None:
             assert self.agent.rounds == before + 1
+            if not any(isinstance(value, Changing) for value in call.arguments.values()):
+                twin.update(**call.arguments)  # a copy does not know what `act` chose, and must take the same
+                assert knowledge(twin) == knowledge(self.agent)
             self.learned.append(played)
 
-        arguments = {"action": played.action, "observation": played.observation, "context": played.context}
-        return Call("update", self.agent.update, arguments, check)
+        call.check = check
+        return call
 
     def call_update_many(self) -> Call:
         log = [self._round() for _ in range(self.number(0, 12))]
         actions, observations, contexts = columns(self.d, log)
         if self.rng.random() < 0.5:  # lists instead of arrays of objects
             actions, observations = ({k: v.tolist() for k, v in own.items()} for own in (actions, observations))
-        before = self.agent.rounds
-        call = Call(
-            "update_many",
-            self.agent.update_many,
-            {"actions": actions, "observations": observations, "contexts": contexts},
-        )
+        before, twin = self.agent.rounds, self.agent.copy()
+        arguments = {"actions": actions, "observations": observations, "contexts": contexts}
+        call = Call("update_many", self.agent.update_many, arguments)
 
         def check(_: Any) -> None:
-            assert self.agent.rounds == before + len(log) or (call.spoiled and self.agent.rounds >= before)
+            added = self.agent.rounds - before
+            assert added == len(log) or call.spoiled
+            if all(type(value) is dict for value in call.arguments.values() if value is not None):
+                one_by_one(twin, added, **call.arguments)
+                assert (twin.rounds, groups(twin)) == (self.agent.rounds, groups(self.agent))
+                assert not INFERENCES[self.name].sequential or knowledge(twin) == knowledge(self.agent)
 
         call.check = check
         return call

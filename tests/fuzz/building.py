@@ -119,7 +119,7 @@ class Building(Session):
         return Call(method, declare, arguments, self._round_trip)
 
     def _round_trip(self, _: Any = None) -> None:
-        with contextlib.suppress(idb.errors.FormatError if self.d.different else ()):  # later decisions may help
+        with contextlib.suppress(*[idb.errors.FormatError] if self.d.different else []):  # later decisions may help
             assert digest(idb.Diagram.from_dict(self.d.to_dict())) == digest(self.d)
 
     def call_all_different(self) -> Call:
