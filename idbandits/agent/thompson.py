@@ -54,6 +54,7 @@ class Thompson:
     """An agent that draws means from its belief and takes the action that is best under them.
 
     `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/learning.md compares them.
+    Threads may share an agent: rounds are taken in one after the other, and compiled code runs without the GIL.
 
     >>> d = Diagram("coins")
     >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
@@ -108,29 +109,39 @@ class Thompson:
     def act(self, context: Action | None = None) -> dict[str, Label]:
         """The action that is best under means drawn from the belief."""
         action = self._solver.blank_action(context)
-        self._choose(action, self.rng)
+        with self.rng.bit_generator.lock:
+            self._choose(self.state, self.rng, action)
         chosen = self._model.action_of(action)
         self._latest = dict(chosen), None if context is None else dict(context), action
         return chosen
 
-    def _choose(self, action: Ints, rng: Rng) -> None:
-        act.entry(self._solver.kernel.handle, self._solver.program, self._evidence.packed, self.state, rng, action)
+    def _choose(self, state: State, rng: Rng, action: Ints) -> None:
+        act.entry(self._solver.kernel.handle, self._solver.program, self._evidence.packed, state, rng, action)
+
+    def _snapshot(self) -> tuple[State, Rng]:
+        """Copies of the state and of the random numbers, which other threads do not change."""
+        with self.rng.bit_generator.lock:
+            return self.state.copy(), copy.deepcopy(self.rng)
 
     def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
         number = check_whole("draws", draws, 1)
         wanted = self._model.action_vector(action, context)
-        rng = np.random.default_rng(copy.deepcopy(self.rng).integers(2**63))  # not what the next act will draw
+        state, rng = self._snapshot()
+        rng = np.random.default_rng(rng.integers(2**63))  # not what the next act will draw
         taken, hits = wanted.copy(), 0
         for _ in range(number):
-            self._choose(taken, rng)
+            self._choose(state, rng, taken)
             hits += bool((taken == wanted).all())
         spread = (hits + 1) / (number + 2)  # never certain after finitely many draws
         return Propensity(hits / number, float(np.sqrt(spread * (1 - spread) / number)))
 
     def update(self, action: Action, observation: Mapping[str, Any], context: Action | None = None) -> None:
         """Learn from a round; observed nodes that are missing or None were not seen."""
-        self._take_in(self._encoded(action, context), self._seen(observation), 1, NOW)
+        vector, seen = self._encoded(action, context), self._seen(observation)
+        with self.rng.bit_generator.lock:
+            state = self.state if isinstance(self._learn, Kernel) else self.state.copy()  # Python may be interrupted
+            self.state = self._learned(state, vector, seen, 1, NOW)
 
     def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
         """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
@@ -145,32 +156,35 @@ class Thompson:
         [[2.0, 2.0], [1.0, 1.0], [1.0, 2.0]]
         """
         columns = encode_rounds(self._model, actions, observations, contexts)
-        with self._all_or_nothing():
+        with self._all_or_nothing() as state:
             for first in range(0, len(columns[0]) if columns else 0, CHUNK):
-                self._take_in_all(np.stack([c[first : first + CHUNK] for c in columns], axis=1), first)
-            self._take_in(self._latest[2], self._nothing_seen, 0, THOROUGHLY)
+                state = self._all_learned(state, np.stack([c[first : first + CHUNK] for c in columns], axis=1), first)
+            self.state = self._learned(state, self._latest[2], self._nothing_seen, 0, THOROUGHLY)
 
     @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        before = self.state.copy(), self.rng.bit_generator.state
-        try:
-            yield
-        except BaseException:
-            self.state, self.rng.bit_generator.state = before
-            raise
+    def _all_or_nothing(self) -> Iterator[State]:
+        """A copy of the state to learn in, while other threads wait; in the end, it becomes the agent's."""
+        with self.rng.bit_generator.lock:
+            before = self.rng.bit_generator.state
+            try:
+                yield self.state.copy()
+            except BaseException:
+                self.rng.bit_generator.state = before
+                raise
 
-    def _take_in_all(self, rounds: Ints, number: int) -> None:
+    def _all_learned(self, state: State, rounds: Ints, number: int) -> State:
         width, done = rounds.shape[1] - len(self._nothing_seen), 0
         while done < len(rounds):
-            if not self.state.has_room():
-                self.state = grown(self.state)
+            if not state.has_room():
+                state = grown(state)
             if isinstance(self._learn, Kernel):
                 learn, evidence = self._learn.handle, self._evidence.packed
-                done += learn_all(learn, evidence, self.state, self.rng, rounds[done:], width)
-            if done < len(rounds) and self.state.has_room():  # refused, or not a kernel
+                done += learn_all(learn, evidence, state, self.rng, rounds[done:], width)
+            if done < len(rounds) and state.has_room():  # refused, or not a kernel
                 row = np.ascontiguousarray(rounds[done])
-                self._take_in(row[:width], row[width:], 1, LATER, f"in round {number + done}, ")
+                state = self._learned(state, row[:width], row[width:], 1, LATER, f"in round {number + done}, ")
                 done += 1
+        return state
 
     def revise(
         self, action: Action, old_observation: Mapping[str, Any], new_observation: Mapping[str, Any] | None,
@@ -183,10 +197,9 @@ class Thompson:
         vector = self._model.action_vector(action, context)
         old = self._seen(old_observation)
         new = None if new_observation is None else self._seen(new_observation)
-        with self._all_or_nothing():
-            self._take_in(vector, old, -1, NOW if new is None else LATER)
-            if new is not None:
-                self._take_in(vector, new, 1, NOW)
+        with self._all_or_nothing() as state:
+            state = self._learned(state, vector, old, -1, NOW if new is None else LATER)
+            self.state = state if new is None else self._learned(state, vector, new, 1, NOW)
 
     def _encoded(self, action: Action, context: Action | None) -> Ints:
         last_action, last_context, vector = self._latest
@@ -206,12 +219,14 @@ class Thompson:
         states = self._model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)
 
-    def _take_in(self, vector: Ints, seen: Ints, times: int, effort: int, where: str = "") -> None:
-        if not self.state.has_room():
-            self.state = grown(self.state)
-        status = self._learn(*self._evidence.packed, *self.state, self.rng, vector, seen, times, effort)
+    def _learned(self, state: State, vector: Ints, seen: Ints, times: int, effort: int, where: str = "") -> State:
+        """The state after a round: the same arrays, or larger ones."""
+        if not state.has_room():
+            state = grown(state)
+        status = self._learn(*self._evidence.packed, *state, self.rng, vector, seen, times, effort)
         if status != DONE:
             self._refuse(status, vector, seen, where)
+        return state
 
     def _refuse(self, status: int, vector: Ints, seen: Ints, where: str) -> None:
         model, action = self._model, self._model.action_of(vector)
@@ -235,12 +250,13 @@ class Thompson:
     def sample(self) -> dict[str, Floats]:
         """One draw of the means of all learned tables."""
         means = np.empty(self._evidence.learned)
-        draw(self._evidence.packed, self.state, self.rng, means)
+        with self.rng.bit_generator.lock:
+            draw(self._evidence.packed, self.state, self.rng, means)
         return self._model.tables_of_means(means)
 
     def posterior(self) -> dict[str, Posterior]:
         """The belief of every learned table."""
-        belief = self.inference.belief(self._evidence, self.state, copy.deepcopy(self.rng))
+        belief = self.inference.belief(self._evidence, *self._snapshot())
         offsets = self._model.parameters.offsets
         return {
             name: Posterior(table, belief[..., offsets[name] : offsets[name] + table.size])
@@ -251,7 +267,7 @@ class Thompson:
         """The evidence lower bound L(q) of the paper, for variational inference."""
         if not isinstance(self.inference, Bounded):
             raise IdbanditsError(f"inference {name_of(self.inference)!r} has no ELBO; {BOUNDED} has")
-        return float(self.inference.elbo(self._evidence, self.state))
+        return float(self.inference.elbo(self._evidence, self._snapshot()[0]))
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.inference.settings.items())
@@ -262,25 +278,38 @@ class Thompson:
         """An agent that knows the same; with its own random numbers if a seed is given."""
         other = object.__new__(Thompson)
         other._bind(self.diagram.copy(), self._model, self.inference)
-        other.rng = copy.deepcopy(self.rng) if seed is None else generator(seed)
-        other.state = self.state.copy() if seed is None or self.rounds else other._beginning()
+        other.state, other.rng = self._snapshot()
+        if seed is not None:
+            other.rng = generator(seed)
+            if not other.rounds:
+                other.state = other._beginning()
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Thompson:
         return self.copy()
 
+    def __reduce__(self) -> Any:
+        return _restored, (self.diagram, self.inference, *self._snapshot())
+
     def save(self, path: str | Path) -> None:
         """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
-        save_agent(Path(path), Saved(self.diagram, self.inference, self.rng, self.state))
+        state, rng = self._snapshot()
+        save_agent(Path(path), Saved(self.diagram, self.inference, rng, state))
 
     @staticmethod
     def load(path: str | Path, *, diagram: Diagram | None = None, inference: Inference | None = None) -> Thompson:
         """An agent from a file. With `diagram`, one of another diagram is refused; own inferences are passed again."""
         saved = load_agent(Path(path), diagram, inference)
-        agent = object.__new__(Thompson)
-        agent._bind(saved.diagram, compile(saved.diagram), saved.inference)
-        agent.rng, agent.state = saved.rng, saved.state
+        agent = _restored(saved.diagram, saved.inference, saved.state, saved.rng)
         fresh = saved.inference.start(agent._model, agent._evidence, np.random.default_rng(0))
         if not fits(saved.state, fresh):
             raise FormatError(f"{path}: what was learned does not fit the diagram {saved.diagram.name!r} in it")
         return agent
+
+
+def _restored(d: Diagram, inference: Inference, state: State, rng: Rng) -> Thompson:
+    """An agent that goes on with this state and these random numbers."""
+    agent = object.__new__(Thompson)
+    agent._bind(d, compile(d), inference)
+    agent.state, agent.rng = state, rng
+    return agent

@@ -40,7 +40,8 @@ class Baseline:
     def act(self) -> dict[str, Label]:
         """The next action."""
         player, action = self.player, np.zeros(len(self._model.decisions), dtype=np.int64)
-        player.act(player.solve.handle, player.solver, player.evidence, self.state, self.rng, action)
+        with self.rng.bit_generator.lock:
+            player.act(player.solve.handle, player.solver, player.evidence, self.state, self.rng, action)
         return self._model.action_of(action)
 
     def update(self, action: Action, observation: Mapping[str, Any]) -> None:
@@ -50,9 +51,10 @@ class Baseline:
         if unseen := [n.name for n in self._model.observed if n.name not in states]:
             raise ObservationError(f"{type(self).__name__} learns from whole rounds; {unseen[0]!r} was not seen")
         seen = np.array([states[n.name] for n in self._model.observed], dtype=np.int64)
-        if not self.state.has_room():
-            self.state = grown(self.state)
-        self.player.learn(*self.player.evidence, *self.state, self.rng, vector, seen, 1, NOW)
+        with self.rng.bit_generator.lock:
+            if not self.state.has_room():
+                self.state = grown(self.state)
+            self.player.learn(*self.player.evidence, *self.state, self.rng, vector, seen, 1, NOW)
 
     @property
     def rounds(self) -> int:
@@ -62,7 +64,8 @@ class Baseline:
     def copy(self, seed: Any = None) -> Self:
         """A learner that knows the same; with its own random numbers if a seed is given."""
         other = copy.copy(self)
-        other.state, other.rng = self.state.copy(), copy.deepcopy(self.rng) if seed is None else generator(seed)
+        with self.rng.bit_generator.lock:
+            other.state, other.rng = self.state.copy(), copy.deepcopy(self.rng) if seed is None else generator(seed)
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

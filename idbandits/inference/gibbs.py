@@ -12,9 +12,10 @@ from idbandits.inference.counting import count_round
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, BuiltIn, Round, learner
 from idbandits.inference.workspace import MEANS as BY_MEANS
-from idbandits.kernel.compiling import FLOATS, INTS, RNG, bare, kernel
+from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
 from idbandits.kernel.draws import draw_rows
 from idbandits.kernel.fields import pointer
+from idbandits.kernel.random import RNG
 from idbandits.kernel.states import FIGURES, SETTING, USED, Groups, State, copy, groups_in, section, with_groups
 from idbandits.kernel.types import Floats, Ints, Rng
 

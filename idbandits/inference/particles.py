@@ -11,9 +11,10 @@ from idbandits.inference.counting import is_possible
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, learner
 from idbandits.inference.workspace import GIVEN, Parts, Workspace, mark_same, read_key, unpack, value_of_part, write_key
-from idbandits.kernel.compiling import FLOATS, INTS, RNG, bare, kernel, merged
+from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel, merged
 from idbandits.kernel.draws import EDGE, draw_rows
 from idbandits.kernel.fields import pointer
+from idbandits.kernel.random import RNG
 from idbandits.kernel.states import ACTS_ON_MEANS, FIGURES, ROUNDS, SETTING, State, copy, figures, no_groups, section
 from idbandits.kernel.types import Floats, Ints, Rng
 

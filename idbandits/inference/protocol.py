@@ -12,9 +12,10 @@ from idbandits.errors import IdbanditsError
 from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import unpack as unpack_parts
-from idbandits.kernel.compiling import FLOATS, INTS, RNG, Kernel, bare, function_at, generated, handle_type, kernel
+from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, function_at, generated, handle_type, kernel
 from idbandits.kernel.draws import draw_rows
 from idbandits.kernel.fields import Packed
+from idbandits.kernel.random import RNG
 from idbandits.kernel.states import ACTS_ON_MEANS, CAPACITY, PER_ROUND, USED, State
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve.best import BUDGET, SOLVE, shuffle_idle

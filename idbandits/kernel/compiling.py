@@ -19,25 +19,25 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
 from multiprocessing import active_children, get_context, parent_process
 from operator import attrgetter
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast, final
 
-import numpy as np
 from llvmlite import ir
-from numba import config, njit, typeof, types
+from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from idbandits.kernel import disk
 
 if config.DISABLE_JIT:  # type: ignore[attr-defined]  # Numba makes its settings attributes when it is imported
     raise ImportError("idbandits works with Numba's compiler only: unset NUMBA_DISABLE_JIT")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 INTS, FLOATS = types.int64[::1], types.float64[::1]
-RNG = typeof(np.random.default_rng(0))
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
@@ -120,34 +120,61 @@ class Kernel:
         self.function, self.signature = function, signature
         try:
             self._dispatcher: Any = njit(cache=True, **OPTIONS)(function)
-            _delete_stale(Path(self._dispatcher.stats.cache_path))
+            self._folder: Path | None = Path(self._dispatcher.stats.cache_path)
+            disk.delete_stale(self._folder)
         except RuntimeError:  # no folder may be written to, neither that of the source nor one of the user's
-            self._dispatcher = njit(**OPTIONS)(function)
+            self._dispatcher, self._folder = njit(**OPTIONS)(function), None
         functools.update_wrapper(self, function)
 
     def compile(self) -> None:
-        """Compile it, or read the machine code from the disk; the user is told if that takes long."""
+        """Compile it, or read the machine code from the disk; the user is told if that takes long.
+
+        That happens in another thread: handlers of signals run in the main thread, and an exception that one of them
+        raised would be lost in the callbacks of LLVM. Here it is raised at once, and the other thread goes on.
+        """
         if self.signature.args in self._dispatcher.overloads:
             return
-        notice = threading.Timer(1.0, _say, ["idbandits: compiling for the first time; the result is kept on disk …"])
-        notice.daemon = True
-        with _compiling:
-            started = time.perf_counter()
-            notice.start()
+        compiled: Future[None] = Future()
+
+        def work() -> None:
             try:
-                with _interruptible():
-                    self._dispatcher.compile(self.signature)
-            finally:
-                notice.cancel()
-            if sum(self._dispatcher.stats.cache_misses.values()) and time.perf_counter() - started > 1.0:
-                _say(f"idbandits: compiled {self._dispatcher.__name__} in {time.perf_counter() - started:.1f} s")
+                with _compiling:
+                    self._compile()
+                compiled.set_result(None)
+            except BaseException as error:
+                compiled.set_exception(error)
+
+        started = time.perf_counter()
+        threading.Thread(target=work, name=f"compiling {self.function.__qualname__}").start()
+        if not wait([compiled], timeout=1.0).done:
+            _say("idbandits: compiling for the first time; the result is kept on disk …")
+        compiled.result()
+        if sum(self._dispatcher.stats.cache_misses.values()) and time.perf_counter() - started > 1.0:
+            _say(f"idbandits: compiled {self._dispatcher.__name__} in {time.perf_counter() - started:.1f} s")
+
+    def _compile(self) -> None:
+        """Use what is on disk, if it is sound; add checksums to what is new there."""
+        if self.signature.args in self._dispatcher.overloads:
+            return  # another thread did it meanwhile
+        if not disk.are_sound(self._files()):
+            disk.delete(self._files())
+        try:
+            self._dispatcher.compile(self.signature)
+        except Exception:
+            if self.signature.args not in self._dispatcher.overloads:  # else it only could not be kept on disk
+                disk.delete(self._files())
+                self._dispatcher.compile(self.signature)
+        if self._dispatcher.stats.cache_misses:
+            disk.add_checksums(self._files())
+
+    def _files(self) -> list[Path]:
+        return [] if self._folder is None else disk.files_of(self.function, self._folder)
 
     @functools.cached_property
     def entry(self) -> Callable[..., Any]:
-        """What Python calls: straight into the machine code, where Numba has such an entry."""
+        """What Python calls: straight into the machine code, without a look at types."""
         self.compile()
-        code = self._dispatcher.overloads[self.signature.args]
-        return cast(Callable[..., Any], getattr(code, "entry_point", self._dispatcher))
+        return cast(Callable[..., Any], self._dispatcher.overloads[self.signature.args].entry_point)
 
     @functools.cached_property
     def handle(self) -> Any:
@@ -165,11 +192,7 @@ class Kernel:
 
     def is_on_disk(self) -> bool:
         """Whether there is machine code on disk; if it is for another machine, it is compiled again later."""
-        folder, code = self._dispatcher.stats.cache_path, self.function.__code__
-        if folder is None:
-            return True  # nor can there be
-        pattern = f"{Path(code.co_filename).stem}.{self.function.__qualname__}-{code.co_firstlineno}.*.nbi"
-        return any(Path(folder).glob(pattern))
+        return self._folder is None or bool(disk.indices_of(self.function, self._folder))  # None: nor can there be
 
 
 def kernel(signature: Any) -> Callable[[Callable[..., Any]], Kernel]:
@@ -215,21 +238,6 @@ def function_at(signature: Any) -> Any:
         return function_type(handle), generate
 
     return called
-
-
-@functools.cache
-def _last_change() -> float:
-    """When a source of this package was changed last."""
-    return max(source.stat().st_mtime for source in Path(__file__).parent.parent.rglob("*.py"))
-
-
-@functools.cache
-def _delete_stale(folder: Path) -> None:
-    """Delete machine code that is older than the sources: Numba looks only at the file of the outermost function."""
-    for file in folder.glob("*.nb[ic]"):  # Numba's indices, and the machine code that they name
-        with contextlib.suppress(OSError):
-            if file.stat().st_mtime < _last_change():
-                file.unlink()
 
 
 def compile_together(kernels: Iterable[Kernel], processes: int | None) -> None:
@@ -283,28 +291,6 @@ def _end_with_parent() -> None:
 def _compile_named(module: str, name: str) -> None:
     """In a process of its own: compile a kernel, which leaves the result on disk."""
     attrgetter(name)(importlib.import_module(module)).compile()
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt in the end if one was raised and got lost: callbacks of LLVM swallow exceptions."""
-    interrupts: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-    ours = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
-
-    def interrupt(number: int, frame: Any) -> None:
-        interrupts.append(number)
-        ours[signal.Signals(number)](number, frame)
-
-    for number in ours:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in ours.items():
-            signal.signal(number, handler)
-    if interrupts:
-        raise KeyboardInterrupt
 
 
 def _say(message: str) -> None:

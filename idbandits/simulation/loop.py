@@ -13,8 +13,9 @@ from idbandits.circuit.build import starts
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError
 from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, PACKED, STATE, Playing, learn_at, solve_at
-from idbandits.kernel.compiling import FLOATS, INTS, RNG, function_at, handle_type, kernel
+from idbandits.kernel.compiling import FLOATS, INTS, function_at, handle_type, kernel
 from idbandits.kernel.fields import Packed, pack, unpacker
+from idbandits.kernel.random import RNG
 from idbandits.kernel.states import CAPACITY, PER_ROUND, USED, State, grown
 from idbandits.kernel.types import Floats, Indices, Ints, Rng
 from idbandits.simulation.world import World, draw_entries, draw_outcome

@@ -16,8 +16,9 @@ from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import TOLERANCE, Known, Label, Use
 from idbandits.errors import ContextError, DiagramError, brief
 from idbandits.inference.protocol import PACKED
-from idbandits.kernel.compiling import INTS, RNG, bare, kernel, merged
+from idbandits.kernel.compiling import INTS, bare, kernel, merged
 from idbandits.kernel.fields import Packed, pack, unpacker
+from idbandits.kernel.random import RNG
 from idbandits.kernel.types import Floats, Indices, Ints, Rng, generator
 from idbandits.solve.best import Solution, best_action
 
@@ -134,19 +135,27 @@ class World:
 
     def context(self) -> dict[str, Label]:
         """Draw the context of the next round, which `step` then uses."""
-        draw_contexts(self.sampler, self.rng, self.values)
-        self._drawn = self._labels("context")
-        return dict(self._drawn)
+        with self.rng.bit_generator.lock:
+            draw_contexts(self.sampler, self.rng, self.values)
+            self._drawn = self._labels("context")
+            return dict(self._drawn)
 
     def step(self, action: Action, context: Action | None = None) -> Outcome:
         """Play a round: in this context, or the one drawn last, or a new one."""
-        if context is None:
-            context = self._drawn if self._drawn is not None else self.context()
-        self.values[self._set] = self.model.action_vector(action, context)
-        self._drawn = None
-        reward = play(self.sampler, self.rng, self.values)
-        regret = self.regret(action, context)
-        return Outcome(self._labels("observed"), self._labels("latent"), reward, regret, dict(context))
+        with self.rng.bit_generator.lock:
+            context = self._next_context(action) if context is None else context
+            self.values[self._set] = self.model.action_vector(action, context)
+            self._drawn = None
+            reward = play(self.sampler, self.rng, self.values)
+            observed, latent = self._labels("observed"), self._labels("latent")
+        return Outcome(observed, latent, reward, self.regret(action, context), dict(context))
+
+    def _next_context(self, action: Action) -> dict[str, Label]:
+        """The context drawn last, or a new one, which an action that is refused leaves undrawn."""
+        if self._drawn is not None:
+            return self._drawn
+        self.model.action_vector(action, self._labels("context"))
+        return self.context()
 
     def _labels(self, kind: str) -> dict[str, Label]:
         return {n.name: n.values[self.values[i]] for i, n in enumerate(self.model.nodes.values()) if n.kind == kind}
@@ -169,8 +178,9 @@ class World:
     def copy(self, seed: Any = None) -> World:
         """The same truth; with its own random numbers if a seed is given."""
         other = copy.copy(self)
-        other.rng = copy.deepcopy(self.rng) if seed is None else generator(seed)
-        other.values = self.values.copy()
+        with self.rng.bit_generator.lock:
+            other.rng = copy.deepcopy(self.rng) if seed is None else generator(seed)
+            other.values = self.values.copy()
         return other
 
     def __repr__(self) -> str:

@@ -20,7 +20,6 @@ from numba import types
 
 import idbandits
 from idbandits.kernel.compiling import Kernel, compile_together, kernel
-from inside import delete_stale_machine_code, time_of_last_change
 
 SOURCE = """
 import os
@@ -50,14 +49,13 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         (tmp_path / "pretended.py").write_text(SOURCE.format(folder=str(tmp_path / "processes"), then=then))
         module = importlib.import_module("pretended")
         monkeypatch.delitem(sys.modules, "pretended")
-        return [pretended_kernel(getattr(module, name), str(tmp_path / "cache")) for name in ("first", "second")]
+        return [pretended_kernel(getattr(module, name), tmp_path / "cache") for name in ("first", "second")]
 
     return pretended
 
 
-def pretended_kernel(function: Any, cache: str | None) -> Any:
-    dispatcher = SimpleNamespace(stats=SimpleNamespace(cache_path=cache))
-    kernel: Any = SimpleNamespace(function=function, _dispatcher=dispatcher)
+def pretended_kernel(function: Any, folder: Path) -> Any:
+    kernel: Any = SimpleNamespace(function=function, _folder=folder)
     kernel.is_on_disk = lambda: Kernel.is_on_disk(kernel)
     return kernel
 
@@ -152,7 +150,7 @@ def test_what_is_on_disk_is_not_compiled_again(
 def test_what_no_folder_can_hold_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
     functions = kernels("end")
     for function in functions:
-        function._dispatcher.stats.cache_path = None
+        function._folder = None
     compile_together(functions, 2)
     assert not list((tmp_path / "processes").iterdir())
 
@@ -165,13 +163,27 @@ def test_functions_that_no_folder_can_hold_are_compiled_anew() -> None:
     assert double.is_on_disk()  # as far as it can be
 
 
-def test_machine_code_that_is_older_than_a_source_is_deleted(tmp_path: Path) -> None:
-    changed = time_of_last_change()
-    for name, age in (("a.nbi", 1), ("a.1.nbc", 1), ("b.nbi", -1), ("other.txt", 1)):
-        (tmp_path / name).touch()
-        os.utime(tmp_path / name, (changed - age, changed - age))
-    delete_stale_machine_code(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.nbi", "other.txt"]
+def test_an_exception_of_a_signal_handler_is_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler that raises in the callbacks of LLVM would be ignored; compiling goes on in its own thread."""
+    begun, pressed = threading.Event(), threading.Event()
+    triple = kernel(types.int64(types.int64))(lambda x: 3 * x)
+    compile_now = triple._dispatcher.compile
+
+    def compile_later(signature: Any) -> None:
+        begun.set()
+        assert pressed.wait(60)
+        compile_now(signature)
+
+    def press() -> None:
+        assert begun.wait(60)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    monkeypatch.setattr(triple._dispatcher, "compile", compile_later)
+    threading.Thread(target=press).start()
+    with pytest.raises(KeyboardInterrupt):
+        triple(4)
+    pressed.set()
+    assert triple(4) == 12  # waits for the thread that is compiling
 
 
 def test_numba_without_its_compiler_is_refused_at_once() -> None:

@@ -18,7 +18,7 @@ from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
 from idbandits.inference import DONE, LATER, NOW, exact
 from idbandits.inference.workspace import tail
-from idbandits.kernel import compiling
+from idbandits.kernel import disk
 from idbandits.kernel.compiling import in_python
 from idbandits.kernel.draws import EDGE
 from idbandits.kernel.states import CAPACITY, FIGURES, counted_groups, grown
@@ -41,8 +41,8 @@ def alone(part: Callable[..., Any]) -> Callable[..., Any]:
 
 # -- machine code --------------------------------------------------------------------------------------------------
 
-time_of_last_change = compiling._last_change  # of a source of machine code
-delete_stale_machine_code = compiling._delete_stale  # from a folder
+time_of_last_change = disk._last_change  # of a source of machine code
+delete_stale_machine_code = disk.delete_stale  # from a folder
 
 
 # -- learners ------------------------------------------------------------------------------------------------------
