@@ -46,6 +46,8 @@ def problem(name: str, seed: int) -> tuple[idb.Thompson, idb.World]:
     agent.update(action, seen)
     agent.update_many({name: [v] for name, v in action.items()}, {name: [v] for name, v in seen.items()})
     agent.propensity(action, draws=2)
+    agent.sample()
+    agent.posterior()
     return agent, world
 
 
