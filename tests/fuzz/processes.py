@@ -55,6 +55,7 @@ def run_cases(seed: int, numbers: Iterator[int], folder: Path, show: Callable[[s
     def find(finding: Finding) -> None:
         print(json.dumps(asdict(finding)), file=findings, flush=True)
 
+    warm_up()
     parent = os.getppid()
     for case in numbers:
         if os.getppid() != parent:  # nobody watches any more
@@ -66,6 +67,24 @@ def run_cases(seed: int, numbers: Iterator[int], folder: Path, show: Callable[[s
         run_case(seed, case, tell, find)
     os.chdir(folder)
     tell(-1, 0, "done")
+
+
+def warm_up() -> None:
+    """Have all kernels compiled that calls may need: this may take minutes, and is not what is looked for."""
+    from idbandits import best_action, models, simulate
+    from inferences import INFERENCES, taught
+
+    from .worlds import Baselines, fitting
+
+    d = models.position_based(3, 2)
+    for name in INFERENCES:
+        agent = taught(name, d, 2)
+        agent.update_many({n.name: [] for n in agent.diagram.of_kind("decision")}, {})
+        agent.posterior()
+        best_action(agent.diagram, agent.sample(), effort=0.5)
+    for name in Baselines.FIT:
+        world, learner = fitting(name)
+        simulate(world, {name: learner}, rounds=2, runs=1, workers=1, progress=False)
 
 
 def run_case(seed: int, case: int, tell: Callable[[int, int, str], None], find: Callable[[Finding], None]) -> None:

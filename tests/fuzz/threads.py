@@ -35,16 +35,7 @@ THREADS = 8
 HANG = 240  # seconds until threads that do not end are taken to hang
 NAMES = [name for name in INFERENCES if name != "own"]
 FIXED_POINT = {"exact": 1e-12, "ep": 1e-6}  # of these, the belief after all rounds does not depend on their order
-CONJUGATE = {
-    "exact",
-    "variational",
-    "literal",
-    "random",
-    "incremental",
-    "moments",
-    "ep",
-    "gibbs",
-}  # nor of these in a cascade
+CONJUGATE = {*FIXED_POINT, "variational", "random", "incremental", "moments", "gibbs"}  # nor of these in a cascade
 
 
 def in_threads(work: Callable[[int], None]) -> list[str]:

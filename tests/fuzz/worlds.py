@@ -152,7 +152,7 @@ class Baselines(Session):
     WEIGHTS: ClassVar[dict[str, int]] = {"act": 8, "update": 12, "make": 10}
     FIT: ClassVar[dict[str, Any]] = {  # diagrams and settings for each
         "CascadeKLUCB": (lambda: models.cascade(4, 2), {"reading": "first"}), "CascadeUCB1": (lambda: models.cascade(4, 2), {"reading": "last"}),
-        "TopRank": (lambda: models.position_based(4, 2), {"horizon": 50, "delta": 0.5}), "UCB1": (lambda: models.cascade("abc"[:3] and ["a", "b", "c"], 2), {}),
+        "TopRank": (lambda: models.position_based(4, 2), {"horizon": 50, "delta": 0.5}), "UCB1": (lambda: models.cascade(["a", "b", "c"], 2), {}),
         "Rank1Elim": (lambda: models.rank1(3, 3), {"horizon": 30}), "Rank1ElimKL": (lambda: models.rank1(4, 2), {"horizon": 10, "level": 1.0}),
         "CombUCB1": (odd_choices, {"factor": 0.5}), "KLCombUCB1": (lambda: models.position_based(4, 2), {"horizon": 40}),
         "GRAB": (lambda: models.position_based(4, 2), {"horizon": 100, "gamma": 1}), "Uniform": (lambda: models.user_browsing(4, 2), {}),
@@ -204,6 +204,13 @@ class Baselines(Session):
 
     def call_pickle(self) -> Call:
         return Call(f"{self.name} pickle", lambda: pickle.loads(pickle.dumps(self.learner)))
+
+
+def fitting(name: str) -> tuple[idb.World, Any]:
+    """A baseline in a world that it fits."""
+    make, settings = Baselines.FIT[name]
+    d = make()
+    return idb.World(d, random_means(np.random.default_rng(0), d), seed=0), getattr(baselines, name)(d, 0, **settings)
 
 
 class Theory(Session):
