@@ -79,6 +79,9 @@ def check_number(name: str, value: object, least: float, most: float | None = No
 
 
 def brief(value: object) -> str:
-    """A value as messages show it: no longer than a line."""
-    text = repr(value)
+    """A value as messages show it: no longer than a line, and whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # it is nested too deep, or its class is broken
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "…"

@@ -16,7 +16,14 @@ from idbandits.agent.storage import Saved, fits, load_agent, save_agent
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import FormatError, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
+from idbandits.errors import (
+    FormatError,
+    IdbanditsError,
+    ImpossibleObservationError,
+    ObservationError,
+    brief,
+    check_whole,
+)
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, name_of, named
 from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
 from idbandits.inference.protocol import (
@@ -36,6 +43,7 @@ from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solver
 
 CHUNK = 1_000_000  # rounds of a log that are encoded at once
+MOST_DRAWS = 10**9  # of a propensity, which take hours
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
 REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kind.revisable).rsplit(", ", 1))
 BOUNDED = " and ".join(name for name, kind in BY_NAME.items() if issubclass(kind, Bounded))
@@ -87,7 +95,10 @@ class Thompson:
 
     def _beginning(self) -> State:
         """The state before the first round, of the types that kernels take for granted."""
-        state = self.inference.start(self._model, self._evidence, self.rng)
+        state: Any = self.inference.start(self._model, self._evidence, self.rng)
+        if not isinstance(state, State):
+            name = name_of(self.inference)
+            raise IdbanditsError(f"inference {name!r}: `start` returns a State, not {brief(state)}")
         sizes = (np.int64, HEADER), (np.float64, self._evidence.learned)
         for name, array, (kind, least) in zip(State._fields, state, sizes, strict=True):
             is_row = isinstance(array, np.ndarray) and array.ndim == 1 and array.flags.carray
@@ -125,7 +136,7 @@ class Thompson:
 
     def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
-        number = check_whole("draws", draws, 1)
+        number = check_whole("draws", draws, 1, MOST_DRAWS)
         wanted = self._model.action_vector(action, context)
         state, rng = self._snapshot()
         rng = np.random.default_rng(rng.integers(2**63))  # not what the next act will draw

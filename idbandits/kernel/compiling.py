@@ -190,6 +190,9 @@ class Kernel:
         """Run it."""
         return self.entry(*arguments)
 
+    def __reduce__(self) -> Any:
+        return _named, (self.function.__module__, self.function.__qualname__)
+
     def is_on_disk(self) -> bool:
         """Whether there is machine code on disk; if it is for another machine, it is compiled again later."""
         return self._folder is None or bool(disk.indices_of(self.function, self._folder))  # None: nor can there be
@@ -288,9 +291,14 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def _named(module: str, name: str) -> Any:
+    """The kernel with this name."""
+    return attrgetter(name)(importlib.import_module(module))
+
+
 def _compile_named(module: str, name: str) -> None:
     """In a process of its own: compile a kernel, which leaves the result on disk."""
-    attrgetter(name)(importlib.import_module(module)).compile()
+    _named(module, name).compile()
 
 
 def _say(message: str) -> None:

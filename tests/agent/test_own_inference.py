@@ -13,6 +13,7 @@ from idbandits import models
 from idbandits.errors import IdbanditsError
 from idbandits.inference import State
 from inferences import Counts
+from inside import knowledge
 from playing import alpha_of, assert_close, go_on, world_of
 
 
@@ -56,3 +57,28 @@ def test_a_state_that_compiled_code_cannot_take_is_refused(change: Any, words: s
 
     with pytest.raises(IdbanditsError, match=f"inference 'Odd'.*{words}"):
         idb.Thompson(models.semi_bandit(5, 2), Odd())
+
+
+@pytest.mark.parametrize("kind", [list, tuple, lambda state: None])
+def test_what_is_not_a_state_is_refused(kind: Any) -> None:
+    class Odd(Counts):
+        def start(self, model: Any, evidence: Any, rng: Any) -> Any:
+            return kind(super().start(model, evidence, rng))
+
+    with pytest.raises(IdbanditsError, match="inference 'Odd': `start` returns a State, not"):
+        idb.Thompson(models.semi_bandit(5, 2), Odd())
+
+
+def test_an_error_in_an_own_inference_changes_nothing() -> None:
+    class Broken(Counts):
+        def learn(self, *arguments: Any) -> int:
+            super().learn(*arguments)
+            raise ZeroDivisionError
+
+    agent = idb.Thompson(models.semi_bandit(5, 2), Broken(), seed=1)
+    before = knowledge(agent)
+    with pytest.raises(ZeroDivisionError):
+        agent.update({"A1": 0, "A2": 1}, {"X1": 1, "X2": 0})
+    with pytest.raises(ZeroDivisionError):
+        agent.update_many({"A1": [0], "A2": [1]}, {"X1": [1], "X2": [0]})
+    assert knowledge(agent) == before

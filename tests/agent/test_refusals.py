@@ -114,7 +114,13 @@ def test_what_is_not_an_inference_is_refused(inference: Any, words: tuple[str, .
     refused(IdbanditsError, words, lambda: idb.Thompson(models.cascade(4, 2), inference))
 
 
-@pytest.mark.parametrize("seed", [-1, 0.5, "0", "seed", [-1], object()])
+ENDLESS: list[Any] = [0]
+ENDLESS.append(ENDLESS)
+
+
+@pytest.mark.parametrize(
+    "seed", [-1, 0.5, "0", "seed", [-1], [[0]], ENDLESS, np.array(0.5), np.zeros((1, 1)), object()]
+)
 def test_what_is_not_a_seed_is_refused(seed: Any) -> None:
     refused(IdbanditsError, ("seed",), lambda: idb.Thompson(models.cascade(4, 2), seed=seed))
     agent = idb.Thompson(models.cascade(4, 2), seed=1)

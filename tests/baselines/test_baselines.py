@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -103,11 +104,12 @@ def test_seeds_copies_and_rounds(name: str) -> None:
     learner, same = (CASES[name].make(world.diagram, 8) for _ in range(2))
     assert learner.rounds == 0
     assert go_on(world.copy(1), learner, 60) == go_on(world.copy(1), same, 60)
-    shallow, deep, before = learner.copy(), copy.deepcopy(learner), knowledge(learner)
+    shallow, deep, pickled = learner.copy(), copy.deepcopy(learner), pickle.loads(pickle.dumps(learner))
+    before = knowledge(learner)
     assert repr(learner) == f"{type(learner).__name__}({world.diagram.name!r}; 60 rounds)"
     ahead = go_on(world.copy(2), learner, 40)
     assert learner.rounds == 100
-    for twin in (shallow, deep):
+    for twin in (shallow, deep, pickled):
         assert twin.rounds == 60
         assert knowledge(twin) == before
         assert go_on(world.copy(2), twin, 40) == ahead

@@ -7,6 +7,7 @@ tested in tests/agent, extreme numbers in test_extremes.py.
 from __future__ import annotations
 
 import copy
+import pickle
 from collections import Counter
 from collections.abc import Callable
 
@@ -253,11 +254,12 @@ def test_equal_seeds_act_alike_and_copies_go_their_own_way(name: str) -> None:
     assert go_on(world.copy(), other, 30) != history
     assert knowledge(first) == knowledge(same)
     twin, deep, reseeded = first.copy(), copy.deepcopy(first), first.copy(seed=9)
+    pickled = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(first))))
     before = knowledge(first)
     ahead = go_on(world.copy(), twin, 30)
     assert knowledge(first) == before
     assert reseeded.rounds == 30
     assert go_on(world.copy(), reseeded, 30) != ahead
-    assert go_on(world.copy(), deep, 30) == ahead
-    assert go_on(world.copy(), first, 30) == ahead
-    assert knowledge(first) == knowledge(twin) == knowledge(deep)
+    for agent in (deep, pickled, first):
+        assert go_on(pickle.loads(pickle.dumps(world)), agent, 30) == ahead
+        assert knowledge(agent) == knowledge(twin)
