@@ -104,4 +104,8 @@ def run_threads(arguments: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":  # else the order of sets, and with it a case, differs from run to run
+        os.execve(
+            sys.executable, [sys.executable, "-m", "tests.fuzz", *sys.argv[1:]], os.environ | {"PYTHONHASHSEED": "0"}
+        )
     sys.exit(main())
