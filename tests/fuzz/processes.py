@@ -31,6 +31,7 @@ MEMORY = (
 )  # bytes of addresses of a process: what asks for more than a machine has fails soon, and harms nobody
 RECORD = 600  # bytes of the line about the present call
 KINDS = {"Agents": 60, "Building": 18, "Worlds": 8, "Baselines": 8, "Theory": 3, "Commands": 3}  # of cases, by weight
+ONLY = "FUZZ_ONLY"  # a variable of the environment: run cases of these kinds only
 
 
 # -- the process that makes calls ------------------------------------------------------------------------------------
@@ -99,6 +100,8 @@ def run_case(seed: int, case: int, tell: Callable[[int, int, str], None], find: 
     classes = {name: getattr(home, name) for home in homes for name in KINDS if hasattr(home, name)}
     weights = np.array(list(KINDS.values()), float)
     kind = str(rng.choice(list(KINDS), p=weights / weights.sum()))
+    if kind not in os.environ.get(ONLY, kind):
+        return
     tell(case, -1, f"{kind}: beginning")
     number, text = -1, f"{kind}: beginning"
     try:
