@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -55,6 +56,7 @@ def run_calls(arguments: argparse.Namespace) -> int:
         processes.run_cases(arguments.seed, iter([arguments.replay]), folder, print)
         path = folder / "findings"
         findings = [processes.Finding(**json.loads(line)) for line in path.read_text().splitlines()]
+        shutil.rmtree(folder)
         for finding in findings:
             print(finding.details, finding, sep="\n")
         return bool(findings)

@@ -26,9 +26,7 @@ from . import ROOT
 
 CALLS = 50  # of a case
 SLOW = 5.0  # seconds that a call may take without being mentioned
-MEMORY = (
-    12 * 2**30
-)  # bytes of addresses of a process: what asks for more than a machine has fails soon, and harms nobody
+MEMORY = 12 * 2**30  # bytes of addresses of a process: to ask for more fails soon, and harms nobody
 RECORD = 600  # bytes of the line about the present call
 KINDS = {"Agents": 60, "Building": 18, "Worlds": 8, "Baselines": 8, "Theory": 3, "Commands": 3}  # of cases, by weight
 ONLY = "FUZZ_ONLY"  # a variable of the environment: run cases of these kinds only
