@@ -28,7 +28,7 @@ READY = [
     lambda: idb.models.rank1(3, ["x", "y"]), lambda: idb.models.dependent_click(3, 2), lambda: idb.models.dynamic_bayesian(3, 2),
     lambda: idb.models.click_chain(3, 2), lambda: idb.models.user_browsing(3, 3), tea_room, shop, *NAMED,
 ]  # fmt: skip
-PRIORS = [1e-300, 1e-16, 1e-6, 0.01, 0.5, 1.0, 3.0, 1e3, 1e9, 1e15, 1e100]
+PRIORS = [1e-300, 1e-9, 1e-6, 0.01, 0.5, 1.0, 3.0, 1e3, 1e9, 1e12, 1e15]
 
 
 def problem(rng: Rng) -> idb.Diagram:
@@ -43,7 +43,7 @@ def problem(rng: Rng) -> idb.Diagram:
             table["prior"] = [float(PRIORS[i]) for i in rng.integers(len(PRIORS), size=d.learned[table["name"]].states)]
         try:
             return idb.Diagram.from_dict(data)
-        except idb.errors.PriorError:  # they have a range
+        except idb.errors.FormatError:  # they have a range
             return d
     return d
 
@@ -63,6 +63,7 @@ def probabilities(values: Any) -> None:
 
 def one_by_one(agent: idb.Thompson, rounds: int, actions: Any, observations: Any, contexts: Any) -> None:
     """Let an agent learn from a log round by round: what `update_many` takes, `update` takes too, and alike."""
+    observations = {} if observations is None else observations
     for k in range(rounds):
         action, seen = ({name: cell(column, k) for name, column in own.items()} for own in (actions, observations))
         context = None if contexts is None else {name: cell(column, k) for name, column in contexts.items()}
