@@ -4,6 +4,8 @@ import math
 from numbers import Integral, Real
 from typing import TypeGuard
 
+import numpy as np
+
 
 class IdbanditsError(ValueError):
     """Any mistake that the library reports; nothing has changed when it is raised."""
@@ -58,6 +60,13 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, (int, Integral)) and not isinstance(value, bool)
 
 
+def check_switch(name: str, value: object) -> bool:
+    """The value as a bool, if it is one, or 0 or 1."""
+    if isinstance(value, (bool, np.bool_)) or (is_integer(value) and value in (0, 1)):
+        return bool(value)
+    raise IdbanditsError(f"{name} is True or False, not {brief(value)}")
+
+
 def check_whole(
     name: str, value: object, least: int, most: int | None = None, error: type[IdbanditsError] = IdbanditsError
 ) -> int:
@@ -70,7 +79,10 @@ def check_whole(
 
 def check_number(name: str, value: object, least: float, most: float | None = None, *, above: bool = False) -> float:
     """The value as a float, if it is a finite number (or `most` is not) in this range, without `least` if `above`."""
-    number = float(value) if isinstance(value, Real) else math.nan
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        number = math.nan
     if (number > least if above else number >= least) and (number < math.inf if most is None else number <= most):
         return number
     start, end = ("above", "and at most") if above else ("from", "to")
@@ -79,9 +91,9 @@ def check_number(name: str, value: object, least: float, most: float | None = No
 
 
 def brief(value: object) -> str:
-    """A value as messages show it: no longer than a line, and whatever it is."""
+    """A value as messages show it, whatever it is: no longer than a line."""
     try:
-        text = repr(value)
-    except Exception:  # it is nested too deep, or its class is broken
-        text = f"a {type(value).__name__}"
+        text = " ".join(repr(value).split())
+    except Exception:  # nested too deeply, a number of too many digits, or a class that cannot show itself
+        text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "…"

@@ -102,6 +102,8 @@ def cases(*parameters: Any) -> Any:
     case(
         "reward inf", DiagramError, "'A'|A = 2|inf|finite", lambda d: d.reward("A", lambda a: math.inf if a == 2 else 0)
     ),
+    case("reward beyond floats", DiagramError, "'A'|A = 0|inf|finite", lambda d: d.reward("A", lambda a: 10**400)),
+    case("reward masked", TableError, "'A'|A = 0|one number", lambda d: d.reward("A", lambda a: np.ma.masked)),
     case("reward a list", TableError, "the reward of 'A'|A = 0|one number", lambda d: d.reward("A", lambda a: [a, a])),
     case("reward a string", TableError, "reward of|'A'|A = 0|'1'", lambda d: d.reward("A", lambda a: "1")),
     case("reward None", TableError, "'A'|A = 0|None", lambda d: d.reward("A", lambda a: None)),
@@ -248,6 +250,12 @@ def test_functions_that_raise(do: Callable[..., Any]) -> None:
     case("prior negative", PriorError, "'z'|-1.0|positive", lambda d: d.latent("X", (), Learned("z", prior=[1, -1]))),
     case("prior NaN", PriorError, "'z'|nan|finite", lambda d: d.latent("X", (), Learned("z", prior=math.nan))),
     case("prior inf", PriorError, "'z'|inf|finite", lambda d: d.latent("X", (), Learned("z", prior=[math.inf, 1]))),
+    case("prior subnormal", PriorError, "'z'|1e-310|from 1e-09 to 1e+15", lambda d: d.latent("X", (), Learned("z", prior=1e-310))),
+    case("prior below", PriorError, "'z'|9.9e-10|1e-09", lambda d: d.latent("X", (), Learned("z", prior=[1, 9.9e-10]))),
+    case("prior above", PriorError, "'z'|1.1e+16|1e+15", lambda d: d.latent("X", (), Learned("z", prior=[[1, 1.1e16]]))),
+    case("prior at the end of floats", PriorError, "'z'|1.7e+308|1e+15", lambda d: d.latent("X", (), Learned("z", prior=1.7e308))),
+    case("prior beyond floats", PriorError, "'z'|inf|1e+15", lambda d: d.latent("X", (), Learned("z", prior=[1, 10**400]))),
+    case("prior masked", PriorError, "'z'|masked", lambda d: d.latent("X", (), Learned("z", prior=np.ma.array([1, 2], mask=[0, 1])))),
     case("prior shape", PriorError, "'z'|(3,)|(3, 2)", lambda d: d.latent("X", ["A"], Learned("z", prior=[1, 2, 3]))),
     case("prior ragged", PriorError, "'z'|[[1], [1, 2]]", lambda d: d.latent("X", (), Learned("z", prior=[[1], [1, 2]]))),
     case("prior words", PriorError, "'z'|'a'", lambda d: d.latent("X", (), Learned("z", prior="a"))),
@@ -371,7 +379,7 @@ def test_many_decisions_with_too_few_items_are_refused_at_once() -> None:
         ({}, "'A'|missing|A, B"), ({"A": 1, "B": "p", "C": 0}, "'C'|A, B"), ({"A": 1, "B": "p", "S": "new"}, "'S'|A, B"),
         ({"A": 1, "b": "p"}, "'b'|A, B"), (None, "None|A, B"), ([1, "p"], "[1, 'p']|A, B"), ({"A": None, "B": "p"}, "'A'|None"),
         ({"A": [1], "B": "p"}, "'A'|[1]"), ({"A": "1", "B": "p"}, "'A'|'1'|0 to 2"), ({"A": 1, "B": 0}, "'B'|0|'p', 'q'"),
-        ({"A": 1.0, "B": "p"}, "'A'|1.0|0 to 2"), ({"A": True, "B": "p"}, "'A'|True|0 to 2"), ({"A": 1, "B": ["p"]}, "'B'|['p']"),
+        ({"A": 1.5, "B": "p"}, "'A'|1.5|0 to 2"), ({"A": 3.0, "B": "p"}, "'A'|3.0|0 to 2"), ({"A": 1, "B": ["p"]}, "'B'|['p']"),
     ],
 )  # fmt: skip
 def test_actions(action: Any, words: str) -> None:
@@ -433,7 +441,7 @@ def test_a_context_for_a_diagram_without() -> None:
     ("observation", "words"),
     [
         ({"L": 1}, "'L'|latent|O, T"), ({"A": 1}, "'A'|decision|O, T"), ({"S": "new"}, "'S'|context|O, T"), ({"Q": 1}, "'Q'|O, T"),
-        ({"O": 2}, "'O'|2|0 to 1"), ({"O": -1}, "'O'|-1|0 to 1"), ({"O": "1"}, "'O'|'1'|0 to 1"), ({"O": 1.0}, "'O'|1.0|0 to 1"),
+        ({"O": 2}, "'O'|2|0 to 1"), ({"O": -1}, "'O'|-1|0 to 1"), ({"O": "1"}, "'O'|'1'|0 to 1"), ({"O": 0.5}, "'O'|0.5|0 to 1"),
         ({"O": math.nan}, "'O'|nan"), ({"O": [1]}, "'O'|[1]"), ({"T": 0}, "'T'|0|'low', 'mid', 'high'"), (None, "None"), ([1], "[1]"),
         ({"T": "tall"}, "'T'|'tall'|'low', 'mid', 'high'"), ({"L": None}, "'L'|latent"),
     ],
@@ -453,7 +461,7 @@ def test_observations(observation: Any, words: str) -> None:
         ({"L": 0.5}, "'L'|()|(3, 2)"), ({"L": MEANS["L"].T}, "'L'|(2, 3)|(3, 2)"), ({"L": np.full((3, 2, 2), 0.5)}, "'L'|(3, 2, 2)|(3, 2)"),
         ({"L": MEANS["L"] + 0.5}, "'L'|[2, 1]|1.1|[0, 1]"), ({"L": MEANS["L"] - 0.15}, "'L'|[0, 0]|-0.0|[0, 1]"),
         ({"L": np.where(MEANS["L"] == 0.4, math.nan, 0.5)}, "'L'|[1, 1]|nan"), ({"L": np.where(MEANS["L"] == 0.4, math.inf, 0.5)}, "'L'|inf"),
-        ({"L": [["a", "b"]] * 3}, "'L'|numbers"), ({"L": None}, "'L'|None|numbers"), ({"L": [[1], [0, 1]]}, "'L'"), ({"L": 0.5j}, "'L'|numbers"),
+        ({"L": [["a", "b"]] * 3}, "'L'|numbers"), ({"L": None}, "'L'|None|numbers"), ({"L": np.ma.masked_greater(MEANS["L"], 0.3)}, "'L'|masked|numbers"), ({"L": [[1], [0, 1]]}, "'L'"), ({"L": 0.5j}, "'L'|numbers"),
     ],
 )  # fmt: skip
 def test_means(means: Any, words: str) -> None:
@@ -623,13 +631,25 @@ def test_entangled_only_by_the_sum_of_rewards() -> None:
     assert idb.expected_reward(d, {}, {}) == pytest.approx(-0.75 * 435)
 
 
-def test_rewards_that_overflow() -> None:
+@pytest.mark.parametrize("rewards", [[1e308, 1e308], [1e308], [-1.1e300], [6e299, -6e299]])
+def test_rewards_that_overflow(rewards: list[float]) -> None:
     d = Diagram()
     node = d.observed("X")
-    d.reward(node, lambda x: 1e308 * x)
-    d.reward(node, lambda x: 1e308 * x)
-    with pytest.raises(DiagramError, match="float"):
+    for reward in rewards:
+        d.reward(node, lambda x, reward=reward: reward * x)
+    with pytest.raises(DiagramError, match=r"add up to .*\(that of X\); at most 1e\+300 is allowed, so that floats"):
         idb.expected_reward(d, {}, {"X": 0.5})
+
+
+@pytest.mark.parametrize("reward", [1e300, -1e300, 5e-324, -1e-310])
+def test_rewards_at_the_ends_of_their_range(reward: float) -> None:
+    d = models.semi_bandit(5, 2)
+    data = d.to_dict()
+    for term in data["rewards"]:
+        term["table"] = [0.0, reward / 2]
+    solution = idb.best_action(Diagram.from_dict(data), {"mean": [0.0, 1.0, 0.25, 0.75, 0.5]})
+    assert solution.exact
+    assert solution.value == reward / 2 * (1.75 if reward > 0 else 0.25)
 
 
 # -- arguments -------------------------------------------------------------------------------------------------------
@@ -642,7 +662,7 @@ def test_effort_that_is_not_a_number_from_0(effort: Any) -> None:
     refused(d, IdbanditsError, words, lambda d: idb.best_action(d, means, effort=effort))
 
 
-@pytest.mark.parametrize("effort", [0, 2, 0.5, math.inf, np.float64(1), np.int64(1), np.float32(1)])
+@pytest.mark.parametrize("effort", [0, 2, 0.5, math.inf, np.float64(1), np.int64(1), np.float32(1), 10**400])
 def test_effort_of_any_number_type(effort: Any) -> None:
     solution = idb.best_action(models.cascade(3, 2), {"attraction": [0.1, 0.2, 0.3]}, effort=effort)
     assert solution.action == {"A1": 2, "A2": 1}

@@ -5,7 +5,7 @@ from typing import final
 import numpy as np
 
 from idbandits.diagram.tables import LearnedTable
-from idbandits.errors import IdbanditsError
+from idbandits.errors import IdbanditsError, brief
 from idbandits.kernel.types import Floats
 
 
@@ -37,20 +37,23 @@ class Posterior:
             return self._shown(self._draws.std(axis=0))
         total = self.alpha.sum(axis=-1, keepdims=True)
         mean = self.alpha / total
-        return self._shown(np.sqrt(mean * ((total - self.alpha) / total) / (total + 1)))
+        return self._shown(np.sqrt(mean * (_of_others(self.alpha) / total) / (total + 1)))
 
     def quantile(self, q: float | Floats) -> Floats:
         """The quantile of the means: for an array of q, they come first."""
-        wanted = np.asarray(q, dtype=np.float64)
-        if not ((wanted >= 0) & (wanted <= 1)).all():
-            raise IdbanditsError(f"a quantile is asked for at a probability in [0, 1], not {q!r}")
+        try:
+            wanted = np.asarray(q)
+        except (TypeError, ValueError):  # ragged lists
+            wanted = np.array(None)
+        if wanted.dtype.kind not in "biuf" or np.ma.is_masked(q) or not ((wanted >= 0) & (wanted <= 1)).all():
+            raise IdbanditsError(f"a quantile is asked for at a probability in [0, 1], not {brief(q)}")
+        wanted = wanted.astype(np.float64)
         if self._draws is not None:
             return self._shown(np.quantile(self._draws, wanted, axis=0))
         from scipy.special import betaincinv  # slow to import, and only needed here
 
-        rest = self.alpha.sum(axis=-1, keepdims=True) - self.alpha
         wanted = wanted.reshape(wanted.shape + (1,) * self.alpha.ndim)
-        return self._shown(betaincinv(self.alpha, rest, wanted))
+        return self._shown(betaincinv(self.alpha, _of_others(self.alpha), wanted))
 
     def _shown(self, full: Floats) -> Floats:
         return full[..., 1] if self._two else full
@@ -58,6 +61,14 @@ class Posterior:
     def __repr__(self) -> str:
         with np.printoptions(precision=3, threshold=12):
             return f"Posterior(mean={self.mean}, sd={self.sd})"
+
+
+def _of_others(alpha: Floats) -> Floats:
+    """For each state, the sum over all others: not by a difference, in which the small would be lost."""
+    nothing = np.zeros_like(alpha[..., :1])
+    before = np.cumsum(np.concatenate([nothing, alpha[..., :-1]], axis=-1), axis=-1)
+    after = np.cumsum(np.concatenate([nothing, alpha[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    return np.asarray(before + after)
 
 
 def _matched(draws: Floats) -> Floats:

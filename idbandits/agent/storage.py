@@ -1,21 +1,42 @@
-"""Agents in files: a header as JSON, and the two arrays of the state."""
+"""Agents in files: a head as JSON, and the columns of the state; what a file says is checked before it is used.
 
+A file holds nothing that can be derived: no hash table, no room, no sizes. Its numbers have ranges (`Layout`), its
+settings are those that the constructor takes, and its random numbers are of a known generator. So a file from a
+stranger is an agent or an error, and takes no more memory than its size warrants.
+"""
+
+import contextlib
 import io
 import json
+import math
+import stat
 import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from idbandits.agent.generators import generator_of, state_of_generator
+from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import FormatError
+from idbandits.diagram.storage import parse_json
+from idbandits.errors import FormatError, IdbanditsError, brief
 from idbandits.files import write_whole
-from idbandits.inference import BY_NAME, Inference, named
-from idbandits.kernel.states import BEFORE, CAPACITY, EACH, HEADER, PER_ROUND, USED, WIDTH, State
-from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.inference import BY_NAME, Evidence, Inference, beginning, layout_of, named
+from idbandits.inference.protocol import Described
+from idbandits.kernel.columns import Columns, columns_of, fits, shapes_of, state_of
+from idbandits.kernel.states import WIDTH, State
+from idbandits.kernel.types import Rng
 
-FORMAT = "idbandits agent 1"
+FORMAT, OLD_FORMAT = "idbandits agent 2", "idbandits agent 1"
+HEAD = {"format", "diagram", "inference", "class", "settings", "rng"}
+BROKEN = "this is not the whole file of an agent"
+TYPES = {"ints": np.int64, "keys": np.int64, "counts": np.int64, "floats": np.float64, "sites": np.float64}
+MOST_HEAD = 2**28  # bytes of the head
+SMALL_HEAD, SMALL = 2**24, 2**26  # bytes that a few compressed ones may stand for; what is larger is written as it is
+MOST_RATIO = 100  # or this many for each compressed one, as other programs write them
 
 
 class Saved(NamedTuple):
@@ -27,69 +48,171 @@ class Saved(NamedTuple):
     state: State
 
 
-def save_agent(path: Path, saved: Saved) -> None:
-    """Write an agent to a file, whole or not at all."""
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+def save_agent(path: Path, saved: Saved, evidence: Evidence) -> None:
+    """Write an agent to a file, whole or not at all; one that could not be read again is refused."""
     kind = type(saved.inference)
     name = next((name for name, built_in in BY_NAME.items() if kind is built_in), None)
-    header = {
+    head = {
         "format": FORMAT, "diagram": saved.diagram.to_dict(), "inference": name, "class": kind.__name__,
-        "settings": saved.inference.settings, "rng": saved.rng.bit_generator.state,
+        "settings": _plain(saved.inference), "rng": state_of_generator(saved.rng),
     }  # fmt: skip
-    text = json.dumps(header, default=lambda value: value.tolist())
+    text = np.array(json.dumps(head, allow_nan=False))
+    if text.nbytes > MOST_HEAD:
+        raise FormatError(f"{path}: the diagram {saved.diagram.name!r} is too large for the file of an agent")
+    columns = columns_of(saved.state, layout_of(saved.inference, evidence, saved.state))
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, head=np.array(text), ints=saved.state.ints, floats=saved.state.floats)
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for member, array in {"head": text, **columns._asdict()}.items():
+            content = io.BytesIO()
+            np.lib.format.write_array(content, array, (1, 0), allow_pickle=False)
+            small = array.nbytes <= (SMALL_HEAD if member == "head" else SMALL) // 2
+            how = zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED
+            archive.writestr(zipfile.ZipInfo(f"{member}.npy"), content.getvalue(), how)
     write_whole(path, buffer.getvalue())
+
+
+def _plain(inference: Inference) -> Any:
+    """The settings of an inference as plain data, the same as when read from a file."""
+    try:
+        return json.loads(json.dumps(inference.settings, allow_nan=False, default=lambda value: value.tolist()))
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        kind = type(inference).__name__
+        raise IdbanditsError(
+            f"the settings of {kind} are not plain numbers, texts and lists, as files need them ({error})"
+        ) from None
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
 
 
 def load_agent(path: Path, diagram: Diagram | None, inference: Inference | None) -> Saved:
     """Read an agent; one of another diagram or inference than these is refused, where they are given."""
-    header, ints, floats = _read(path)
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise FormatError(f"{path}: this is not a regular file")
     try:
-        d = Diagram.from_dict(header["diagram"])
-        built_in = type(named(header["inference"]))(**header["settings"]) if header["inference"] is not None else None
-        rng = np.random.Generator(getattr(np.random, header["rng"]["bit_generator"])())
-        rng.bit_generator.state = header["rng"]
+        with path.open("rb") as file:
+            return _read(_Members(file, status.st_size), diagram, inference)
+    except IdbanditsError as error:
+        raise FormatError(f"{path}: {error}") from None
+    except (MemoryError, RecursionError) as error:
+        raise FormatError(f"{path}: it asks for too much ({type(error).__name__})") from None
+
+
+@contextlib.contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """Errors of all sorts, as NumPy and zipfile raise them for damaged files, become one."""
+    try:
+        yield
+    except FormatError:
+        raise
     except Exception as broken:
-        what = f"{type(broken).__name__}: {broken}"
-        raise FormatError(f"{path}: its description of the agent is broken ({what})") from None
+        raise FormatError(f"{what} ({type(broken).__name__}: {broken})") from None
+
+
+class _Members:
+    """The arrays in a file, whose sizes are checked before they are read."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        with _refusing(BROKEN):
+            self._archive, self._size = zipfile.ZipFile(file), size
+            infos = self._archive.infolist()
+        self._infos = {info.filename.removesuffix(".npy"): info for info in infos}
+        if len(self._infos) < len(infos):
+            raise FormatError("it has two parts with the same name")
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Refuse a file with other parts than these."""
+        if set(self._infos) != set(names):
+            raise FormatError(f"its parts are {brief(sorted(self._infos))}, not {sorted(names)}")
+
+    def check_room(self, numbers: int) -> None:
+        """Refuse a file with fewer floats than this."""
+        if numbers > self._infos["floats"].file_size // 8:
+            raise FormatError("what was learned does not fit the diagram in it: floats are missing")
+
+    def text(self) -> str:
+        """The head."""
+        with _refusing(BROKEN):
+            content, shape, dtype = self._content("head", SMALL_HEAD, MOST_HEAD)
+            if shape or dtype.kind != "U" or dtype.byteorder == ">":
+                raise FormatError("its head is not a text")
+            return content.decode("utf-32-le").rstrip("\0")
+
+    def array(self, name: str, wanted: tuple[int | None, ...]) -> npt.NDArray[Any]:
+        """An array of this shape, in which None is any number."""
+        with _refusing(BROKEN):
+            content, shape, dtype = self._content(name, SMALL)
+        if len(shape) != len(wanted) or any(n not in (None, size) for size, n in zip(shape, wanted, strict=True)):
+            expected = str(wanted).replace("None", "any number")
+            raise FormatError(f"what was learned does not fit: {name} has the shape {shape}, not {expected}")
+        if dtype != TYPES[name]:
+            raise FormatError(f"{name} consists of {dtype}, not of {np.dtype(TYPES[name])}")
+        return np.frombuffer(content, dtype=dtype).reshape(shape)
+
+    def _content(self, name: str, small: int, most: int | None = None) -> tuple[bytes, tuple[int, ...], np.dtype[Any]]:
+        """The bytes of an array, its shape and its type."""
+        info, limit = self._infos[name], self._size
+        if info.compress_type == zipfile.ZIP_DEFLATED:
+            limit = max(small, MOST_RATIO * min(info.compress_size, self._size))
+        elif info.compress_type != zipfile.ZIP_STORED:
+            raise FormatError(f"{name} is compressed in an unknown way")
+        if info.file_size > (limit if most is None else min(limit, most)):
+            raise FormatError(f"{name} has {info.file_size} bytes, more than a file of this size may hold")
+        with self._archive.open(info) as member:
+            if np.lib.format.read_magic(member) != (1, 0):
+                raise FormatError(f"{name} is an array of an unknown format")
+            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(member)
+            size = info.file_size - member.tell()
+            content = member.read(size + 1)
+        if dtype.hasobject or by_columns or not len(content) == size == dtype.itemsize * math.prod(shape):
+            raise FormatError(f"{name} is not an array of the size that it should have")
+        return content, shape, dtype
+
+
+def _read(members: _Members, diagram: Diagram | None, inference: Inference | None) -> Saved:
+    head = parse_json(members.text())
+    kind = head.get("format") if isinstance(head, dict) else None
+    if kind not in (FORMAT, OLD_FORMAT):
+        raise FormatError(f"the format is {brief(kind)}; this version reads {FORMAT!r}")
+    members.check_names(["head", *(Columns._fields if kind == FORMAT else State._fields)])
+    if set(head) != HEAD:
+        raise FormatError(f"its head has the keys {brief(sorted(head))}, not {sorted(HEAD)}")
+    name, settings = head["inference"], head["settings"]
+    with _refusing("its description of the agent is broken"):
+        d = Diagram.from_dict(head["diagram"])
+        members.check_room(sum(table.size for table in d.learned.values()))
+        built_in = type(named(str(name)))(**settings) if name is not None else None
+        rng = generator_of(head["rng"])
+        model = compile(d)
     if diagram is not None and diagram.to_dict() != d.to_dict():
-        raise FormatError(f"{path}: the agent in it learned in another diagram, {d.name!r}, not in {diagram.name!r}")
+        raise FormatError(f"the agent in it learned in another diagram, {d.name!r}, not in {diagram.name!r}")
     own = built_in if inference is None else named(inference)
     if own is None:
-        raise FormatError(f"{path}: its inference {header.get('class')!r} is not built in: pass it as inference=…")
-    if type(own).__name__ != header.get("class") or own.settings != header.get("settings"):
+        raise FormatError(f"its inference {brief(head['class'])} is not built in: pass it as inference=…")
+    if type(own).__name__ != head["class"] or _plain(own) != settings:
         raise FormatError(
-            f"{path}: the agent in it learned by {header.get('class')} with settings {header.get('settings')}, "
+            f"the agent in it learned by {head['class']} with settings {settings}, "
             f"not by {type(own).__name__} with {own.settings}"
         )
-    return Saved(d, own, rng, State(ints, floats))
+    return Saved(d, own, rng, _state(members, model, own, old=kind == OLD_FORMAT))
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Ints, Floats]:
-    content = path.read_bytes()
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)), np.load(io.BytesIO(content), allow_pickle=False) as file:
-            header = json.loads(str(file["head"]))
-            ints, floats = file["ints"], file["floats"]
-    except Exception as broken:  # NumPy and zipfile raise all sorts of things for damaged files
-        what = f"{type(broken).__name__}: {broken}"
-        raise FormatError(f"{path}: this is not the whole file of an agent ({what})") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        kind = header.get("format") if isinstance(header, dict) else None
-        raise FormatError(f"{path}: the format is {kind!r}; this version reads {FORMAT!r}")
-    if ints.dtype != np.int64 or floats.dtype != np.float64 or ints.ndim != 1 or floats.ndim != 1:
-        raise FormatError(f"{path}: the arrays in it are not those of an agent")
-    return header, np.ascontiguousarray(ints), np.ascontiguousarray(floats)
-
-
-def fits(state: State, fresh: State) -> bool:
-    """Whether a state has the layout of a fresh one, with room for any number of groups."""
-    ints, floats = state
-    layout = [PER_ROUND, WIDTH, EACH, BEFORE]
-    if len(ints) < HEADER or (ints[layout] != fresh.ints[layout]).any():
-        return False
-    capacity, used, width, each, before = ints[[CAPACITY, USED, WIDTH, EACH, BEFORE]].tolist()
-    sizes = HEADER + capacity * (3 + width), before + capacity * each
-    if capacity == 0:
-        sizes = len(fresh.ints), len(fresh.floats)
-    return 0 <= used <= capacity and (len(ints), len(floats)) == sizes
+def _state(members: _Members, model: Model, inference: Inference, *, old: bool) -> State:
+    """The state whose columns are in a file; of an old one, both arrays."""
+    evidence = inference.evidence(model)
+    if isinstance(inference, Described):
+        members.check_room(shapes_of(inference.layout(evidence)).floats[0])
+    fresh = beginning(inference, model, evidence, np.random.default_rng(0))  # what it draws is not kept
+    layout = layout_of(inference, evidence, fresh)
+    if old:
+        state = State(members.array("ints", (None,)), members.array("floats", (None,)))
+        if not fits(state, fresh):
+            raise FormatError(f"what was learned does not fit the diagram {model.name!r} in it")
+        return state_of(columns_of(state, layout), layout, fresh)
+    groups = len(members.array("counts", (None,)))
+    shapes = shapes_of(layout, int(fresh.ints[WIDTH]), groups)._asdict()
+    return state_of(Columns(*(members.array(name, shape) for name, shape in shapes.items())), layout, fresh)

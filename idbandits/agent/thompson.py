@@ -12,19 +12,12 @@ import numpy as np
 
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.posterior import Posterior
-from idbandits.agent.storage import Saved, fits, load_agent, save_agent
+from idbandits.agent.storage import Saved, load_agent, save_agent
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import (
-    FormatError,
-    IdbanditsError,
-    ImpossibleObservationError,
-    ObservationError,
-    brief,
-    check_whole,
-)
-from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, name_of, named
+from idbandits.errors import IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
+from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, beginning, name_of, named
 from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
 from idbandits.inference.protocol import (
     AMBIGUOUS,
@@ -36,9 +29,10 @@ from idbandits.inference.protocol import (
     act,
     draw,
     learn_all,
+    no_action,
 )
 from idbandits.kernel.compiling import Kernel
-from idbandits.kernel.states import HEADER, ROUNDS, State, grown
+from idbandits.kernel.states import ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solver
 
@@ -94,21 +88,8 @@ class Thompson:
         self._nothing_seen = np.full(len(model.observed), -1, dtype=np.int64)
 
     def _beginning(self) -> State:
-        """The state before the first round, of the types that kernels take for granted."""
-        state: Any = self.inference.start(self._model, self._evidence, self.rng)
-        if not isinstance(state, State):
-            name = name_of(self.inference)
-            raise IdbanditsError(f"inference {name!r}: `start` returns a State, not {brief(state)}")
-        sizes = (np.int64, HEADER), (np.float64, self._evidence.learned)
-        for name, array, (kind, least) in zip(State._fields, state, sizes, strict=True):
-            is_row = isinstance(array, np.ndarray) and array.ndim == 1 and array.flags.carray
-            if not is_row or array.dtype != kind or len(array) < least:
-                shown = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
-                raise IdbanditsError(
-                    f"inference {name_of(self.inference)!r}: the {name} of a state are a writable array of at least "
-                    f"{least} {kind.__name__}, not {shown}"
-                )
-        return state
+        """The state before the first round."""
+        return beginning(self.inference, self._model, self._evidence, self.rng)
 
     @property
     def player(self) -> Player | None:
@@ -127,7 +108,9 @@ class Thompson:
         return chosen
 
     def _choose(self, state: State, rng: Rng, action: Ints) -> None:
-        act.entry(self._solver.kernel.handle, self._solver.program, self._evidence.packed, state, rng, action)
+        solver = self._solver
+        if not act.entry(solver.kernel.handle, solver.program, self._evidence.packed, state, rng, action):
+            raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, state)
 
     def _snapshot(self) -> tuple[State, Rng]:
         """Copies of the state and of the random numbers, which other threads do not change."""
@@ -157,7 +140,7 @@ class Thompson:
     def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
         """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
 
-        Missing values (None, NaN) were not seen.
+        Missing values (None, NaN, NA, masked ones) were not seen.
 
         >>> d = Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
@@ -214,10 +197,14 @@ class Thompson:
 
     def _encoded(self, action: Action, context: Action | None) -> Ints:
         last_action, last_context, vector = self._latest
-        try:
-            if action == last_action and context == last_context:  # faster than checking again what `act` chose
-                return vector
-        except ValueError:  # an array where a value is expected
+        try:  # equal values with equal hashes are the same labels: faster than checking again what `act` chose
+            if action == last_action and hash((*action.values(),)) == hash((*last_action.values(),)):
+                if context is None or last_context is None:
+                    if context is last_context:
+                        return vector
+                elif context == last_context and hash((*context.values(),)) == hash((*last_context.values(),)):
+                    return vector
+        except Exception:  # an array, or whatever else, where a value is expected
             pass
         return self._model.action_vector(action, context)
 
@@ -225,8 +212,8 @@ class Thompson:
         if type(observation) is dict and len(observation) == len(self._states):
             try:
                 return np.array([place[type(v := observation[name]), v] for name, place in self._states], np.int64)
-            except (KeyError, TypeError):
-                pass  # something is missing, or to be refused
+            except Exception:
+                pass  # something is missing, of another type, or to be refused
         states = self._model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)
 
@@ -262,7 +249,8 @@ class Thompson:
         """One draw of the means of all learned tables."""
         means = np.empty(self._evidence.learned)
         with self.rng.bit_generator.lock:
-            draw(self._evidence.packed, self.state, self.rng, means)
+            if not draw(self._evidence.packed, self.state, self.rng, means):
+                raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, self.state)
         return self._model.tables_of_means(means)
 
     def posterior(self) -> dict[str, Posterior]:
@@ -305,17 +293,13 @@ class Thompson:
     def save(self, path: str | Path) -> None:
         """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
         state, rng = self._snapshot()
-        save_agent(Path(path), Saved(self.diagram, self.inference, rng, state))
+        save_agent(Path(path), Saved(self.diagram, self.inference, rng, state), self._evidence)
 
     @staticmethod
     def load(path: str | Path, *, diagram: Diagram | None = None, inference: Inference | None = None) -> Thompson:
         """An agent from a file. With `diagram`, one of another diagram is refused; own inferences are passed again."""
         saved = load_agent(Path(path), diagram, inference)
-        agent = _restored(saved.diagram, saved.inference, saved.state, saved.rng)
-        fresh = saved.inference.start(agent._model, agent._evidence, np.random.default_rng(0))
-        if not fits(saved.state, fresh):
-            raise FormatError(f"{path}: what was learned does not fit the diagram {saved.diagram.name!r} in it")
-        return agent
+        return _restored(saved.diagram, saved.inference, saved.state, saved.rng)
 
 
 def _restored(d: Diagram, inference: Inference, state: State, rng: Rng) -> Thompson:

@@ -10,7 +10,7 @@ import numpy as np
 from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Label
-from idbandits.errors import DiagramError, ObservationError
+from idbandits.errors import DiagramError, IdbanditsError, ObservationError
 from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, Player, Round
 from idbandits.kernel.compiling import Kernel, generated
 from idbandits.kernel.fields import Packed, pack, unpacker
@@ -41,7 +41,9 @@ class Baseline:
         """The next action."""
         player, action = self.player, np.zeros(len(self._model.decisions), dtype=np.int64)
         with self.rng.bit_generator.lock:
-            player.act(player.solve.handle, player.solver, player.evidence, self.state, self.rng, action)
+            found = player.act(player.solve.handle, player.solver, player.evidence, self.state, self.rng, action)
+        if not found:
+            raise IdbanditsError(f"{self!r} finds no action: its indices are not numbers")
         return self._model.action_of(action)
 
     def update(self, action: Action, observation: Mapping[str, Any]) -> None:
@@ -80,12 +82,13 @@ unpack: Any = None  # how the layout is read, and the part that does the work: `
 work: Any = None
 
 
-def _act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
+def _act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> bool:
     work(unpack(packed.ints, packed.floats), state, rng, action)
+    return True
 
 
-def _act_by_solving(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> None:
-    work(unpack(packed.ints, packed.floats), state, rng, action, solve, solver)
+def _act_by_solving(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> bool:
+    return work(unpack(packed.ints, packed.floats), state, rng, action, solve, solver)
 
 
 def _learn(

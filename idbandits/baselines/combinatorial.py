@@ -47,8 +47,8 @@ class Layout(NamedTuple):
 
 
 @part
-def act(layout: Layout, state: State, rng: Rng, action: Ints, solve: Any, solver: Packed) -> None:
-    """The best action under the indices; what was never tried outweighs all that was."""
+def act(layout: Layout, state: State, rng: Rng, action: Ints, solve: Any, solver: Packed) -> bool:
+    """The best action under the indices; what was never tried outweighs all that was. False if there is none."""
     arms, items, positions = arms_in(state.floats, layout.arms), layout.items, len(action)
     highest = refresh(layout, arms, state.ints[ROUNDS] + 1)
     if items > 0:
@@ -59,15 +59,16 @@ def act(layout: Layout, state: State, rng: Rng, action: Ints, solve: Any, solver
             first, arm = layout.decision[layout.axis_start[n]] * items, layout.first_arm[n]
             for i in range(items):
                 scores[first + i] += layout.weight[n] * arms.bound[arm + i]
-        match(scores, positions, items, np.empty(2 * items + 2, np.int64), np.empty(2 * items + positions + 3), action)
-        return
+        order, float_scratch = np.empty(2 * items + 2, np.int64), np.empty(2 * items + positions + 3)
+        return match(scores, positions, items, order, float_scratch, action)
     means = np.empty(2 * layout.arms)
     for a in range(layout.arms):
         means[2 * a + 1] = arms.bound[a] / highest * (1.0 - TIES * rng.random())
         means[2 * a] = 1.0 - means[2 * a + 1]
-    solve_at(solve)(solver.ints, solver.floats, means, True, action, BUDGET)
+    _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, BUDGET)
     _, s = unpack_solver(solver.ints, solver.floats)
     shuffle_idle(s, rng, action)
+    return bool(sound)
 
 
 @bare

@@ -14,7 +14,7 @@ from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.elimination import RewardPlan
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.feasibility import Feasibility
-from idbandits.diagram.tables import TOLERANCE, Label
+from idbandits.diagram.tables import MOST_REWARD, TOLERANCE, Label
 from idbandits.errors import ActionError, ContextError, DiagramError, MeansError, ObservationError, brief
 from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Floats, Ints
@@ -63,8 +63,10 @@ class Rewards:
         if not d.rewards:
             raise DiagramError(f"diagram {d.name!r} has no reward: add terms by reward(...)")
         self.scale = sum(float(np.abs(term.table).max()) for term in d.rewards)
-        if not np.isfinite(self.scale):
-            raise DiagramError(f"diagram {d.name!r}: its rewards add up to more than a float can hold")
+        if not self.scale <= MOST_REWARD:
+            large = ", ".join(max(d.rewards, key=lambda term: float(np.abs(term.table).max())).parents)
+            most = f"at most {MOST_REWARD:g} is allowed, so that floats hold sums over rounds"
+            raise DiagramError(f"diagram {d.name!r}: its rewards add up to {self.scale:g} (that of {large}); {most}")
         builder = Builder(d, parameters)
         roots = elimination.rewards(builder, plan)
         reach = _decisions_below(builder)
@@ -154,7 +156,7 @@ class Model:
     def action_vector(self, action: Action, context: Action | None = None) -> Ints:
         """Decisions, then contexts, as numbers."""
         chosen = _indices("action", "decision", self.decisions, action, ActionError)
-        self.feasibility.check(action)
+        self.feasibility.check({n.name: n.values[i] for n, i in zip(self.decisions, chosen, strict=True)})
         return np.array([*chosen, *self.context_vector(context)], dtype=np.int64)
 
     def context_vector(self, context: Action | None) -> list[int]:
@@ -172,7 +174,7 @@ class Model:
             raise ObservationError(f"an observation maps names of nodes to states; given {brief(observation)}")
         seen: dict[str, int] = {}
         for name, value in observation.items():
-            node = self.nodes.get(name)
+            node = self.nodes.get(name) if isinstance(name, str) else None
             if node is None or node.kind != "observed":
                 what = "not a node of the diagram" if node is None else f"a {node.kind} node"
                 allowed = ", ".join(n.name for n in self.observed) or "none"
@@ -181,7 +183,8 @@ class Model:
                 state = node.index(value)
                 if state is None:
                     states = node.allowed()
-                    raise ObservationError(f"observation: node {name!r} cannot be {value!r}; its states are {states}")
+                    given = f"cannot be {brief(value)}; its states are {states}"
+                    raise ObservationError(f"observation: node {name!r} {given}")
                 seen[name] = state
         return seen
 
@@ -268,7 +271,8 @@ def _indices(what: str, kind: str, nodes: list[Node], values: Action, error: typ
     for node in nodes:
         index = node.index(values[node.name])
         if index is None:
-            raise error(f"{what}: {kind} {node.name!r} cannot be {values[node.name]!r}; allowed: {node.allowed()}")
+            value = brief(values[node.name])
+            raise error(f"{what}: {kind} {node.name!r} cannot be {value}; allowed: {node.allowed()}")
         indices.append(index)
     return indices
 
@@ -276,7 +280,7 @@ def _indices(what: str, kind: str, nodes: list[Node], values: Action, error: typ
 def _full_means(name: str, table: Any, shape: tuple[int, ...], states: int) -> Floats:
     try:
         means = np.asarray(table)
-        if means.dtype.kind not in "biuf":
+        if np.ma.is_masked(table) or means.dtype.kind not in "biuf":
             raise TypeError
         means = means.astype(np.float64, copy=False)
     except (TypeError, ValueError):

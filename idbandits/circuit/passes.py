@@ -153,7 +153,7 @@ def split(
             share = values[child] if slot < 0 else weights[slot] * values[child]
             if share <= 0.0:
                 continue
-            drawn = left if e == final or share >= rest else rng.binomial(left, share / rest)
+            drawn = rng.binomial(left, share / rest) if e != final and share < rest else left  # never of NaN
             rest -= share
             left -= drawn
             visits[child] += drawn

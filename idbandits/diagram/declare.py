@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,11 +17,12 @@ import numpy as np
 from idbandits.diagram.pictures import Picture, picture_of
 from idbandits.diagram.storage import declare_all, parse_json, to_data
 from idbandits.diagram.tables import Known, Label, LearnedTable, Use, chance_table, check_name, reward_table
-from idbandits.errors import DiagramError, FormatError, InfeasibleError, is_integer
+from idbandits.errors import DiagramError, FormatError, InfeasibleError, brief, is_integer
 from idbandits.files import write_whole
 from idbandits.kernel.types import Floats
 
 Kind: TypeAlias = Literal["decision", "context", "latent", "observed"]
+MOST_VALUES = 10_000_000  # of a decision or a context
 MOST_STATES = 1000  # of a chance node: beyond that, a circuit is the wrong tool
 
 
@@ -48,14 +48,14 @@ class Node:
         return self.cpd is not None
 
     def index(self, value: object) -> int | None:
-        """The place of a value among its values; None if it is not one of them."""
-        if isinstance(self.values, range):
-            if isinstance(value, (bool, np.bool_)) and self.states == 2:
-                return int(value)
-            return int(value) if is_integer(value) and 0 <= value < self.states else None
+        """The place of the value that equals this one, as 1, 1.0, True and np.int8(1) do; None if none does."""
         try:
-            return self._places[value.item() if isinstance(value, np.generic) else value]
-        except (KeyError, TypeError):
+            label: Any = plain(value)
+            if not isinstance(self.values, range):
+                return self._places[label]
+            place = hash(label)  # equal numbers have equal hashes, and that of a small whole number is the number
+            return place if 0 <= place < self.states and label == place else None
+        except Exception:  # not hashable, or whatever else own types do
             return None
 
     @cached_property
@@ -77,6 +77,13 @@ class Reward:
 
     parents: tuple[str, ...]
     table: Floats
+
+
+def plain(value: Any) -> Any:
+    """A NumPy scalar as Python's own; what is masked, and dates, which would become numbers, as they are."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return value if value.dtype.kind in "mM" or np.ma.is_masked(value) else value.item()
+    return value
 
 
 Nodes: TypeAlias = Node | str | Iterable[Node | str]  # handles or names
@@ -168,7 +175,10 @@ class Diagram:
         return self._chance("observed", name, parents, cpd, states)
 
     def reward(self, nodes: Nodes, function: Callable[..., float] | None = None) -> None:
-        """Add a term to the reward: the value of a node, or a function of the values of several."""
+        """Add a term to the reward: the value of a node, or a function of the values of several.
+
+        All terms together may reach 1e300, either way.
+        """
         if not (parents := self.resolve("a reward term", nodes)):
             raise DiagramError("a reward term needs at least one node")
         self._rewards.append(Reward(tuple(p.name for p in parents), reward_table(parents, function)))
@@ -181,7 +191,7 @@ class Diagram:
             raise DiagramError(f"all_different takes decisions only, not {wrong.name!r} ({wrong.kind})")
         if not (bound := group or self.of_kind("decision")):
             raise DiagramError("all_different: the diagram has no decisions yet")
-        choices = {value for node in bound for value in node.values}
+        choices = {value for node in bound for value in node.values[: len(bound)]}  # more are not needed
         if len(choices) < len(bound):
             names = f"{len(bound)} decisions ({', '.join(node.name for node in bound)})"
             raise InfeasibleError(f"all_different: {names} have only {len(choices)} choices among them")
@@ -251,8 +261,9 @@ class Diagram:
 def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
     """The values of a node that is declared with a number or labels; messages call a value by `unit`."""
     if is_integer(states):
-        if not 1 <= states <= sys.maxsize:
-            raise DiagramError(f"node {name!r}: it needs at least one {unit} and at most {sys.maxsize}, not {states}")
+        if not 1 <= states <= MOST_VALUES:
+            most = f"at most {MOST_VALUES:,}"
+            raise DiagramError(f"node {name!r}: it needs at least one {unit} and {most}, not {brief(states)}")
         return range(int(states))
     if isinstance(states, (str, bytes)) or not isinstance(states, Iterable):
         raise DiagramError(f"node {name!r}: {unit}s must be a whole number or a list of labels, not {states!r}")

@@ -51,8 +51,10 @@ class Feasibility:
         """Raise unless many actions, one column per decision, break no constraint."""
         for a, b in (pair for group in self._places for pair in itertools.combinations(group, 2)):
             first, second = self.decisions[a], self.decisions[b]
-            same_label = np.array([-1 if (at := second.index(v)) is None else at for v in first.values])
-            if (repeats := same_label[columns[a]] == columns[b]).any():
+            same_label = columns[a]
+            if not isinstance(first.values, range) or not isinstance(second.values, range):  # else places are labels
+                same_label = np.array([-1 if (at := second.index(v)) is None else at for v in first.values])[same_label]
+            if (repeats := same_label == columns[b]).any():
                 at = int(np.argmax(repeats))
                 pair, label = f"{first.name!r} and {second.name!r}", second.values[columns[b][at]]
                 raise ActionError(f"actions: {pair} in round {at} are both {label!r}; all_different forbids repeats")

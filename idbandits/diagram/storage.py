@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # `declare` imports this module
     from idbandits.diagram.declare import Diagram, Node
 
 FORMAT, VERSION = "idbandits diagram", 1  # as in the schema
+MOST_REPEATED = 10_000_000  # entries of known tables that are given as one number: small files make small diagrams
 _TABLES = ("known", "table", "select", "prior", "states")  # keys whose values are long lists in large diagrams
 
 
@@ -80,8 +82,14 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
             if entry["name"] in tables:
                 raise FormatError(f"table {entry['name']!r} is declared twice")
             tables[entry["name"]] = Learned(entry["name"], prior=entry["prior"], rows=entry.get("rows"))
+        repeated = 0
         for i, entry in enumerate(data["nodes"]):
             where = f"nodes[{i}] ({entry['name']!r})"
+            if isinstance(entry.get("known"), (int, float)):
+                parents = diagram.resolve(f"node {entry['name']!r}", entry["parents"])
+                repeated += math.prod(parent.states for parent in parents)
+                if repeated > MOST_REPEATED:
+                    raise FormatError(f"single numbers stand for tables of more than {MOST_REPEATED:,} entries")
             _declare_node(diagram, tables, entry)
         for i, entry in enumerate(data["rewards"]):
             where = f"rewards[{i}]"
@@ -90,7 +98,7 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
         for i, group in enumerate(data["all_different"]):
             where = f"all_different[{i}]"
             diagram.all_different(*([] if group == "all" else group))
-    except DiagramError as error:
+    except (DiagramError, OverflowError) as error:  # of a whole number beyond all floats
         raise FormatError(f"{where}: {error}") from None
     if unused := [name for name in tables if name not in diagram.learned]:
         raise FormatError(f"learned: no node uses table {unused[0]!r}")

@@ -21,6 +21,8 @@ Label: TypeAlias = str | int | float | bool
 
 TOLERANCE = 1e-8  # how far from 1 the probabilities of a row may sum
 MOST_ENTRIES = 50_000_000  # in one table
+LEAST_PRIOR, MOST_PRIOR = 1e-9, 1e15  # of pseudo-counts: one more round is not lost in rounding, nor all they were
+MOST_REWARD = 1e300  # in a round, either way: sums over rounds are finite
 
 
 @final
@@ -29,8 +31,8 @@ class Learned:
     """A table that is learned, shared by all nodes it is passed to.
 
     `prior` holds pseudo-counts: a number, or anything that broadcasts to the table's rows with the states on the last
-    axis (so `[3, 1]` expects a two-state node to be 1 in a quarter of the rounds). With `rows`, nodes pick rows
-    themselves: `table[k]`, or `table.select(f)` for the row `f(*parent_values)`.
+    axis (so `[3, 1]` expects a two-state node to be 1 in a quarter of the rounds). They lie between 1e-9 and 1e15.
+    With `rows`, nodes pick rows themselves: `table[k]`, or `table.select(f)` for the row `f(*parent_values)`.
 
     >>> examination = Learned("examination", rows=3)
     >>> examination[2].row
@@ -47,8 +49,8 @@ class Learned:
             raise DiagramError(f"learned table {self.name!r}: rows must be a positive whole number, not {self.rows!r}")
         if (prior := _numbers(self.prior)) is None:
             raise PriorError(f"learned table {self.name!r}: the prior must consist of numbers, not {brief(self.prior)}")
-        for wrong in prior[~(np.isfinite(prior) & (prior > 0))]:
-            needed = "prior pseudo-counts must be positive and finite"
+        for wrong in prior[~((prior >= LEAST_PRIOR) & (prior <= MOST_PRIOR))]:
+            needed = f"prior pseudo-counts must be positive and finite, from {LEAST_PRIOR:g} to {MOST_PRIOR:g}"
             raise PriorError(f"learned table {self.name!r}: {needed}, not {wrong}")
         prior.setflags(write=False)
         object.__setattr__(self, "prior", prior)  # its own copy
@@ -218,7 +220,7 @@ def reward_table(parents: Sequence[Node], function: Callable[..., float] | None)
             raise DiagramError(f"{reward} needs a function of their values")
         if not all(isinstance(v, (int, float)) for v in parents[0].values):
             raise DiagramError(f"{reward} needs a function: not all of its labels are numbers")
-        function = float
+        function = _same
     elif not callable(function):
         raise DiagramError(f"{reward} needs a function of the values, not {function!r}")
     _check_size(reward, _shape(parents))
@@ -227,6 +229,10 @@ def reward_table(parents: Sequence[Node], function: Callable[..., float] | None)
         raise DiagramError(f"{reward} is {table[infinite][0]}{_first(infinite, parents)}; rewards must be finite")
     table.setflags(write=False)
     return table
+
+
+def _same(value: float) -> float:
+    return value
 
 
 def _shape(parents: Sequence[Node]) -> tuple[int, ...]:
@@ -276,11 +282,18 @@ def _results(owner: str, function: Callable[..., Any], parents: Sequence[Node]) 
 
 
 def _numbers(value: Any) -> Floats | None:
-    """A new array of floats; None if the value does not consist of numbers (NumPy would parse strings)."""
+    """A new array of floats; None if the value does not consist of numbers (NumPy would parse strings).
+
+    Where a whole number is more than a float can hold, that is infinity.
+    """
     try:
+        if np.ma.is_masked(value):
+            return None
         array = np.asarray(value)
         mixed = array.dtype.kind == "O" and not any(x is None or isinstance(x, (str, bytes)) for x in array.flat)
         return array.astype(np.float64) if mixed or array.dtype.kind in "biuf" else None  # mixed: fractions, decimals
+    except OverflowError:
+        return np.array(np.inf)
     except (TypeError, ValueError):
         return None
 

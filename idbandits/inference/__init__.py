@@ -5,13 +5,18 @@ All that an inference of one's own needs is here: the protocol, states and what 
 
 from typing import Any
 
-from idbandits.errors import IdbanditsError
+import numpy as np
+
+from idbandits.circuit.model import Model
+from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.evidence import Evidence, folded, literal
+from idbandits.kernel.columns import Layout, plain_layout
 from idbandits.kernel.compiling import Kernel, kernel
-from idbandits.kernel.states import ROUNDS, State, no_groups, with_groups
+from idbandits.kernel.states import HEADER, ROUNDS, State, no_groups, with_groups
+from idbandits.kernel.types import Rng
 
 from idbandits.inference.protocol import (  # isort: skip
-    AMBIGUOUS, DONE, IMPOSSIBLE, LATER, LEARN, NOW, REQUIRED, THOROUGHLY, UNKNOWN, Inference,
+    AMBIGUOUS, DONE, IMPOSSIBLE, LATER, LEARN, NOW, REQUIRED, THOROUGHLY, UNKNOWN, Described, Inference,
 )  # fmt: skip
 
 # The built-in inferences, one per line, in the order in which messages list them.
@@ -28,7 +33,8 @@ from idbandits.inference.particles import Particles
 __all__ = [
     "AMBIGUOUS", "BY_NAME", "DONE", "EP", "IMPOSSIBLE", "LATER", "LEARN", "NOW", "ROUNDS", "THOROUGHLY",
     "UNKNOWN", "Evidence", "Exact", "Gibbs", "Incremental", "Inference", "Moments", "Particles", "State",
-    "Variational", "folded", "kernel", "literal", "name_of", "named", "no_groups", "with_groups",
+    "Variational", "beginning", "folded", "kernel", "layout_of", "literal", "name_of", "named", "no_groups",
+    "with_groups",
 ]  # fmt: skip
 
 BY_NAME: dict[str, type[Any]] = {  # all that are imported above
@@ -52,3 +58,26 @@ def named(inference: Any) -> Inference:
 def name_of(inference: Inference) -> str:
     """The name of a built-in inference, else that of its class."""
     return next((name for name, kind in BY_NAME.items() if type(inference) is kind), type(inference).__name__)
+
+
+def beginning(inference: Inference, model: Model, evidence: Evidence, rng: Rng) -> State:
+    """The state before the first round, of the types that kernels take for granted."""
+    state: Any = inference.start(model, evidence, rng)
+    if not isinstance(state, State):
+        name = name_of(inference)
+        raise IdbanditsError(f"inference {name!r}: `start` returns a State, not {brief(state)}")
+    sizes = (np.int64, HEADER), (np.float64, evidence.learned)
+    for name, array, (kind, least) in zip(State._fields, state, sizes, strict=True):
+        is_row = isinstance(array, np.ndarray) and array.ndim == 1 and array.flags.carray
+        if not is_row or array.dtype != kind or len(array) < least:
+            shown = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else brief(array)
+            raise IdbanditsError(
+                f"inference {name_of(inference)!r}: the {name} of a state are a writable array of at least "
+                f"{least} {kind.__name__}, not {shown}"
+            )
+    return state
+
+
+def layout_of(inference: Inference, evidence: Evidence, state: State) -> Layout:
+    """What the numbers of a state are: as its inference says, else that it begins with what actions are drawn from."""
+    return inference.layout(evidence) if isinstance(inference, Described) else plain_layout(evidence.learned, state)

@@ -4,7 +4,7 @@ import numpy as np
 
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, UNKNOWN, Round
 from idbandits.kernel.compiling import bare
-from idbandits.kernel.states import ROUNDS, Groups, insert, place_of
+from idbandits.kernel.states import LEAST, ROUNDS, Groups, insert, place_of
 from idbandits.kernel.types import Floats, Ints
 
 from idbandits.inference.workspace import (  # isort: skip
@@ -63,7 +63,7 @@ def is_below_prior(v: Parts, alpha: Floats) -> bool:
     """Whether pseudo-counts are below the prior: more was taken back than was learned."""
     below = False
     for e in range(v.learned):
-        below |= alpha[e] < v.parameters[e] * (1 - ROUNDING) - ROUNDING
+        below |= not alpha[e] >= max(LEAST, v.parameters[e] * (1 - ROUNDING) - ROUNDING)
     return below
 
 

@@ -10,14 +10,15 @@ from idbandits.inference.counting import count_round
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.gibbs import step
 from idbandits.inference.matching import match_part
-from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, BuiltIn, Round, learner
+from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, learner
 from idbandits.inference.workspace import Workspace, read_key
+from idbandits.kernel.columns import COUNTS, DERIVED, NUMBERS, PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.types import Floats, Ints, Rng
 
 from idbandits.kernel.states import (  # isort: skip
-    BEFORE, EACH, FIGURES, SETTING, USED, Groups, State, copy, figures, groups_in, section, with_groups,
+    BEFORE, EACH, FIGURES, SETTING, USED, Groups, State, copy, drawable, figures, groups_in, section, with_groups,
 )  # fmt: skip
 
 SWEEPS = SETTING  # of the header
@@ -98,6 +99,8 @@ def total_up(w: Workspace, groups: Groups, floats: Floats) -> None:
                 if times != before:
                     site[t] *= before / times if times > 0 else 0.0
                 alpha[owner[t]] += times * site[t]
+    for e in range(v.learned):  # rounding
+        alpha[e] = drawable(alpha[e])
 
 
 @bare
@@ -165,7 +168,7 @@ class EP(BuiltIn):
     learn = learner("EP")(learn)
 
     def __init__(self, sweeps: int = 1, damping: float = 0.5, share: float = 0.25) -> None:
-        check_whole("sweeps", sweeps, 1)
+        check_whole("sweeps", sweeps, 1, MOST_STEPS)
         check_number("damping", damping, 0, 1, above=True)
         check_number("share", share, 0, 1)
         self.settings = {"sweeps": int(sweeps), "damping": float(damping), "share": float(share)}
@@ -177,6 +180,12 @@ class EP(BuiltIn):
         p = evidence.prior
         floats = np.concatenate([p, settings, p, np.zeros(evidence.learned), p, p, p])
         return with_groups(floats, evidence.parts, evidence.width, evidence.most_slots + 1, (self.settings["sweeps"],))
+
+    def layout(self, evidence: Evidence) -> Layout:
+        """The sections, and of a site what its slots say and how often it had occurred."""
+        n, counts = evidence.learned, PSEUDO_COUNTS
+        floats = [(counts, n), (DERIVED, FIGURES), (counts, n), (DERIVED, n), (counts, 2 * n)]
+        return Layout(floats, [(NUMBERS, evidence.most_slots), (COUNTS, 1)], keys=evidence.key_ranges)
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The pseudo-counts of the belief."""

@@ -39,6 +39,10 @@ class Evidence:
         self.parts, self.learned = len(sources), learned
         self.width = 1 + max([len(own) for own in sources], default=0)
         self.most_slots = max([1, *(len(own) for own in slots[:-1])])
+        nodes = [*model.decisions, *model.contexts]
+        self.key_ranges = [  # by part: what each number of a key after the first may be; -1 is not seen
+            [(0, nodes[k].states - 1) if leaf < 0 else (-1, states - 1) for k, leaf, states in own] for own in sources
+        ]
         self.prior = np.concatenate([np.empty(0), *(np.ravel(t.prior) for t in model.learned.values())])
         offsets = [model.parameters.offsets[name] for name in model.learned]
         self.program, self.numbers = self.packed = pack(
@@ -152,7 +156,8 @@ def _clashes(model: Model, c: Circuit, slots: list[int], run: Span, sizes: list[
         for t in learned[i:]
         if table[s] == table[t] and len(nodes[s] | nodes[t]) > 1 and not _exclude_each_other(model, c, s, t)
     }
-    return sorted(pairs & _used_together(c, run)) if pairs else []
+    together = _used_together(c, run) if pairs else {}
+    return sorted((s, t) for s, t in pairs if (together[s] >> t | together[t] >> s) & 1)
 
 
 def _exclude_each_other(model: Model, c: Circuit, s: int, t: int) -> bool:
@@ -168,17 +173,22 @@ def _exclude_each_other(model: Model, c: Circuit, s: int, t: int) -> bool:
     return same_row and same_choices and bool(model.feasibility.conflicts[axis, other_axis])
 
 
-def _used_together(c: Circuit, run: Span) -> set[tuple[int, int]]:
-    """Pairs of slots that occur in one term of the polynomial of the last node."""
-    below: dict[int, frozenset[int]] = {}
-    pairs: set[tuple[int, int]] = set()
+def _used_together(c: Circuit, run: Span) -> dict[int, int]:
+    """For each slot those that occur with it in a term of the last node, as bits; one way round at least."""
+    below: dict[int, int] = {}  # of a node: the slots below it, as bits
+    together = dict.fromkeys(range(c.slots), 0)
     for n in range(*run):
-        sets = [below.get(c.child[e] - c.leaves, frozenset()) for e in c.edges(n)]
+        slots = [c.slot[e] for e in c.edges(n)]
+        sets = [below.get(c.child[e] - c.leaves, 0) for e in c.edges(n)]
         if c.kind[n] == PRODUCT:
-            pairs |= {(min(a, b), max(a, b)) for a in sets[0] for b in sets[1]}
-            below[n] = sets[0] | sets[1]
-        else:
-            own = [c.slot[e] for e in c.edges(n)]
-            pairs |= {(min(s, b), max(s, b)) for s, others in zip(own, sets, strict=True) if s >= 0 for b in others}
-            below[n] = frozenset().union(*sets) | {s for s in own if s >= 0}
-    return pairs
+            left, right = sorted(sets, key=int.bit_count)
+            while left:
+                together[left.bit_length() - 1] |= right
+                left ^= 1 << left.bit_length() - 1
+        below[n] = 0
+        for slot, others in zip(slots, sets, strict=True):
+            if slot >= 0:
+                together[slot] |= others
+                others |= 1 << slot
+            below[n] |= others
+    return together

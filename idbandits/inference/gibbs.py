@@ -10,8 +10,9 @@ from idbandits.circuit.passes import split
 from idbandits.errors import check_whole
 from idbandits.inference.counting import count_round
 from idbandits.inference.evidence import Evidence
-from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, BuiltIn, Round, learner
+from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, learner
 from idbandits.inference.workspace import MEANS as BY_MEANS
+from idbandits.kernel.columns import DERIVED, PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
 from idbandits.kernel.draws import draw_rows
 from idbandits.kernel.fields import pointer
@@ -97,12 +98,17 @@ class Gibbs(BuiltIn):
     learn = learner("Gibbs")(learn)
 
     def __init__(self, steps: int = 1) -> None:
-        self.settings = {"steps": check_whole("steps", steps, 1)}
+        self.settings = {"steps": check_whole("steps", steps, 1, MOST_STEPS)}
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
         floats = np.concatenate([evidence.prior, np.zeros(FIGURES), evidence.prior, evidence.prior])
         return with_groups(floats, evidence.parts, evidence.width, 0, (self.settings["steps"],))
+
+    def layout(self, evidence: Evidence) -> Layout:
+        """The pseudo-counts of two sections; means are drawn before they are used."""
+        n = evidence.learned
+        return Layout([(PSEUDO_COUNTS, n), (DERIVED, FIGURES), (PSEUDO_COUNTS, n)], keys=evidence.key_ranges)
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """Draws along a chain that goes on from the state; where nothing is latent, the pseudo-counts say all."""

@@ -6,14 +6,14 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.circuit.passes import entry
-from idbandits.errors import check_whole
+from idbandits.errors import check_switch, check_whole
 from idbandits.inference.counting import is_possible
 from idbandits.inference.evidence import Evidence
-from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, coded, learner
+from idbandits.inference.protocol import DONE, IMPOSSIBLE, MOST_STEPS, BuiltIn, Round, coded, learner
 from idbandits.inference.workspace import GEOMETRIC, Workspace, expect, read_key, write_key
 from idbandits.kernel.compiling import bare
 from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import FIGURES, ROUNDS, SETTING, State, no_groups, section
+from idbandits.kernel.states import FIGURES, ROUNDS, SETTING, State, drawable, no_groups, section
 from idbandits.kernel.types import Floats, Ints, Rng
 
 ITERATIONS, START = range(SETTING, SETTING + 2)  # of the header
@@ -39,7 +39,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
                 e = entry(c, slot, action)
                 if e < v.learned:
                     uses[slot] = v.parameters[e] + rng.random() - alpha[e]
-                    alpha[e] += uses[slot]
+                    alpha[e] = drawable(alpha[e] + uses[slot])
         for _ in range(ints[ITERATIONS]):
             moved = 0.0
             for j in range(v.parts):
@@ -55,6 +55,10 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
                     alpha[e] += fresh[slot] - uses[slot]
                     moved = max(moved, abs(fresh[slot] - uses[slot]))
                     uses[slot], fresh[slot] = fresh[slot], 0.0
+            for slot in range(c.slots):  # rounding
+                e = entry(c, slot, action)
+                if e < v.learned:
+                    alpha[e] = drawable(alpha[e])
             if moved < CLOSE:
                 break
     ints[ROUNDS] += round_.times
@@ -73,9 +77,10 @@ class Incremental(BuiltIn):
     learn = learner("Incremental")(learn)
 
     def __init__(self, iterations: int = 30, start: str = "warm", *, literal: bool = False) -> None:
-        check_whole("iterations", iterations, 1)
+        check_whole("iterations", iterations, 1, MOST_STEPS)
         coded("start", start, STARTS)
-        self.settings = {"iterations": int(iterations), "start": start, "literal": bool(literal)}
+        self.settings = {"iterations": int(iterations), "start": start}
+        self.settings["literal"] = check_switch("literal", literal)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""

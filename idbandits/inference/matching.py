@@ -6,6 +6,7 @@ from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.passes import up
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.fields import pointer
+from idbandits.kernel.states import drawable
 from idbandits.kernel.types import Floats, Ints
 
 from idbandits.inference.workspace import (  # isort: skip
@@ -14,6 +15,7 @@ from idbandits.inference.workspace import (  # isort: skip
 
 MOST_TERMS = 4096  # of a part whose rows are used twice: beyond it, uses are matched one after the other
 CERTAIN = 1e-12
+MOST_USES = 1e6  # of a row in a round; more than it has is a sign of pseudo-counts that are not positive
 
 
 @merged
@@ -58,7 +60,7 @@ def match_row(alpha: Floats, first: int, size: int, masses: Floats) -> None:
         return
     for i in range(first, first + size):
         before = alpha[i] / total
-        alpha[i] = fresh * (before + (masses[i] - mass * before) / (total + 1.0))
+        alpha[i] = drawable(fresh * (before + (masses[i] - mass * before) / (total + 1.0)))
 
 
 @merged
@@ -96,7 +98,7 @@ def match_uses(row: int, size: int, alpha: Floats, masses: Floats) -> None:
     for i in range(row, row + size):
         mass += masses[i]
     if mass > 0.0:
-        steps = max(1, int(np.ceil(mass - CERTAIN)))
+        steps = max(1, int(np.ceil(min(mass, MOST_USES) - CERTAIN)))
         if steps > 1:
             for i in range(row, row + size):
                 masses[i] /= steps
@@ -222,7 +224,7 @@ def weigh_terms(w: Workspace, j: int, alpha: Floats, extra: Floats) -> None:
         fresh = spread / variance - 1.0
         if fresh > 0.0 and fresh < np.inf:
             for i in range(first, last):
-                alpha[i] = fresh * (alpha[i] / total + shift[i] / sum_of_weights)
+                alpha[i] = drawable(fresh * (alpha[i] / total + shift[i] / sum_of_weights))
 
 
 @bare

@@ -6,11 +6,13 @@ import numpy as np
 from numba import types
 
 from idbandits.circuit.model import Model
-from idbandits.errors import check_number, check_whole
+from idbandits.errors import IdbanditsError, check_number, check_whole
 from idbandits.inference.counting import is_possible
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, learner
 from idbandits.inference.workspace import GIVEN, Parts, Workspace, mark_same, read_key, unpack, value_of_part, write_key
+from idbandits.kernel import columns
+from idbandits.kernel.columns import DERIVED, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel, merged
 from idbandits.kernel.draws import EDGE, draw_rows
 from idbandits.kernel.fields import pointer
@@ -18,6 +20,8 @@ from idbandits.kernel.random import RNG
 from idbandits.kernel.states import ACTS_ON_MEANS, FIGURES, ROUNDS, SETTING, State, copy, figures, no_groups, section
 from idbandits.kernel.types import Floats, Ints, Rng
 
+MOST = 1_000_000  # particles
+MOST_MEANS = 20_000_000  # of all particles: about half a gigabyte
 NUMBER = SETTING  # of the header
 WIDTH = 0  # of the figures
 MEANS, MODELS = range(2)  # sections of the floats: means to act on, all models; then as many moved ones, weights
@@ -107,13 +111,18 @@ class Particles(BuiltIn):
     learn = learner("Particles")(learn)
 
     def __init__(self, number: int = 20, width: float = 0.1) -> None:
-        check_whole("the number of particles", number, 1)
+        check_whole("the number of particles", number, 1, MOST)
         check_number("width", width, 0, above=True)
         self.settings = {"number": int(number), "width": float(width)}
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """Models drawn from the prior, the first of which acts."""
         number = self.settings["number"]
+        if number * evidence.learned > MOST_MEANS:
+            raise IdbanditsError(
+                f"{number} particles of the {evidence.learned} means of diagram {model.name!r} are more than "
+                f"{MOST_MEANS:,} means in all"
+            )
         models = np.empty((number, evidence.learned))
         draw_models(evidence.program, evidence.numbers, evidence.prior, rng, models)
         settings = np.zeros(FIGURES)
@@ -122,6 +131,11 @@ class Particles(BuiltIn):
         state = no_groups(floats, (number,))
         state.ints[ACTS_ON_MEANS] = 1
         return state
+
+    def layout(self, evidence: Evidence) -> Layout:
+        """The means to act on, and all models."""
+        n, means = evidence.learned, columns.MEANS
+        return Layout([(means, n), (DERIVED, FIGURES), (means, self.settings["number"] * n)])
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The particles."""

@@ -8,10 +8,11 @@ from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError
+from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import unpack as unpack_parts
+from idbandits.kernel.columns import PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, function_at, generated, handle_type, kernel
 from idbandits.kernel.draws import draw_rows
 from idbandits.kernel.fields import Packed
@@ -23,6 +24,7 @@ from idbandits.solve.best import unpack as unpack_solver
 
 DONE, IMPOSSIBLE, AMBIGUOUS, UNKNOWN = range(4)  # what `learn` says
 LATER, NOW, THOROUGHLY = range(3)  # efforts of `learn`
+MOST_STEPS = 10_000  # that a setting may ask for per round: sweeps, iterations, steps
 
 Learn: TypeAlias = Callable[[Ints, Floats, Ints, Floats, Rng, Ints, Ints, int, int], int]
 
@@ -70,6 +72,14 @@ class Bounded(Protocol):
         """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""
 
 
+@runtime_checkable
+class Described(Protocol):
+    """What an inference may have besides: what the numbers of its state are, so that those from files are checked."""
+
+    def layout(self, evidence: Evidence) -> Layout:
+        """What is kept in files, and its range."""
+
+
 class BuiltIn:
     """What the built-in inferences share: settings, and pseudo-counts that come first in the state and say all."""
 
@@ -79,6 +89,10 @@ class BuiltIn:
     def evidence(self, model: Model) -> Evidence:
         """The folded likelihood, or that with every latent node if the setting `literal` says so."""
         return model.derived(literal if self.settings.get("literal") else folded)
+
+    def layout(self, evidence: Evidence) -> Layout:
+        """Pseudo-counts; all else is derived."""
+        return Layout([(PSEUDO_COUNTS, evidence.learned)])
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The pseudo-counts."""
@@ -91,14 +105,14 @@ REQUIRED = ("learn", "settings", "evidence", "start", "belief")  # members of `I
 def coded(setting: str, word: Any, codes: Mapping[str, int]) -> int:
     """The number that stands for a word in the state."""
     if not isinstance(word, str) or word not in codes:
-        raise IdbanditsError(f"{setting} is one of {', '.join(map(repr, codes))}, not {word!r}")
+        raise IdbanditsError(f"{setting} is one of {', '.join(map(repr, codes))}, not {brief(word)}")
     return codes[word]
 
 
 LEARN = types.int64(INTS, FLOATS, INTS, FLOATS, RNG, INTS, INTS, types.int64, types.int64)
 PACKED = types.NamedTuple([INTS, FLOATS], Packed)
 STATE = types.NamedTuple([INTS, FLOATS], State)
-ACT = types.void(handle_type(SOLVE), PACKED, PACKED, STATE, RNG, INTS)
+ACT = types.boolean(handle_type(SOLVE), PACKED, PACKED, STATE, RNG, INTS)
 learn_at, solve_at = function_at(LEARN), function_at(SOLVE)
 
 
@@ -182,24 +196,59 @@ def draw_means(evidence: Packed, alpha: Floats, rng: Rng, means: Floats) -> None
     draw_rows(v.size, v.learned, alpha, rng, means)
 
 
-@kernel(ACT)
-def act(solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, action: Ints) -> None:
-    """Draw means and put the best action under them into `action`, whose contexts are given."""
+@bare
+def is_sound(state: State, learned: int) -> bool:
+    """Whether a state begins with means, or with pseudo-counts that means can be drawn from."""
+    sound, numbers = True, state.floats
     if state.ints[ACTS_ON_MEANS]:
-        solve_at(solve)(solver.ints, solver.floats, state.floats, True, action, BUDGET)
+        for i in range(learned):
+            sound &= 0.0 <= numbers[i] <= 1.0
     else:
-        _, v = unpack_parts(evidence.ints, evidence.floats)
+        for i in range(learned):
+            sound &= 0.0 <= numbers[i] < np.inf
+    return sound
+
+
+@kernel(ACT)
+def act(solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, action: Ints) -> bool:
+    """Draw means and put the best action under them into `action`, whose contexts are given.
+
+    False, and nothing is drawn, if the state does not hold numbers to act on: `no_action` says which.
+    """
+    _, v = unpack_parts(evidence.ints, evidence.floats)
+    if not is_sound(state, v.learned):
+        return False
+    if state.ints[ACTS_ON_MEANS]:
+        _, _, sound = solve_at(solve)(solver.ints, solver.floats, state.floats, True, action, BUDGET)
+    else:
         means = np.empty(v.learned)
         draw_means(evidence, state.floats, rng, means)
-        solve_at(solve)(solver.ints, solver.floats, means, True, action, BUDGET)
-    _, s = unpack_solver(solver.ints, solver.floats)
-    shuffle_idle(s, rng, action)
+        _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, BUDGET)
+    if sound:
+        _, s = unpack_solver(solver.ints, solver.floats)
+        shuffle_idle(s, rng, action)
+    return bool(sound)
 
 
-@kernel(types.void(PACKED, STATE, RNG, types.float64[::1]))
-def draw(evidence: Packed, state: State, rng: Rng, means: Floats) -> None:
-    """The means that an action would be based on."""
+def no_action(who: str, d: Diagram, state: State) -> IdbanditsError:
+    """The error of a learner that found no action in this state: it names the table whose numbers are to blame."""
+    first, by_means = 0, bool(state.ints[ACTS_ON_MEANS])
+    what, needed = ("means", "lie in [0, 1]") if by_means else ("pseudo-counts", "are positive and finite")
+    for table in d.learned.values():
+        numbers = state.floats[first : first + table.size]
+        first += table.size
+        for wrong in numbers[~((numbers >= 0) & (numbers <= 1) if by_means else (numbers > 0) & (numbers < np.inf))]:
+            return IdbanditsError(f"{who}: the {what} of learned table {table.name!r} {needed}; one is {wrong}")
+    return IdbanditsError(f"{who}: no action can be found by {what} that are not those of probabilities")
+
+
+@kernel(types.boolean(PACKED, STATE, RNG, types.float64[::1]))
+def draw(evidence: Packed, state: State, rng: Rng, means: Floats) -> bool:
+    """The means that an action would be based on; False, and nothing is drawn, if the state does not hold numbers."""
+    if not is_sound(state, len(means)):
+        return False
     if state.ints[ACTS_ON_MEANS]:
         means[:] = state.floats[: len(means)]
     else:
         draw_means(evidence, state.floats, rng, means)
+    return True

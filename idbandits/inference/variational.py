@@ -7,10 +7,11 @@ import numpy as np
 from numba import types
 
 from idbandits.circuit.model import Model
-from idbandits.errors import check_number, check_whole
+from idbandits.errors import check_number, check_switch, check_whole
 from idbandits.inference.counting import count_round
 from idbandits.inference.evidence import Evidence
-from idbandits.inference.protocol import DONE, LATER, THOROUGHLY, BuiltIn, Round, coded, learner
+from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, coded, learner
+from idbandits.kernel.columns import DERIVED, NUMBERS, PSEUDO_COUNTS, SWITCHES, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -143,9 +144,10 @@ class Variational(BuiltIn):
 
     def __init__(self, sweeps: int = 1, tolerance: float = 0.0, start: str = "warm", *, literal: bool = False) -> None:
         coded("start", start, STARTS)
-        check_whole("sweeps", sweeps, 1)
+        check_whole("sweeps", sweeps, 1, MOST_STEPS)
         check_number("tolerance", tolerance, 0)
-        self.settings = {"sweeps": int(sweeps), "tolerance": float(tolerance), "start": start, "literal": bool(literal)}
+        exactly = check_switch("literal", literal)
+        self.settings = {"sweeps": int(sweeps), "tolerance": float(tolerance), "start": start, "literal": exactly}
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
@@ -155,6 +157,12 @@ class Variational(BuiltIn):
         floats = np.concatenate([prior, results, prior, prior, np.full(3 * evidence.learned, np.nan)])
         settings = (self.settings["sweeps"], coded("start", self.settings["start"], STARTS))
         return with_groups(floats, evidence.parts, evidence.width, 0, settings)
+
+    def layout(self, evidence: Evidence) -> Layout:
+        """Three sections, one of the figures, and whether the first belief was drawn."""
+        n, figures = evidence.learned, [(DERIVED, CONSTANTS), (NUMBERS, 1), (DERIVED, FIGURES - CONSTANTS - 1)]
+        floats = [(PSEUDO_COUNTS, n), *figures, (PSEUDO_COUNTS, 2 * n)]
+        return Layout(floats, (), [(DERIVED, STARTED - SETTING), (SWITCHES, 1)], evidence.key_ranges)
 
     def elbo(self, evidence: Evidence, state: State) -> float:
         """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""

@@ -164,7 +164,7 @@ def locate(w: Workspace, j: int, action: Ints) -> None:
 def tail(x: float) -> float:
     """The digamma function less the logarithm, of a positive number: small and without loss for a large one."""
     shift, y = 0.0, x
-    while y < 10.0:
+    while 0.0 < y < 10.0:
         shift += 1.0 / y
         y += 1.0
     f = 1.0 / (y * y)

@@ -22,6 +22,7 @@ from idbandits.kernel.types import Floats, Ints
 ACTS_ON_MEANS, ROUNDS, USED, CAPACITY, PER_ROUND, WIDTH, EACH, BEFORE, SETTING = range(9)
 HEADER = 16
 FIGURES = 4  # floats after the pseudo-counts: settings and results of the learner
+LEAST, MOST = 1e-300, 1e300  # of pseudo-counts
 
 
 class State(NamedTuple):
@@ -56,34 +57,32 @@ def with_groups(floats: Floats, per_round: int, width: int, each: int = 0, setti
 def grown(state: State) -> State:
     """The same state with room for twice as many groups."""
     old, floats = state
-    used, width = int(old[USED]), int(old[WIDTH])
+    used = int(old[USED])
     capacity = max(64, 2 * int(old[CAPACITY]), 2 * int(old[PER_ROUND]))
-    ints = np.zeros(HEADER + capacity * (3 + width), np.int64)
+    ints = np.zeros(HEADER + capacity * (3 + int(old[WIDTH])), np.int64)
     ints[:HEADER] = old[:HEADER]
     ints[CAPACITY] = capacity
     ints[HEADER : HEADER + 2 * capacity] = -1
     if used:
-        ints[_keys(ints)][: used * width] = old[_keys(old)][: used * width]
-        ints[_counts(ints)][:used] = old[_counts(old)][:used]
+        for column, old_column in zip(group_columns(ints), group_columns(old), strict=True):
+            column[:] = old_column
         rehash(ints)
     more = np.zeros(int(old[BEFORE]) + capacity * int(old[EACH]))
     more[: min(len(floats), len(more))] = floats[: len(more)]
     return State(ints, more)
 
 
-def _keys(ints: Ints) -> slice:
-    return slice(HEADER + 2 * int(ints[CAPACITY]), HEADER + (2 + int(ints[WIDTH])) * int(ints[CAPACITY]))
-
-
-def _counts(ints: Ints) -> slice:
-    return slice(_keys(ints).stop, _keys(ints).stop + int(ints[CAPACITY]))
+def group_columns(ints: Ints) -> tuple[Ints, Ints]:
+    """The keys of the groups, one per row, and how often each was counted: views."""
+    capacity, width, used = int(ints[CAPACITY]), int(ints[WIDTH]), int(ints[USED])
+    keys, counts = HEADER + 2 * capacity, HEADER + (2 + width) * capacity
+    return ints[keys : keys + used * width].reshape(used, width), ints[counts : counts + used]
 
 
 def counted_groups(state: State) -> dict[tuple[int, ...], int]:
     """The key of each group, and how often it was counted."""
-    ints, used = state.ints, int(state.ints[USED])
-    keys = ints[_keys(ints)].reshape(-1, max(1, int(ints[WIDTH])))[:used].tolist()
-    return dict(zip(map(tuple, keys), ints[_counts(ints)][:used].tolist(), strict=True))
+    keys, counts = group_columns(state.ints)
+    return dict(zip(map(tuple, keys.tolist()), counts.tolist(), strict=True))
 
 
 class Groups(NamedTuple):
@@ -141,12 +140,16 @@ def insert(groups: Groups, place: int, key: Ints) -> int:
     return group
 
 
-@kernel(types.void(INTS))
-def rehash(ints: Ints) -> None:
-    """Fill the hash table from the keys."""
+@kernel(types.int64(INTS))
+def rehash(ints: Ints) -> int:
+    """Fill the empty hash table from the keys; how many of them are different."""
     groups = groups_in(ints)
+    different = 0
     for group in range(ints[USED]):
-        groups.table[place_of(groups, pointer(groups.keys, group * groups.width))] = group
+        place = place_of(groups, pointer(groups.keys, group * groups.width))
+        different += groups.table[place] < 0
+        groups.table[place] = group
+    return different
 
 
 @merged
@@ -159,6 +162,12 @@ def section(floats: Floats, number: int, learned: int) -> Floats:
 def figures(floats: Floats, learned: int) -> Floats:
     """The figures of a state: settings and results of the learner."""
     return pointer(floats, learned)
+
+
+@merged
+def drawable(pseudo_count: float) -> float:
+    """A pseudo-count that draws can be made from, also where rounding made it zero or less, or not a number."""
+    return min(pseudo_count, MOST) if pseudo_count > LEAST else LEAST
 
 
 @merged

@@ -12,7 +12,7 @@ from numba import types
 from idbandits.circuit.build import starts
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError
-from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, PACKED, STATE, Playing, learn_at, solve_at
+from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, PACKED, STATE, Playing, learn_at, no_action, solve_at
 from idbandits.kernel.compiling import FLOATS, INTS, function_at, handle_type, kernel
 from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.random import RNG
@@ -122,9 +122,9 @@ act_at = function_at(ACT)
 unpack_joint = unpacker(Joint)
 
 
-@kernel(types.void(STAGE, ACTOR, PACKED, TALLY, types.int64))
-def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> None:
-    """Play rounds until `last`, or until the learner's state needs room."""
+@kernel(types.boolean(STAGE, ACTOR, PACKED, TALLY, types.int64))
+def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> bool:
+    """Play rounds until `last`, or until the learner's state needs room; False if the learner finds no action."""
     sampler = unpack_sampler(stage.sampler.ints, stage.sampler.floats)
     c, s = unpack_solver(stage.solver.ints, stage.solver.floats)
     j = unpack_joint(joint.ints, joint.floats)
@@ -141,7 +141,8 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
         draw_entries(sampler, 0, sampler.contexts, world_rng, values)
         for k in range(j.decisions, j.decisions + j.contexts):
             action[k] = j.value[j.start[k] + values[j.place[k]]]
-        act(actor.solve, actor.solver, actor.evidence, actor.state, rng, action)
+        if not act(actor.solve, actor.solver, actor.evidence, actor.state, rng, action):
+            return False
         for k in range(j.decisions):
             values[j.place[k]] = j.value[j.start[k] + action[k]]
         changed = False
@@ -177,6 +178,7 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
         if progress[ROUNDS] == marks[mark]:
             totals[mark, REWARD], totals[mark, REGRET] = sums[REWARD], sums[REGRET]
             progress[MARKS] = mark + 1
+    return True
 
 
 def play_fused(
@@ -199,7 +201,8 @@ def play_fused(
             learner.state = grown(learner.state)
         actor = Actor(*handles, player.solver, player.evidence, learner.state, learner.rng)
         started, marked = time.thread_time(), int(progress[MARKS])
-        loop(stage, actor, packed, tally, min(rounds, begun + step))
+        if not loop(stage, actor, packed, tally, min(rounds, begun + step)):
+            raise no_action(f"learner {learner!r}", learner.diagram, learner.state)
         took, played = time.thread_time() - started, int(progress[ROUNDS]) - begun
         passed = slice(marked, int(progress[MARKS]))
         totals[passed, SECONDS] = seconds + took * (marks[passed] - begun) / played

@@ -53,13 +53,14 @@ def assign(q: Search, g: int, action: Ints) -> bool:
                     clique[size] = j
                     taken[j] = True
                     size += 1
-            match_items(q, clique[:size], scores, action)
+            if not match_items(q, clique[:size], scores, action):
+                return False
     return True
 
 
 @part
-def match_items(q: Search, clique: Ints, scores: Floats, action: Ints) -> None:
-    """Different items for these decisions with the highest sum of scores."""
+def match_items(q: Search, clique: Ints, scores: Floats, action: Ints) -> bool:
+    """Different items for these decisions with the highest sum of scores; False if there are none."""
     s, start = q.s, q.start
     most = 0
     for k in clique:
@@ -82,17 +83,19 @@ def match_items(q: Search, clique: Ints, scores: Floats, action: Ints) -> None:
                 by_column[at], choice[at] = scores[i], q.candidates[i]
     columns_chosen = np.zeros(rows, np.int64)
     int_scratch, float_scratch = np.empty(2 * columns + 2, np.int64), np.empty(rows + 2 * columns + 3)
-    match(by_column, rows, columns, int_scratch, float_scratch, columns_chosen)
+    if not match(by_column, rows, columns, int_scratch, float_scratch, columns_chosen):
+        return False
     for r in range(rows):
         action[clique[r]] = choice[r * columns + columns_chosen[r]]
+    return True
 
 
 @bare
-def match(scores: Floats, positions: int, items: int, int_scratch: Ints, float_scratch: Floats, action: Ints) -> None:
+def match(scores: Floats, positions: int, items: int, int_scratch: Ints, float_scratch: Floats, action: Ints) -> bool:
     """Put different items into `action`, with the highest sum of scores: successive shortest paths.
 
     `scores` has the items of one position after the other, -inf for those that may not be there. The scratch arrays
-    hold 2 (items + 1) and positions + 1 + 2 (items + 1) numbers.
+    hold 2 (items + 1) and positions + 1 + 2 (items + 1) numbers. False if no path is left, as where scores are NaN.
     """
     # potentials u of positions and v of items, numbered from 1; matched[item] is its position, 0 while it is free
     m = items + 1
@@ -113,6 +116,8 @@ def match(scores: Floats, positions: int, items: int, int_scratch: Ints, float_s
                     nearest[j], way[j] = reduced, at
                 if nearest[j] < delta:
                     delta, ahead = nearest[j], j
+            if ahead == 0:
+                return False
             for j in range(m):
                 if nearest[j] == -math.inf:
                     u[matched[j]] += delta
@@ -126,3 +131,4 @@ def match(scores: Floats, positions: int, items: int, int_scratch: Ints, float_s
     for j in range(1, m):
         if matched[j] > 0:
             action[matched[j] - 1] = j - 1
+    return True

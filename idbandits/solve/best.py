@@ -10,7 +10,7 @@ from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Action, Means, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import TOLERANCE, Label
-from idbandits.errors import IdbanditsError
+from idbandits.errors import IdbanditsError, MeansError
 from idbandits.kernel.compiling import FLOATS, INTS, bare, generated, in_python, part
 from idbandits.kernel.draws import below
 from idbandits.kernel.fields import pack, pointer, unpacker
@@ -23,6 +23,7 @@ from idbandits.solve.search import ADDITIVE, FREE, MULTIPLICATIVE, SORTED, Decis
 from idbandits.solve.structure import decisions_of
 
 BUDGET = 200_000.0  # edges that branch and bound may look at: a few milliseconds
+MOST_EFFORT = 10**30  # of whole numbers, which may be more than a float can hold
 SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(
     INTS, FLOATS, FLOATS, types.boolean, INTS, types.float64
 )
@@ -58,10 +59,11 @@ def best_action(d: Diagram, means: Means, context: Action | None = None, *, effo
     solver = model.derived(Solver)
     action = solver.blank_action(context)
     kernel = solver.kernel if effort >= 1.0 else solve
-    budget = BUDGET * float(effort)
+    budget = BUDGET * float(min(effort, MOST_EFFORT) if isinstance(effort, int) else effort)
     value, bound, sound = kernel.entry(*solver.program, model.flat_means(means), False, action, budget)
     if not sound:
         model.parameter_vector(means)  # says what is wrong
+        raise MeansError(f"means: those given for diagram {model.name!r} do not sum to 1 in every row")
     return Solution(model.action_of(action), value, bound == value, bound)
 
 
@@ -100,13 +102,14 @@ def _is_easy(c: Circuit, s: Decisions) -> bool:
 
 @bare
 def read_means(s: Decisions, means: Floats, expanded: bool, p: Floats) -> bool:
-    """Write the means of all states of all learned tables and what is known to p; False if these are not means."""
+    """Write the means of all states of all learned tables and what is known to p; False if these are not means.
+
+    Nothing else keeps NaN out: what is searched afterwards consists of probabilities and rewards.
+    """
     for i in range(s.learned, s.parameters):
         p[i] = s.known[i - s.learned]
     if expanded:
-        for i in range(s.learned):
-            p[i] = means[i]
-        return True
+        return copy_rows(s, means, p)
     at, to = 0, 0
     for t in range(s.tables):
         states = s.table_states[t]
@@ -128,6 +131,23 @@ def read_means(s: Decisions, means: Floats, expanded: bool, p: Floats) -> bool:
                 at += states
             to += states
     return True
+
+
+@bare
+def copy_rows(s: Decisions, means: Floats, p: Floats) -> bool:
+    """Copy the means of all states; False if a row is not made of probabilities that sum to 1."""
+    sound, at = True, 0
+    for t in range(s.tables):
+        states = s.table_states[t]
+        for _ in range(s.table_rows[t]):
+            total = 0.0
+            for i in range(at, at + states):
+                p[i] = means[i]
+                total += means[i]
+                sound &= 0.0 <= means[i] <= 1.0
+            sound &= abs(total - 1.0) <= TOLERANCE
+            at += states
+    return sound
 
 
 @part
@@ -191,7 +211,7 @@ def _solve(
 ) -> tuple[float, float, bool]:
     """Put the best action found into `action`, whose contexts are given; its value and an upper bound.
 
-    `means` are as users give them, or `expanded`: those of all states. False if these are not means.
+    `means` are as users give them, or `expanded`: those of all states. False, and no action, if these are not means.
     """
     c, s = unpack(program, numbers)
     p = np.empty(s.parameters)
@@ -206,7 +226,7 @@ def _solve(
         candidates = np.empty(0 if by_patterns else search.count_candidates(s, g, start), np.int64)
         value, bound = work(c, s, g, p, action, start, candidates, budget)
         total, most = total + value, most + bound
-    return total, most if exceeds(s, most, total) else total, True
+    return total, most if exceeds(s, most, total) else total, abs(total) < np.inf
 
 
 solve = generated(_solve, SOLVE, "solve", solve_or_search)

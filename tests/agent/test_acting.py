@@ -101,7 +101,7 @@ def test_decisions_that_nothing_depends_on_stay_out_of_the_way() -> None:
 
 
 @every
-@pytest.mark.parametrize("prior", [[1e-9, 1e9], [1e9, 1e-9], [1e-9, 1e-9], [1e-300, 1e300], [1e12, 1e12]], ids=str)
+@pytest.mark.parametrize("prior", [[1e-9, 1e9], [1e9, 1e-9], [1e-9, 1e-9], [1e-9, 1e15], [1e12, 1e12]], ids=str)
 def test_items_that_are_drawn_alike_all_get_their_turn(prior: list[float], name: str) -> None:
     d = idb.Diagram("certain")
     d.reward(d.observed("heads", [d.decision("coin", 4)], idb.Learned("heads", prior=prior)))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 
 import idbandits as idb
@@ -36,6 +37,18 @@ def floats_with_nan(part: dict[str, list[Any]]) -> dict[str, Any]:
     }
 
 
+def masked(part: dict[str, list[Any]]) -> dict[str, Any]:
+    """Columns as masked arrays, with some label under the mask."""
+    missing = {name: [x is None for x in column] for name, column in part.items()}
+    filled = {n: [next(x for x in c if x is not None) if x is None else x for x in c] for n, c in part.items()}
+    return {name: np.ma.array(column, mask=missing[name]) for name, column in filled.items()}
+
+
+def structured(part: dict[str, list[Any]]) -> np.ndarray:
+    """A structured array of objects."""
+    return np.array(list(zip(*part.values(), strict=True)), dtype=[(name, object) for name in part])
+
+
 Columns = dict[str, list[Any]]
 FORMS: dict[str, Callable[[Columns], Any]] = {
     "lists": lambda part: part,
@@ -51,6 +64,17 @@ FORMS: dict[str, Callable[[Columns], Any]] = {
     "NaN for labels": lambda part: {
         n: np.array([float("nan") if x is None else x for x in c], dtype=object) for n, c in part.items()
     },
+    "masked arrays": masked,
+    "masked in lists": lambda part: {n: [np.ma.masked if x is None else x for x in c] for n, c in part.items()},
+    "NA in lists": lambda part: {n: [pd.NA if x is None else x for x in c] for n, c in part.items()},
+    "NumPy scalars": lambda part: {n: [np.asarray(x)[()] for x in c] for n, c in part.items()},
+    "0-d arrays": lambda part: {n: [None if x is None else np.array(x) for x in c] for n, c in part.items()},
+    "structured array": structured,
+    "table of pyarrow": pyarrow.table,
+    "batch of pyarrow": lambda part: pyarrow.RecordBatch.from_pydict(part),
+    "arrays of pyarrow": lambda part: {n: pyarrow.array(c) for n, c in part.items()},
+    "dictionaries of pyarrow": lambda part: {n: pyarrow.array(c).dictionary_encode() for n, c in part.items()},
+    "types of pyarrow": lambda part: pd.DataFrame(part).convert_dtypes(dtype_backend="pyarrow"),
     "NaN in lists": lambda part: {n: [float("nan") if x is None else x for x in c] for n, c in part.items()},
 }
 
@@ -97,12 +121,16 @@ def test_an_empty_log_says_nothing(name: str) -> None:
         assert_close(alpha_of(agent), before, rtol=0)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "float32", "float64", "Int64", "object"])
-def test_numbers_may_have_any_type(dtype: str) -> None:
+SERIES = ["int8", "uint8", "int64", "float32", "float64", "Int64", "object", "category", "int8[pyarrow]"]
+ARRAYS = ["float16", "longdouble", "complex64", ">i4", ">f8", "<u2", "object"]
+
+
+@pytest.mark.parametrize("dtype", [*SERIES, *(np.dtype(name) for name in ARRAYS)], ids=str)
+def test_numbers_may_have_any_type(dtype: Any) -> None:
     agent = idb.Thompson(models.semi_bandit(4, 2), "exact")
 
-    def column(*values: int) -> pd.Series:
-        return pd.Series(values, dtype=dtype)
+    def column(*values: int) -> Any:
+        return np.array(values, dtype) if isinstance(dtype, np.dtype) else pd.Series(values, dtype=dtype)
 
     agent.update_many(
         {"A1": column(0, 3, 1), "A2": column(1, 2, 0)}, {"X1": column(1, 0, 1), "X2": [True, False, True]}
@@ -160,6 +188,33 @@ BAD_LOGS: dict[str, tuple[tuple[Any, Any, Any], type[Exception], tuple[str, ...]
     "a string for a number": ((ACTIONS, {**SEEN, "sip": ["0", "1", "1", "0"]}, CONTEXTS), ObservationError, ("'sip'", "round 0", "'0'", "0 to 1")),
     "states of another length": ((ACTIONS, {**SEEN, "sip": [0, 1, 1]}, CONTEXTS), ObservationError, ("'sip'", "3", "4")),
     "observations as a list": ((ACTIONS, [1, 2, 3, 4], CONTEXTS), ObservationError, ("observations", "[1, 2, 3, 4]")),
+    "a masked choice": (({**ACTIONS, "second": np.ma.array(["juice", "water", "water", "tea"], mask=[0, 0, 1, 0])}, SEEN, CONTEXTS), ActionError, ("'second'", "round 2", "masked")),
+    "a masked choice in a list": (({**ACTIONS, "second": ["juice", "water", np.ma.masked, "tea"]}, SEEN, CONTEXTS), ActionError, ("'second'", "round 2", "masked")),
+    "a masked context": ((ACTIONS, SEEN, {"segment": np.ma.array(["new"] * 4, mask=[0, 1, 0, 0])}), ContextError, ("'segment'", "round 1", "masked")),
+    "NA for a choice": (({**ACTIONS, "second": ["juice", pd.NA, "water", "tea"]}, SEEN, CONTEXTS), ActionError, ("'second'", "round 1", "<NA>")),
+    "a huge number": ((ACTIONS, {**SEEN, "sip": [0, 2**70, 0, 1]}, CONTEXTS), ObservationError, ("'sip'", "round 1", "1180591620717411303424")),
+    "a number that wraps": ((ACTIONS, {**SEEN, "sip": np.array([0, 1, 2**64 - 1, 1], np.uint64)}, CONTEXTS), ObservationError, ("'sip'", "round 2", "18446744073709551615")),
+    "a complex number": ((ACTIONS, {**SEEN, "sip": np.array([0, 1, 1j, 1])}, CONTEXTS), ObservationError, ("'sip'", "round 2", "1j")),
+    "dates that are numbers inside": ((ACTIONS, {**SEEN, "sip": np.array([0, 1, 1, 0], "M8[ns]")}, CONTEXTS), ObservationError, ("'sip'", "round 0", "1970")),
+    "times that are numbers inside": ((ACTIONS, {**SEEN, "sip": pd.to_timedelta([0, 1, 1, 0])}, CONTEXTS), ObservationError, ("'sip'", "round 0")),
+    "categories of strings": ((ACTIONS, {**SEEN, "sip": pd.Categorical(["0", "1", "1", "0"])}, CONTEXTS), ObservationError, ("'sip'", "round 0", "'0'")),
+    "strings of NumPy": ((ACTIONS, {**SEEN, "sip": np.array(["0", "1", "1", "0"], np.dtypes.StringDType())}, CONTEXTS), ObservationError, ("'sip'", "round 0", "'0'")),
+    "bytes for labels": ((ACTIONS, {**SEEN, "mood": np.array([b"bad", b"fair", b"good", b"bad"])}, CONTEXTS), ObservationError, ("'mood'", "round 0", "b'bad'")),
+    "bytes": ((ACTIONS, {**SEEN, "sip": b"0110"}, CONTEXTS), ObservationError, ("'sip'", "flat", "b'0110'")),
+    "a 0-d array": ((ACTIONS, {**SEEN, "sip": np.array(1)}, CONTEXTS), ObservationError, ("'sip'", "flat", "array(1)")),
+    "a generator": ((ACTIONS, {**SEEN, "sip": (x for x in [0, 1, 1, 0])}, CONTEXTS), ObservationError, ("'sip'", "flat", "generator")),
+    "a set": ((ACTIONS, {**SEEN, "sip": {0, 1}}, CONTEXTS), ObservationError, ("'sip'", "flat", "{0, 1}")),
+    "records for numbers": ((ACTIONS, {**SEEN, "sip": np.array([(0, 1)] * 4, "i4,i4")}, CONTEXTS), ObservationError, ("'sip'", "round 0", "(0, 1)")),
+    "lists of pyarrow": ((ACTIONS, {**SEEN, "sip": pyarrow.array([[0]] * 4)}, CONTEXTS), ObservationError, ("'sip'", "round 0")),
+    "ragged lists": ((ACTIONS, {**SEEN, "sip": [[0], [1, 0], [1], [0]]}, CONTEXTS), ObservationError, ("'sip'", "round 0", "[0]")),
+    "dictionaries": ((ACTIONS, {**SEEN, "sip": [0, 1, {}, 1]}, CONTEXTS), ObservationError, ("'sip'", "round 2", "{}")),
+    "a column twice": ((pd.DataFrame([["tea", "juice", "tea"]], columns=["first", "second", "first"]), {}, {"segment": ["new"]}), ActionError, ("'first'", "twice")),
+    "a column of pyarrow twice": ((pyarrow.table([["tea"]] * 3, names=["first", "second", "first"]), {}, {"segment": ["new"]}), ActionError, ("'first'", "twice")),
+    "numbers for names": ((pd.DataFrame([["tea", "juice"]]), {}, {"segment": ["new"]}), ActionError, ("0", "first, second")),
+    "names in two levels": ((pd.DataFrame([["tea"]], columns=[["first"], ["cup"]]), {}, {"segment": ["new"]}), ActionError, ("('first', 'cup')", "first, second")),
+    "an array": ((np.array([["tea", "juice"]]), {}, {"segment": ["new"]}), ActionError, ("actions", "juice")),
+    "a series": ((pd.Series(["tea"]), {}, {"segment": ["new"]}), ActionError, ("actions", "tea")),
+    "a class": ((pd.DataFrame, {}, {"segment": ["new"]}), ActionError, ("actions", "DataFrame")),
     "lists of lists": ((ACTIONS, {**SEEN, "sip": [[0], 1, [1, 0], 0]}, CONTEXTS), ObservationError, ("'sip'",)),
 }  # fmt: skip
 

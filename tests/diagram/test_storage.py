@@ -82,7 +82,7 @@ def test_numbers_and_labels_are_saved_to_the_bit(tmp_path: Path) -> None:
     d = Diagram("odd “numbers”\n")
     values = ["", "ü\n", 0.1, -0.0, 1e300, 5e-324, 2**70, True]
     a = d.decision("A", values)
-    table = Learned("t", prior=[[0.1, 1 / 3], [1e-300, 1e300]], rows=2)
+    table = Learned("t", prior=[[0.1, 1 / 3], [1e-9, 1e15]], rows=2)
     node = d.latent("naïve [0]", [a], table.select(lambda v: int(v == 0.1)))
     d.observed("B", [node], [1 / 3, np.nextafter(1.0, 0)])
     d.reward([a, node], lambda v, n: -0.1 * n + 1e300 * (v is True))
@@ -91,7 +91,7 @@ def test_numbers_and_labels_are_saved_to_the_bit(tmp_path: Path) -> None:
     other = Diagram.load(tmp_path / "d.json")
     assert repr(other.nodes["A"].values) == repr(d.nodes["A"].values) == repr(tuple(values))
     assert repr(other.to_dict()) == repr(d.to_dict())
-    np.testing.assert_array_equal(other.learned["t"].prior, [[0.1, 1 / 3], [1e-300, 1e300]])
+    np.testing.assert_array_equal(other.learned["t"].prior, [[0.1, 1 / 3], [1e-9, 1e15]])
 
 
 def test_the_schema_is_valid_and_refuses_other_data() -> None:
@@ -164,6 +164,8 @@ BROKEN = [
     ("nodes[3].select", [[0, -1]] * 3, "nodes[3].select[0][1]|'M'|-1"),
     ("nodes[3].select", [[0, 1.5]] * 3, "nodes[3].select[0][1]|'M'|1.5"),
     ("learned[0].prior", [1, -1], "learned[0]|'L'|-1.0|positive"),
+    ("learned[0].prior", [1, 1e-310], "learned[0]|'L'|1e-310|from 1e-09 to 1e+15"),
+    ("learned[0].prior", 1.7e308, "learned[0]|'L'|1.7e+308|from 1e-09 to 1e+15"),
     ("learned[0].prior", [1, None], "learned[0].prior[1]|'L'|None"),
     ("learned[0].prior", [1, 1, 1], "'L'|(3,)|(3, 2)"),
     ("learned[0].prior", ..., "learned[0]|'L'|'prior'"),

@@ -20,7 +20,7 @@ from playing import alpha_of, assert_close, learn, play
 
 
 @every
-@pytest.mark.parametrize("prior", [1e-6, 1e-3, 1e6, 1e12, [1e-6, 1e6], [1e12, 1e-3]], ids=str)
+@pytest.mark.parametrize("prior", [1e-9, 1e-6, 1e6, 1e15, [1e-9, 1e15], [1e15, 1e-9], [1e12, 1e-3]], ids=str)
 def test_extreme_priors_are_survived(name: str, prior: Any) -> None:
     d = idb.Diagram("extreme")
     row = d.latent("Z1", [d.decision("A1", 3)], idb.Learned("row", prior=prior))
@@ -43,8 +43,12 @@ def test_extreme_priors_are_survived(name: str, prior: Any) -> None:
         assert (p.alpha > 0).all()
         assert np.isfinite(p.mean).all()
         assert np.isfinite(p.sd).all()
+        quantiles = p.quantile(np.array([0, 0.05, 0.5, 0.95, 1]))
+        assert np.isfinite(quantiles).all()
+        assert (np.diff(quantiles, axis=0) >= 0).all()
     if isinstance(agent.inference, idb.Variational):
         assert np.isfinite(agent.elbo())
+    idb.World(d, idb.theory.prior_means(d, rng))  # which checks them
 
 
 @pytest.mark.parametrize("prior", [1e-6, 1e-3, 1e6, 1e12])
@@ -158,6 +162,27 @@ def test_digamma_less_the_logarithm() -> None:
     large = x[~small]
     np.testing.assert_allclose(values[~small], -1 / (2 * large) - 1 / (12 * large**2), rtol=1e-13)
     np.testing.assert_allclose(values[x < 1e-6], -1 / x[x < 1e-6], rtol=2e-5)
+
+
+@pytest.mark.parametrize("x", [-1e308, -1e6, -0.5, 0.0, -np.inf, np.inf, np.nan])
+def test_what_has_no_digamma_ends(x: float) -> None:
+    with np.errstate(all="ignore"):
+        assert not digamma_less_log(np.float64(x)) < 0 or x > 0
+
+
+def test_small_pseudo_counts_beside_large_ones_have_a_spread() -> None:
+    d = idb.Diagram("uneven")
+    d.reward(d.observed("X", [d.decision("A", 1)], idb.Learned("X", prior=[1e-9, 1e9, 2e-9]), states=3))
+    posterior = idb.Thompson(d, "exact").posterior()["X"]
+    assert (posterior.sd > 0).all()
+    np.testing.assert_allclose(posterior.sd[0, 1], np.sqrt(3e-18) / np.sqrt(1e9), rtol=1e-6)
+    assert np.isfinite(posterior.quantile(0.5)).all()
+
+
+@pytest.mark.parametrize("q", [-0.1, 1.1, np.nan, None, "0.5", 0.5j, [0.5, [0.5]], np.ma.masked, {0.5}])
+def test_what_is_not_a_probability_has_no_quantile(q: Any) -> None:
+    with pytest.raises(idb.errors.IdbanditsError, match="a quantile is asked for"):
+        idb.Thompson(models.semi_bandit(3, 1), "exact").posterior()["mean"].quantile(q)
 
 
 SHAPES = [1e-3, 0.05, 0.5, 1.0, 1.5, 30.0, 1e6]

@@ -16,9 +16,10 @@ from idbandits.baselines import confidence, grab
 from idbandits.circuit import passes, plain
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
-from idbandits.inference import DONE, LATER, NOW, exact
+from idbandits.inference import DONE, LATER, NOW, exact, layout_of
 from idbandits.inference.workspace import tail
 from idbandits.kernel import disk
+from idbandits.kernel.columns import columns_of
 from idbandits.kernel.compiling import in_python
 from idbandits.kernel.draws import EDGE
 from idbandits.kernel.states import CAPACITY, FIGURES, counted_groups, grown
@@ -52,6 +53,12 @@ def knowledge(learner: Any) -> tuple[bytes, bytes, str]:
     """Everything that decides what an agent or a baseline does next, to be compared by ==."""
     state = learner.state
     return state.ints.tobytes(), state.floats.tobytes(), str(learner.rng.bit_generator.state)
+
+
+def kept(agent: idb.Thompson) -> tuple[Any, ...]:
+    """All that a file keeps of an agent, to be compared by ==: the same without scratch numbers, and room for groups."""
+    columns = columns_of(agent.state, layout_of(agent.inference, agent._evidence, agent.state))
+    return *((c.shape, c.tobytes()) for c in columns), str(agent.rng.bit_generator.state)
 
 
 def groups(agent: idb.Thompson) -> dict[tuple[int, ...], int]:
@@ -124,7 +131,7 @@ digamma_less_log = in_python(tail)
 
 
 def best_assignment(scores: np.ndarray) -> np.ndarray:
-    """For each row of scores a column of its own, with the highest sum."""
+    """For each row of scores a column of its own, with the highest sum; zeros where there are none."""
     positions, items = scores.shape
     action = np.zeros(positions, dtype=np.int64)
     room = np.empty(2 * items + 2, dtype=np.int64), np.empty(positions + 1 + 2 * (items + 1))

@@ -1,0 +1,164 @@
+"""One rule for labels: whatever equals one is one, wherever it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import idbandits as idb
+from idbandits.errors import ActionError, ContextError, ObservationError
+from inside import knowledge
+from refusals import refused, refused_by
+
+
+def shop(labels: Any) -> idb.Diagram:
+    """A decision, a context and an observed node with these labels."""
+    d = idb.Diagram("shop")
+    a, s = d.decision("A", labels), d.context("S", labels)
+    d.decision("B", 3)
+    d.all_different("A", "B")
+    d.observed("X", [a, s], states=labels)
+    d.reward("X", lambda x: x == 1)
+    return d
+
+
+class EqualsAll:
+    """Equal to everything, as mock.ANY is."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Broken:
+    """Cannot be compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError
+
+    def __hash__(self) -> int:
+        raise RuntimeError
+
+
+ONES = [
+    1, True, 1.0, np.int64(1), np.uint8(1), np.float32(1), np.float16(1), np.bool_(True), np.array(1), np.array(True),
+    np.array(1.0, ">f8"), np.ma.array(1), Fraction(1), Decimal(1), np.longdouble(1),
+]  # fmt: skip
+OTHERS = [
+    "1", b"1", np.array([1]), np.array([[1]]), [1], (1,), {1}, {1: 1}, 1.5, -1, 2**70, float("nan"), float("inf"), pd.NA,
+    pd.NaT, np.ma.masked, np.ma.array(1, mask=True), np.datetime64(1, "ns"), np.timedelta64(1, "s"), pd.Timestamp(1), 1j,
+    object(), EqualsAll(), Broken(), int, np.str_("1"), Decimal("NaN"), Decimal("sNaN"), np.array("1"), np.nan + 1j,
+]  # fmt: skip
+LABELS = [2, [0, 1], [False, True], [0.0, 1.0], [1, "1.0"], ["one", True]]
+
+# how a value is handed over, as a decision, as a context or as what was seen
+WAYS: dict[str, tuple[Callable[[idb.Thompson, Any], Any], type[Exception], str]] = {
+    "act": (lambda agent, v: agent.act({"S": v}), ContextError, "'S'"),
+    "update, action": (lambda agent, v: agent.update({"A": v, "B": 2}, {}, {"S": 1}), ActionError, "'A'"),
+    "update, context": (lambda agent, v: agent.update({"A": 1, "B": 2}, {}, {"S": v}), ContextError, "'S'"),
+    "update, seen": (lambda agent, v: agent.update({"A": 1, "B": 2}, {"X": v}, {"S": 1}), ObservationError, "'X'"),
+    "propensity": (lambda agent, v: agent.propensity({"A": v, "B": 2}, {"S": 1}, draws=1), ActionError, "'A'"),
+    "update_many": (
+        lambda agent, v: agent.update_many({"A": [v], "B": [2]}, {"X": [1]}, {"S": [1]}),
+        ActionError,
+        "'A'",
+    ),
+    "update_many, context": (
+        lambda agent, v: agent.update_many({"A": [1], "B": [2]}, {}, {"S": [v]}),
+        ContextError,
+        "'S'",
+    ),
+    "log_likelihood": (
+        lambda agent, v: idb.log_likelihood(agent.diagram, {"A": 1, "B": 2}, {"X": v}, agent.sample(), {"S": 1}),
+        ObservationError,
+        "'X'",
+    ),
+    "expected_reward": (
+        lambda agent, v: idb.expected_reward(agent.diagram, {"A": v, "B": 2}, agent.copy(0).sample(), {"S": 1}),
+        ActionError,
+        "'A'",
+    ),
+    "best_action": (
+        lambda agent, v: idb.best_action(agent.diagram, agent.copy(0).sample(), {"S": v}),
+        ContextError,
+        "'S'",
+    ),
+    "World.step": (
+        lambda agent, v: idb.World(agent.diagram, agent.copy(0).sample(), 0).step({"A": v, "B": 2}, {"S": 1}).reward,
+        ActionError,
+        "'A'",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_equals_a_label_is_accepted_everywhere(way: str) -> None:
+    do, _, _ = WAYS[way]
+    for labels in LABELS:
+        d = shop(labels)
+        expected, after = None, None
+        for one in ONES:
+            agent = idb.Thompson(d, "exact", seed=0)
+            answer = do(agent, one)
+            if expected is None:
+                expected, after = answer, knowledge(agent)
+            assert answer == expected
+            assert knowledge(agent) == after
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_equals_no_label_is_refused_everywhere(way: str) -> None:
+    do, error, name = WAYS[way]
+    for other in OTHERS:
+        agent = idb.Thompson(shop(2), "exact", seed=0)
+        if way == "log_likelihood":
+            refused(error, (name,), lambda agent=agent, other=other: do(agent, other))
+        else:
+            refused_by(agent, error, (name,), lambda agent=agent, other=other: do(agent, other))
+
+
+@pytest.mark.parametrize("one", ONES)
+def test_it_is_the_same_after_acting(one: Any) -> None:
+    agents = [idb.Thompson(shop(2), "exact", seed=3) for _ in range(2)]
+    for agent, context in zip(agents, ({"S": 1}, {"S": one}), strict=True):
+        while agent.act(context)["A"] != 1:
+            pass
+    action = agents[0]._latest[0]
+    agents[0].update(action, {"X": 1}, {"S": 1})
+    agents[1].update(action | {"A": one}, {"X": one}, {"S": one})
+    assert knowledge(agents[0]) == knowledge(agents[1])
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_nothing_else_is_accepted_after_acting(other: Any) -> None:
+    agent = idb.Thompson(shop(2), "exact", seed=3)
+    while (action := agent.act({"S": 1}))["A"] != 1:
+        pass
+    refused_by(agent, ActionError, ("'A'",), lambda: agent.update(action | {"A": other}, {}, {"S": 1}))
+    refused_by(agent, ContextError, ("'S'",), lambda: agent.update(action, {}, {"S": other}))
+    refused_by(agent, ObservationError, ("'X'",), lambda: agent.update(action, {"X": other}, {"S": 1}))
+
+
+@pytest.mark.parametrize("mapping", [[], None, 3, "AB", np.eye(2), pd.Series({"A": 1}), [("A", 1)], EqualsAll()])
+def test_what_is_not_a_mapping_is_refused(mapping: Any) -> None:
+    agent = idb.Thompson(shop(2), "exact", seed=3)
+    action = agent.act({"S": 1})
+    refused_by(agent, ActionError, ("action",), lambda: agent.update(mapping, {}, {"S": 1}))
+    refused_by(agent, ObservationError, ("observation",), lambda: agent.update(action, mapping, {"S": 1}))
+    refused_by(agent, ContextError, ("context",), lambda: agent.update(action, {}, mapping))
+
+
+@pytest.mark.parametrize("key", [1, None, ("X",), 1.5, b"X", frozenset("X")], ids=repr)
+def test_names_that_are_not_strings_are_refused(key: Any) -> None:
+    agent = idb.Thompson(shop(2), "exact", seed=3)
+    action = agent.act({"S": 1})
+    refused_by(agent, ActionError, (repr(key),), lambda: agent.update({**action, key: 1}, {}, {"S": 1}))
+    refused_by(agent, ObservationError, (repr(key),), lambda: agent.update(action, {key: 1}, {"S": 1}))
+    refused_by(agent, ContextError, (repr(key),), lambda: agent.update(action, {}, {"S": 1, key: 1}))

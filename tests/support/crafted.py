@@ -1,0 +1,364 @@
+"""Crafted files of agents: every field set to every kind of wrong value, written as the library writes its files.
+
+`python crafted.py FOLDER SHARE SHARES` tries one share of them and prints, as JSON, what became of them. It runs as a
+process of its own, because a crash or a loop in compiled code cannot be caught: the name of the case is in
+FOLDER/case, and a case that takes too long ends the process.
+"""
+
+from __future__ import annotations
+
+import copy
+import faulthandler
+import io
+import json
+import sys
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import idbandits as idb
+from idbandits.errors import IdbanditsError
+
+Parts = dict[str, np.ndarray]
+SECONDS = 120  # for one case: ten thousand times what it takes, and longer than a kernel compiles
+
+SETTINGS: dict[str, Any] = {
+    "exact": idb.Exact(),
+    "variational": idb.Variational(2, 1e-9),
+    "literal": idb.Variational(start="random", literal=True),
+    "incremental": idb.Incremental(3),
+    "random": idb.Incremental(start="random"),
+    "moments": idb.Moments(),
+    "gibbs": idb.Gibbs(2),
+    "ep": idb.EP(2),
+    "particles": idb.Particles(3),
+}
+GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+WRONG_JSON: dict[str, Any] = {
+    "null": None, "true": True, "negative": -1, "zero": 0, "two": 2, "five": 5, "625": 625, "2**32": 2**32,
+    "2**63": 2**63, "2**64": 2**64, "2**128": 2**128, "10**300": 10**300, "half": 0.5, "huge": 1.7e308,
+    "subnormal": 5e-324, "text": "test", "empty text": "", "list": [], "nested": [[[]]], "object": {}, "NaN": float("nan"),
+    "infinite": float("inf"),
+}  # fmt: skip
+WRONG_INTS = [-(2**63), -(2**31), -2, -1, 0, 1, 7, 2**31, 2**53, 2**62, 2**63 - 1]
+WRONG_FLOATS = [
+    np.nan,
+    np.inf,
+    -np.inf,
+    -1e308,
+    -1.0,
+    -1e-9,
+    -0.0,
+    0.0,
+    5e-324,
+    1e-310,
+    0.5,
+    1e-290,
+    1e290,
+    1e301,
+    1.7e308,
+]
+
+
+class Crafted(NamedTuple):
+    """A crafted file."""
+
+    name: str
+    content: Callable[[], bytes]  # made when it is needed
+    refuse: bool = False  # it must be refused; otherwise it may be harmless
+
+
+def diagram() -> idb.Diagram:
+    """Two parts: a latent node that is seen through noise, and a shared table that one round may use twice."""
+    d, table = idb.Diagram("crafted"), idb.Learned("table", prior=[1.5, 0.7])
+    first, second = d.decision("A", 3), d.decision("B", 2)
+    hidden = d.latent("Z", [first])
+    d.reward(d.observed("X", [hidden], [0.1, 0.8]))
+    one, two = d.latent("P", [second], table), d.latent("Q", [second], table)
+    d.observed("Y", [one, two], lambda p, q: 0.1 + 0.3 * p + 0.5 * q)
+    return d
+
+
+def agent_for(inference: Any, generator: str = "PCG64", rounds: int = 12) -> idb.Thompson:
+    """An agent with some experience."""
+    d = diagram().revealed() if isinstance(inference, idb.Exact) else diagram()
+    agent = idb.Thompson(d, inference, seed=np.random.Generator(getattr(np.random, generator)(1)))
+    names = [n.name for n in agent.diagram.of_kind("observed")]
+    for t in range(rounds):
+        agent.update(agent.act(), {name: (t + k) % 3 % 2 for k, name in enumerate(names)})
+    return agent
+
+
+def parts_of(agent: idb.Thompson, path: Path) -> Parts:
+    """The arrays in the file of an agent."""
+    agent.save(path)
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files}
+
+
+def old_parts_of(agent: idb.Thompson, path: Path) -> Parts:
+    """The arrays in the file of an agent, as the first format had them."""
+    head = json.loads(str(parts_of(agent, path)["head"]))
+    return {
+        "head": np.array(json.dumps(head | {"format": "idbandits agent 1"})),
+        "ints": agent.state.ints, "floats": agent.state.floats,
+    }  # fmt: skip
+
+
+def packed(parts: Parts, how: int = zipfile.ZIP_STORED) -> bytes:
+    """Arrays as a file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", how, compresslevel=1) as archive:
+        for name, array in parts.items():
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.asanyarray(array))
+            archive.writestr(f"{name}.npy", content.getvalue())
+    return buffer.getvalue()
+
+
+def with_head(parts: Parts, path: tuple[Any, ...], value: Any) -> bytes:
+    """A file with another value at a place of the head."""
+    return packed(parts | {"head": np.array(json.dumps(changed(json.loads(str(parts["head"])), path, value)))})
+
+
+def with_number(parts: Parts, column: str, at: int | None, value: float) -> bytes:
+    """A file with another number in an array, of a table in the last row; or everywhere, if there is no place."""
+    array = parts[column].copy()
+    array[... if at is None else (-1, at) if array.ndim == 2 else at] = value
+    return packed(parts | {column: array})
+
+
+def places_in(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Paths to everything in JSON data; of long lists, to the first and the last."""
+    yield path
+    if isinstance(data, dict):
+        for key in data:
+            yield from places_in(data[key], (*path, key))
+    elif isinstance(data, list):
+        for k in sorted({0, len(data) - 1} & set(range(len(data)))):
+            yield from places_in(data[k], (*path, k))
+
+
+def changed(data: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """JSON data with another value at a path; without it if the value is ..."""
+    if not path:
+        return value
+    data = copy.deepcopy(data)
+    inner = data
+    for step in path[:-1]:
+        inner = inner[step]
+    if value is ...:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return data
+
+
+def crafted_heads(name: str, parts: Parts, under: tuple[str, ...]) -> Iterator[Crafted]:
+    """Every place in the head under some keys: set to all wrong values, missing, doubled, with something extra."""
+    head = json.loads(str(parts["head"]))
+    for path in [p for p in places_in(head) if p[:1] and p[0] in under]:
+        where = f"{name}: head.{'.'.join(map(str, path))}"
+        inner = head
+        for step in path:
+            inner = inner[step]
+        for kind, value in WRONG_JSON.items():
+            yield Crafted(f"{where} = {kind}", partial(with_head, parts, path, value))
+        yield Crafted(f"{where} is missing", partial(with_head, parts, path, ...), len(path) == 1)
+        if isinstance(inner, dict):
+            extra = partial(with_head, parts, path, inner | {"extra": 1})
+            yield Crafted(f"{where} has an extra key", extra, refuse=True)
+        if isinstance(inner, list):
+            yield Crafted(f"{where} twice", partial(with_head, parts, path, inner + inner))
+
+
+def crafted_numbers(name: str, parts: Parts) -> Iterator[Crafted]:
+    """Some numbers of every array, set to all wrong values."""
+    for column in [c for c in parts if c != "head"]:
+        array = parts[column]
+        wrong = WRONG_FLOATS if array.dtype.kind == "f" else WRONG_INTS
+        inner = range(array.shape[-1]) if column in ("keys", "sites") else sorted({*range(20), *range(-3, 0)})
+        for k in inner:
+            if not array.size or not -array.shape[-1] <= k < array.shape[-1]:
+                continue
+            for value in wrong:
+                refuse = array.dtype.kind == "f" and not np.isfinite(value) and "old" not in name
+                yield Crafted(f"{name}: {column}[{k}] = {value}", partial(with_number, parts, column, k, value), refuse)
+        for value in wrong if array.size else ():
+            everywhere = partial(with_number, parts, column, None, value)
+            yield Crafted(f"{name}: {column} = {value} everywhere", everywhere)
+
+
+def crafted_mixtures(name: str, parts: Parts, number: int = 40) -> Iterator[Crafted]:
+    """Numbers at the edges of their ranges, many at once: each may be there, and no search or draw may end on them."""
+    for seed in range(number):
+        yield Crafted(f"{name}: mixture {seed}", partial(with_extremes, parts, seed, name == "particles"))
+
+
+def with_extremes(parts: Parts, seed: int, means: bool) -> bytes:
+    """A file with extreme numbers at random places."""
+    rng = np.random.default_rng(seed)
+    floats = [0.0, 5e-324, 0.5, 1.0] if means else [1e-300, 1e-100, 1e-17, 0.5, 1.0, 1e16, 1e100, 1e300]
+    pools: dict[str, list[Any]] = {
+        "floats": floats, "sites": [0.0, 1e-300, 0.5, -0.5, -1.0, 1e16, -1e16, 1e250, -1e250],
+        "counts": [0, 1, 5, 2**31, 2**49, 2**50],
+    }  # fmt: skip
+    changed_parts = dict(parts)
+    for column, pool in pools.items():
+        array = changed_parts[column] = parts[column].copy()
+        places = rng.random(array.shape) < rng.choice([0.1, 0.5, 1.0])
+        array[places] = rng.choice(pool, size=places.sum())
+    if changed_parts["sites"].size:
+        changed_parts["sites"][:, -1] = rng.choice(pools["counts"], size=len(changed_parts["sites"]))
+    return packed(changed_parts)
+
+
+def crafted_arrays(name: str, parts: Parts) -> Iterator[Crafted]:
+    """Every array in wrong types, shapes and orders, missing, extra and doubled."""
+    for column in parts:
+        array = parts[column]
+        others = {
+            "int32": lambda a: a.astype(np.int32), "big-endian": lambda a: a.astype(a.dtype.newbyteorder(">")),
+            "float32": lambda a: a.astype(np.float32), "unsigned": lambda a: a.astype(np.uint64),
+            "complex": lambda a: a.astype(complex), "text": lambda a: a.astype(str), "bool": lambda a: a.astype(bool),
+            "records": lambda a: np.zeros(a.shape, [("x", "<i8")]), "times": lambda a: np.zeros(a.shape, "<M8[s]"),
+            "objects": lambda a: a.astype(object), "one more": lambda a: np.concatenate([a, a[-1:]]),
+            "one less": lambda a: a[:-1], "one less inside": lambda a: a[..., :-1], "none": lambda a: a[:0],
+            "one dimension more": lambda a: a[None], "one dimension less": lambda a: a.ravel() if a.ndim > 1 else a[0],
+            "by columns": lambda a: np.asfortranarray(np.stack([a, a])), "swapped": lambda a: a.T if a.ndim > 1 else a[None],
+            "backwards": lambda a: a[::-1], "scalar": lambda a: np.array(3), "twice": lambda a: np.concatenate([a, a]),
+        }  # fmt: skip
+        for kind, change in others.items():
+            try:
+                other = change(array)
+            except (IndexError, ValueError, TypeError):
+                continue
+            harmless = kind == "backwards" or (other.shape == array.shape and other.dtype == array.dtype)
+            yield Crafted(f"{name}: {column} {kind}", partial(packed, parts | {column: other}), not harmless)
+        others_only = {c: a for c, a in parts.items() if c != column}
+        yield Crafted(f"{name}: no {column}", partial(packed, others_only), refuse=True)
+    yield Crafted(f"{name}: an extra part", partial(packed, parts | {"more": np.zeros(3)}), refuse=True)
+    if parts.get("keys", np.empty(0)).size:
+        doubled = {c: np.concatenate([parts[c], parts[c][:1]]) for c in ("keys", "counts", "sites")}
+        yield Crafted(f"{name}: a group twice", partial(packed, parts | doubled), refuse=True)
+
+
+def crafted_archives(parts: Parts) -> Iterator[Crafted]:
+    """Archives that are odd themselves, and heads that are too deep, too long or too large."""
+    good = packed(parts)
+    for how in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        yield Crafted(f"compressed by {how}", partial(packed, parts, how), refuse=True)
+    yield Crafted("two heads", partial(with_two_heads, good), refuse=True)
+    fields = {"size": 24, "compressed size": 20, "offset": 42, "flags": 8, "crc": 16, "method": 10}
+    for name in parts:
+        for field, offset in fields.items():
+            for value in (0, 1, 8, 0xFFFF):
+                at = good.rindex(f"{name}.npy".encode()) - 46 + offset  # in the directory
+                content = partial(b"".join, [good[:at], value.to_bytes(2, "little"), good[at + 2 :]])
+                yield Crafted(f"{field} of {name} in the directory = {value}", content)
+    deep = {"deep": "[" * 100_000, "deep objects": '{"a":' * 5000, "long": "1" * 100_000, "doubled": '{"a":1,"a":2}'}
+    for kind, text in deep.items():
+        yield Crafted(f"a head that is {kind}", partial(packed, parts | {"head": np.array(text)}), refuse=True)
+    large = np.array(json.dumps({"a": "x" * 2**22}))  # 16 MB, as NumPy has it
+    yield Crafted("a large head", partial(packed, parts | {"head": large}, zipfile.ZIP_DEFLATED), refuse=True)
+    nested: Any = 1.0
+    for _ in range(400):
+        nested = [nested]
+    for path in (("diagram", "learned", 0, "prior"), ("settings",), ("rng",), ("diagram",)):
+        yield Crafted(f"nested {path}", partial(with_head, parts, path, nested), refuse=True)
+    for states in (10**6, 10**9, 10**15, 2**63 - 1):
+        for node in (0, 1):
+            path = ("diagram", "nodes", node, "states")
+            yield Crafted(f"{states} choices of {node}", partial(with_head, parts, path, states), refuse=True)
+
+
+def with_two_heads(content: bytes) -> bytes:
+    """A file with its head again at the end."""
+    buffer = io.BytesIO(content)
+    with zipfile.ZipFile(buffer, "a") as archive, warnings.catch_warnings(action="ignore"):
+        archive.writestr("head.npy", archive.read("head.npy"))
+    return buffer.getvalue()
+
+
+def cases(folder: Path) -> Iterator[Crafted]:
+    """All crafted files."""
+    path = folder / "agent.npz"
+    for name, inference in SETTINGS.items():
+        agent = agent_for(inference)
+        parts = parts_of(agent, path)
+        yield from crafted_heads(name, parts, ("settings", "inference", "class"))
+        yield from crafted_numbers(name, parts)
+        yield from crafted_mixtures(name, parts)
+        yield from crafted_arrays(name, parts)
+        if name in ("exact", "ep", "variational", "particles"):
+            yield from crafted_numbers(f"{name}, old", old_parts_of(agent, path))
+    for generator in GENERATORS:
+        yield from crafted_heads(generator, parts_of(agent_for(idb.EP(), generator), path), ("rng",))
+    parts = parts_of(agent_for(idb.EP()), path)
+    yield from crafted_heads("ep", parts, ("diagram", "format"))
+    yield from crafted_archives(parts)
+
+
+def use(agent: idb.Thompson, path: Path) -> None:
+    """Everything that one does with an agent; errors of the library are fine."""
+    observed = {n.name: 1 for n in agent.diagram.of_kind("observed")}
+    action = agent.act()
+    calls = [
+        lambda: agent.update(action, observed), lambda: agent.update(agent.act(), dict.fromkeys(observed)),
+        lambda: agent.update_many({k: [v, v] for k, v in action.items()}, {k: [1, 0] for k in observed}),
+        lambda: agent.revise(action, observed, dict.fromkeys(observed, 0)), agent.sample, agent.elbo,
+        lambda: [p.mean + p.sd for p in agent.posterior().values()], lambda: agent.propensity(action, draws=3),
+        lambda: agent.copy().act(), lambda: agent.copy(seed=1).act(), lambda: repr(agent), agent.act,
+        lambda: agent.save(path), lambda: idb.Thompson.load(path).act(),
+    ]  # fmt: skip
+    for call in calls:
+        try:
+            call()
+        except IdbanditsError:
+            continue
+
+
+def try_all(folder: Path, share: int, shares: int) -> dict[str, Any]:
+    """Load and use every crafted file of a share: how many were refused, and what went wrong."""
+    refused, harmless, wrong = 0, 0, []
+    path, log = folder / "crafted.npz", (folder / "case").open("w")
+    for inference in SETTINGS.values():
+        use(agent_for(inference), path)  # all kernels are compiled now
+    for number, case in enumerate(cases(folder)):
+        if number % shares != share:
+            continue
+        log.seek(0)
+        log.write(case.name.ljust(200))
+        log.flush()
+        faulthandler.dump_traceback_later(SECONDS, exit=True)
+        path.write_bytes(case.content())
+        try:
+            agent = idb.Thompson.load(path)
+        except IdbanditsError:
+            refused += 1
+            continue
+        except Exception as error:
+            wrong.append(f"{case.name}: {type(error).__name__}: {error}")
+            continue
+        try:
+            use(agent, path)
+        except IdbanditsError:
+            pass
+        except Exception as error:
+            wrong.append(f"{case.name}: {type(error).__name__}: {error}")
+        harmless += 1
+        if case.refuse:
+            wrong.append(f"{case.name}: was not refused")
+    faulthandler.cancel_dump_traceback_later()
+    return {"refused": refused, "harmless": harmless, "wrong": wrong}
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    warnings.simplefilter("ignore")  # odd numbers and odd types of arrays
+    print(json.dumps(try_all(Path(sys.argv[1]), *map(int, sys.argv[2:4]))))
