@@ -15,7 +15,7 @@ import pandas as pd
 import idbandits as idb
 from diagrams import NAMED, random_diagram, random_learning_diagram, random_means, shop
 from inferences import INFERENCES, Counts, agent_of
-from inside import groups, knowledge
+from inside import groups, kept, knowledge
 from playing import Played, columns, play
 from tea import tea_room
 
@@ -289,7 +289,7 @@ class Agents(Session):
 
         def check(other: idb.Thompson) -> None:
             if not call.spoiled:
-                assert knowledge(other) == knowledge(self.agent)
+                assert kept(other) == kept(self.agent)
                 self.agent = other
 
         call.check = check

@@ -28,7 +28,7 @@ import numpy as np
 
 import idbandits as idb
 from inferences import INFERENCES, agent_of
-from inside import groups
+from inside import groups, kept
 
 NAMES = [name for name in INFERENCES if name not in ("literal", "random", "own")]
 RIGHT, WRONG = 0, 3  # exit statuses of a process that was interrupted
@@ -245,8 +245,7 @@ def _difference(agent: idb.Thompson, other: idb.Thompson) -> str:
         return "other groups"
     if str(agent.rng.bit_generator.state) != str(other.rng.bit_generator.state):
         return "other random numbers"
-    beliefs = agent.posterior(), other.posterior()
-    if any((beliefs[0][name].alpha != beliefs[1][name].alpha).any() for name in beliefs[0]):
+    if kept(agent) != kept(other):
         return "another belief"
     return ""
 

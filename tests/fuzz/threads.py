@@ -28,7 +28,7 @@ import numpy as np
 
 import idbandits as idb
 from inferences import INFERENCES, agent_of
-from inside import groups, knowledge
+from inside import groups, kept
 from playing import Played, learn, play
 
 THREADS = 8
@@ -97,17 +97,15 @@ def same_round(name: str, rounds: int, seconds: float | None, folder: Path) -> l
     wrong = in_threads(work)
     if agent.rounds != sum(done):
         wrong.append(f"{sum(done)} rounds acknowledged, {agent.rounds} counted")
-    wanted = {
-        snapshot.rounds: knowledge(snapshot) for snapshot in [*snapshots, idb.Thompson.load(folder / "shared.idb")]
-    }
-    torn = {snapshot.rounds for snapshot in snapshots if knowledge(snapshot) != wanted[snapshot.rounds]}
+    wanted = {snapshot.rounds: kept(snapshot) for snapshot in [*snapshots, idb.Thompson.load(folder / "shared.idb")]}
+    torn = {snapshot.rounds for snapshot in snapshots if kept(snapshot) != wanted[snapshot.rounds]}
     for count in range(sum(done)):
-        if count in wanted and wanted.pop(count) != knowledge(alone):
+        if count in wanted and wanted.pop(count) != kept(alone):
             torn.add(count)
         alone.update(played.action, played.observation)
     if torn:
         wrong.append(f"{len(torn)} copies or files are not of any moment: after {sorted(torn)[:5]} rounds")
-    if knowledge(agent) != knowledge(alone):
+    if kept(agent) != kept(alone):
         wrong.append("the agent is not that of one thread")
     return wrong
 
