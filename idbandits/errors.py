@@ -90,6 +90,14 @@ def check_number(name: str, value: object, least: float, most: float | None = No
     raise IdbanditsError(f"{name} is a number {start} {least}{limit}, not {brief(value)}")
 
 
+def check_flag(name: str, value: object, error: type[IdbanditsError] = IdbanditsError) -> bool:
+    """The value as a bool, if it is one, or 0 or 1."""
+    numpys = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")  # which is slow to import
+    if isinstance(value, bool) or numpys or (is_integer(value) and value in (0, 1)):
+        return bool(value)
+    raise error(f"{name} is True or False, not {brief(value)}")
+
+
 def brief(value: object) -> str:
     """A value as messages show it, whatever it is: no longer than a line."""
     try:

@@ -5,15 +5,17 @@ clicks, S1, … satisfaction. `distinct` forbids lists that show an item twice; 
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TypeAlias
 
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Label, Learned
-from idbandits.errors import DiagramError, check_whole
+from idbandits.errors import DiagramError, brief, check_flag, check_whole
 
 Items: TypeAlias = int | Iterable[Label]
 Table: TypeAlias = Learned | Callable[[int, int], float]
 
+MOST_POSITIONS = 100_000
 CONDITIONALS = Learned("click"), Learned("examination")  # P(C | W, E) and P(E' | C, E) of the cascade models
 
 
@@ -26,7 +28,8 @@ def cascade(items: Items, positions: int, *, distinct: bool = True, learn_condit
     >>> cascade(20, 2)
     Diagram 'cascade': 2 decisions, 4 latent nodes, 2 observed nodes, 1 learned table, 2 reward terms
     """
-    tables = CONDITIONALS if learn_conditionals else (lambda w, e: w * e, lambda c, e: (1 - c) * e)
+    learned = check_flag("model 'cascade': learn_conditionals", learn_conditionals, error=DiagramError)
+    tables = CONDITIONALS if learned else (lambda w, e: w * e, lambda c, e: (1 - c) * e)
     return _cascade("cascade", items, positions, distinct, *tables)
 
 
@@ -34,7 +37,8 @@ def cascade_inverted(
     items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False
 ) -> Diagram:
     """The paper's cascade model 2: unattractive items are clicked, and a click leads on to the next position."""
-    tables = CONDITIONALS if learn_conditionals else (lambda w, e: (1 - w) * e, lambda c, e: c * e)
+    learned = check_flag("model 'cascade, inverted': learn_conditionals", learn_conditionals, error=DiagramError)
+    tables = CONDITIONALS if learned else (lambda w, e: (1 - w) * e, lambda c, e: c * e)
     return _cascade("cascade, inverted", items, positions, distinct, *tables)
 
 
@@ -104,6 +108,7 @@ def dynamic_bayesian(
     unsatisfied user goes on to the next position; the simplified model has none: there the user always does.
     The reward is leaving satisfied, or `reward="clicks"`.
     """
+    simplified = check_flag("model 'dynamic Bayesian network': simplified", simplified, error=DiagramError)
     name, goes_on = ", simplified" if simplified else "", None if simplified else Learned("continuation")
     return _finish(_satisfying(f"dynamic Bayesian network{name}", items, positions, reward, goes_on), distinct)
 
@@ -112,8 +117,8 @@ def _satisfying(
     name: str, items: Items, positions: int, reward: str, continuation: Learned | None = None, per_item: bool = True
 ) -> Diagram:
     d, items, attraction = _start(name, items, positions)
-    if reward not in ("satisfaction", "clicks"):
-        raise DiagramError(f"reward must be 'satisfaction' or 'clicks', not {reward!r}")
+    if not isinstance(reward, str) or reward not in ("satisfaction", "clicks"):
+        raise DiagramError(f"reward must be 'satisfaction' or 'clicks', not {brief(reward)}")
     satisfaction = Learned("satisfaction", rows=None if per_item else positions)
     examined = d.latent("E1", cpd=1.0)
     for k in range(1, positions + 1):
@@ -182,12 +187,14 @@ def _last_click(d: Diagram, k: int, clicked: Node, before: list[Node]) -> Node:
 
 
 def _start(name: str, items: Items, positions: int) -> tuple[Diagram, Items, Learned]:
-    check_whole(f"model {name!r}: positions", positions, 1, error=DiagramError)
-    items = list(items) if isinstance(items, Iterable) and not isinstance(items, str) else items  # for all decisions
+    check_whole(f"model {name!r}: positions", positions, 1, MOST_POSITIONS, error=DiagramError)
+    if isinstance(items, Iterable) and not isinstance(items, str):
+        with suppress(TypeError):  # an array that is a number; the diagram will refuse it
+            items = list(items)  # for all decisions
     return Diagram(name), items, Learned("attraction")
 
 
 def _finish(d: Diagram, distinct: bool) -> Diagram:
-    if distinct:
+    if check_flag(f"model {d.name!r}: distinct", distinct, error=DiagramError):
         d.all_different()
     return d

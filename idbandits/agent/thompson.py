@@ -17,6 +17,7 @@ from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
+from idbandits.files import path_of
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, beginning, name_of, named
 from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
 from idbandits.inference.protocol import (
@@ -293,12 +294,12 @@ class Thompson:
     def save(self, path: str | Path) -> None:
         """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
         state, rng = self._snapshot()
-        save_agent(Path(path), Saved(self.diagram, self.inference, rng, state), self._evidence)
+        save_agent(path_of(path), Saved(self.diagram, self.inference, rng, state), self._evidence)
 
     @staticmethod
     def load(path: str | Path, *, diagram: Diagram | None = None, inference: Inference | None = None) -> Thompson:
         """An agent from a file. With `diagram`, one of another diagram is refused; own inferences are passed again."""
-        saved = load_agent(Path(path), diagram, inference)
+        saved = load_agent(path_of(path), diagram, inference)
         return _restored(saved.diagram, saved.inference, saved.state, saved.rng)
 
 

@@ -5,15 +5,15 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from idbandits.diagram.declare import Diagram
-from idbandits.diagram.storage import parse_json
+from idbandits.diagram.storage import parse_json, read_json
 from idbandits.diagram.tables import Label, LearnedTable, prior_means
 from idbandits.errors import ContextError, FormatError, MeansError, brief
+from idbandits.files import path_of
 from idbandits.kernel.types import Floats
 from idbandits.simulation.simulate import random_numbers
 
@@ -23,7 +23,10 @@ def read_diagram(file: str) -> Diagram:
     if file != "-":
         return Diagram.load(file)
     with _errors_name("standard input"):
-        return Diagram.from_dict(parse_json(sys.stdin.read()))
+        if sys.stdin is None:
+            raise FormatError("it is closed")
+        binary = getattr(sys.stdin, "buffer", None)  # because JSON is in UTF-8, whatever the language of the system
+        return Diagram.from_dict(parse_json(sys.stdin.read()) if binary is None else read_json(binary))
 
 
 def _is_object(text: str) -> bool:
@@ -33,7 +36,7 @@ def _is_object(text: str) -> bool:
 def _object(text: str, option: str) -> dict[str, Any]:
     """A JSON object, or a file of one."""
     with _errors_name(option if _is_object(text) else text):
-        data = parse_json(text if _is_object(text) else Path(text).read_text(encoding="utf-8"))
+        data = parse_json(text) if _is_object(text) else read_json(path_of(text))
         if not isinstance(data, dict):
             raise FormatError(f"a JSON object with one key per name is needed, not {brief(data)}")
     return data
@@ -43,8 +46,6 @@ def _object(text: str, option: str) -> dict[str, Any]:
 def _errors_name(source: str) -> Iterator[None]:
     try:
         yield
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{source}: not text: {error}") from None
     except FormatError as error:
         raise FormatError(f"{source}: {error}") from None
 

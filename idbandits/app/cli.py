@@ -6,7 +6,7 @@ from functools import partial
 from operator import methodcaller
 from pathlib import Path
 
-from idbandits.app.frame import Command, run, whole_number
+from idbandits.app.frame import Command, file_path, run, whole_number
 from idbandits.simulation.workers import MOST_ROUNDS, MOST_RUNS, MOST_WORKERS
 
 DESCRIPTION = """
@@ -34,7 +34,7 @@ SEED = option("--seed", type=whole_number(0), default=0, metavar="N", help="of e
 ROUNDS = partial(option, "--rounds", type=whole_number(1, MOST_ROUNDS), metavar="N")
 RUNS = partial(option, "--runs", type=whole_number(1, MOST_RUNS), metavar="N")
 WORKERS = option("--workers", type=whole_number(1, MOST_WORKERS), metavar="N", help="threads (one per core)")
-OUT = partial(option, "--out", type=Path, metavar="DIR")
+OUT = partial(option, "--out", type=file_path, metavar="DIR")
 
 COMMANDS = (
     Command(
@@ -98,7 +98,7 @@ idbandits models rank1 --rows 8 --columns 10 | idbandits draw - --out rank1.svg
     ),
     Command(
         "draw", "draw a diagram", run="idbandits.app.diagrams:draw",
-        options=(FILE, option("--out", type=Path, metavar="FILE",
+        options=(FILE, option("--out", type=file_path, metavar="FILE",
                               help="write to this file (else Mermaid text to the output)")),
         description="""
 Draws a diagram: decisions red, latent nodes gray, observed nodes blue, each learned table in its own colour. The

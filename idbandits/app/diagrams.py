@@ -5,21 +5,19 @@ import json
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, TypeAlias, get_type_hints
 
 import numpy as np
 
 from idbandits import models as ready
 from idbandits.app.arguments import read_context, read_diagram, read_means
-from idbandits.app.frame import Parser, docstring, help_of, pick, say, whole_number
+from idbandits.app.frame import Parser, docstring, file_path, help_of, pick, say, whole_number
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import brief
 from idbandits.kernel.types import Floats
 from idbandits.solve.best import Solution, best_action
 
 Model: TypeAlias = Callable[..., Diagram]
-MOST_POSITIONS = 100_000
 
 
 def models(arguments: Namespace) -> None:
@@ -37,7 +35,7 @@ def models(arguments: Namespace) -> None:
     name = pick("model", arguments.model, functions)
     parser = Parser(f"idbandits models {name}", **help_of(docstring(functions[name])))
     _add_parameters(parser, functions[name])
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file (else the standard output)")
+    parser.add_argument("--out", type=file_path, metavar="FILE", help="write to this file (else the standard output)")
     options = vars(parser.parse_args(arguments.options))
     out = options.pop("out")
     d = functions[name](**options)
@@ -52,7 +50,7 @@ def _add_parameters(parser: ArgumentParser, model: Model) -> None:
     """Add one option per parameter: bools, whole numbers and texts by their types, anything else as items."""
     kinds: dict[Any, tuple[str, dict[str, Any]]] = {
         bool: ("yes or no", {"action": BooleanOptionalAction}),
-        int: ("a whole number", {"type": whole_number(1, MOST_POSITIONS), "metavar": "N"}),
+        int: ("a whole number", {"type": whole_number(1, ready.MOST_POSITIONS), "metavar": "N"}),
         str: ("a word", {"metavar": "TEXT"}),
     }
     items = "how many, or labels: a,b,c, or a JSON list", {"type": _items, "metavar": "ITEMS"}

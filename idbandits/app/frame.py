@@ -16,8 +16,11 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, final
 
+from idbandits.app.interrupts import ignored, interruptible
 from idbandits.errors import IdbanditsError, brief
+from idbandits.files import path_of
 
+LONGEST = 1000  # letters of a message
 FAILED, WRONG, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141  # exit statuses; 128 + the signal, as shells have it
 
 
@@ -62,22 +65,30 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     return read
 
 
+def file_path(text: str) -> Path:
+    """A type for argparse: the path of a file or folder."""
+    try:
+        return path_of(text)
+    except IdbanditsError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
 def run(argv: Sequence[str], description: str, example: str, commands: Iterable[Command]) -> int:
     """Run the command that the arguments name and give the exit status; a mistake is one line, not a traceback."""
     try:
-        with warnings.catch_warnings(), _handling([signal.SIGTERM], signal.default_int_handler):
+        with warnings.catch_warnings(), interruptible():
             warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
             if isinstance(sys.stdout, TextIOWrapper):
                 sys.stdout.reconfigure(errors="backslashreplace")  # for labels that the output's encoding lacks
             try:
                 return _dispatch(list(argv), Parser("idbandits", **help_of(description, example)), commands)
             finally:
-                sys.stdout.flush()
+                if sys.stdout is not None:  # as it is where the standard output is closed
+                    sys.stdout.flush()
     except SystemExit as end:  # argparse has shown its help
         return int(end.code or 0)
     except BrokenPipeError:  # the reader of our output has seen enough
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's last flush is quiet too
+        _give_up_output()
         return BROKEN_PIPE
     except KeyboardInterrupt:
         say("interrupted; nothing was kept")
@@ -85,6 +96,7 @@ def run(argv: Sequence[str], description: str, example: str, commands: Iterable[
     except OSError as error:
         file = f"{error.filename}: " if error.filename is not None else ""
         say(f"error: {file}{error.strerror or error}")
+        _give_up_output()
         return WRONG
     except IdbanditsError as error:
         say(f"error: {error}")
@@ -113,6 +125,15 @@ def _dispatch(argv: list[str], top: Parser, commands: Iterable[Command]) -> int:
     return run_command(arguments) or 0
 
 
+def _give_up_output() -> None:
+    """If the rest of the output cannot be written, drop it, so that Python's own last attempt is quiet."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _stop(*_: Any) -> None:
     """End the process: an exception would not do, because libraries that are being imported turn it into others."""
     say("interrupted; nothing was done")
@@ -125,7 +146,8 @@ def _handling(signals: Iterable[signal.Signals], handler: Callable[..., Any]) ->
     with contextlib.ExitStack() as stack:
         if threading.current_thread() is threading.main_thread():
             for number in signals:
-                stack.callback(signal.signal, number, signal.signal(number, handler))
+                if not ignored(number):
+                    stack.callback(signal.signal, number, signal.signal(number, handler))
         yield
 
 
@@ -163,5 +185,18 @@ def output_folder(path: Path | None) -> Iterator[None]:
 
 
 def say(message: str) -> None:
-    """Write one line to stderr."""
-    print(f"idbandits: {' '.join(message.splitlines())}", file=sys.stderr, flush=True)
+    """Write one line to stderr, if somebody listens."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(f"idbandits: {shortened(message)}", file=sys.stderr, flush=True)
+
+
+def shortened(message: str) -> str:
+    """A message as one line of bearable length."""
+    line = " ".join(message.splitlines())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}"
+
+
+def watched() -> bool:
+    """Whether stderr is a terminal, on which progress can be shown."""
+    return sys.stderr is not None and sys.stderr.isatty()

@@ -20,6 +20,8 @@ from idbandits.paper import problems, report
 from idbandits.paper.problems import FIGURES, PROBLEMS, TABLE, Panel
 from idbandits.paper.runs import Cell, Settings, make_runs
 from idbandits.paper.store import Store
+from idbandits.simulation.plots import rendered
+from idbandits.simulation.simulate import CHECKPOINTS, check_size
 
 if TYPE_CHECKING:
     import pandas
@@ -49,6 +51,7 @@ def _report(arguments: Namespace) -> None:
     for cell in cells:
         title = PROBLEMS[cell.problem].title
         rounds[title] = rounds.get(title, 0) + cell.runs(settings) * cell.rounds(settings)
+    check_size(sum(cell.runs(settings) for cell in cells), min(CHECKPOINTS, settings.rounds))
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
     with Store(out / "runs.sqlite") as store:
@@ -100,7 +103,7 @@ def theory(arguments: Namespace) -> None:
         print(frame.drop(columns="grows").to_string(index=False, float_format="{:,.3f}".format))
         if arguments.out is not None:
             files = {"theory.csv": frame.to_csv(index=False).encode()}
-            files |= {f"theory.{suffix}": content for suffix, content in report.rendered(bounds.plot(frame)).items()}
+            files |= {f"theory.{suffix}": content for suffix, content in rendered(bounds.plot(frame)).items()}
             for name, content in files.items():
                 write_whole(arguments.out / name, content)
             say(f"wrote {', '.join(files)} to {arguments.out}")

@@ -18,8 +18,8 @@ class Progress:
 
         self._title, self._totals = title, {title: sum(parts.values()), **parts}
         self._done, self._lock = dict.fromkeys(self._totals, 0), threading.Lock()
-        terminal, width = sys.stderr.isatty(), max(map(len, self._totals))
-        self._prints_lines = show and not terminal
+        terminal, width = sys.stderr is not None and sys.stderr.isatty(), max(map(len, self._totals))
+        self._prints_lines = show and sys.stderr is not None and not terminal
         self._last_line = self._started = time.monotonic()
         self._bars = {
             name: tqdm(

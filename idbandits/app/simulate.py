@@ -2,24 +2,23 @@
 
 import inspect
 import json
-import os
-import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 from idbandits import baselines
 from idbandits.agent.thompson import Thompson
 from idbandits.app.arguments import read_contexts, read_diagram, read_means
 from idbandits.app.diagrams import print_problem, print_solution
-from idbandits.app.frame import INTERRUPTED, docstring, output_folder, pick, say
+from idbandits.app.frame import INTERRUPTED, docstring, output_folder, pick, say, watched
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, brief
+from idbandits.files import write_whole
 from idbandits.inference import BY_NAME
 from idbandits.kernel.types import Floats
 from idbandits.simulation import simulate as simulation
+from idbandits.simulation.plots import Measure, rendered
 from idbandits.simulation.results import Result
 from idbandits.simulation.workers import MOST_ROUNDS
 from idbandits.simulation.world import World
@@ -44,11 +43,11 @@ def simulate(arguments: Namespace) -> int:
     print_problem(d, drawn, arguments.seed)
     if not d.of_kind("context"):
         print_solution(world.best())
-    sys.stdout.flush()
+    print(end="", flush=True)
     with output_folder(arguments.out):
         result = simulation.simulate(
             world, learners, arguments.rounds, arguments.runs, arguments.seed, arguments.workers,
-            progress=not arguments.no_progress and sys.stderr.isatty(),
+            progress=not arguments.no_progress and watched(),
         )  # fmt: skip
         if result.frame.empty:
             raise KeyboardInterrupt
@@ -114,35 +113,32 @@ def _setting(text: str) -> Any:
     """JSON, or Python's True and False, or else a word."""
     try:
         return json.loads(text.lower() if text in ("True", "False") else text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
 def _write(result: Result, means: Mapping[str, Floats], out: Path) -> None:
-    """Write a result to a folder: all files are made before the first takes its place."""
-    with TemporaryDirectory(dir=out, prefix=".") as name:
-        scratch = Path(name)
-        result.save(scratch / "results.parquet")
-        result.summary().to_csv(scratch / "summary.csv", index=False)
-        plain = {name: table.tolist() for name, table in means.items()}
-        (scratch / "means.json").write_text(json.dumps(plain, indent=1))
-        for quantity in ("reward", "regret"):
-            try:
-                _plot(result, quantity, scratch)
-            except IdbanditsError as error:  # there is nothing to be seen; the numbers are written all the same
-                say(f"warning: {error}")
-        names = sorted(file.name for file in scratch.iterdir())
-        for name in names:
-            os.replace(scratch / name, out / name)
-    say(f"wrote {', '.join(names)} to {out}")
+    """Write a result to a folder: all contents are made before the first file is written."""
+    plain = {name: table.tolist() for name, table in means.items()}
+    files = {
+        "results.parquet": result.to_parquet(), "summary.csv": result.summary().to_csv(index=False).encode(),
+        "means.json": json.dumps(plain, indent=1).encode(),
+    }  # fmt: skip
+    for quantity in ("reward", "regret"):
+        try:
+            files |= {f"{quantity}.{kind}": content for kind, content in _plot(result, quantity).items()}
+        except IdbanditsError as error:  # there is nothing to be seen; the numbers are written all the same
+            say(f"warning: {error}")
+    for name, content in files.items():
+        write_whole(out / name, content)
+    say(f"wrote {', '.join(sorted(files))} to {out}")
 
 
-def _plot(result: Result, quantity: Literal["reward", "regret"], folder: Path) -> None:
+def _plot(result: Result, quantity: Measure) -> dict[str, bytes]:
     from matplotlib import style
     from matplotlib.figure import Figure
 
     with style.context(["default", {"svg.fonttype": "none", "svg.hashsalt": "idbandits"}]):
         figure = Figure(figsize=(6, 4), layout="constrained")
         result.plot(quantity, figure.subplots())
-        figure.savefig(folder / f"{quantity}.png", dpi=150)
-        figure.savefig(folder / f"{quantity}.svg", metadata={"Date": None})
+        return rendered(figure, dpi=150)

@@ -10,13 +10,15 @@ import numpy as np
 from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Label
-from idbandits.errors import DiagramError, IdbanditsError, ObservationError
+from idbandits.errors import DiagramError, IdbanditsError, ObservationError, brief
 from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, Player, Round
 from idbandits.kernel.compiling import Kernel, generated
 from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.states import HEADER, ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solver, solve_easily
+
+MOST_ROUNDS = 10**18  # of horizons and such, which are whole numbers in kernels
 
 
 class Baseline:
@@ -116,7 +118,7 @@ def state_of(floats: Floats, ints: Iterable[int] = ()) -> State:
 def check_diagram(who: str, d: Diagram) -> tuple[list[Node], list[Node]]:
     """The decisions and the observed nodes of a diagram, which must have decisions and no contexts."""
     if not isinstance(d, Diagram):
-        raise DiagramError(f"{who} is built from a Diagram, not {d!r}")
+        raise DiagramError(f"{who} is built from a Diagram, not {brief(d)}")
     for node in d.of_kind("context"):
         raise DiagramError(f"{who} makes no use of contexts; diagram {d.name!r} has {node.name!r}")
     if not d.of_kind("decision"):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, check_diagram, decisions_above, kernels, state_of
+from idbandits.baselines.baseline import MOST_ROUNDS, Baseline, check_diagram, decisions_above, kernels, state_of
 from idbandits.baselines.confidence import Arms, arms_in, kl_above, level
 from idbandits.circuit.build import starts, strides
 from idbandits.circuit.model import compile
@@ -154,7 +154,7 @@ class KLCombUCB1(Baseline):
     ACT, LEARN = CombUCB1.ACT, CombUCB1.LEARN
 
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int | None = 20_000) -> None:
-        setting = 0.0 if horizon is None else math.log(check_whole("KLCombUCB1: horizon", horizon, 2))
+        setting = 0.0 if horizon is None else math.log(check_whole("KLCombUCB1: horizon", horizon, 2, MOST_ROUNDS))
         super().__init__(d, seed, *_start("KLCombUCB1", d, setting, kl=True))
 
 

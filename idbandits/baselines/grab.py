@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, check_ranking, kernels
+from idbandits.baselines.baseline import MOST_ROUNDS, Baseline, check_ranking, kernels
 from idbandits.baselines.confidence import Arms, arms_in, kl_exponent, level
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import check_whole
@@ -161,8 +161,8 @@ class GRAB(Baseline):
 
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int | None = None, gamma: int | None = None) -> None:
         positions, items = check_ranking("GRAB", d)
-        neighbours = items - 1 if gamma is None else check_whole("GRAB: gamma", gamma, 0)
-        fixed = 0.0 if horizon is None else math.log(check_whole("GRAB: horizon", horizon, 2))
+        neighbours = items - 1 if gamma is None else check_whole("GRAB: gamma", gamma, 0, MOST_ROUNDS)
+        fixed = 0.0 if horizon is None else math.log(check_whole("GRAB: horizon", horizon, 2, MOST_ROUNDS))
         floats = np.zeros(LEADER + positions + (len(Arms._fields) + 1) * positions * items)
         layout = Layout(positions, items, neighbours + 1, fixed)
         super().__init__(d, seed, layout, with_groups(floats, per_round=1, width=positions))

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, check_diagram, decisions_above, kernels, state_of
+from idbandits.baselines.baseline import MOST_ROUNDS, Baseline, check_diagram, decisions_above, kernels, state_of
 from idbandits.baselines.confidence import kl_above, kl_below
 from idbandits.baselines.confidence import level as kl_level
 from idbandits.diagram.declare import Diagram
@@ -138,7 +138,7 @@ class Rank1Elim(Baseline):
     ACT, LEARN = kernels("Rank1Elim", Layout, act, learn)
 
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int = 20_000) -> None:
-        rounds = check_whole("Rank1Elim: horizon", horizon, 2)
+        rounds = check_whole("Rank1Elim: horizon", horizon, 2, MOST_ROUNDS)
         super().__init__(d, seed, *_start("Rank1Elim", d, rounds, math.log(rounds), kl=False))
 
 
@@ -159,7 +159,7 @@ class Rank1ElimKL(Baseline):
     ACT, LEARN = Rank1Elim.ACT, Rank1Elim.LEARN
 
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int = 20_000, level: float | None = None) -> None:
-        rounds = check_whole("Rank1ElimKL: horizon", horizon, 2)
+        rounds = check_whole("Rank1ElimKL: horizon", horizon, 2, MOST_ROUNDS)
         given = None if level is None else check_number("Rank1ElimKL: level", level, 0, above=True)
         super().__init__(d, seed, *_start("Rank1ElimKL", d, rounds, given or in_python(kl_level)(rounds), kl=True))
 

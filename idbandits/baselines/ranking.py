@@ -5,10 +5,10 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import Baseline, check_ranking, kernels, state_of
+from idbandits.baselines.baseline import MOST_ROUNDS, Baseline, check_ranking, kernels, state_of
 from idbandits.baselines.confidence import UNSEEN, Arms, arms_in, kl_above, level, ucb1
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError, check_number, check_whole
+from idbandits.errors import IdbanditsError, brief, check_number, check_whole
 from idbandits.inference.protocol import Round
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.draws import below
@@ -79,8 +79,9 @@ class Cascade(Baseline):
 
     def __init__(self, d: Diagram, seed: Any = None, *, reading: str = "first") -> None:
         positions, items = check_ranking(type(self).__name__, d)
-        if reading not in ("first", "last"):
-            raise IdbanditsError(f"reading is 'first' or 'last', the click that ends the examination; not {reading!r}")
+        if not isinstance(reading, str) or reading not in ("first", "last"):
+            meaning = "the click that ends the examination"
+            raise IdbanditsError(f"reading is 'first' or 'last', {meaning}; not {brief(reading)}")
         layout = CascadeLayout(positions, items, reading == "last", self.KL)
         super().__init__(d, seed, layout, state_of(np.zeros(len(Arms._fields) * items)))
 
@@ -237,7 +238,7 @@ class TopRank(Baseline):
 
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int = 20_000, delta: float | None = None) -> None:
         positions, items = check_ranking("TopRank", d)
-        rounds = check_whole("TopRank: horizon", horizon, 2)
+        rounds = check_whole("TopRank: horizon", horizon, 2, MOST_ROUNDS)
         error = 1.0 / rounds if delta is None else check_number("TopRank: delta", delta, 0, 1, above=True)
         blocks = [*range(items), *[0] * items, *[items] * items, *[0] * (items + 3 * items**2)]  # see Blocks
         super().__init__(d, seed, BlockLayout(positions, items, math.log(C / error)), state_of(np.empty(0), blocks))

@@ -218,7 +218,7 @@ class Model:
         for name in means:
             if name not in self.learned:
                 these = f"diagram {self.name!r}; these are {', '.join(self.learned) or 'none'}"
-                raise MeansError(f"means: {name!r} is not a learned table of {these}")
+                raise MeansError(f"means: {brief(name)} is not a learned table of {these}")
         parts = []
         for name, table in self.learned.items():
             if name not in means:
@@ -239,7 +239,7 @@ def compile(d: Diagram) -> Model:
       reward:     1 node (1 sum, 0 products), 1 edge, 1 slot, 0 indicators
     """
     if not isinstance(d, Diagram):
-        raise DiagramError(f"a Diagram is needed, not {d!r}")
+        raise DiagramError(f"a Diagram is needed, not {brief(d)}")
     model: Model | None = d.cache.get("model")
     if model is None:
         model = d.cache["model"] = Model(d)
@@ -264,15 +264,14 @@ def _indices(what: str, kind: str, nodes: list[Node], values: Action, error: typ
     if len(values) != len(nodes) or any(n.name not in values for n in nodes):
         for name in values:
             if all(n.name != name for n in nodes):
-                raise error(f"{what}: {name!r} is not a {kind}; the {kind}s are {names}")
+                raise error(f"{what}: {brief(name)} is not a {kind}; the {kind}s are {names}")
         missing = next(n.name for n in nodes if n.name not in values)
         raise error(f"{what}: {kind} {missing!r} is missing; the {kind}s are {names}")
     indices = []
     for node in nodes:
         index = node.index(values[node.name])
         if index is None:
-            value = brief(values[node.name])
-            raise error(f"{what}: {kind} {node.name!r} cannot be {value}; allowed: {node.allowed()}")
+            raise error(f"{what}: {kind} {node.name!r} cannot be {brief(values[node.name])}; allowed: {node.allowed()}")
         indices.append(index)
     return indices
 

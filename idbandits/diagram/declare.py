@@ -8,17 +8,19 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 
 from idbandits.diagram.pictures import Picture, picture_of
-from idbandits.diagram.storage import declare_all, parse_json, to_data
-from idbandits.diagram.tables import Known, Label, LearnedTable, Use, chance_table, check_name, reward_table
+from idbandits.diagram.storage import declare_all, read_json, to_data
+
+from idbandits.diagram.tables import (  # isort: skip
+    Known, Label, LearnedTable, Use, chance_table, check_letters, check_name, reward_table,
+)  # fmt: skip
 from idbandits.errors import DiagramError, FormatError, InfeasibleError, brief, is_integer
-from idbandits.files import write_whole
+from idbandits.files import path_of, write_whole
 from idbandits.kernel.types import Floats
 
 Kind: TypeAlias = Literal["decision", "context", "latent", "observed"]
@@ -246,16 +248,15 @@ class Diagram:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON, completely or not at all."""
-        write_whole(Path(path), json.dumps(self.to_dict(), indent=1, allow_nan=False).encode())
+        write_whole(path_of(path), json.dumps(self.to_dict(), indent=1, allow_nan=False).encode())
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Diagram:
-        """Read what `save` wrote."""
+        """Read what `save` wrote: a file of up to 100 MB."""
         try:
-            return Diagram.from_dict(parse_json(Path(path).read_text(encoding="utf-8")))
-        except (FormatError, UnicodeDecodeError, RecursionError) as error:
-            reason = "" if isinstance(error, FormatError) else "not JSON: "
-            raise FormatError(f"{path}: {reason}{error}") from None
+            return Diagram.from_dict(read_json(path_of(path)))
+        except FormatError as error:
+            raise FormatError(f"{path}: {error}") from None
 
 
 def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
@@ -265,12 +266,14 @@ def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
             most = f"at most {MOST_VALUES:,}"
             raise DiagramError(f"node {name!r}: it needs at least one {unit} and {most}, not {brief(states)}")
         return range(int(states))
-    if isinstance(states, (str, bytes)) or not isinstance(states, Iterable):
-        raise DiagramError(f"node {name!r}: {unit}s must be a whole number or a list of labels, not {states!r}")
+    if isinstance(states, (str, bytes)) or not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
+        raise DiagramError(f"node {name!r}: {unit}s must be a whole number or a list of labels, not {brief(states)}")
     labels = [v.item() if isinstance(v, np.generic) else v for v in states]
     for label in labels:
         if not isinstance(label, (str, int, float, bool)) or (isinstance(label, float) and not math.isfinite(label)):
-            raise DiagramError(f"node {name!r}: a label must be a string or a finite number, not {label!r}")
+            raise DiagramError(f"node {name!r}: a label must be a string or a finite number, not {brief(label)}")
+        if isinstance(label, str):
+            check_letters(f"node {name!r}: a label", label)
     if not labels:
         raise DiagramError(f"node {name!r}: it needs at least one {unit}; the list of labels is empty")
     if len(set(labels)) < len(labels):

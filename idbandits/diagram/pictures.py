@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from idbandits.diagram.boxes import LOOKS, NAME, Box, Look, Text, listed, printable, stacked, wrapped
 from idbandits.diagram.layout import Edge, Place, Route, arrange
 from idbandits.diagram.tables import Use
 from idbandits.errors import IdbanditsError
-from idbandits.files import write_whole
+from idbandits.files import path_of, write_whole
 
 if TYPE_CHECKING:  # matplotlib is imported where it is used, because importing it takes long
     from matplotlib.axes import Axes
@@ -69,10 +68,11 @@ class Picture:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture, completely or not at all, in the format of the suffix: .svg, .png, .pdf or .mmd."""
-        suffix = Path(path).suffix.lower()
+        file = path_of(path)
+        suffix = file.suffix.lower()
         if suffix not in _SUFFIXES:
             raise IdbanditsError(f"path {str(path)!r}: suffix {suffix!r} is not one of {', '.join(_SUFFIXES)}")
-        write_whole(Path(path), self.mermaid().encode() if suffix == ".mmd" else _render(self, suffix[1:]))
+        write_whole(file, self.mermaid().encode() if suffix == ".mmd" else _render(self, suffix[1:]))
 
     _repr_svg_ = svg
 

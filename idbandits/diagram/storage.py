@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from idbandits.diagram import schema
-from idbandits.diagram.tables import Known, Learned, Use
+from idbandits.diagram.tables import Known, Learned, Use, check_name
 from idbandits.errors import DiagramError, FormatError, brief, is_integer
+from idbandits.files import read_stream, read_whole
 
 if TYPE_CHECKING:  # `declare` imports this module
     from idbandits.diagram.declare import Diagram, Node
 
 FORMAT, VERSION = "idbandits diagram", 1  # as in the schema
 MOST_REPEATED = 10_000_000  # entries of known tables that are given as one number: small files make small diagrams
+MOST_BYTES, MOST_DEPTH = 10**8, 100  # of JSON that is read, and of lists and objects in each other
 _TABLES = ("known", "table", "select", "prior", "states")  # keys whose values are long lists in large diagrams
 
 
@@ -50,14 +53,43 @@ def _node_data(node: Node) -> dict[str, Any]:
     return data
 
 
-def parse_json(text: str) -> Any:
-    """The data in a JSON text; numbers that are not finite, and repeated keys, are refused."""
+def read_json(source: Path | BinaryIO) -> Any:
+    """The data in a JSON file or stream, of at most `MOST_BYTES`."""
+    content = read_whole(source, MOST_BYTES) if isinstance(source, Path) else read_stream(source, MOST_BYTES)
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeated_keys)
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"not text in UTF-8, so not JSON: {error}") from None
+    return parse_json(text)
+
+
+def parse_json(text: str) -> Any:
+    """The data in a JSON text; numbers that are not finite, repeated keys, and deep nesting are refused."""
+    try:
+        data = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeated_keys)
     except FormatError:
         raise
-    except (ValueError, RecursionError) as error:  # ValueError also for a whole number with too many digits
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError as error:  # also for a whole number with too many digits
         raise FormatError(f"not JSON: {error}") from None
+    check_depth(data)
+    return data
+
+
+def check_depth(data: Any) -> None:
+    """Refuse data that is nested deeper than any diagram: checks that call themselves would not end well."""
+    waiting = [(0, [data])]
+    while waiting:
+        depth, values = waiting.pop()
+        if depth > MOST_DEPTH:
+            raise _too_deep()
+        nested = [value for value in values if isinstance(value, (Mapping, list, tuple))]
+        waiting += [(depth + 1, [*(v.values() if isinstance(v, Mapping) else v)]) for v in nested]
+
+
+def _too_deep() -> FormatError:
+    return FormatError(f"nested deeper than {MOST_DEPTH} lists or objects in each other")
 
 
 def _refuse_constant(name: str) -> float:
@@ -73,10 +105,11 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
     """Declare in an empty diagram what data describes; errors begin with the place in the data."""
+    check_depth(data)
     _check_format(data)
-    diagram.name = data["name"]
-    tables, where = dict[str, Learned](), ""
+    tables, where = dict[str, Learned](), "name"
     try:
+        diagram.name = check_name("a diagram", data["name"])
         for i, entry in enumerate(data["learned"]):
             where = f"learned[{i}]"
             if entry["name"] in tables:

@@ -131,8 +131,18 @@ class LearnedTable:
 def check_name(owner: str, name: object) -> str:
     """The name, if it is one."""
     if not isinstance(name, str) or not name:
-        raise DiagramError(f"the name of {owner} must be a non-empty string, not {name!r}")
+        raise DiagramError(f"the name of {owner} must be a non-empty string, not {brief(name)}")
+    check_letters(f"the name of {owner}", name)
     return name
+
+
+def check_letters(what: str, text: str) -> None:
+    """Refuse a text with half of a letter (a surrogate of Unicode): no file and no picture could show it."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise DiagramError(f"{what}, {brief(text)}, has half of a letter, {text[error.start]!r}") from None
 
 
 def prior_means(tables: Mapping[str, LearnedTable], rng: Rng) -> dict[str, Floats]:

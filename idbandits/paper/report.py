@@ -10,7 +10,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -22,7 +21,7 @@ from idbandits.paper.claims import FAILS, HOLDS, PAPERS_MACHINE, PAPERS_TABLE, s
 from idbandits.paper.problems import FIGURES, LEARNERS, PROBLEMS, TABLE, VI, Figure, Panel
 from idbandits.paper.runs import Cell, Job, Settings
 from idbandits.simulation.loop import Run
-from idbandits.simulation.plots import curves, draw_curves, draw_legend
+from idbandits.simulation.plots import curves, draw_curves, draw_legend, rendered
 from idbandits.simulation.results import Result
 from idbandits.simulation.simulate import frame_of, marks_of
 
@@ -120,15 +119,6 @@ def draw(figure: Figure, findings: Findings) -> Picture:
         ax.set_visible(False)
     draw_legend(picture, {name: names[name] for name in used}, 2 * columns)
     return picture
-
-
-def rendered(picture: Picture) -> dict[str, bytes]:
-    """A picture as PNG and as SVG."""
-    options: dict[str, dict[str, Any]] = {"png": {"dpi": 160}, "svg": {"metadata": {"Date": None}}}
-    files = {kind: BytesIO() for kind in options}
-    for kind, file in files.items():
-        picture.savefig(file, format=kind, **options[kind])
-    return {kind: file.getvalue() for kind, file in files.items()}
 
 
 def run_times(findings: Findings) -> list[dict[str, str]]:

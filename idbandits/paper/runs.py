@@ -24,7 +24,7 @@ from idbandits.paper.problems import LEARNERS, PROBLEMS
 from idbandits.paper.store import Store, version
 from idbandits.simulation.loop import Run
 from idbandits.simulation.simulate import CHECKPOINTS, Plan, begin, kernels_of, marks_of, plan
-from idbandits.simulation.workers import run_all
+from idbandits.simulation.workers import deferring, run_all
 from idbandits.simulation.world import World
 
 PATIENCE = 20  # seconds that a cluster has to answer, and to replace workers that have died
@@ -165,25 +165,27 @@ def _run_on_cluster(address: str, jobs: Sequence[Job], settings: Settings, keep:
         import distributed
     except ImportError:
         raise IdbanditsError("--cluster needs Dask: pip install 'idbandits[cluster]'") from None
-    if not address.strip():  # Dask would start a cluster of its own
-        raise IdbanditsError(f"--cluster {address!r} is not the address of a Dask scheduler")
+    port = address.rpartition(":")[2].strip()
+    if not address.strip() or (port.lstrip("-").isdigit() and not 0 < int(port[:9]) < 65536):
+        raise IdbanditsError(f"--cluster {address!r} is not the address of a Dask scheduler, such as tcp://host:8786")
     with _connected(address) as client:
         try:
             client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError:
             raise IdbanditsError(f"--cluster: the Dask scheduler at {address!r} has no workers") from None
-        futures = {client.submit(run_remotely, settings, *job, pure=False, retries=3): job for job in jobs}
-        try:
-            for job, (their_version, run) in _finished(client, futures, address):
-                if their_version != version():
-                    libraries = "idbandits, NumPy, SciPy or Numba"
-                    raise IdbanditsError(f"a worker of {address!r} has another version of {libraries} than we have")
-                keep(job, run)
-                advance(job.cell, job.cell.rounds(settings))
-        except (distributed.KilledWorker, CancelledError, ImportError) as error:
-            raise IdbanditsError(f"the workers of {address!r} failed: {' '.join(str(error).split())}") from None
-        finally:
-            client.cancel(list(futures))
+        with deferring() as deliver:
+            futures = {client.submit(run_remotely, settings, *job, pure=False, retries=3): job for job in jobs}
+            try:
+                for job, (their_version, run) in _finished(client, futures, address, deliver):
+                    if their_version != version():
+                        libraries = "idbandits, NumPy, SciPy or Numba"
+                        raise IdbanditsError(f"a worker of {address!r} has another version of {libraries} than we have")
+                    keep(job, run)
+                    advance(job.cell, job.cell.rounds(settings))
+            except (distributed.KilledWorker, CancelledError, ImportError) as error:
+                raise IdbanditsError(f"the workers of {address!r} failed: {' '.join(str(error).split())}") from None
+            finally:
+                client.cancel(list(futures))
 
 
 def _connected(address: str) -> Any:
@@ -195,19 +197,25 @@ def _connected(address: str) -> Any:
     message = ""
     try:
         return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        message = str(error)
+    except Exception as error:  # of all sorts, for addresses of all sorts
+        message = " ".join(str(error).split()) or type(error).__name__
     gc.collect()  # a client that failed is closed when it is collected, which locks up if another one is starting
     raise IdbanditsError(f"--cluster: no Dask scheduler answers at {address!r}: {message}")
 
 
-def _finished(client: Any, futures: dict[Any, Job], address: str) -> Iterator[tuple[Job, tuple[str, Run]]]:
-    """Jobs and their results as they are finished. If all workers have died, Dask would wait for new ones forever."""
+def _finished(
+    client: Any, futures: dict[Any, Job], address: str, deliver: Callable[[], None]
+) -> Iterator[tuple[Job, tuple[str, Run]]]:
+    """Jobs and their results as they are finished; `deliver` handles signals that came meanwhile.
+
+    If all workers have died, Dask would wait for new ones forever.
+    """
     import distributed
 
     arriving: Any = distributed.as_completed(futures, loop=client.loop)
     asked = alive = time.monotonic()
     while futures:
+        deliver()
         if not arriving.has_ready():
             time.sleep(0.02)
         else:

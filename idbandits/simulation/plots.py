@@ -1,13 +1,14 @@
 """Learning curves of simulated learners: one function makes the numbers, another draws them."""
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from idbandits.errors import IdbanditsError
+from idbandits.errors import IdbanditsError, brief
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
     import pandas as pd
@@ -50,8 +51,8 @@ def curves(frame: "pd.DataFrame", measure: Measure) -> list[Curve]:
     >>> curves(frame, "regret")
     [Curve(learner='A', rounds=array([10]), mean=array([3.]), low=array([2.]), high=array([4.]))]
     """
-    if measure not in tuple(_LABELS):
-        raise IdbanditsError(f"a plot shows {' or '.join(map(repr, _LABELS))}, not {measure!r}")
+    if not isinstance(measure, str) or measure not in _LABELS:
+        raise IdbanditsError(f"a plot shows {' or '.join(map(repr, _LABELS))}, not {brief(measure)}")
     drawable = []
     for learner in frame["learner"].unique():
         rows = comparable(frame[frame["learner"] == learner])
@@ -130,6 +131,15 @@ def draw_legend(figure: "Figure", looks: Mapping[str, int], columns: int) -> Non
 
     lines = [Line2D([], [], **line_style(look)) for look in looks.values()]
     figure.legend(lines, list(looks), loc="outside lower center", ncols=min(columns, len(lines)), frameon=False)
+
+
+def rendered(figure: "Figure", dpi: int = 160) -> dict[str, bytes]:
+    """A picture as PNG and as SVG."""
+    options: dict[str, dict[str, Any]] = {"png": {"dpi": dpi}, "svg": {"metadata": {"Date": None}}}
+    files = {kind: BytesIO() for kind in options}
+    for kind, file in files.items():
+        figure.savefig(file, format=kind, **options[kind])
+    return {kind: file.getvalue() for kind, file in files.items()}
 
 
 def _ticks(ax: "Axes", measure: Measure) -> None:

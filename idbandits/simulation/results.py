@@ -2,13 +2,14 @@
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from idbandits.errors import FormatError, IdbanditsError
-from idbandits.files import write_whole
+from idbandits.diagram.storage import check_depth
+from idbandits.errors import FormatError, IdbanditsError, brief, check_whole
+from idbandits.files import path_of, read_whole, write_whole
 from idbandits.simulation.plots import Measure, comparable, curves, draw_curves
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # imported where they are used, because that takes long
     from matplotlib.axes import Axes
 
 VERSION = 1
+MOST_BYTES, MOST_VALUES = 10**9, 300_000_000  # of a file that is read, and of the table in it
 _COLUMNS = ("learner", "run", "round", "reward", "regret", "seconds")
 _SETTINGS = ("world", "learners", "rounds", "runs", "seed", "interrupted")
 _KEY = b"idbandits"  # under which a Parquet file has the settings among its metadata
@@ -50,11 +52,18 @@ class Result:
     settings: dict[str, Any]
 
     def __post_init__(self) -> None:
+        import pandas as pd
+
+        if not isinstance(self.frame, pd.DataFrame) or not isinstance(self.settings, dict):
+            given = f"{type(self.frame).__name__} and {type(self.settings).__name__}"
+            raise IdbanditsError(f"a result is made of a data frame and a dictionary of settings, not of {given}")
         for part, names, required in (("columns", self.frame, _COLUMNS), ("settings", self.settings, _SETTINGS)):
             if missing := [name for name in required if name not in names]:
                 raise IdbanditsError(f"the result lacks the {part} {', '.join(missing)}")
+        _check_settings(self.settings)
+        _check_columns(self.frame)
         if unknown := set(self.frame["learner"].unique()).difference(self.settings["learners"]):
-            raise IdbanditsError(f"learner {min(map(str, unknown))!r} is not one of {self.settings['learners']}")
+            raise IdbanditsError(f"learner {min(unknown)!r} is not one of {brief(self.settings['learners'])}")
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={self.settings[name]!r}" for name in ("learners", "runs", "rounds", "seed"))
@@ -92,32 +101,88 @@ class Result:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to a Parquet file, entirely or not at all, with the settings among its metadata."""
+        write_whole(path_of(path), self.to_parquet())
+
+    def to_parquet(self) -> bytes:
+        """The content of such a file."""
         import pyarrow as pa
         from pyarrow import parquet
 
-        table, out = pa.Table.from_pandas(self.frame), BytesIO()
         note = json.dumps({"version": VERSION, "settings": self.settings}).encode()
-        table = table.replace_schema_metadata({**table.schema.metadata, _KEY: note})
-        parquet.write_table(table, out, write_page_checksum=True)
-        write_whole(Path(path), out.getvalue())
+        out = BytesIO()
+        try:
+            table = pa.Table.from_pandas(self.frame)
+            table = table.replace_schema_metadata({**table.schema.metadata, _KEY: note})
+            parquet.write_table(table, out, write_page_checksum=True)
+        except (pa.ArrowException, ValueError) as error:  # from columns that are not ours
+            raise IdbanditsError(f"the frame of the result does not fit into a Parquet file: {error}") from None
+        return out.getvalue()
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Result":
-        """Read what `save` wrote."""
+        """Read what `save` wrote: files of up to 1 GB and 300 million numbers."""
         import pyarrow as pa
         from pyarrow import parquet
 
-        content = Path(path).read_bytes()
+        source = path_of(path)
         try:
-            table = parquet.ParquetFile(pa.BufferReader(content), page_checksum_verification=True).read()
-            metadata = table.schema.metadata or {}
-            if _KEY not in metadata:
-                raise FormatError("a Parquet file without the settings of a result")
-            note = json.loads(metadata[_KEY])
-            if (version := note["version"]) > VERSION:
-                raise FormatError(f"version {version} is newer than this library, which reads up to version {VERSION}")
-            return Result(table.to_pandas(), note["settings"])
+            content = pa.BufferReader(read_whole(source, MOST_BYTES))
+            try:
+                file = parquet.ParquetFile(content, page_checksum_verification=True)
+                metadata = file.schema_arrow.metadata or {}
+                if _KEY not in metadata:
+                    raise FormatError("a Parquet file without the settings of a result")
+                note = json.loads(metadata[_KEY])
+                check_depth(note)
+                if (version := note["version"]) > VERSION:
+                    newer = f"version {version} is newer than this library"
+                    raise FormatError(f"{newer}, which reads up to version {VERSION}")
+                groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+                if sum(group.num_rows for group in groups) * file.metadata.num_columns > MOST_VALUES:
+                    raise FormatError(f"a table of more than {MOST_VALUES:,} values, which are read at most")
+                return Result(file.read().to_pandas(), note["settings"])
+            except IdbanditsError:
+                raise
+            except Exception as error:  # pyarrow and pandas raise all sorts of things for damaged files
+                raise FormatError(f"not a Parquet file, or damaged: {_told(error)}") from None
         except IdbanditsError as error:
             raise FormatError(f"{path}: {error}") from None
-        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:  # damaged data or metadata
-            raise FormatError(f"{path}: not a Parquet file, or damaged: {error}") from None
+
+
+def _told(error: Exception) -> str:
+    """What an error of another library says, in one line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 300 else f"{text[:300]}…"
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    world, learners = settings["world"], settings["learners"]
+    if not isinstance(world, str):
+        raise IdbanditsError(f"the world of a result is a name, not {brief(world)}")
+    if not isinstance(learners, (list, tuple)) or not all(isinstance(name, str) for name in learners):
+        raise IdbanditsError(f"the learners of a result are a list of names, not {brief(learners)}")
+    if len(set(learners)) < len(learners):
+        raise IdbanditsError(f"the learners of a result have different names, not {brief(learners)}")
+    for name in ("rounds", "runs"):
+        check_whole(f"the setting {name} of a result", settings[name], 1)
+    if not isinstance(settings["interrupted"], bool):
+        raise IdbanditsError(f"the setting interrupted is True or False, not {brief(settings['interrupted'])}")
+
+
+def _check_columns(frame: "pd.DataFrame") -> None:
+    """Refuse columns of other types than ours, and two rows of one checkpoint; empty columns have no type."""
+    if twice := [name for name in _COLUMNS if frame[name].ndim != 1]:
+        raise IdbanditsError(f"the result has the column {twice[0]} more than once")
+    if frame.empty:
+        return
+    if not all(issubclass(kind, str) for kind in set(map(type, frame["learner"]))):
+        raise IdbanditsError("column learner of the result has a value that is not a name")
+    for name, least in (("run", 0), ("round", 1)):
+        if frame[name].dtype.kind not in "iu" or frame[name].isna().any() or frame[name].min() < least:
+            raise IdbanditsError(f"column {name} of the result has a value that is not a whole number from {least}")
+    for name in ("reward", "regret", "seconds"):
+        if frame[name].dtype.kind not in "iuf":
+            raise IdbanditsError(f"column {name} of the result is not of numbers, but of {frame[name].dtype}")
+    if (repeated := frame.duplicated(["learner", "run", "round"])).any():
+        learner, run, number = frame.loc[repeated, ["learner", "run", "round"]].iloc[0]
+        raise IdbanditsError(f"the result has run {run} of learner {learner!r} at round {number} more than once")

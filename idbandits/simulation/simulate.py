@@ -16,12 +16,12 @@ import numpy as np
 from idbandits.agent.thompson import Thompson
 from idbandits.baselines.baseline import Baseline
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError, ImpossibleObservationError, check_whole, is_integer
+from idbandits.errors import IdbanditsError, ImpossibleObservationError, brief, check_flag, check_whole, is_integer
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.types import Ints
 from idbandits.simulation.loop import SLICE, Run, joint_of, loop, play_fused
 from idbandits.simulation.results import Result
-from idbandits.simulation.workers import MOST_ROUNDS, run_all
+from idbandits.simulation.workers import MOST_ROUNDS, MOST_ROWS, MOST_RUNS, MOST_WORKERS, run_all
 from idbandits.simulation.world import World
 from idbandits.solve.best import Solver
 
@@ -52,8 +52,9 @@ def simulate(
 
     _check(world, learners)
     rounds = check_whole("rounds", rounds, 1, MOST_ROUNDS)
+    progress = check_flag("progress", progress)
     runs, seed, workers = check_runs(runs, seed, workers)
-    marks = marks_of(rounds, checkpoints)
+    marks = marks_of(rounds, checkpoints, runs * len(learners))
     jobs = [(name, run) for run in range(runs) for name in learners]
     done: dict[tuple[str, int], Run] = {}
     plans = {name: plan(world, name, learner) for name, learner in learners.items()}
@@ -96,40 +97,50 @@ def begin(world: World, learner: Any, name: str, seed: int, run: int) -> tuple[W
 
 def random_numbers(seed: int, run: int, purpose: str) -> np.random.SeedSequence:
     """The seed of one purpose in one run: none that NumPy makes of the same number by itself, or for its children."""
-    return np.random.SeedSequence(seed, spawn_key=(run, zlib.crc32(purpose.encode())))
+    return np.random.SeedSequence(seed, spawn_key=(run, zlib.crc32(purpose.encode(errors="surrogatepass"))))
 
 
 def _check(world: Any, learners: Any) -> None:
     if not isinstance(world, World):
-        raise IdbanditsError(f"world is a World, not {world!r}")
+        raise IdbanditsError(f"world is a World, not {brief(world)}")
     if not isinstance(learners, Mapping) or not learners:
-        raise IdbanditsError(f"learners map names to learners; given {learners!r}")
+        raise IdbanditsError(f"learners map names to learners; given {brief(learners)}")
     for name, learner in learners.items():
         if not isinstance(name, str):
-            raise IdbanditsError(f"learners are named by strings, not {name!r}")
+            raise IdbanditsError(f"learners are named by strings, not {brief(name)}")
         check_learner(f"learner {name!r}", learner)
 
 
 def check_runs(runs: Any, seed: Any, workers: Any) -> tuple[int, int, int | None]:
     """The same, if they are a number of runs, a seed, and a number of threads or None."""
-    runs, seed = check_whole("runs", runs, 1), check_whole("seed", seed, 0)
-    return runs, seed, None if workers is None else check_whole("workers", workers, 1)
+    runs, seed = check_whole("runs", runs, 1, MOST_RUNS), check_whole("seed", seed, 0)
+    return runs, seed, None if workers is None else check_whole("workers", workers, 1, MOST_WORKERS)
+
+
+def check_size(runs: int, checkpoints: int) -> None:
+    """Refuse results that would not fit in memory: of so many runs with so many checkpoints."""
+    if runs * checkpoints > MOST_ROWS:
+        asked = f"{runs:,} runs of all learners together with {checkpoints:,} checkpoints each"
+        raise IdbanditsError(f"{asked} are more than the {MOST_ROWS:,} rows that a result has at most")
 
 
 def check_learner(who: str, learner: Any) -> None:
     """Raise unless this can act and update."""
     for method in ("act", "update"):
         if not callable(getattr(learner, method, None)) or isinstance(learner, type):
-            raise IdbanditsError(f"{who} has no method {method}(): {learner!r}")
+            raise IdbanditsError(f"{who} has no method {method}(): {brief(learner)}")
 
 
-def marks_of(rounds: int, checkpoints: int | str) -> Ints:
-    """The rounds after which totals are kept."""
-    if checkpoints == "every":
+def marks_of(rounds: int, checkpoints: int | str, runs: int = 1) -> Ints:
+    """The rounds after which totals are kept, in each of so many runs."""
+    if isinstance(checkpoints, str) and checkpoints == "every":
+        check_size(runs, rounds)
         return np.arange(1, rounds + 1)
     if not is_integer(checkpoints) or int(checkpoints) < 1:
-        raise IdbanditsError(f"checkpoints is a whole number from 1, or 'every'; not {checkpoints!r}")
-    return np.unique(np.linspace(0, rounds, min(int(checkpoints), rounds) + 1).round().astype(np.int64)[1:])
+        raise IdbanditsError(f"checkpoints is a whole number from 1, or 'every'; not {brief(checkpoints)}")
+    number = min(int(checkpoints), rounds)
+    check_size(runs, number)
+    return np.unique(np.linspace(0, rounds, number + 1).round().astype(np.int64)[1:])
 
 
 def frame_of(done: Mapping[tuple[str, int], Run], marks: Ints, names: list[str]) -> pandas.DataFrame:

@@ -1,12 +1,17 @@
 """Independent jobs in threads; what is finished before an interruption is kept."""
 
+import itertools
 import os
+import signal
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 MOST_ROUNDS, MOST_RUNS, MOST_WORKERS = 10**12, 10**6, 1000  # more would not end in a lifetime, or fit in memory
+MOST_ROWS = 5 * 10**7  # of a result: one per checkpoint of each run
+AHEAD = 4  # jobs per thread that are handed to it before it asks
 
 Job = TypeVar("Job")
 Made = TypeVar("Made")
@@ -19,9 +24,10 @@ def run_all(
     """Call `work` for every job in `workers` threads (None: one per core), and `keep` each result in this thread.
 
     Ctrl-C, or an exception, which is raised again, sets the event passed to `work`, which should then soon return None.
-    Returns False after Ctrl-C, when not all jobs are done.
+    Returns False after Ctrl-C, also if it came when all jobs had just been done.
     """
-    stop = threading.Event()
+    stop, coming = threading.Event(), iter(jobs)
+    threads = workers or os.cpu_count() or 1
 
     def attempt(job: Job) -> Made | None:
         if stop.is_set():
@@ -32,25 +38,58 @@ def run_all(
             stop.set()  # here, before this thread takes another job
             raise
 
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        waiting: dict[Future[Made | None], Job] = {}
+    pool = ThreadPoolExecutor(threads)
+    waiting: dict[Future[Made | None], Job] = {}
 
-        def collect(futures: Iterable[Future[Made | None]]) -> None:
-            for future in futures:
-                if not future.cancelled() and (made := future.result()) is not None:
-                    keep(waiting[future], made)
-                del waiting[future]  # last: Ctrl-C may come at any moment, and keeping a result twice does no harm
+    def submit() -> None:
+        for job in itertools.islice(coming, AHEAD * threads - len(waiting)):
+            waiting[pool.submit(attempt, job)] = job
 
-        try:
-            for job in jobs:
-                waiting[pool.submit(attempt, job)] = job
+    def collect(futures: Iterable[Future[Made | None]]) -> None:
+        for future in futures:
+            if not future.cancelled() and (made := future.result()) is not None:
+                keep(waiting[future], made)
+            del waiting[future]  # last: Ctrl-C may come again at any moment, and keeping a result twice does no harm
+
+    try:
+        with deferring() as deliver:
+            submit()
             while waiting:
-                collect(wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED).done)
-        except BaseException as error:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            collect(future for future in list(waiting) if future.cancelled() or future.exception() is None)
-            if not isinstance(error, KeyboardInterrupt):
-                raise
-            return False
+                collect(wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED).done)
+                deliver()
+                submit()
+            pool.shutdown()
+    except BaseException as error:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+        collect([future for future in waiting if future.cancelled() or future.exception() is None])
+        if not isinstance(error, KeyboardInterrupt):
+            raise
+        return False
     return True
+
+
+@contextmanager
+def deferring() -> Iterator[Callable[[], None]]:
+    """Hold Ctrl-C and SIGTERM back until the function that this gives is called, or the end; then they are handled.
+
+    Else KeyboardInterrupt may be raised anywhere, also where a lock has just been taken that nobody gives back.
+    """
+    arrived: list[tuple[int, Any]] = []
+    in_main_thread = threading.current_thread() is threading.main_thread()  # signals are handled there, and only there
+    handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM) if in_main_thread}
+    ours = {int(number): handler for number, handler in handlers.items() if callable(handler)}
+
+    def deliver() -> None:
+        while arrived:
+            number, frame = arrived.pop(0)
+            ours[number](number, frame)
+
+    try:
+        for number in ours:
+            signal.signal(number, lambda *signalled: arrived.append(signalled))
+        yield deliver
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+    deliver()

@@ -97,6 +97,8 @@ class Outcome(NamedTuple):
 
     def seen_by(self, d: Diagram) -> dict[str, Any]:
         """What a learner with this diagram is handed: the nodes that its diagram observes."""
+        if not isinstance(d, Diagram):
+            raise DiagramError(f"a Diagram is needed, not {brief(d)}")
         states, names = self.latent | self.observation, [n.name for n in d.of_kind("observed")]
         if missing := [name for name in names if name not in states]:
             raise DiagramError(f"diagram {d.name!r} observes {missing[0]!r}, which the world does not have")
@@ -193,15 +195,17 @@ def _context_tables(model: Model, contexts: Any) -> dict[str, Floats]:
     if not isinstance(contexts, Mapping):
         raise ContextError(f"contexts map context nodes ({known}) to probabilities; given {brief(contexts)}")
     for name in contexts:
-        if name not in names:
-            raise ContextError(f"contexts: {name!r} is not a context node of diagram {model.name!r}; these are {known}")
+        if not isinstance(name, str) or name not in names:
+            raise ContextError(
+                f"contexts: {brief(name)} is not a context node of diagram {model.name!r}; these are {known}"
+            )
     return {n.name: _chances(n, contexts.get(n.name, np.full(n.states, 1 / n.states))) for n in model.contexts}
 
 
 def _chances(node: Node, chances: Any) -> Floats:
     if isinstance(chances, Mapping):
         if set(chances) != set(node.values):
-            given = f"has probabilities for {list(chances)!r}"
+            given = f"has probabilities for {brief(list(chances))}"
             raise ContextError(f"contexts: {node.name!r} {given}; its values are {node.allowed()}")
         chances = [chances[v] for v in node.values]
     try:

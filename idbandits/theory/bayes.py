@@ -6,7 +6,7 @@ import functools
 import itertools
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -16,12 +16,12 @@ from idbandits.agent.thompson import Thompson
 from idbandits.circuit.model import compile
 from idbandits.diagram import tables
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import check_whole
+from idbandits.errors import IdbanditsError, brief, check_whole, is_integer
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.simulation.loop import Run
 from idbandits.simulation.plots import line_style
-from idbandits.simulation.simulate import begin, check_learner, check_runs, plan, random_numbers
-from idbandits.simulation.workers import run_all
+from idbandits.simulation.simulate import begin, check_learner, check_runs, check_size, plan, random_numbers
+from idbandits.simulation.workers import MOST_ROUNDS, run_all
 from idbandits.simulation.world import World
 from idbandits.theory.bounds import bound
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # loaded when used, because that takes long
     from matplotlib.figure import Figure
 
 CHECKPOINTS = 25  # of a run, evenly spaced on a logarithmic scale
+COLUMNS = ["model", "grows", "items", "positions", "rounds", "runs", "regret_mean", "regret_se", "bound", "omax"]
 MODELS = {"semi-bandit": models.semi_bandit, "cascade": models.cascade}
 
 
@@ -56,16 +57,19 @@ def bayes_regret(
     True
     """
     checkpoints = _checkpoints(rounds)
-    check_runs(runs, seed, workers)
+    runs, seed, workers = check_runs(runs, seed, workers)
+    check_size(runs, len(checkpoints))
     learner = Thompson(d, "exact", seed=0) if learner is None else learner
     check_learner("learner", learner)
-    generators = [np.random.default_rng(random_numbers(seed, run, "truth")) for run in range(runs)]
-    worlds = [World(d, prior_means(d, rng)) for rng in generators]
-    plans = [plan(world, "learner", learner) for world in worlds]  # here, because Ctrl-C ends the compiler here only
+
+    def world_of(run: int) -> World:
+        return World(d, prior_means(d, np.random.default_rng(random_numbers(seed, run, "truth"))))
+
+    plan(world_of(0), "learner", learner)  # compiles all that is needed, before several threads ask for it
 
     def play(run: int, stop: threading.Event) -> Run | None:
-        world, agent = begin(worlds[run], learner, "learner", seed, run)
-        return plans[run](world, agent, checkpoints, stop, lambda _: None)
+        world, agent = begin(world_of(run), learner, "learner", seed, run)
+        return plan(world, "learner", learner)(world, agent, checkpoints, stop, lambda _: None)
 
     done: dict[int, Run] = {}
     if not run_all(range(runs), play, done.__setitem__, workers):
@@ -76,20 +80,31 @@ def bayes_regret(
 
 
 def _checkpoints(rounds: Any) -> Ints:
-    numbers = [rounds] if np.ndim(rounds) == 0 else list(rounds)
-    for n in numbers or [rounds]:
-        check_whole("rounds, or each of several,", n, 1)
-    if np.ndim(rounds) == 0:
-        numbers = np.geomspace(1, rounds, CHECKPOINTS).round().tolist()
-    return np.unique(np.asarray(numbers, np.int64))
+    if is_integer(rounds):
+        most = check_whole("rounds", rounds, 1, MOST_ROUNDS)
+        return np.unique(np.geomspace(1, most, CHECKPOINTS).round().astype(np.int64))
+    return np.unique(np.array(_whole_numbers("rounds", rounds), np.int64))
+
+
+def _whole_numbers(name: str, numbers: Any) -> list[int]:
+    """Several numbers of rounds, items or positions."""
+    try:
+        several = [] if isinstance(numbers, (str, bytes, Mapping)) else list(numbers)
+    except TypeError:
+        several = []
+    if not several:
+        raise IdbanditsError(f"each of the {name} is a whole number from 1 to {MOST_ROUNDS}, not {brief(numbers)}")
+    return [check_whole(f"each of the {name}", number, 1, MOST_ROUNDS) for number in several]
 
 
 def prior_means(d: Diagram, rng: Rng) -> dict[str, Floats]:
-    """Means of all learned tables, drawn from their priors.
+    """Means of all learned tables, drawn from their priors by a generator of NumPy.
 
     >>> prior_means(models.semi_bandit(2, 1), np.random.default_rng(0))["mean"].round(2).tolist()
     [0.7, 0.71]
     """
+    if not isinstance(rng, np.random.Generator):
+        raise IdbanditsError(f"rng is a Generator of NumPy, not {brief(rng)}")
     return tables.prior_means(compile(d).learned, rng)
 
 
@@ -108,7 +123,17 @@ def study(
     """
     import pandas
 
-    usual_rounds, usual_items, usual_positions = usual
+    rounds, items, positions = (
+        _whole_numbers(name, numbers)
+        for name, numbers in (("rounds", rounds), ("items", items), ("positions", positions))
+    )
+    usual_numbers = _whole_numbers("usual", usual)
+    if len(usual_numbers) != 3:
+        raise IdbanditsError(f"usual has three numbers, of rounds, items and positions, not {brief(usual)}")
+    if keep is not None and not callable(keep):
+        raise IdbanditsError(f"keep is a function or None, not {brief(keep)}")
+    runs, seed, workers = check_runs(runs, seed, workers)
+    usual_rounds, usual_items, usual_positions = usual_numbers
     settings: list[tuple[str, int, int, Sequence[int]]] = [("rounds", usual_items, usual_positions, rounds)]
     settings += [("items", n, usual_positions, [usual_rounds]) for n in items]
     settings += [("positions", usual_items, n, [usual_rounds]) for n in positions]
@@ -118,8 +143,7 @@ def study(
         measure = functools.partial(_measure, MODELS[model](number, shown), list(lengths), runs, seed, workers)
         measured = json.loads(measure() if keep is None else keep(setting, measure))
         table += [(model, grows, number, shown, *row) for row in measured]
-    columns = ["model", "grows", "items", "positions", "rounds", "runs", "regret_mean", "regret_se", "bound", "omax"]
-    return pandas.DataFrame(table, columns=columns)
+    return pandas.DataFrame(table, columns=COLUMNS)
 
 
 def _measure(d: Diagram, rounds: list[int], runs: int, seed: int, workers: int | None) -> str:
@@ -132,8 +156,11 @@ def _measure(d: Diagram, rounds: list[int], runs: int, seed: int, workers: int |
 
 def plot(frame: pandas.DataFrame) -> Figure:
     """Draw a study, one panel per thing that grows: the regret, its bound, and how a square root grows."""
+    import pandas
     from matplotlib.figure import Figure
 
+    if not isinstance(frame, pandas.DataFrame) or not {*COLUMNS}.issubset(frame) or frame.empty:
+        raise IdbanditsError(f"what is drawn is the frame of a study, not {brief(frame)}")
     panels = {"rounds": "rounds n", "items": "items L", "positions": "positions K"}
     figure = Figure(figsize=(10, 3.8), layout="constrained")
     for ax, (grows, label) in zip(figure.subplots(1, 3), panels.items(), strict=True):

@@ -27,6 +27,7 @@ from idbandits.theory.symmetry import Symmetry
 MOST_CORNERS = 1 << 12  # points of a grid over the means that matter after an action
 LINES = 32  # per mean, drawn where a grid would have more points
 ROUNDING = 1e-9  # of rewards, relative to their size
+MOST_N = 10**18  # rounds of a bound
 NEVER = 1e-12  # probabilities of observation up to here count as 0
 
 
@@ -136,13 +137,16 @@ def regret_bound(n: int, parameters: int, omax: float, C: float, B: float) -> fl
     >>> round(regret_bound(1000, parameters=10, omax=2, C=1, B=1))
     2636
     """
-    check_whole("n", n, 1)
-    for name, value in (("parameters", parameters), ("omax", omax), ("C", C), ("B", B)):
+    n = check_whole("n", n, 1, MOST_N)
+    checked = [
         check_number(name, value, 0, math.inf)
-    if math.isinf(C):
+        for name, value in (("parameters", parameters), ("omax", omax), ("C", C), ("B", B))
+    ]
+    if math.inf in checked:
         return math.inf
+    number, most, c, b = checked
     log = math.log(n)
-    return float(C * math.sqrt(6 * parameters * omax * n * log * (1 + log)) + (C + 2 * math.pi**2 / 3 * B) * parameters)
+    return c * math.sqrt(6 * number * most * n * log * (1 + log)) + (c + 2 * math.pi**2 / 3 * b) * number
 
 
 def bound(d: Diagram, n: int) -> Bound:

@@ -9,7 +9,7 @@ import numpy as np
 from idbandits.circuit.model import Action, Means, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import ImpossibleObservationError
+from idbandits.errors import ImpossibleObservationError, check_flag
 from idbandits.kernel.types import Floats
 from idbandits.theory.rounds import Round, Row, learned_nodes, refuse_contexts, row_slice, rows_of
 from idbandits.theory.symmetry import Symmetry
@@ -53,6 +53,7 @@ def observed_parameters(
     """
     model = compile(d)
     refuse_contexts(model)
+    biased = check_flag("biased", biased)
     states = model.observation_states(observation)
     shown: set[Row] = set()
     for part in Round(model, model.action_vector(action), [n.name for n in model.observed if n.name in states]).parts:

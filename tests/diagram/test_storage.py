@@ -21,8 +21,8 @@ import idbandits as idb
 import reference
 from diagrams import labels, random_diagram, random_given, random_means
 from idbandits import Diagram, Learned, models
-from idbandits.diagram import schema
-from idbandits.errors import FormatError, ImpossibleObservationError
+from idbandits.diagram import schema, storage
+from idbandits.errors import DiagramError, FormatError, ImpossibleObservationError
 from samples import MODELS, every_feature
 
 
@@ -315,3 +315,55 @@ def test_nothing_is_pickled() -> None:
         assert not re.search(
             r"import pickle|from pickle|allow_pickle\s*=\s*True|import (dill|joblib|shelve|marshal)", path.read_text()
         )
+
+
+# -- hostile text ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a": ['])
+@pytest.mark.parametrize("depth", [101, 900, 50_000])
+def test_deep_json_is_refused(opening: str, depth: int, tmp_path: Path) -> None:
+    closing = opening[::-1].translate(str.maketrans("[{", "]}", '"a: '))
+    (tmp_path / "d.json").write_text(opening * depth + "1" + closing * depth)
+    with pytest.raises(FormatError, match=r"d\.json: nested deeper than 100"):
+        Diagram.load(tmp_path / "d.json")
+
+
+def test_deep_data_is_refused() -> None:
+    deep: Any = {}
+    for _ in range(10_000):
+        deep = {"x": [deep]}
+    endless: list[Any] = []
+    endless += [endless, endless]
+    for data in (deep, [deep], endless, {"nodes": endless}, every_feature() | {"more": deep}):
+        with pytest.raises(FormatError, match="nested deeper than 100"):
+            Diagram.from_dict(data)
+
+
+def test_the_largest_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "d.json"
+    Diagram.from_dict(every_feature()).save(path)
+    monkeypatch.setattr(storage, "MOST_BYTES", path.stat().st_size)
+    assert Diagram.load(path).to_dict() == every_feature()
+    path.write_text(path.read_text() + " ")
+    with pytest.raises(FormatError, match=r"d\.json: larger than the [\d,]+ bytes"):
+        Diagram.load(path)
+
+
+@pytest.mark.parametrize("half", ["\ud800", "a\udfffb"])
+def test_half_letters_are_refused_everywhere(half: str, tmp_path: Path) -> None:
+    for declare in (
+        lambda: Diagram(half), lambda: Diagram().decision(half, 2), lambda: Diagram().decision("A", ["b", half]),
+        lambda: idb.Learned(half), lambda: Diagram().latent("L", states=["a", half]),
+    ):  # fmt: skip
+        with pytest.raises(DiagramError, match="half of a letter"):
+            declare()
+    text, path = json.dumps(models.cascade(["a", "b"], 1).to_dict()), tmp_path / "d.json"
+    for name in ('"cascade"', '"a"', '"attraction"', '"W1"'):
+        path.write_text(text.replace(name, json.dumps(half)))
+        with pytest.raises(FormatError, match="half of a letter"):
+            Diagram.load(path)
+    d = Diagram("🎉 日本")  # whole letters are fine
+    d.decision("é", ["😀", "ß"])
+    d.save(path)
+    assert Diagram.load(path).to_dict() == d.to_dict()

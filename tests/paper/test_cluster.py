@@ -202,12 +202,19 @@ def test_workers_that_have_all_died_are_not_waited_for_forever(
     assert 1 <= len(observed.keys) < settings.runs
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", ""])
+ADDRESSES = [
+    "tcp://127.0.0.1:1", "nowhere", "", " ", "ucx://1.2.3.4:5", "tls://127.0.0.1:1", "foo://x", "tcp://", "inproc://x",
+    "tcp://127.0.0.1:99999", "tcp://127.0.0.1:-5", "tcp://127.0.0.1:0", "127.0.0.1:1:2", "tcp://127.0.0.1:x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
 def test_a_wrong_address(store: Store, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr(runs, "PATIENCE", 1)
-    with pytest.raises(IdbanditsError, match=f"--cluster.*{address!r}"):
+    with pytest.raises(IdbanditsError, match=f"--cluster.*{address!r}") as raised:
         make_runs([CELL], LONG, store, None, address, ignore)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_scheduler_without_workers(store: Store, monkeypatch: pytest.MonkeyPatch, scheduler: Scheduler) -> None:

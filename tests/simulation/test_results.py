@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from pyarrow import parquet
 
 from idbandits.errors import FormatError, IdbanditsError
+from idbandits.simulation import results
 from idbandits.simulation.plots import Curve, curves, draw_curves, limits, line_style, settled
 from idbandits.simulation.results import Result
 
@@ -308,3 +309,122 @@ def test_files_of_other_versions(tmp_path, columns, note, message):
     with pytest.raises(FormatError) as caught:
         Result.load(tmp_path / "other")
     assert str(caught.value).endswith(message)
+
+
+# -- what is not a result ----------------------------------------------------------------------------------------------
+
+
+ODD_COLUMNS = {
+    "learner": [5, None, math.nan, b"A", ["A"], {"A": 1}, True, "C"],
+    "run": ["x", None, math.nan, 1.5, -1, [1], True, 1j, pd.NA],
+    "round": ["x", None, math.nan, 1.5, -1, 0, [1], True, pd.Timestamp(0)],
+    "reward": ["x", [1.0], {"a": 1}, True, 1j, pd.Timestamp(0), pd.Timedelta(1), 2**70],
+    "regret": ["x", [1.0], True, b"x", pd.NaT],
+    "seconds": ["x", [1.0], True, object()],
+}
+
+
+@pytest.mark.parametrize(("column", "value"), [(name, value) for name, odd in ODD_COLUMNS.items() for value in odd])
+def test_columns_of_other_types_are_refused(column, value):
+    frame = result().frame
+    frame = frame.assign(**{column: pd.Series([value] * len(frame), index=frame.index)})
+    with pytest.raises(IdbanditsError, match=rf"learner 'C'|column {column} "):
+        Result(frame, result().settings)
+
+
+def test_columns_or_checkpoints_that_occur_twice_are_refused():
+    frame, settings = result().frame, result().settings
+    with pytest.raises(IdbanditsError, match="column run more than once"):
+        Result(pd.concat([frame, frame["run"]], axis=1), settings)
+    with pytest.raises(IdbanditsError, match="run 0 of learner 'B' at round 5 more than once"):
+        Result(pd.concat([frame, frame[:1]]), settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "odd"),
+    [
+        ("world", [None, 5, ["a"]]), ("learners", [None, 5, "AB", {"A": 1, "B": 2}, [1], ["A", "B", "A"], ["A", ["B"]]]),
+        ("rounds", [None, "x", 0, -1, 1.5, True, [1]]), ("runs", [None, "x", 0, -1, math.nan]),
+        ("interrupted", [None, "no", 5, []]),
+    ],
+)  # fmt: skip
+def test_settings_of_other_types_are_refused(name, odd):
+    for value in odd:
+        with pytest.raises(IdbanditsError, match=name.rstrip("s")):
+            Result(result().frame, result().settings | {name: value})
+
+
+@pytest.mark.parametrize(("frame", "settings"), [(None, {}), ([], {}), (result().frame, None), (result().frame, [1])])
+def test_a_result_is_made_of_a_frame_and_settings(frame, settings):
+    with pytest.raises(IdbanditsError, match="a data frame and a dictionary"):
+        Result(frame, settings)
+
+
+def written(path, table=None, **metadata):
+    """A Parquet file with this table and metadata, where our settings and those of pandas are replaced."""
+    table = pa.Table.from_pandas(result().frame) if table is None else table
+    note = json.dumps({"version": 1, "settings": result().settings}).encode()
+    ours = {b"idbandits": note} | {key.encode(): text for key, text in metadata.items()}
+    parquet.write_table(table.replace_schema_metadata((table.schema.metadata or {}) | ours), path)
+    return path
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize(
+    "kind",
+    [pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.null(), pa.binary(), pa.date32(), pa.decimal128(5),
+     pa.map_(pa.string(), pa.int64()), pa.bool_(), pa.timestamp("ns"), pa.dictionary(pa.int8(), pa.binary())],
+    ids=str,
+)  # fmt: skip
+def test_columns_of_other_types_in_a_file_are_refused(tmp_path, column, kind):
+    table = pa.table({name: result().frame[name].to_numpy() for name in COLUMNS})
+    place, empty = COLUMNS.index(column), pa.nulls(len(table), kind)
+    with pytest.raises(FormatError, match=rf"file: column {column} "):
+        Result.load(written(tmp_path / "file", table.set_column(place, column, empty)))
+
+
+def test_a_column_that_a_file_has_twice_is_refused(tmp_path):
+    table = pa.Table.from_pandas(result().frame)
+    with pytest.raises(FormatError, match="file: "):
+        Result.load(written(tmp_path / "file", table.append_column("run", table["run"])))
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("idbandits", DEEP), ("idbandits", "[" * 900 + "]" * 900), ("idbandits", "[1]"), ("idbandits", "null"),
+        ("idbandits", b"\xff\xfe"), ("idbandits", '{"version": "x", "settings": {}}'),
+        ("idbandits", '{"version": [1], "settings": {}}'), ("idbandits", '{"version": 1, "settings": [1]}'),
+        ("idbandits", json.dumps({"version": 1, "settings": result().settings})[:-2] + f', "extra": {"[" * 200 + "]" * 200}}}}}'),
+        ("pandas", DEEP), ("pandas", "junk"), ("pandas", b"\xff"), ("pandas", "[]"),
+        ("pandas", '{"index_columns": [5], "columns": [{"name": null}], "column_indexes": [{}]}'),
+    ],
+)  # fmt: skip
+def test_odd_metadata_is_refused(tmp_path, key, text):
+    with pytest.raises(FormatError, match="file: ") as raised:
+        Result.load(written(tmp_path / "file", **{key: text}))
+    assert len(str(raised.value)) < 600 + len(str(tmp_path))
+
+
+def test_a_small_file_with_a_huge_table_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "MOST_VALUES", 59)
+    with pytest.raises(FormatError, match="more than 59 values"):
+        Result.load(written(tmp_path / "file"))
+    monkeypatch.setattr(results, "MOST_VALUES", 60)
+    assert len(Result.load(written(tmp_path / "file")).frame) == len(ROWS)
+
+
+def test_columns_that_parquet_cannot_hold(tmp_path):
+    odd = Result(result().frame.assign(own=[object()] * len(ROWS)), result().settings)
+    with pytest.raises(IdbanditsError, match="does not fit into a Parquet file"):
+        odd.save(tmp_path / "file")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("what", [None, 5, ["reward"], np.array(["reward", "regret"]), b"reward", "seconds"])
+def test_what_cannot_be_plotted(what):
+    with pytest.raises(IdbanditsError, match="a plot shows 'reward' or 'regret', not"):
+        result().plot(what)
