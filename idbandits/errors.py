@@ -53,9 +53,18 @@ class MeansError(IdbanditsError):
     """Means that do not fit the learned tables of the diagram."""
 
 
+# What values of odd types raise when they are compared, hashed or converted. Other exceptions are the caller's own, as
+# those of handlers of signals are, and pass through.
+ODD = (
+    ArithmeticError, AttributeError, BufferError, LookupError, MemoryError, NotImplementedError, RecursionError,
+    TypeError, ValueError,
+)  # fmt: skip
+
+
 def is_integer(value: object) -> TypeGuard[int]:
     """Whether a value is a whole number, of any type but bool."""
-    return isinstance(value, (int, Integral)) and not isinstance(value, bool)
+    is_duration = type(value).__name__ == "timedelta64"  # which NumPy counts among its integers
+    return isinstance(value, (int, Integral)) and not isinstance(value, bool) and not is_duration
 
 
 def check_whole(

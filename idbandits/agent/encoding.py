@@ -8,7 +8,7 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Node, plain
-from idbandits.errors import ActionError, ContextError, IdbanditsError, ObservationError, brief
+from idbandits.errors import ODD, ActionError, ContextError, IdbanditsError, ObservationError, brief
 from idbandits.kernel.types import Ints
 
 WRONG = -2  # in place of a value that is not one of its node
@@ -55,7 +55,7 @@ def _encode_nodes(
         if node.name in names:
             try:
                 column = data[node.name]
-            except Exception:  # of own types
+            except ODD:
                 raise error(f"{what}: there is no column {node.name!r} in {brief(data)}") from None
             columns[node.name] = encode_column(what, node, column, error)
         elif what != "observations":
@@ -97,7 +97,7 @@ def _flat(what: str, node: Node, data: Any, error: type[IdbanditsError]) -> Any:
     """A column as a flat array, of a kind that pandas knows."""
     try:
         values = np.asarray(data, dtype=object if isinstance(data, (list, tuple)) else None)
-    except Exception:  # ragged lists, and whatever else own types do
+    except ODD:  # ragged lists, and whatever else
         raise error(f"{what}: {node.name!r} is one value per round, a flat array; given {brief(data)}") from None
     if values.ndim != 1:
         given = f"{brief(data)}, of shape {values.shape}"
@@ -119,12 +119,12 @@ def _places_of_labels(what: str, node: Node, values: Any) -> Ints:
 
     try:
         codes, distinct = pandas.factorize(values, use_na_sentinel=True)
-    except Exception:  # values that cannot be hashed: arrays, what is masked, lists
+    except ODD:  # values that cannot be hashed: arrays, what is masked, lists
         codes, distinct = np.arange(len(values)), values
     places = [node.index(value) for value in distinct]
     for i, value in enumerate(distinct):
         if places[i] is None:
-            with contextlib.suppress(Exception):  # of own types, and of Decimal("sNaN")
+            with contextlib.suppress(*ODD):  # as of Decimal("sNaN")
                 places[i] = _missing(what) if value is np.ma.masked or pandas.isna(value) is True else None
     table = np.array([*(WRONG if place is None else place for place in places), _missing(what)], dtype=np.int64)
     return np.asarray(table[codes])

@@ -191,6 +191,8 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
         built_in = type(named(str(name)))(**settings) if name is not None else None
         rng = generator_of(head["rng"])
         model = compile(d)
+    if not (diagram is None or isinstance(diagram, Diagram)):
+        raise FormatError(f"diagram is a Diagram, the one that the agent must have learned in, not {brief(diagram)}")
     if diagram is not None and diagram.to_dict() != d.to_dict():
         raise FormatError(f"the agent in it learned in another diagram, {d.name!r}, not in {diagram.name!r}")
     own = built_in if inference is None else named(inference)

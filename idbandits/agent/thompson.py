@@ -16,7 +16,7 @@ from idbandits.agent.storage import Saved, load_agent, save_agent
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
+from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
 from idbandits.files import path_of
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, beginning, name_of, named
 from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
@@ -205,7 +205,7 @@ class Thompson:
                         return vector
                 elif context == last_context and hash((*context.values(),)) == hash((*last_context.values(),)):
                     return vector
-        except Exception:  # an array, or whatever else, where a value is expected
+        except ODD:  # an array, or whatever else, where a value is expected
             pass
         return self._model.action_vector(action, context)
 
@@ -213,7 +213,7 @@ class Thompson:
         if type(observation) is dict and len(observation) == len(self._states):
             try:
                 return np.array([place[type(v := observation[name]), v] for name, place in self._states], np.int64)
-            except Exception:
+            except ODD:
                 pass  # something is missing, of another type, or to be refused
         states = self._model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)

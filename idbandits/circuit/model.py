@@ -15,7 +15,7 @@ from idbandits.circuit.elimination import RewardPlan
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.feasibility import Feasibility
 from idbandits.diagram.tables import MOST_REWARD, TOLERANCE, Label
-from idbandits.errors import ActionError, ContextError, DiagramError, MeansError, ObservationError, brief
+from idbandits.errors import ODD, ActionError, ContextError, DiagramError, MeansError, ObservationError, brief
 from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Floats, Ints
 
@@ -173,7 +173,7 @@ class Model:
         if not isinstance(observation, Mapping):
             raise ObservationError(f"an observation maps names of nodes to states; given {brief(observation)}")
         seen: dict[str, int] = {}
-        for name, value in observation.items():
+        for name, value in _read("observation", observation, ObservationError).items():
             node = self.nodes.get(name) if isinstance(name, str) else None
             if node is None or node.kind != "observed":
                 what = "not a node of the diagram" if node is None else f"a {node.kind} node"
@@ -204,6 +204,7 @@ class Model:
         for name, shape in self._means_shapes:
             table = means.get(name) if complete else None
             if type(table) is not np.ndarray or table.dtype is not DOUBLE or table.shape != shape:
+                means = _read("means", means, MeansError) if isinstance(means, Mapping) else means
                 self.parameter_vector(means)
                 table = np.asarray(means[name], dtype=np.float64)
             parts.append(table if table.ndim == 1 else table.ravel())
@@ -215,6 +216,7 @@ class Model:
         """All parameters, states on the last axis of each table, from the means of the learned ones."""
         if not isinstance(means, Mapping):
             raise MeansError(f"means map names of learned tables to arrays; given {brief(means)}")
+        means = _read("means", means, MeansError)
         for name in means:
             if name not in self.learned:
                 these = f"diagram {self.name!r}; these are {', '.join(self.learned) or 'none'}"
@@ -257,10 +259,19 @@ def _size(c: Circuit) -> str:
     return ", ".join([nodes, *(count(*other) for other in others)])
 
 
+def _read(what: str, values: Mapping[str, Any], error: type[Exception]) -> Mapping[str, Any]:
+    """A mapping as a dictionary, read once: those of other types may answer differently every time."""
+    try:
+        return values if type(values) is dict else dict(values)
+    except ODD:
+        raise error(f"{what}: {brief(values)} cannot be read") from None
+
+
 def _indices(what: str, kind: str, nodes: list[Node], values: Action, error: type[Exception]) -> list[int]:
     names = ", ".join(n.name for n in nodes) or "none"
     if not isinstance(values, Mapping):
         raise error(f"{what}: a mapping of names to values is needed, not {brief(values)}; the {kind}s are {names}")
+    values = _read(what, values, error)
     if len(values) != len(nodes) or any(n.name not in values for n in nodes):
         for name in values:
             if all(n.name != name for n in nodes):

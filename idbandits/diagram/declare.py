@@ -19,7 +19,7 @@ from idbandits.diagram.storage import declare_all, read_json, to_data
 from idbandits.diagram.tables import (  # isort: skip
     Known, Label, LearnedTable, Use, chance_table, check_letters, check_name, reward_table,
 )  # fmt: skip
-from idbandits.errors import DiagramError, FormatError, InfeasibleError, brief, is_integer
+from idbandits.errors import ODD, DiagramError, FormatError, InfeasibleError, brief, is_integer
 from idbandits.files import path_of, write_whole
 from idbandits.kernel.types import Floats
 
@@ -57,7 +57,7 @@ class Node:
                 return self._places[label]
             place = hash(label)  # equal numbers have equal hashes, and that of a small whole number is the number
             return place if 0 <= place < self.states and label == place else None
-        except Exception:  # not hashable, or whatever else own types do
+        except ODD:  # not hashable, or not comparable
             return None
 
     @cached_property

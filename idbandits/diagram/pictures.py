@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from idbandits.diagram.boxes import LOOKS, NAME, Box, Look, Text, listed, printable, stacked, wrapped
 from idbandits.diagram.layout import Edge, Place, Route, arrange
 from idbandits.diagram.tables import Use
-from idbandits.errors import IdbanditsError
+from idbandits.errors import IdbanditsError, check_number
 from idbandits.files import path_of, write_whole
 
 if TYPE_CHECKING:  # matplotlib is imported where it is used, because importing it takes long
@@ -43,9 +43,9 @@ class Picture:
         """The picture as SVG text, always the same for the same picture."""
         return _render(self, "svg").decode()
 
-    def png(self, dpi: int = 150) -> bytes:
+    def png(self, dpi: float = 150) -> bytes:
         """The picture as the bytes of a PNG file."""
-        return _render(self, "png", dpi)
+        return _render(self, "png", check_number("dpi", dpi, 10, 2400))
 
     def mermaid(self) -> str:
         """The picture as a Mermaid flowchart, which leaves the layout to Mermaid."""
@@ -127,7 +127,7 @@ def legend(boxes: Sequence[Box], different: Iterable[Sequence[str]]) -> Iterator
     yield from [(f"{listed(group)} all different", None) for group in different if len(group) > 1]
 
 
-def _render(picture: Picture, form: str, dpi: int = 150) -> bytes:
+def _render(picture: Picture, form: str, dpi: float = 150) -> bytes:
     """A file's bytes, drawn in matplotlib's default style whatever style the user has set."""
     from matplotlib import style
 

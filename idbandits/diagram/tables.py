@@ -278,7 +278,7 @@ def _tabulate(owner: str, function: Callable[..., Any], parents: Sequence[Node],
             wanted = f"{row_shape[0]} probabilities, one per state" if row_shape else "one number"
             raise TableError(f"{owner}: its function returns {brief(result)}{_where(parents, values)}, not {wanted}")
         rows[i] = row
-    return rows.reshape(*_shape(parents), *row_shape)
+    return rows.reshape((*_shape(parents), *row_shape))
 
 
 def _results(owner: str, function: Callable[..., Any], parents: Sequence[Node]) -> Iterator[tuple[Any, Any]]:

@@ -91,8 +91,11 @@ def draw_curves(
     """Draw curves into `ax`, or into a new figure; `looks` numbers the looks of learners, for several axes."""
     if not curves:
         raise IdbanditsError(f"no learner has a {measure} to plot: none has reached a checkpoint where it is known")
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    if not (ax is None or isinstance(ax, Axes)):
+        raise IdbanditsError(f"ax are axes of Matplotlib, not {brief(ax)}")
     ax = ax if ax is not None else Figure(layout="constrained").subplots()
     curves = [settled(curve) for curve in curves] if measure == "reward" else curves
     for i, curve in enumerate(curves):

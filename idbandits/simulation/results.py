@@ -76,19 +76,21 @@ class Result:
         Rewards are averages per round, regrets totals. `runs` and `rounds` say what was averaged: after an
         interruption, the last checkpoint that at least half of the learner's runs have reached, and those runs.
         """
+        import numpy as np
         import pandas as pd
 
-        lines = []
-        for learner in self.settings["learners"]:
-            rows = comparable(self.frame[self.frame["learner"] == learner])
-            last = rows[rows["round"] == rows["round"].max()]
-            reward, regret = last["reward"] / last["round"], last["regret"]
-            lines.append({
-                "learner": learner, "runs": len(last), "rounds": max(last["round"], default=0),
-                "reward_mean": reward.mean(), "reward_se": reward.sem(), "regret_mean": regret.mean(),
-                "regret_se": regret.sem(), "worst_regret": regret.max(), "seconds_mean": last["seconds"].mean(),
-            })  # fmt: skip
-        return pd.DataFrame(lines)
+        with np.errstate(invalid="ignore"):  # of infinite totals, some of these are not numbers
+            return pd.DataFrame([self._line(learner) for learner in self.settings["learners"]])
+
+    def _line(self, learner: str) -> dict[str, Any]:
+        rows = comparable(self.frame[self.frame["learner"] == learner])
+        last = rows[rows["round"] == rows["round"].max()]
+        reward, regret = last["reward"] / last["round"], last["regret"]
+        return {
+            "learner": learner, "runs": len(last), "rounds": max(last["round"], default=0),
+            "reward_mean": reward.mean(), "reward_se": reward.sem(), "regret_mean": regret.mean(),
+            "regret_se": regret.sem(), "worst_regret": regret.max(), "seconds_mean": last["seconds"].mean(),
+        }  # fmt: skip
 
     def plot(self, what: Measure = "reward", ax: "Axes | None" = None) -> "Axes":
         """Draw the average reward or the total regret over the rounds: means over the runs ± one standard error.
@@ -108,7 +110,10 @@ class Result:
         import pyarrow as pa
         from pyarrow import parquet
 
-        note = json.dumps({"version": VERSION, "settings": self.settings}).encode()
+        try:
+            note = json.dumps({"version": VERSION, "settings": self.settings}).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise IdbanditsError(f"the settings of the result are not plain data, as JSON is: {error}") from None
         out = BytesIO()
         try:
             table = pa.Table.from_pandas(self.frame)

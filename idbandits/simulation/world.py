@@ -146,11 +146,11 @@ class World:
         """Play a round: in this context, or the one drawn last, or a new one."""
         with self.rng.bit_generator.lock:
             context = self._next_context(action) if context is None else context
-            self.values[self._set] = self.model.action_vector(action, context)
+            self.values[self._set] = vector = self.model.action_vector(action, context)
             self._drawn = None
             reward = play(self.sampler, self.rng, self.values)
-            observed, latent = self._labels("observed"), self._labels("latent")
-        return Outcome(observed, latent, reward, self.regret(action, context), dict(context))
+            observed, latent, context = (self._labels(kind) for kind in ("observed", "latent", "context"))
+        return Outcome(observed, latent, reward, self.regret(self.model.action_of(vector), context), context)
 
     def _next_context(self, action: Action) -> dict[str, Label]:
         """The context drawn last, or a new one, which an action that is refused leaves undrawn."""

@@ -1,0 +1,113 @@
+"""The attacks by hand: `python -m tests.fuzz calls --seed 17 --calls 100000 --minutes 10`, and so on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from . import processes
+
+
+def main() -> int:
+    """Run an attack; 0 if nothing was found."""
+    parser = argparse.ArgumentParser("python -m tests.fuzz", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="ATTACK")
+    calls = commands.add_parser("calls", help="random calls with garbage among their arguments")
+    calls.add_argument("--seed", type=int, default=0)
+    calls.add_argument("--calls", type=int, default=10_000, help="how many (10000)")
+    calls.add_argument("--minutes", type=float, help="end after so many minutes (never)")
+    calls.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (one per core)")
+    calls.add_argument("--patience", type=float, default=60, help="seconds after which a call hangs (60)")
+    calls.add_argument("--replay", type=int, metavar="CASE", help="run this case only, here, and show its calls")
+    calls.add_argument("--json", type=Path, metavar="FILE", help="write the findings to a file, one per line")
+    calls.set_defaults(run=run_calls)
+    child = commands.add_parser("child")
+    child.add_argument("--seed", type=int)
+    child.add_argument("--cases", type=int, nargs=3)
+    child.add_argument("--folder", type=Path)
+    child.set_defaults(run=run_child)
+    interruptions = commands.add_parser("interruptions", help="signals whose handlers raise exceptions")
+    interruptions.add_argument("--processes", type=int, default=200, help="that get one Ctrl-C each (200)")
+    interruptions.add_argument("--alarms", type=int, default=300, help="for each inference, in one process (300)")
+    interruptions.add_argument("--seed", type=int, default=0)
+    interruptions.set_defaults(run=run_interruptions)
+    threads = commands.add_parser("threads", help="one agent in eight threads")
+    threads.add_argument("inference", nargs="*", help="names of inferences (all)")
+    threads.add_argument("--rounds", type=int, default=200, help="of each thread (200)")
+    threads.add_argument("--seconds", type=float, help="of each of three attacks, instead of --rounds")
+    threads.set_defaults(run=run_threads)
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # processes that were begun are ended, too
+    status: int = arguments.run(arguments)
+    return status
+
+
+def run_calls(arguments: argparse.Namespace) -> int:
+    """Random calls."""
+    if arguments.replay is not None:
+        folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+        processes.run_cases(arguments.seed, iter([arguments.replay]), folder, print)
+        path = folder / "findings"
+        findings = [processes.Finding(**json.loads(line)) for line in path.read_text().splitlines()]
+        shutil.rmtree(folder)
+        for finding in findings:
+            print(finding.details, finding, sep="\n")
+        return bool(findings)
+    cases = range(-(-arguments.calls // processes.CALLS))
+    findings = processes.watch(
+        arguments.seed,
+        cases,
+        arguments.workers,
+        arguments.patience,
+        arguments.minutes,
+        lambda text: print(text, flush=True),
+    )
+    if arguments.json is not None:
+        arguments.json.write_text("".join(json.dumps(asdict(finding)) + "\n" for finding in findings))
+    sorts: dict[str, list[processes.Finding]] = {}
+    for finding in sorted(findings, key=lambda f: len(f.text)):
+        sorts.setdefault(finding.sort, []).append(finding)
+    for alike in sorted(sorts.values(), key=lambda alike: alike[0].where):
+        print(f"\n{len(alike)} x {alike[0]}")
+    failures = sum(finding.is_failure for finding in findings)
+    print(
+        f"\n{len(cases) * processes.CALLS:,} calls, {failures} failures of {sum(a[0].is_failure for a in sorts.values())} sorts"
+    )
+    return bool(failures)
+
+
+def run_child(arguments: argparse.Namespace) -> int:
+    """Some cases, in this process."""
+    processes.run_cases(
+        arguments.seed, iter(range(arguments.cases[0], arguments.cases[1], arguments.cases[2])), arguments.folder
+    )
+    return 0
+
+
+def run_interruptions(arguments: argparse.Namespace) -> int:
+    """Signals."""
+    from . import interruptions
+
+    return interruptions.main(arguments.processes, arguments.alarms, arguments.seed)
+
+
+def run_threads(arguments: argparse.Namespace) -> int:
+    """Threads."""
+    from . import threads
+
+    return threads.main(arguments.inference, arguments.rounds, arguments.seconds)
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":  # else the order of sets, and with it a case, differs from run to run
+        os.execve(
+            sys.executable, [sys.executable, "-m", "tests.fuzz", *sys.argv[1:]], os.environ | {"PYTHONHASHSEED": "0"}
+        )
+    sys.exit(main())

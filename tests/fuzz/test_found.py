@@ -1,0 +1,118 @@
+"""What the fuzzer found and no other test has: each a call, and how it is refused."""
+
+from __future__ import annotations
+
+import signal
+from collections import UserDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import idbandits as idb
+from diagrams import SHOP_CONTEXTS, SHOP_MEANS, shop
+from idbandits.errors import ContextError, FormatError, IdbanditsError
+from inferences import taught
+from refusals import refused, refused_by
+
+ROWS = {"learner": "A", "run": [0, 1], "round": 10, "reward": [2.0, 4.0], "regret": [5.0, np.inf], "seconds": 0.1}
+SETTINGS = {"world": "cascade", "learners": ["A"], "rounds": 10, "runs": 2, "seed": 0, "interrupted": False}
+
+
+class ReadOnce(UserDict[str, Any]):
+    """A mapping that loses what was read."""
+
+    def __getitem__(self, key: str) -> Any:
+        return self.data.pop(key)
+
+
+class Longer(dict[str, Any]):
+    """A mapping that says it is longer than it is."""
+
+    def __len__(self) -> int:
+        return super().__len__() + 1
+
+
+def test_a_function_of_no_parents() -> None:
+    d = idb.Diagram("alone")
+    d.reward(d.observed("X", [d.decision("A", 2), d.latent("Z", [], lambda: 0.25)], [[0, 1], [0, 1]]))
+    assert idb.expected_reward(d, {"A": 0}, {}) == 0.25
+
+
+def test_mappings_are_read_once() -> None:
+    world = idb.World(shop(), SHOP_MEANS, seed=0, contexts=SHOP_CONTEXTS)
+    action, context = {"first": "tea", "second": "water"}, {"segment": "new", "hour": 1}
+    outcome = world.step(ReadOnce(action), ReadOnce(context))
+    assert outcome.context == context
+    assert world.step(Longer(action), Longer(context)).context == context
+    agent = taught("ep", shop(), 3)
+    agent.update(ReadOnce(action), ReadOnce(sip=1), ReadOnce(context))
+    assert agent.rounds == 4
+    assert idb.best_action(shop(), ReadOnce(SHOP_MEANS), context) == idb.best_action(shop(), SHOP_MEANS, context)
+    refused_by(agent, ContextError, ["cannot be read"], lambda: agent.act(_emptied(context)))
+
+
+def _emptied(context: dict[str, Any]) -> Any:
+    class Emptied(UserDict[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            raise KeyError(key)
+
+    return Emptied(context)
+
+
+@pytest.mark.parametrize("diagram", [3, "cascade", pd.DataFrame()])
+def test_an_agent_is_only_compared_with_a_diagram(tmp_path: Path, diagram: Any) -> None:
+    taught("ep", shop(), 3).save(tmp_path / "agent")
+    refused(FormatError, ["a Diagram"], lambda: idb.Thompson.load(tmp_path / "agent", diagram=diagram))
+
+
+@pytest.mark.parametrize("dpi", [-1, True, np.inf, np.nan, "30", 30 + 0j, np.array(30), 10**9, {}])
+def test_the_resolution_of_a_picture_has_a_range(dpi: Any) -> None:
+    refused(IdbanditsError, ["dpi", "10 to 2400"], lambda: idb.models.rank1(2, 2).draw().png(dpi))
+
+
+def test_results_with_infinite_totals_odd_settings_and_odd_axes() -> None:
+    result = idb.Result(pd.DataFrame(ROWS), SETTINGS)
+    assert result.summary()["regret_mean"].tolist() == [np.inf]
+    assert np.isnan(result.summary()["regret_se"][0])
+    refused(IdbanditsError, ["axes", "'A1'"], lambda: result.plot("reward", "A1"))  # type: ignore[arg-type]
+    odd = idb.Result(pd.DataFrame(ROWS), SETTINGS | {"more": np.zeros(2)})
+    refused(IdbanditsError, ["settings", "JSON"], lambda: odd.to_parquet())
+
+
+def test_durations_are_no_whole_numbers() -> None:
+    refused(IdbanditsError, ["seed"], lambda: idb.Thompson(shop(), seed=np.zeros(2, "m8[s]")))
+    refused(
+        IdbanditsError,
+        ["draws"],
+        lambda: taught("ep", idb.models.rank1(2, 2), 1).propensity({"A1": 0, "A2": 0}, draws=np.timedelta64(3)),
+    )
+
+
+class OwnError(Exception):
+    """What the handler of a signal may raise."""
+
+
+def test_the_exception_of_a_signal_is_not_taken_for_that_of_an_odd_value() -> None:
+    agent = taught("ep", idb.models.rank1(3, 3), 1)
+    action = agent.act()
+
+    class Odd(int):
+        def __hash__(self) -> int:
+            signal.raise_signal(signal.SIGALRM)
+            return super().__hash__()
+
+    def handle(*_: Any) -> None:
+        raise OwnError
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        with pytest.raises(OwnError):
+            agent.update({name: Odd(value) for name, value in action.items()}, {"X": 0})
+        with pytest.raises(OwnError):
+            agent.update_many({"A1": [Odd(0)], "A2": [1]}, {"X": [0]})
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert agent.rounds == 1
