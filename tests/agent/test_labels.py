@@ -41,10 +41,10 @@ class Broken:
     """Cannot be compared."""
 
     def __eq__(self, other: object) -> bool:
-        raise RuntimeError
+        raise TypeError
 
     def __hash__(self) -> int:
-        raise RuntimeError
+        raise TypeError
 
 
 ONES = [
