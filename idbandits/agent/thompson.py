@@ -198,13 +198,9 @@ class Thompson:
 
     def _encoded(self, action: Action, context: Action | None) -> Ints:
         last_action, last_context, vector = self._latest
-        try:  # equal values with equal hashes are the same labels: faster than checking again what `act` chose
-            if action == last_action and hash((*action.values(),)) == hash((*last_action.values(),)):
-                if context is None or last_context is None:
-                    if context is last_context:
-                        return vector
-                elif context == last_context and hash((*context.values(),)) == hash((*last_context.values(),)):
-                    return vector
+        try:  # faster than checking again what `act` chose
+            if _same(action, last_action) and (context is last_context or _same(context, last_context)):
+                return vector
         except ODD:  # an array, or whatever else, where a value is expected
             pass
         return self._model.action_vector(action, context)
@@ -301,6 +297,11 @@ class Thompson:
         """An agent from a file. With `diagram`, one of another diagram is refused; own inferences are passed again."""
         saved = load_agent(path_of(path), diagram, inference)
         return _restored(saved.diagram, saved.inference, saved.state, saved.rng)
+
+
+def _same(values: Any, last: Any) -> bool:
+    """Whether a dictionary has the labels of another: equal values with equal hashes."""
+    return type(values) is dict and values == last and hash((*values.values(),)) == hash((*last.values(),))
 
 
 def _restored(d: Diagram, inference: Inference, state: State, rng: Rng) -> Thompson:

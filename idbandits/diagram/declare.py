@@ -51,6 +51,10 @@ class Node:
 
     def index(self, value: object) -> int | None:
         """The place of the value that equals this one, as 1, 1.0, True and np.int8(1) do; None if none does."""
+        if type(value) is int or type(value) is str:  # these raise nothing: an exception here is that of a signal
+            if not isinstance(self.values, range):
+                return self._places.get(value)
+            return value if isinstance(value, int) and 0 <= value < self.states else None
         try:
             label: Any = plain(value)
             if not isinstance(self.values, range):
