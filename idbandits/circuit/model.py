@@ -178,7 +178,7 @@ class Model:
             if node is None or node.kind != "observed":
                 what = "not a node of the diagram" if node is None else f"a {node.kind} node"
                 allowed = ", ".join(n.name for n in self.observed) or "none"
-                raise ObservationError(f"observation: {name!r} is {what}; the observed nodes are {allowed}")
+                raise ObservationError(f"observation: {brief(name)} is {what}; the observed nodes are {allowed}")
             if value is not None:
                 state = node.index(value)
                 if state is None:

@@ -151,14 +151,14 @@ class Diagram:
     def resolve(self, user: str, nodes: Nodes) -> list[Node]:
         """The nodes with these handles or names; error messages begin with `user`, which needs them."""
         if not isinstance(nodes, (Node, str, Iterable)):
-            raise DiagramError(f"{user}: expected a list of nodes or names, not {nodes!r}")
+            raise DiagramError(f"{user}: expected a list of nodes or names, not {brief(nodes)}")
         resolved: list[Node] = []
         for handle in [nodes] if isinstance(nodes, (Node, str)) else nodes:
             name = handle.name if isinstance(handle, Node) else handle
             node = self._nodes.get(name) if isinstance(name, str) else None
             if node is None or (isinstance(handle, Node) and handle is not node):
                 other = " (a node of another diagram)" if isinstance(handle, Node) else ""
-                raise DiagramError(f"{user}: {name!r}{other} is not declared before it in diagram {self.name!r}")
+                raise DiagramError(f"{user}: {brief(name)}{other} is not declared before it in diagram {self.name!r}")
             if node in resolved:
                 raise DiagramError(f"{user}: {name!r} is listed twice")
             resolved.append(node)
