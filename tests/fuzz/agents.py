@@ -243,7 +243,7 @@ class Agents(Session):
         belief = self.one(list(self.agent.posterior().values()))
 
         def check(quantiles: Any) -> None:
-            if np.min(call.arguments["q"], initial=1) > 1e-9:  # below, SciPy's are NaN here and there
+            if (np.asarray(call.arguments["q"], float) > 1e-9).all():  # below, SciPy's are NaN here and there
                 probabilities(quantiles)
 
         call = Call("quantile", belief.quantile, {"q": self.one([0.5, [0.1, 0.9]])}, check)
