@@ -153,7 +153,11 @@ class Diagram:
         if not isinstance(nodes, (Node, str, Iterable)):
             raise DiagramError(f"{user}: expected a list of nodes or names, not {brief(nodes)}")
         resolved: list[Node] = []
-        for handle in [nodes] if isinstance(nodes, (Node, str)) else nodes:
+        try:
+            handles = [nodes] if isinstance(nodes, (Node, str)) else list(nodes)
+        except ODD:  # arrays without axes, memory
+            raise DiagramError(f"{user}: expected a list of nodes or names, not {brief(nodes)}") from None
+        for handle in handles:
             name = handle.name if isinstance(handle, Node) else handle
             node = self._nodes.get(name) if isinstance(name, str) else None
             if node is None or (isinstance(handle, Node) and handle is not node):

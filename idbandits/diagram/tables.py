@@ -306,7 +306,7 @@ def _numbers(value: Any) -> Floats | None:
         return array.astype(np.float64) if mixed or array.dtype.kind in "biuf" else None  # mixed: fractions, decimals
     except OverflowError:
         return np.array(np.inf)
-    except (TypeError, ValueError):
+    except (MemoryError, TypeError, ValueError):
         return None
 
 
