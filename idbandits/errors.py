@@ -56,8 +56,7 @@ class MeansError(IdbanditsError):
 # What values of odd types raise when they are compared, hashed or converted. Other exceptions are the caller's own, as
 # those of handlers of signals are, and pass through.
 ODD = (
-    ArithmeticError, AttributeError, BufferError, LookupError, MemoryError, NotImplementedError, RecursionError,
-    TypeError, ValueError,
+    ArithmeticError, AttributeError, BufferError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
 )  # fmt: skip
 
 

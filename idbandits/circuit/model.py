@@ -178,7 +178,7 @@ class Model:
             if node is None or node.kind != "observed":
                 what = "not a node of the diagram" if node is None else f"a {node.kind} node"
                 allowed = ", ".join(n.name for n in self.observed) or "none"
-                raise ObservationError(f"observation: {name!r} is {what}; the observed nodes are {allowed}")
+                raise ObservationError(f"observation: {brief(name)} is {what}; the observed nodes are {allowed}")
             if value is not None:
                 state = node.index(value)
                 if state is None:
@@ -274,7 +274,7 @@ def _indices(what: str, kind: str, nodes: list[Node], values: Action, error: typ
     values = _read(what, values, error)
     if len(values) != len(nodes) or any(n.name not in values for n in nodes):
         for name in values:
-            if all(n.name != name for n in nodes):
+            if not isinstance(name, str) or all(n.name != name for n in nodes):
                 raise error(f"{what}: {brief(name)} is not a {kind}; the {kind}s are {names}")
         missing = next(n.name for n in nodes if n.name not in values)
         raise error(f"{what}: {kind} {missing!r} is missing; the {kind}s are {names}")

@@ -51,6 +51,10 @@ class Node:
 
     def index(self, value: object) -> int | None:
         """The place of the value that equals this one, as 1, 1.0, True and np.int8(1) do; None if none does."""
+        if type(value) is int or type(value) is str:  # these raise nothing: an exception here is that of a signal
+            if not isinstance(self.values, range):
+                return self._places.get(value)
+            return value if isinstance(value, int) and 0 <= value < self.states else None
         try:
             label: Any = plain(value)
             if not isinstance(self.values, range):
@@ -147,14 +151,18 @@ class Diagram:
     def resolve(self, user: str, nodes: Nodes) -> list[Node]:
         """The nodes with these handles or names; error messages begin with `user`, which needs them."""
         if not isinstance(nodes, (Node, str, Iterable)):
-            raise DiagramError(f"{user}: expected a list of nodes or names, not {nodes!r}")
+            raise DiagramError(f"{user}: expected a list of nodes or names, not {brief(nodes)}")
         resolved: list[Node] = []
-        for handle in [nodes] if isinstance(nodes, (Node, str)) else nodes:
+        try:
+            handles = [nodes] if isinstance(nodes, (Node, str)) else list(nodes)
+        except ODD:  # arrays without axes, memory
+            raise DiagramError(f"{user}: expected a list of nodes or names, not {brief(nodes)}") from None
+        for handle in handles:
             name = handle.name if isinstance(handle, Node) else handle
             node = self._nodes.get(name) if isinstance(name, str) else None
             if node is None or (isinstance(handle, Node) and handle is not node):
                 other = " (a node of another diagram)" if isinstance(handle, Node) else ""
-                raise DiagramError(f"{user}: {name!r}{other} is not declared before it in diagram {self.name!r}")
+                raise DiagramError(f"{user}: {brief(name)}{other} is not declared before it in diagram {self.name!r}")
             if node in resolved:
                 raise DiagramError(f"{user}: {name!r} is listed twice")
             resolved.append(node)

@@ -12,7 +12,7 @@ import numpy as np
 
 from idbandits.diagram import schema
 from idbandits.diagram.tables import Known, Learned, Use, check_name
-from idbandits.errors import DiagramError, FormatError, brief, is_integer
+from idbandits.errors import ODD, DiagramError, FormatError, brief, is_integer
 from idbandits.files import read_stream, read_whole
 
 if TYPE_CHECKING:  # `declare` imports this module
@@ -178,7 +178,10 @@ def _check_format(data: Any) -> None:
 
     if isinstance(data, Mapping) and is_integer(data.get("version")) and data["version"] > VERSION:
         raise FormatError(f"version {data['version']} is newer than this library, which reads up to version {VERSION}")
-    error = best_match(Draft202012Validator(schema()).iter_errors(_shortened(data)))
+    try:
+        error = best_match(Draft202012Validator(schema()).iter_errors(_shortened(data)))
+    except ODD:
+        raise FormatError("the data is not plain: it holds values that JSON does not have") from None
     if error is not None:
         path = list(error.absolute_path)
         where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".") or "the file"

@@ -46,7 +46,9 @@ class Learned:
     def __post_init__(self) -> None:
         check_name("a learned table", self.name)
         if self.rows is not None and (not is_integer(self.rows) or self.rows < 1):
-            raise DiagramError(f"learned table {self.name!r}: rows must be a positive whole number, not {self.rows!r}")
+            raise DiagramError(
+                f"learned table {self.name!r}: rows must be a positive whole number, not {brief(self.rows)}"
+            )
         if (prior := _numbers(self.prior)) is None:
             raise PriorError(f"learned table {self.name!r}: the prior must consist of numbers, not {brief(self.prior)}")
         for wrong in prior[~((prior >= LEAST_PRIOR) & (prior <= MOST_PRIOR))]:
@@ -67,7 +69,7 @@ class Learned:
         """The table read at row `chooser(*parent_values)`."""
         self._rows_to_pick_from()
         if not callable(chooser):
-            raise DiagramError(f"learned table {self.name!r}: select takes a function, not {chooser!r}")
+            raise DiagramError(f"learned table {self.name!r}: select takes a function, not {brief(chooser)}")
         return RowOf(self, chooser)
 
     def _rows_to_pick_from(self) -> int:
@@ -195,7 +197,7 @@ def _selected_rows(node: str, learned: Learned, chooser: Callable[..., int], par
     rows = np.empty(math.prod(_shape(parents)), dtype=np.int64)
     for i, (values, row) in enumerate(_results(f"node {node!r}", chooser, parents)):
         if not is_integer(row) or not 0 <= row <= last:
-            picked = f"select picks row {row!r} of learned table {learned.name!r}{_where(parents, values)}"
+            picked = f"select picks row {brief(row)} of learned table {learned.name!r}{_where(parents, values)}"
             raise TableError(f"node {node!r}: {picked}; its rows are 0 to {last}")
         rows[i] = row
     rows.setflags(write=False)
@@ -232,7 +234,7 @@ def reward_table(parents: Sequence[Node], function: Callable[..., float] | None)
             raise DiagramError(f"{reward} needs a function: not all of its labels are numbers")
         function = _same
     elif not callable(function):
-        raise DiagramError(f"{reward} needs a function of the values, not {function!r}")
+        raise DiagramError(f"{reward} needs a function of the values, not {brief(function)}")
     _check_size(reward, _shape(parents))
     table = _tabulate(reward, function, parents, ())
     if (infinite := ~np.isfinite(table)).any():
@@ -304,7 +306,7 @@ def _numbers(value: Any) -> Floats | None:
         return array.astype(np.float64) if mixed or array.dtype.kind in "biuf" else None  # mixed: fractions, decimals
     except OverflowError:
         return np.array(np.inf)
-    except (TypeError, ValueError):
+    except (MemoryError, TypeError, ValueError):
         return None
 
 

@@ -46,12 +46,12 @@ def named(inference: Any) -> Inference:
     """The inference with a name, or the object that was given, if it is one."""
     if isinstance(inference, str):
         if inference not in BY_NAME:
-            raise IdbanditsError(f"inference is one of {', '.join(BY_NAME)}, or an object; not {inference!r}")
+            raise IdbanditsError(f"inference is one of {', '.join(BY_NAME)}, or an object; not {brief(inference)}")
         return BY_NAME[inference]()
     missing = [name for name in REQUIRED if not hasattr(inference, name)]
     if missing or isinstance(inference, type):
         reason = "it is a class: call it" if isinstance(inference, type) else f"it has no {', '.join(missing)}"
-        raise IdbanditsError(f"inference {inference!r} does not follow the protocol: {reason}")
+        raise IdbanditsError(f"inference {brief(inference)} does not follow the protocol: {reason}")
     return inference
 
 

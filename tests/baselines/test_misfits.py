@@ -137,11 +137,11 @@ def test_many_positions_are_checked_in_no_time(model: Callable[..., idb.Diagram]
     ("name", "settings", "message"),
     [
         ("CascadeKLUCB", {"reading": "second"}, "reading is 'first' or 'last'.*'second'"),
-        ("TopRank", {"horizon": 1}, "TopRank: horizon .* from 2, not 1"),
+        ("TopRank", {"horizon": 1}, "TopRank: horizon .* from 2 to .*, not 1"),
         ("TopRank", {"delta": 0}, "TopRank: delta is a number above 0 and at most 1, not 0"),
         ("KLCombUCB1", {"horizon": 2.5}, "KLCombUCB1: horizon .* not 2.5"),
         ("CombUCB1", {"factor": 0}, "CombUCB1: factor is a number above 0, not 0"),
-        ("GRAB", {"gamma": -1}, "GRAB: gamma is a whole number from 0, not -1"),
+        ("GRAB", {"gamma": -1}, "GRAB: gamma is a whole number from 0 to .*, not -1"),
         ("EpsilonGreedy", {"epsilon": 1.5}, "epsilon is a number from 0 to 1, not 1.5"),
         ("EpsilonGreedy", {"decay": -1}, "decay is a number above 0, not -1"),
         ("Rank1ElimKL", {"level": -2}, "Rank1ElimKL: level is a number above 0, not -2"),

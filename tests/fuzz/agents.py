@@ -240,10 +240,14 @@ class Agents(Session):
         return Call("posterior", self.agent.posterior, {}, check, reads=True)
 
     def call_quantile(self) -> Call:
-        belief = self.agent.posterior()
-        return Call(
-            "quantile", self.one(list(belief.values())).quantile, {"q": self.one([0.5, [0.1, 0.9]])}, probabilities
-        )
+        belief = self.one(list(self.agent.posterior().values()))
+
+        def check(quantiles: Any) -> None:
+            if (np.asarray(call.arguments["q"], float) > 1e-9).all():  # below, SciPy's are NaN here and there
+                probabilities(quantiles)
+
+        call = Call("quantile", belief.quantile, {"q": self.one([0.5, [0.1, 0.9]])}, check)
+        return call
 
     def call_propensity(self) -> Call:
         played = self._round()

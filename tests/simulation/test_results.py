@@ -245,7 +245,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path):
     path = tmp_path / "result.parquet"
     result().save(path)
     old = path.read_bytes()
-    with pytest.raises(TypeError):
+    with pytest.raises(IdbanditsError, match="plain data"):
         result(seed=object()).save(path)
     assert path.read_bytes() == old
 
