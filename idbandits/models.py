@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Label, Learned
-from idbandits.errors import DiagramError, brief, check_flag, check_whole
+from idbandits.errors import ODD, DiagramError, brief, check_flag, check_whole
 
 Items: TypeAlias = int | Iterable[Label]
 Table: TypeAlias = Learned | Callable[[int, int], float]
@@ -189,7 +189,7 @@ def _last_click(d: Diagram, k: int, clicked: Node, before: list[Node]) -> Node:
 def _start(name: str, items: Items, positions: int) -> tuple[Diagram, Items, Learned]:
     check_whole(f"model {name!r}: positions", positions, 1, MOST_POSITIONS, error=DiagramError)
     if isinstance(items, Iterable) and not isinstance(items, str):
-        with suppress(TypeError):  # an array that is a number; the diagram will refuse it
+        with suppress(*ODD):  # as of an array that is a number; the diagram will refuse it
             items = list(items)  # for all decisions
     return Diagram(name), items, Learned("attraction")
 

@@ -8,6 +8,8 @@ from idbandits.diagram.tables import LearnedTable
 from idbandits.errors import IdbanditsError, brief
 from idbandits.kernel.types import Floats
 
+MOST_QUANTILES = 10**8
+
 
 @final
 class Posterior:
@@ -45,6 +47,10 @@ class Posterior:
             wanted = np.asarray(q)
         except (TypeError, ValueError):  # ragged lists
             wanted = np.array(None)
+        if wanted.size * self.alpha.size > MOST_QUANTILES:
+            raise IdbanditsError(
+                f"at most {MOST_QUANTILES:,} quantiles are given at once, not {wanted.size} of each mean"
+            )
         if wanted.dtype.kind not in "biuf" or np.ma.is_masked(q) or not ((wanted >= 0) & (wanted <= 1)).all():
             raise IdbanditsError(f"a quantile is asked for at a probability in [0, 1], not {brief(q)}")
         wanted = wanted.astype(np.float64)

@@ -293,7 +293,7 @@ def _full_means(name: str, table: Any, shape: tuple[int, ...], states: int) -> F
         if np.ma.is_masked(table) or means.dtype.kind not in "biuf":
             raise TypeError
         means = means.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
+    except ODD:
         raise MeansError(f"means: those of {name!r} are not numbers: {brief(table)}") from None
     if means.shape != shape:
         raise MeansError(f"means: those of {name!r} have shape {means.shape}; the learned table has {shape}")

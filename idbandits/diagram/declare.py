@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final, get_args
 
 import numpy as np
 
 from idbandits.diagram.pictures import Picture, picture_of
-from idbandits.diagram.storage import declare_all, read_json, to_data
+from idbandits.diagram.storage import MOST_NUMBER, declare_all, read_json, to_data
 
 from idbandits.diagram.tables import (  # isort: skip
     Known, Label, LearnedTable, Use, chance_table, check_letters, check_name, reward_table,
@@ -139,6 +138,9 @@ class Diagram:
 
     def of_kind(self, *kinds: Kind) -> list[Node]:
         """The nodes of these kinds, in the order of declaration."""
+        for kind in kinds:
+            if not isinstance(kind, str) or kind not in get_args(Kind):
+                raise DiagramError(f"a kind of nodes is one of {', '.join(get_args(Kind))}, not {brief(kind)}")
         return [n for n in self._nodes.values() if n.kind in kinds]
 
     def __repr__(self) -> str:
@@ -276,9 +278,12 @@ def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
         return range(int(states))
     if isinstance(states, (str, bytes)) or not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
         raise DiagramError(f"node {name!r}: {unit}s must be a whole number or a list of labels, not {brief(states)}")
-    labels = [v.item() if isinstance(v, np.generic) else v for v in states]
+    try:
+        labels = [v.item() if isinstance(v, np.generic) else v for v in states]
+    except ODD:
+        raise DiagramError(f"node {name!r}: {brief(states)} is not a list of labels that can be read") from None
     for label in labels:
-        if not isinstance(label, (str, int, float, bool)) or (isinstance(label, float) and not math.isfinite(label)):
+        if not isinstance(label, (str, int, float)) or (not isinstance(label, str) and not abs(label) <= MOST_NUMBER):
             raise DiagramError(f"node {name!r}: a label must be a string or a finite number, not {brief(label)}")
         if isinstance(label, str):
             check_letters(f"node {name!r}: a label", label)

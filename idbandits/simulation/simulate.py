@@ -16,7 +16,7 @@ import numpy as np
 from idbandits.agent.thompson import Thompson
 from idbandits.baselines.baseline import Baseline
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError, ImpossibleObservationError, brief, check_flag, check_whole, is_integer
+from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, brief, check_flag, check_whole, is_integer
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.types import Ints
 from idbandits.simulation.loop import SLICE, Run, joint_of, loop, play_fused
@@ -50,7 +50,7 @@ def simulate(
     """
     from tqdm import tqdm
 
-    _check(world, learners)
+    learners = _checked(world, learners)
     rounds = check_whole("rounds", rounds, 1, MOST_ROUNDS)
     progress = check_flag("progress", progress)
     runs, seed, workers = check_runs(runs, seed, workers)
@@ -100,15 +100,21 @@ def random_numbers(seed: int, run: int, purpose: str) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed, spawn_key=(run, zlib.crc32(purpose.encode(errors="surrogatepass"))))
 
 
-def _check(world: Any, learners: Any) -> None:
+def _checked(world: Any, learners: Any) -> dict[str, Any]:
+    """The learners as a dictionary of our own, if all is well with it and the world."""
     if not isinstance(world, World):
         raise IdbanditsError(f"world is a World, not {brief(world)}")
-    if not isinstance(learners, Mapping) or not learners:
+    try:
+        own = dict(learners) if isinstance(learners, Mapping) else {}
+    except ODD:
+        own = {}
+    if not own:
         raise IdbanditsError(f"learners map names to learners; given {brief(learners)}")
-    for name, learner in learners.items():
+    for name, learner in own.items():
         if not isinstance(name, str):
             raise IdbanditsError(f"learners are named by strings, not {brief(name)}")
         check_learner(f"learner {name!r}", learner)
+    return own
 
 
 def check_runs(runs: Any, seed: Any, workers: Any) -> tuple[int, int, int | None]:

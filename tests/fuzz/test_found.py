@@ -13,7 +13,7 @@ import pytest
 
 import idbandits as idb
 from diagrams import SHOP_CONTEXTS, SHOP_MEANS, shop
-from idbandits.errors import ContextError, FormatError, IdbanditsError
+from idbandits.errors import ContextError, DiagramError, FormatError, IdbanditsError
 from inferences import taught
 from refusals import refused, refused_by
 
@@ -89,6 +89,39 @@ def test_durations_are_no_whole_numbers() -> None:
         ["draws"],
         lambda: taught("ep", idb.models.rank1(2, 2), 1).propensity({"A1": 0, "A2": 0}, draws=np.timedelta64(3)),
     )
+
+
+@pytest.mark.parametrize("labels", [memoryview(np.array(["a", "b"])), [True, False, 10**400], [1.0, float("nan")]])
+def test_labels_that_cannot_be_read_or_kept_are_refused(labels: Any) -> None:
+    refused(DiagramError, ["'N'"], lambda: shop().decision("N", labels))
+
+
+@pytest.mark.parametrize("kind", [np.zeros(2, [("a", "i4"), ("b", "f8")]), "card", ["decision"], None])
+def test_nodes_are_of_four_kinds(kind: Any) -> None:
+    refused(DiagramError, ["decision, context, latent, observed"], lambda: shop().of_kind(kind))
+
+
+def test_so_many_quantiles_are_not_made() -> None:
+    wanted = np.broadcast_to(0.5, (2**20, 2**20))
+    posterior = taught("ep", idb.models.rank1(3, 3), 1).posterior()
+    refused(IdbanditsError, ["100,000,000"], lambda: next(iter(posterior.values())).quantile(wanted))
+
+
+def test_learners_may_change_the_mapping_that_they_are_in() -> None:
+    d = idb.models.rank1(2, 2)
+    learners: dict[str, Any] = {}
+
+    class Leaving:
+        def act(self) -> dict[str, int]:
+            learners.clear()
+            return {"A1": 0, "A2": 0}
+
+        def update(self, action: Any, observation: Any) -> None:
+            pass
+
+    learners["leaving"] = Leaving()
+    world = idb.World(d, {name: [0.5, 0.5] for name in d.learned})
+    assert idb.simulate(world, learners, 2, 1, workers=1, progress=False).summary()["learner"].tolist() == ["leaving"]
 
 
 class OwnError(Exception):
