@@ -5,7 +5,7 @@ from typing import final
 import numpy as np
 
 from idbandits.diagram.tables import LearnedTable
-from idbandits.errors import IdbanditsError, brief
+from idbandits.errors import ODD, IdbanditsError, brief
 from idbandits.kernel.types import Floats
 
 MOST_QUANTILES = 10**8
@@ -45,7 +45,7 @@ class Posterior:
         """The quantile of the means: for an array of q, they come first."""
         try:
             wanted = np.asarray(q)
-        except (TypeError, ValueError):  # ragged lists
+        except ODD:  # ragged or endless lists
             wanted = np.array(None)
         if wanted.size * self.alpha.size > MOST_QUANTILES:
             raise IdbanditsError(

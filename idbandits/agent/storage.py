@@ -22,7 +22,7 @@ from idbandits.agent.generators import generator_of, state_of_generator
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.storage import parse_json
-from idbandits.errors import FormatError, IdbanditsError, brief
+from idbandits.errors import ODD, FormatError, IdbanditsError, brief
 from idbandits.files import write_whole
 from idbandits.inference import BY_NAME, Evidence, Inference, beginning, layout_of, named
 from idbandits.inference.protocol import Described
@@ -81,7 +81,7 @@ def _plain(inference: Inference) -> Any:
     """The settings of an inference as plain data, the same as when read from a file."""
     try:
         return json.loads(json.dumps(inference.settings, allow_nan=False, default=lambda value: value.tolist()))
-    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+    except ODD as error:
         kind = type(inference).__name__
         raise IdbanditsError(
             f"the settings of {kind} are not plain numbers, texts and lists, as files need them ({error})"

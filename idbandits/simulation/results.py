@@ -57,6 +57,7 @@ class Result:
         if not isinstance(self.frame, pd.DataFrame) or not isinstance(self.settings, dict):
             given = f"{type(self.frame).__name__} and {type(self.settings).__name__}"
             raise IdbanditsError(f"a result is made of a data frame and a dictionary of settings, not of {given}")
+        object.__setattr__(self, "settings", dict(self.settings))  # a copy, which nobody else changes
         for part, names, required in (("columns", self.frame, _COLUMNS), ("settings", self.settings, _SETTINGS)):
             if missing := [name for name in required if name not in names]:
                 raise IdbanditsError(f"the result lacks the {part} {', '.join(missing)}")
