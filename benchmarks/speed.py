@@ -19,7 +19,7 @@ from benchmarks.timing import timed
 ROUNDS, LONGER = 20_000, 10
 SWEEP, LINEAR = 2.0, 11.0  # bars, as ratios of times: variational to idTSfull; ten times the rounds to the rounds
 BLOCK = 200  # rounds that one inference plays from Python before the next
-CALLS = 40e-6  # bar: seconds for act and update
+CALLS = 15e-6  # bar: seconds for act and update
 LOG = 10_000_000  # rounds
 GROWTH = 50.0  # bar: MB
 
