@@ -80,7 +80,7 @@ def check_number(name: str, value: object, least: float, most: float | None = No
     """The value as a float, if it is a finite number (or `most` is not) in this range, without `least` if `above`."""
     try:
         number = float(value) if isinstance(value, Real) else math.nan
-    except OverflowError:  # a whole number beyond all floats
+    except (OverflowError, TypeError, ValueError):  # a whole number beyond all floats, a duration
         number = math.nan
     if (number > least if above else number >= least) and (number < math.inf if most is None else number <= most):
         return number

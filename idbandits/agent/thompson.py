@@ -24,6 +24,7 @@ from idbandits.inference.protocol import (
     AMBIGUOUS,
     IMPOSSIBLE,
     THOROUGHLY,
+    UNKNOWN,
     Bounded,
     Player,
     Revisable,
@@ -219,6 +220,9 @@ class Thompson:
         if not state.has_room():
             state = grown(state)
         status = self._learn(*self._evidence.packed, *state, self.rng, vector, seen, times, effort)
+        if type(status) is not int or not DONE <= status <= UNKNOWN:  # of an inference of the user's
+            said = f"what `learn` of inference {name_of(self.inference)!r} says"
+            status = check_whole(said, status, DONE, UNKNOWN)
         if status != DONE:
             self._refuse(status, vector, seen, where)
         return state

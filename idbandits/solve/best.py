@@ -10,7 +10,7 @@ from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Action, Means, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import TOLERANCE, Label
-from idbandits.errors import IdbanditsError, MeansError
+from idbandits.errors import MeansError, check_number
 from idbandits.kernel.compiling import FLOATS, INTS, bare, generated, in_python, part
 from idbandits.kernel.draws import below
 from idbandits.kernel.fields import pack, pointer, unpacker
@@ -53,8 +53,8 @@ def best_action(d: Diagram, means: Means, context: Action | None = None, *, effo
     >>> best_action(d, {"first": [0.5, 0.8], "second": [0.5, 0.9]})
     Solution(action={'A1': 'bent', 'A2': 'fair'}, value=0.4, exact=True, bound=0.4)
     """
-    if not (isinstance(effort, (int, float, np.integer, np.floating)) and effort >= 0):
-        raise IdbanditsError(f"effort is a number from 0, not {effort!r}")
+    if not (isinstance(effort, (int, float)) and effort >= 0):
+        effort = check_number("effort", effort, 0)
     model = compile(d)
     solver = model.derived(Solver)
     action = solver.blank_action(context)

@@ -69,6 +69,20 @@ def test_what_is_not_a_state_is_refused(kind: Any) -> None:
         idb.Thompson(models.semi_bandit(5, 2), Odd())
 
 
+@pytest.mark.parametrize("status", [None, -1, 4, 0.0, "done", np.zeros(2), np.broadcast_to(0, (2**20, 2**20))])
+def test_what_learn_says_is_a_status(status: Any) -> None:
+    class Odd(Counts):
+        def learn(self, *arguments: Any) -> Any:
+            super().learn(*arguments)
+            return status
+
+    agent = idb.Thompson(models.semi_bandit(5, 2), Odd(), seed=1)
+    before = knowledge(agent)
+    with pytest.raises(IdbanditsError, match=r"what `learn` of inference 'Odd' says is a whole number from 0 to 3"):
+        agent.update({"A1": 0, "A2": 1}, {"X1": 1, "X2": 0})
+    assert knowledge(agent) == before
+
+
 def test_an_error_in_an_own_inference_changes_nothing() -> None:
     class Broken(Counts):
         def learn(self, *arguments: Any) -> int:

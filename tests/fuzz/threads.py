@@ -153,8 +153,8 @@ def mixed_rounds(name: str, d: idb.Diagram, rounds: int, seconds: float | None, 
     if groups(agent) != groups(alone):
         wrong.append("the groups are not those of one thread")
     nothing: list[dict[str, list[Any]]] = [{n.name: [] for n in d.of_kind(kind)} for _, kind in COLUMNS]
-    for one in (agent, alone):
-        one.update_many(*nothing)  # which brings beliefs up to date
+    for one in (agent, alone) * 5:
+        one.update_many(*nothing)  # which brings beliefs up to date, nearer to their fixed point each time
     beliefs = agent.posterior(), alone.posterior()
     for table in beliefs[0]:
         alpha, wanted = beliefs[0][table].alpha, beliefs[1][table].alpha
