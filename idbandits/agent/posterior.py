@@ -55,7 +55,8 @@ class Posterior:
             raise IdbanditsError(f"a quantile is asked for at a probability in [0, 1], not {brief(q)}")
         wanted = wanted.astype(np.float64)
         if self._draws is not None:
-            return self._shown(np.quantile(self._draws, wanted, axis=0))
+            flat = np.quantile(self._draws, wanted.ravel(), axis=0) if wanted.size else np.empty(0)
+            return self._shown(flat.reshape(wanted.shape + self.alpha.shape))
         from scipy.special import betaincinv  # slow to import, and only needed here
 
         wanted = wanted.reshape(wanted.shape + (1,) * self.alpha.ndim)

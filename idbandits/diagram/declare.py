@@ -18,7 +18,7 @@ from idbandits.diagram.storage import MOST_NUMBER, declare_all, read_json, to_da
 from idbandits.diagram.tables import (  # isort: skip
     Known, Label, LearnedTable, Use, chance_table, check_letters, check_name, reward_table,
 )  # fmt: skip
-from idbandits.errors import ODD, DiagramError, FormatError, InfeasibleError, brief, is_integer
+from idbandits.errors import ODD, DiagramError, FormatError, IdbanditsError, InfeasibleError, brief, is_integer
 from idbandits.files import path_of, write_whole
 from idbandits.kernel.types import Floats
 
@@ -253,7 +253,12 @@ class Diagram:
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Diagram:
         """The diagram that `to_dict` described; errors name the place in the data."""
-        declare_all(diagram := Diagram(), data)
+        try:
+            declare_all(diagram := Diagram(), data)
+        except IdbanditsError:
+            raise
+        except ODD:
+            raise FormatError(f"the data cannot be read: {brief(data)}") from None
         return diagram
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -107,6 +107,17 @@ def test_so_many_quantiles_are_not_made() -> None:
     refused(IdbanditsError, ["100,000,000"], lambda: next(iter(posterior.values())).quantile(wanted))
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (0, 0), (2, 3)])
+@pytest.mark.parametrize("inference", ["ep", "gibbs"])
+def test_quantiles_have_the_shape_that_is_asked_for(inference: str, shape: tuple[int, ...]) -> None:
+    table = next(iter(taught(inference, idb.models.rank1(3, 3), 1).posterior().values()))
+    assert table.quantile(np.full(shape, 0.5)).shape == (*shape, *table.mean.shape)
+
+
+def test_data_that_changes_while_it_is_read_is_refused() -> None:
+    refused(FormatError, ["read"], lambda: idb.Diagram.from_dict(ReadOnce(shop().to_dict())))
+
+
 def test_learners_may_change_the_mapping_that_they_are_in() -> None:
     d = idb.models.rank1(2, 2)
     learners: dict[str, Any] = {}
