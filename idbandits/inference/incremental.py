@@ -6,10 +6,10 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.circuit.passes import entry
-from idbandits.errors import check_whole
+from idbandits.errors import check_flag, check_whole
 from idbandits.inference.counting import is_possible
 from idbandits.inference.evidence import Evidence
-from idbandits.inference.protocol import DONE, IMPOSSIBLE, MOST_STEPS, BuiltIn, Round, coded, learner, switched
+from idbandits.inference.protocol import DONE, IMPOSSIBLE, MOST_STEPS, BuiltIn, Round, coded, learner
 from idbandits.inference.workspace import GEOMETRIC, Workspace, expect, read_key, write_key
 from idbandits.kernel.compiling import bare
 from idbandits.kernel.fields import pointer
@@ -80,7 +80,7 @@ class Incremental(BuiltIn):
         check_whole("iterations", iterations, 1, MOST_STEPS)
         coded("start", start, STARTS)
         self.settings = {"iterations": int(iterations), "start": start}
-        self.settings["literal"] = switched("literal", literal)
+        self.settings["literal"] = check_flag("literal", literal)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""

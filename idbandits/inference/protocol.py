@@ -8,7 +8,7 @@ from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import IdbanditsError, brief, is_integer
+from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import unpack as unpack_parts
@@ -107,13 +107,6 @@ def coded(setting: str, word: Any, codes: Mapping[str, int]) -> int:
     if not isinstance(word, str) or word not in codes:
         raise IdbanditsError(f"{setting} is one of {', '.join(map(repr, codes))}, not {brief(word)}")
     return codes[word]
-
-
-def switched(setting: str, value: Any) -> bool:
-    """The value of a setting that is True or False, or 1 or 0."""
-    if isinstance(value, (bool, np.bool_)) or (is_integer(value) and value in (0, 1)):
-        return bool(value)
-    raise IdbanditsError(f"{setting} is True or False, not {brief(value)}")
 
 
 LEARN = types.int64(INTS, FLOATS, INTS, FLOATS, RNG, INTS, INTS, types.int64, types.int64)

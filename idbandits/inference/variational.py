@@ -7,10 +7,10 @@ import numpy as np
 from numba import types
 
 from idbandits.circuit.model import Model
-from idbandits.errors import check_number, check_whole
+from idbandits.errors import check_flag, check_number, check_whole
 from idbandits.inference.counting import count_round
 from idbandits.inference.evidence import Evidence
-from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, coded, learner, switched
+from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, coded, learner
 from idbandits.kernel.columns import DERIVED, NUMBERS, PSEUDO_COUNTS, SWITCHES, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
 from idbandits.kernel.fields import pointer
@@ -146,7 +146,7 @@ class Variational(BuiltIn):
         coded("start", start, STARTS)
         check_whole("sweeps", sweeps, 1, MOST_STEPS)
         check_number("tolerance", tolerance, 0)
-        exactly = switched("literal", literal)
+        exactly = check_flag("literal", literal)
         self.settings = {"sweeps": int(sweeps), "tolerance": float(tolerance), "start": start, "literal": exactly}
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
