@@ -189,7 +189,9 @@ def _is_allowed(error: BaseException, call: Call) -> bool:
         return True
     if any(note.startswith("in the function of") for note in getattr(error, "__notes__", [])):
         return True  # raised by a function of the caller's, as the note says
-    if isinstance(error, TypeError):  # of the arguments' number or names
+    if isinstance(
+        error, (TypeError, NotImplementedError)
+    ):  # of the call itself: its arguments do not fit, or `*` fails
         frames = traceback.extract_tb(error.__traceback__)
         return frames[-1].filename.startswith(HERE)
     return False
