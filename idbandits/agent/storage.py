@@ -25,15 +25,15 @@ from idbandits.diagram.storage import parse_json
 from idbandits.errors import ODD, FormatError, IdbanditsError, brief
 from idbandits.files import write_whole
 from idbandits.inference import BY_NAME, Evidence, Inference, beginning, layout_of, named
-from idbandits.inference.protocol import Described
-from idbandits.kernel.columns import Columns, columns_of, fits, shapes_of, state_of
-from idbandits.kernel.states import WIDTH, State
+from idbandits.inference.protocol import Derived, Described
+from idbandits.kernel.columns import Columns, columns_of, shapes_of, state_of
+from idbandits.kernel.states import State
 from idbandits.kernel.types import Rng
 
-FORMAT, OLD_FORMAT = "idbandits agent 2", "idbandits agent 1"
+FORMAT = "idbandits agent 3"
 HEAD = {"format", "diagram", "inference", "class", "settings", "rng"}
 BROKEN = "this is not the whole file of an agent"
-TYPES = {"ints": np.int64, "keys": np.int64, "counts": np.int64, "floats": np.float64, "sites": np.float64}
+TYPES = {"ints": np.int64, "keys": np.int64, "sizes": np.int64, "counts": np.int64, "floats": np.float64, "sites": np.float64}
 MOST_HEAD = 2**28  # bytes of the head
 SMALL_HEAD, SMALL = 2**24, 2**26  # bytes that a few compressed ones may stand for; what is larger is written as it is
 MOST_RATIO = 100  # or this many for each compressed one, as other programs write them
@@ -179,9 +179,9 @@ class _Members:
 def _read(members: _Members, diagram: Diagram | None, inference: Inference | None) -> Saved:
     head = parse_json(members.text())
     kind = head.get("format") if isinstance(head, dict) else None
-    if kind not in (FORMAT, OLD_FORMAT):
+    if kind != FORMAT:
         raise FormatError(f"the format is {brief(kind)}; this version reads {FORMAT!r}")
-    members.check_names(["head", *(Columns._fields if kind == FORMAT else State._fields)])
+    members.check_names(["head", *Columns._fields])
     if set(head) != HEAD:
         raise FormatError(f"its head has the keys {brief(sorted(head))}, not {sorted(HEAD)}")
     name, settings = head["inference"], head["settings"]
@@ -203,21 +203,17 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
             f"the agent in it learned by {head['class']} with settings {settings}, "
             f"not by {type(own).__name__} with {own.settings}"
         )
-    return Saved(d, own, rng, _state(members, model, own, old=kind == OLD_FORMAT))
+    return Saved(d, own, rng, _state(members, model, own))
 
 
-def _state(members: _Members, model: Model, inference: Inference, *, old: bool) -> State:
-    """The state whose columns are in a file; of an old one, both arrays."""
+def _state(members: _Members, model: Model, inference: Inference) -> State:
+    """The state whose columns are in a file."""
     evidence = inference.evidence(model)
     if isinstance(inference, Described):
         members.check_room(shapes_of(inference.layout(evidence)).floats[0])
     fresh = beginning(inference, model, evidence, np.random.default_rng(0))  # what it draws is not kept
     layout = layout_of(inference, evidence, fresh)
-    if old:
-        state = State(members.array("ints", (None,)), members.array("floats", (None,)))
-        if not fits(state, fresh):
-            raise FormatError(f"what was learned does not fit the diagram {model.name!r} in it")
-        return state_of(columns_of(state, layout), layout, fresh)
-    groups = len(members.array("counts", (None,)))
-    shapes = shapes_of(layout, int(fresh.ints[WIDTH]), groups)._asdict()
-    return state_of(Columns(*(members.array(name, shape) for name, shape in shapes.items())), layout, fresh)
+    sizes = len(members.array("counts", (None,))), len(members.array("keys", (None,)))
+    shapes = shapes_of(layout, *sizes)._asdict()
+    state = state_of(Columns(*(members.array(name, shape) for name, shape in shapes.items())), layout, fresh)
+    return inference.restored(evidence, state) if isinstance(inference, Derived) else state

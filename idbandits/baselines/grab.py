@@ -122,10 +122,10 @@ def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
         for k in range(layout.positions):
             leader[k] = int(state.floats[LEADER + k])
         groups = groups_in(state.ints)
-        place = place_of(groups, leader)
+        place = place_of(groups, pointer(leader, 0), layout.positions)
         group = groups.table[place]
         if group < 0:
-            group = insert(groups, place, leader)
+            group = insert(groups, place, pointer(leader, 0), layout.positions)
         groups.counts[group] += round_.times
     arms = arms_in(pointer(state.floats, LEADER + layout.positions), layout.positions * layout.items)
     for k in range(layout.positions):
@@ -165,4 +165,4 @@ class GRAB(Baseline):
         fixed = 0.0 if horizon is None else math.log(check_whole("GRAB: horizon", horizon, 2, MOST_ROUNDS))
         floats = np.zeros(LEADER + positions + (len(Arms._fields) + 1) * positions * items)
         layout = Layout(positions, items, neighbours + 1, fixed)
-        super().__init__(d, seed, layout, with_groups(floats, per_round=1, width=positions))
+        super().__init__(d, seed, layout, with_groups(floats, per_round=1, longest=positions))

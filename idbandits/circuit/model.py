@@ -34,7 +34,7 @@ class Likelihood:
         root = elimination.likelihood(builder, fold)
         self.circuit = builder.finish([root]).circuit
         self.indicators = builder.indicators
-        self.parts = builder.finish([*builder.factors(root), root])  # one run per factor, then the whole again
+        self.parts = builder.finish(builder.factors(root))  # one run per factor
 
     @cached_property
     def program(self) -> Ints:

@@ -6,14 +6,16 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.errors import check_number, check_whole
-from idbandits.inference.counting import count_round
+from idbandits.inference.counting import count_round, factor_of
 from idbandits.inference.evidence import Evidence
-from idbandits.inference.gibbs import step
-from idbandits.inference.matching import match_part
+from idbandits.inference.factors import add_counts, split, value_of_factor
+from idbandits.inference.matching import match_factor
 from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, learner
-from idbandits.inference.workspace import Workspace, read_key
-from idbandits.kernel.columns import COUNTS, DERIVED, NUMBERS, PSEUDO_COUNTS, Layout
+from idbandits.inference.workspace import GIVEN, Workspace
+from idbandits.inference.workspace import MEANS as BY_MEANS
+from idbandits.kernel.columns import DERIVED, NUMBERS, PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import bare, merged
+from idbandits.kernel.draws import draw_rows
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.types import Floats, Ints, Rng
 
@@ -35,7 +37,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     """Count the round, renew all sites, then find the pseudo-counts to act by."""
     learned, groups = w.v.learned, groups_in(ints)
     base, acting = section(floats, BASE, learned), section(floats, ACTING, learned)
-    status, _ = count_round(w, groups, base, round_)
+    status = count_round(w, groups, base, round_)
     if status != DONE or round_.effort == LATER:
         return status
     total_up(w, groups, floats)
@@ -56,51 +58,51 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
 
 
 @merged
-def find_owners(w: Workspace, j: int, seen: Floats, owner: Ints) -> None:
-    """For every slot of a part its learned entry, if it is the first to read it: that one carries the site. Else -1."""
-    v = w.v
-    first, last = v.use_start[j], v.use_start[j + 1]
-    for t in range(first, last):
-        e = w.entries[v.use[t]]
-        owner[t - first] = e if e < v.learned else -1
-    if not v.shared[j]:
-        return
-    for t in range(first, last):
-        e = owner[t - first]
-        owner[t - first] = -1
-        if e >= 0 and seen[e] == 0.0:
-            owner[t - first] = e
-            seen[e] = 1.0
-    for t in range(first, last):
-        if owner[t - first] >= 0:
-            seen[owner[t - first]] = 0.0
+def find_sites(w: Workspace, factor: Ints, each: int) -> int:
+    """List the entries of all rows that a factor reads, in `sites`, and their places in its site, in `offsets`."""
+    v, number, at = w.v, 0, 1
+    for _ in range(factor[0]):
+        terms = factor[at]
+        at += 1
+        for _ in range(terms):
+            for i in range(at + 1, at + 1 + factor[at]):
+                if 0 <= factor[i] < v.learned and w.marks[v.row[factor[i]]] == 0:
+                    row = v.row[factor[i]]
+                    w.marks[row] = 1
+                    for k in range(v.size[row]):
+                        w.sites[number], w.offsets[number] = row + k, i * each + k
+                        number += 1
+            at += 1 + factor[at]
+    for i in range(number):
+        w.marks[w.sites[i]] = 0
+    return number
 
 
 @bare
 def total_up(w: Workspace, groups: Groups, floats: Floats) -> None:
-    """The pseudo-counts of the belief: of what is determined, and of all sites as often as they occurred.
+    """The pseudo-counts of the belief: of what is certain, and of all sites as often as they occurred.
 
     Where a group has grown, its site is made smaller, so that it says as much in all as before: proper pseudo-counts
-    stay proper. The last number of a site is how often it had occurred.
+    stay proper. The first number of a site is how often it had occurred.
     """
-    v, each, owner = w.v, groups.header[EACH], w.marks
-    alpha, zeros = section(floats, BELIEF, v.learned), section(floats, SCRATCH, v.learned)
-    sites = pointer(floats, groups.header[BEFORE])
+    v, alpha = w.v, section(floats, BELIEF, w.v.learned)
     copy(section(floats, BASE, v.learned), alpha, v.learned)
     for g in range(groups.header[USED]):
-        key, site = pointer(groups.keys, g * v.width), pointer(sites, g * each)
-        j = key[0]
-        read_key(w, key)
-        find_owners(w, j, zeros, owner)
-        times, before = groups.counts[g], site[each - 1]
-        site[each - 1] = times
-        for t in range(v.use_start[j + 1] - v.use_start[j]):
-            if owner[t] >= 0:
-                if times != before:
-                    site[t] *= before / times if times > 0 else 0.0
-                alpha[owner[t]] += times * site[t]
+        factor, site = factor_of(groups, g), site_of(groups, floats, g)
+        times, before = groups.counts[g], site[0]
+        site[0] = times
+        for i in range(find_sites(w, factor, groups.header[EACH])):
+            if times != before:
+                site[w.offsets[i]] *= before / times if times > 0 else 0.0
+            alpha[w.sites[i]] += times * site[w.offsets[i]]
     for e in range(v.learned):  # rounding
         alpha[e] = drawable(alpha[e])
+
+
+@merged
+def site_of(groups: Groups, floats: Floats, g: int) -> Floats:
+    """The site of a group: for every number in its factor, as many as a row has entries at most."""
+    return pointer(floats, groups.header[BEFORE] + groups.header[EACH] * groups.start[g])
 
 
 @bare
@@ -109,51 +111,58 @@ def sweep(w: Workspace, groups: Groups, floats: Floats, asked: bool) -> float:
 
     If asked, returns by how much a pseudo-count changed at most, as a part of it.
     """
-    v, each, owner = w.v, groups.header[EACH], w.marks
+    v = w.v
     alpha, zeros = section(floats, BELIEF, v.learned), section(floats, SCRATCH, v.learned)
-    before, fresh = w.more, pointer(w.more, w.c.slots)
+    before, fresh = w.before, w.after
     damping = figures(floats, v.learned)[DAMPING]
-    sites = pointer(floats, groups.header[BEFORE])
     moved = 0.0
     for g in range(groups.header[USED]):
         times = groups.counts[g]
         if times == 0:
             continue
-        key, site = pointer(groups.keys, g * v.width), pointer(sites, g * each)
-        j = key[0]
-        slots = v.use_start[j + 1] - v.use_start[j]
-        missing = read_key(w, key)
-        find_owners(w, j, zeros, owner)
+        factor, site = factor_of(groups, g), site_of(groups, floats, g)
+        number = find_sites(w, factor, groups.header[EACH])
         proper = True
-        for t in range(slots):
-            if owner[t] >= 0:
-                before[t] = alpha[owner[t]]
-                alpha[owner[t]] -= site[t]
-                proper &= alpha[owner[t]] > 0.0
+        for i in range(number):
+            e = w.sites[i]
+            before[i] = alpha[e]
+            alpha[e] -= site[w.offsets[i]]
+            proper &= alpha[e] > 0.0
         if proper:
-            match_part(w, j, missing, alpha, zeros)
-            for t in range(slots):
-                if owner[t] >= 0:
-                    fresh[t] = alpha[owner[t]] - (before[t] - site[t])
-        for t in range(slots):
-            if owner[t] >= 0:
-                alpha[owner[t]] = before[t]
+            match_factor(w, factor, alpha, zeros)
+            for i in range(number):
+                fresh[i] = alpha[w.sites[i]] - (before[i] - site[w.offsets[i]])
+        for i in range(number):
+            alpha[w.sites[i]] = before[i]
         if not proper:
             continue
         step_size = damping  # as much of it as changes no pseudo-count by more than half: counts may be in the millions
-        for t in range(slots):
-            if owner[t] >= 0:
-                push = times * abs(fresh[t] - site[t])
-                if step_size * push > 0.499 * before[t]:  # seldom: no division otherwise
-                    step_size = min(step_size, 0.5 * before[t] / push)
-        for t in range(slots):
-            if owner[t] >= 0:
-                change = step_size * (fresh[t] - site[t])
-                if asked:
-                    moved = max(moved, times * abs(change) / before[t])
-                site[t] += change
-                alpha[owner[t]] = before[t] + times * change
+        for i in range(number):
+            push = times * abs(fresh[i] - site[w.offsets[i]])
+            if step_size * push > 0.499 * before[i]:  # seldom: no division otherwise
+                step_size = min(step_size, 0.5 * before[i] / push)
+        for i in range(number):
+            change = step_size * (fresh[i] - site[w.offsets[i]])
+            if asked:
+                moved = max(moved, times * abs(change) / before[i])
+            site[w.offsets[i]] += change
+            alpha[w.sites[i]] = before[i] + times * change
     return moved
+
+
+@bare
+def step(w: Workspace, groups: Groups, alpha: Floats, base: Floats, means: Floats, rng: Rng) -> None:
+    """Gibbs sampling: draw all means, and with them all latent counts; the pseudo-counts are then those given these."""
+    v = w.v
+    draw_rows(v.size, v.learned, alpha, rng, means)
+    copy(base, w.fresh, v.learned)
+    for g in range(groups.header[USED]):
+        factor = factor_of(groups, g)
+        if value_of_factor(w, factor, GIVEN, means, means) < 1e-290:  # means at the edge of what numbers can hold
+            value_of_factor(w, factor, BY_MEANS, alpha, alpha)
+        split(w, factor, groups.counts[g], rng)
+        add_counts(w, factor, 1.0, w.fresh)
+    copy(w.fresh, alpha, v.learned)
 
 
 @final
@@ -179,13 +188,14 @@ class EP(BuiltIn):
         settings[[DAMPING, SHARE]] = self.settings["damping"], self.settings["share"]
         p = evidence.prior
         floats = np.concatenate([p, settings, p, np.zeros(evidence.learned), p, p, p])
-        return with_groups(floats, evidence.parts, evidence.width, evidence.most_slots + 1, (self.settings["sweeps"],))
+        settings = (self.settings["sweeps"],)
+        return with_groups(floats, evidence.most_groups, evidence.most_numbers, evidence.widest, settings)
 
     def layout(self, evidence: Evidence) -> Layout:
-        """The sections, and of a site what its slots say and how often it had occurred."""
+        """The sections, and the sites."""
         n, counts = evidence.learned, PSEUDO_COUNTS
         floats = [(counts, n), (DERIVED, FIGURES), (counts, n), (DERIVED, n), (counts, 2 * n)]
-        return Layout(floats, [(NUMBERS, evidence.most_slots), (COUNTS, 1)], keys=evidence.key_ranges)
+        return Layout(floats, [(NUMBERS, evidence.widest)], check_keys=evidence.check_factors)
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The pseudo-counts of the belief."""

@@ -9,11 +9,14 @@ from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.errors import DiagramError
-from idbandits.inference.counting import ROUNDING, add_uses, find_uses, is_below_prior
+from idbandits.inference.counting import add_uses, drop_certain, is_below_prior
 from idbandits.inference.evidence import Evidence, folded
+from idbandits.inference.factors import expect
 from idbandits.inference.protocol import AMBIGUOUS, DONE, IMPOSSIBLE, UNKNOWN, BuiltIn, Round, learner
-from idbandits.inference.workspace import GENERIC, Workspace, expect, held, read_key, scratch, workspace, write_key
+from idbandits.inference.reduction import reduce
+from idbandits.inference.workspace import GENERIC, Workspace, held, scratch, workspace
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
+from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import FIGURES, ROUNDS, State, no_groups
 from idbandits.kernel.types import Floats, Ints, Rng
 
@@ -25,31 +28,19 @@ TRIES = 20  # at an action that breaks no constraint
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Add the uses of table entries."""
     if round_.times != 0:
-        for j in range(w.v.parts):
-            write_key(w.v, j, round_.action, round_.seen, w.key)
-            single, constant = find_uses(w)
-            if constant == -np.inf:
-                return IMPOSSIBLE
-            if not single:
-                return AMBIGUOUS
+        if not reduce(w, round_.action, round_.seen):
+            return IMPOSSIBLE
+        drop_certain(w)
+        if w.places[0] > 0:
+            return AMBIGUOUS
         if ints[ROUNDS] + round_.times < 0:
             return UNKNOWN
-        add_parts(w, floats, round_, round_.times)
+        add_uses(w, floats, round_.times)
         if round_.times < 0 and is_below_prior(w.v, floats):
-            add_parts(w, floats, round_, -round_.times)
+            add_uses(w, floats, -round_.times)
             return UNKNOWN
         ints[ROUNDS] += round_.times
     return DONE
-
-
-@bare
-def add_parts(w: Workspace, alpha: Floats, round_: Round, times: int) -> None:
-    """Add the uses of all parts."""
-    for j in range(w.v.parts):
-        if w.v.parts > 1:  # else they are in the workspace still
-            write_key(w.v, j, round_.action, round_.seen, w.key)
-            find_uses(w)
-        add_uses(w, j, times, alpha)
 
 
 @final
@@ -145,16 +136,17 @@ def unclear(program: Ints, numbers: Floats, action: Ints, seen: Ints, marks: Flo
     """Mark the learned entries that may or may not have been used; their number, or -1 if this cannot be seen."""
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
-    v, number = w.v, 0
-    for j in range(v.parts):
-        write_key(v, j, action, seen, w.key)
-        if expect(w, j, read_key(w, w.key), GENERIC, v.generic, v.generic) == -np.inf:
-            number = -1
-            break
-        for t in range(v.use_start[j], v.use_start[j + 1]):
-            slot = v.use[t]
-            uses = w.counts[slot]
-            if w.entries[slot] < v.learned and abs(uses - np.floor(uses + 0.5)) > ROUNDING:
-                marks[w.entries[slot]] = 1.0
-                number += 1
+    number = -1
+    if reduce(w, action, seen):
+        drop_certain(w)
+        number = 0
+        for i in range(w.places[0]):
+            factor = pointer(w.factors, w.places[1 + i])
+            expect(w, factor, GENERIC, w.v.generic, w.v.generic)
+            for t in range(w.first_term[factor[0]]):
+                at = w.term_at[t]
+                for k in range(at + 1, at + 1 + factor[at]):
+                    if 0 <= factor[k] < w.v.learned:
+                        marks[factor[k]] = 1.0
+                        number += 1
     return int(held(number, int_scratch, float_scratch))

@@ -1,4 +1,9 @@
-"""Gibbs sampling: latent counts given means, means given latent counts; converges to the exact posterior."""
+"""Gibbs sampling: latent counts given means, means given latent counts; converges to the exact posterior.
+
+Every group keeps the latent counts that were last drawn for it, so a round costs the same however many groups there
+are: those that the round belongs to are drawn anew, and some others in turn. Where only a product of two means is
+known, these steps are tiny; `moves` adds steps that change both and keep their product.
+"""
 
 from typing import final
 
@@ -6,114 +11,174 @@ import numpy as np
 from numba import types
 
 from idbandits.circuit.model import Model
-from idbandits.circuit.passes import split
 from idbandits.errors import check_whole
-from idbandits.inference.counting import count_round
+from idbandits.inference.chain import Chain, draw_row_once, link, visit
+from idbandits.inference.counting import add_uses, count_round, factor_of
 from idbandits.inference.evidence import Evidence
-from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, learner
+from idbandits.inference.factors import value_of_factor
+from idbandits.inference.moving import move_pair, move_tables
+from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, NOW, BuiltIn, Round, learner
+from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import MEANS as BY_MEANS
-from idbandits.kernel.columns import DERIVED, PSEUDO_COUNTS, Layout
+from idbandits.kernel.columns import COUNTS, DERIVED, PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
-from idbandits.kernel.draws import draw_rows
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.random import RNG
-from idbandits.kernel.states import FIGURES, SETTING, USED, Groups, State, copy, groups_in, section, with_groups
 from idbandits.kernel.types import Floats, Ints, Rng
 
-from idbandits.inference.workspace import (  # isort: skip
-    GIVEN, Workspace, held, mark_same, nodes_of, read_key, scratch, unmark_same, value_of_part, workspace,
+from idbandits.kernel.states import (  # isort: skip
+    BEFORE, FIGURES, SETTING, USED, State, copy, figures, groups_in, section, with_groups,
 )  # fmt: skip
 
-STEPS = SETTING  # of the header
-ALPHA, BASE, MEANS = range(3)  # sections of the floats: pseudo-counts given latent counts, those of what is determined,
-# drawn means
+STEPS, MOVES, VISITS, NEXT = range(SETTING, SETTING + 4)  # of the header; NEXT: the group whose turn it is
+EPOCH = 0  # of the figures: how often means were drawn anew
+ALPHA, BASE, MEANS, STAMPS = range(4)  # sections of the floats: pseudo-counts given latent counts, those of what is
+# certain, drawn means, and the epoch in which each row of them was drawn; then the latent counts
 MANY_STEPS = 200  # after many rounds at once
 CHAIN = 2000  # steps that describe the posterior
+MOST_VISITS = 10_000  # of groups, in one of these steps
 
 
 @bare
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Count the round, then draw latent counts anew."""
-    learned, groups = w.v.learned, groups_in(ints)
-    base = section(floats, BASE, learned)
-    status, _ = count_round(w, groups, base, round_)
-    if status != DONE or round_.effort == LATER:
+    chain = chain_in(w, ints, floats)
+    used = ints[USED]
+    status = count_round(w, chain.groups, chain.base, round_)
+    if status != DONE:
         return status
-    many = round_.effort == THOROUGHLY and ints[USED] > 0
-    for _ in range(max(ints[STEPS], MANY_STEPS) if many else ints[STEPS]):
-        step(w, groups, section(floats, ALPHA, learned), base, section(floats, MEANS, learned), rng)
+    if round_.times != 0:
+        add_uses(w, chain.alpha, round_.times)
+    for g in range(used, ints[USED]):
+        link(w, chain.groups, g)
+    if ints[USED] == 0 or (round_.effort == LATER and round_.times >= 0):
+        return DONE
+    if round_.effort in (LATER, NOW):
+        for _ in range(ints[STEPS]):
+            begin_epoch(chain)
+            for _ in range(ints[MOVES] if round_.effort == NOW else 0):
+                move_pair(w, chain, rng)
+            for i in range(w.places[0]):
+                visit(w, chain, w.groups[i], rng)
+            for _ in range(min(ints[VISITS], ints[USED]) if round_.effort == NOW else 0):
+                ints[NEXT] = ints[NEXT] + 1 if ints[NEXT] + 1 < ints[USED] else 0
+                visit(w, chain, ints[NEXT], rng)
+    else:
+        for _ in range(max(ints[STEPS], MANY_STEPS)):
+            step(w, chain, ints, rng, ints[USED])
     return DONE
 
 
 @bare
-def step(w: Workspace, groups: Groups, alpha: Floats, base: Floats, means: Floats, rng: Rng) -> None:
-    """Draw all means, and with them all latent counts; the pseudo-counts are then those given these counts."""
-    v, used = w.v, groups.header[USED]
-    if used == 0:
-        copy(base, alpha, v.learned)
-        return
-    draw_rows(v.size, v.learned, alpha, rng, means)
-    copy(base, w.fresh, v.learned)
-    for g in range(used):
-        times = groups.counts[g]
-        if times == 0:
-            continue
-        key = pointer(groups.keys, g * v.width)
-        j = key[0]
-        missing = read_key(w, key)
-        if missing:
-            mark_same(w, j)
-        if value_of_part(w, j, GIVEN, means) < 1e-290:  # means at the edge of what numbers can hold
-            value_of_part(w, j, BY_MEANS, alpha)
-        for t in range(v.use_start[j], v.use_start[j + 1]):
-            w.marks[v.use[t]] = 0
-        split(nodes_of(w, j), w.weights, w.values, w.same, times, rng, w.visits, w.marks)
-        for t in range(v.use_start[j], v.use_start[j + 1]):
-            slot = v.use[t]
-            if w.entries[slot] < v.learned:
-                w.fresh[w.entries[slot]] += w.marks[slot]
-        if missing:
-            unmark_same(w, j)
-    copy(w.fresh, alpha, v.learned)
+def chain_in(w: Workspace, ints: Ints, floats: Floats) -> Chain:
+    """The chain of a state."""
+    learned = w.v.learned
+    return Chain(
+        groups_in(ints), section(floats, ALPHA, learned), section(floats, BASE, learned),
+        section(floats, MEANS, learned), section(floats, STAMPS, learned), pointer(figures(floats, learned), EPOCH),
+        pointer(floats, ints[BEFORE]),
+    )  # fmt: skip
+
+
+@bare
+def begin_epoch(chain: Chain) -> None:
+    """From now on, means are drawn anew when they are needed."""
+    chain.epoch[0] += 1.0
+
+
+@bare
+def step(w: Workspace, chain: Chain, ints: Ints, rng: Rng, visits: int) -> None:
+    """Draw all means, move them, and draw the latent counts of so many groups."""
+    v = w.v
+    begin_epoch(chain)
+    e = 0
+    while e < v.learned:
+        draw_row_once(v, chain, e, rng)
+        e += v.size[e]
+    if visits == ints[USED]:
+        move_tables(w, chain, rng)
+    for _ in range(max(ints[MOVES], min(ints[USED], visits) // 4)):
+        move_pair(w, chain, rng)
+    for _ in range(visits):
+        ints[NEXT] = ints[NEXT] + 1 if ints[NEXT] + 1 < ints[USED] else 0
+        visit(w, chain, ints[NEXT], rng)
 
 
 @kernel(types.int64(INTS, FLOATS, INTS, FLOATS, RNG, types.float64[:, ::1]))
-def chain(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, draws: Floats) -> int:
+def run_chain(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, draws: Floats) -> int:
     """Draws of the means along a chain that goes on from a state, one per row; how many."""
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
-    learned, groups = w.v.learned, groups_in(ints)
-    alpha, base = section(floats, ALPHA, learned), section(floats, BASE, learned)
+    chain = chain_in(w, ints, floats)
     for i in range(len(draws)):
-        step(w, groups, alpha, base, section(floats, MEANS, learned), rng)
-        draw_rows(w.v.size, learned, alpha, rng, pointer(draws, i * learned))
+        step(w, chain, ints, rng, min(ints[USED], MOST_VISITS))
+        copy(chain.means, pointer(draws, i * w.v.learned), w.v.learned)
     return int(held(len(draws), int_scratch, float_scratch))
+
+
+@kernel(types.int64(INTS, FLOATS, INTS, FLOATS))
+def restore(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> int:
+    """Derive the links and the pseudo-counts of a state from its groups and their latent counts."""
+    int_scratch, float_scratch = scratch(program, numbers)
+    w = workspace(program, numbers, int_scratch, float_scratch)
+    chain = chain_in(w, ints, floats)
+    copy(chain.base, chain.alpha, w.v.learned)
+    for g in range(ints[USED]):
+        link(w, chain.groups, g)
+        factor, latent = factor_of(chain.groups, g), pointer(chain.latent, chain.groups.start[g])
+        value_of_factor(w, factor, BY_MEANS, chain.base, chain.base)
+        for t in range(w.first_term[factor[0]]):
+            at = w.term_at[t]
+            for i in range(at + 1, at + 1 + factor[at]):
+                if 0 <= factor[i] < w.v.learned:
+                    chain.alpha[factor[i]] += latent[i]
+    return int(held(ints[USED], int_scratch, float_scratch))
 
 
 @final
 class Gibbs(BuiltIn):
-    """Gibbs sampling: `steps` draws of all latent counts per round, at a cost that does not grow with the counts."""
+    """Gibbs sampling: `steps` per round, each with `moves` of two means at once and visits to `visits` groups at most.
+
+    Its actions are draws from the exact posterior, as far as the chain has converged, at a cost that grows neither with
+    the counts nor with the number of groups.
+    """
 
     revisable = True
     learn = learner("Gibbs")(learn)
 
-    def __init__(self, steps: int = 1) -> None:
-        self.settings = {"steps": check_whole("steps", steps, 1, MOST_STEPS)}
+    def __init__(self, steps: int = 1, moves: int = 10, visits: int = 64) -> None:
+        self.settings = {
+            "steps": check_whole("steps", steps, 1, MOST_STEPS),
+            "moves": check_whole("moves", moves, 0, MOST_STEPS),
+            "visits": check_whole("visits", visits, 0, MOST_STEPS),
+        }
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
-        floats = np.concatenate([evidence.prior, np.zeros(FIGURES), evidence.prior, evidence.prior])
-        return with_groups(floats, evidence.parts, evidence.width, 0, (self.settings["steps"],))
+        n, p = evidence.learned, evidence.prior
+        floats = np.concatenate([p, np.zeros(FIGURES), p, p, np.full(n, -1.0)])
+        settings = (*self.settings.values(), 0)
+        return with_groups(floats, evidence.most_groups, evidence.most_numbers, 1, settings, 2 * n)
 
     def layout(self, evidence: Evidence) -> Layout:
-        """The pseudo-counts of two sections; means are drawn before they are used."""
+        """The pseudo-counts of what is certain, and latent counts; all else is derived."""
         n = evidence.learned
-        return Layout([(PSEUDO_COUNTS, n), (DERIVED, FIGURES), (PSEUDO_COUNTS, n)], keys=evidence.key_ranges)
+        floats = [(DERIVED, n + FIGURES), (PSEUDO_COUNTS, n)]
+        return Layout(floats, [(COUNTS, 1)], [(DERIVED, 3), (COUNTS, 1)], evidence.check_factors)
+
+    def restored(self, evidence: Evidence, state: State) -> State:
+        """The same state with all that is derived."""
+        restore(*evidence.packed, *state)
+        return state
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """Draws along a chain that goes on from the state; where nothing is latent, the pseudo-counts say all."""
         if state.ints[USED] == 0:
             return state.floats[: evidence.learned]
-        draws = np.empty((CHAIN, evidence.learned))
-        chain(evidence.program, evidence.numbers, state.ints, state.floats.copy(), rng, draws)
+        return self.draws(evidence, state, rng, CHAIN)
+
+    def draws(self, evidence: Evidence, state: State, rng: Rng, number: int) -> Floats:
+        """Joint draws of all means along a chain that goes on from a copy of the state, one per row."""
+        draws = np.empty((number, evidence.learned))
+        run_chain(*evidence.packed, *state.copy(), rng, draws)
         return draws

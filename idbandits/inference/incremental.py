@@ -5,13 +5,13 @@ from typing import final
 import numpy as np
 
 from idbandits.circuit.model import Model
-from idbandits.circuit.passes import entry
 from idbandits.errors import check_flag, check_whole
-from idbandits.inference.counting import is_possible
 from idbandits.inference.evidence import Evidence
+from idbandits.inference.factors import add_counts, expect
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, MOST_STEPS, BuiltIn, Round, coded, learner
-from idbandits.inference.workspace import GEOMETRIC, Workspace, expect, read_key, write_key
-from idbandits.kernel.compiling import bare
+from idbandits.inference.reduction import reduce
+from idbandits.inference.workspace import GENERIC, GEOMETRIC, Workspace
+from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import FIGURES, ROUNDS, SETTING, State, drawable, no_groups, section
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -26,43 +26,64 @@ CLOSE = 1e-6  # pseudo-counts that change by less than this have converged
 @bare
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Alternate between q(z) of this round and q(theta), which is the last one and the counts of this round."""
-    c, v, action = w.c, w.v, round_.action
+    v = w.v
     alpha, memo = section(floats, ALPHA, v.learned), section(floats, MEMO, v.learned)
-    if not is_possible(w, action, round_.seen):
+    if not reduce(w, round_.action, round_.seen):
         return IMPOSSIBLE
-    uses, fresh = w.more, pointer(w.more, c.slots)  # of the round: so far, and better
+    uses, fresh = w.other, w.fresh  # of the round: so far, and better
+    number = touched_entries(w)
     for _ in range(round_.times):
-        for slot in range(c.slots):
-            uses[slot], fresh[slot] = 0.0, 0.0
-        if ints[START] == RANDOM:
-            for slot in range(c.slots):
-                e = entry(c, slot, action)
-                if e < v.learned:
-                    uses[slot] = v.parameters[e] + rng.random() - alpha[e]
-                    alpha[e] = drawable(alpha[e] + uses[slot])
+        for i in range(number):
+            e = w.rows[i]
+            uses[e], fresh[e] = 0.0, 0.0
+            if ints[START] == RANDOM:
+                uses[e] = v.parameters[e] + rng.random() - alpha[e]
+                alpha[e] = drawable(alpha[e] + uses[e])
         for _ in range(ints[ITERATIONS]):
             moved = 0.0
-            for j in range(v.parts):
-                write_key(v, j, action, round_.seen, w.key)
-                expect(w, j, read_key(w, w.key), GEOMETRIC, alpha, memo)
-                for t in range(v.use_start[j], v.use_start[j + 1]):
-                    slot = v.use[t]
-                    if w.entries[slot] < v.learned:
-                        fresh[slot] += w.counts[slot]
-            for slot in range(c.slots):
-                e = entry(c, slot, action)
-                if e < v.learned:
-                    alpha[e] += fresh[slot] - uses[slot]
-                    moved = max(moved, abs(fresh[slot] - uses[slot]))
-                    uses[slot], fresh[slot] = fresh[slot], 0.0
-            for slot in range(c.slots):  # rounding
-                e = entry(c, slot, action)
-                if e < v.learned:
-                    alpha[e] = drawable(alpha[e])
+            for i in range(1, w.uses[0] + 1):
+                fresh[w.uses[i]] += 1.0
+            for i in range(w.places[0]):
+                factor = pointer(w.factors, w.places[1 + i])
+                expect(w, factor, GEOMETRIC, alpha, memo)
+                add_counts(w, factor, 1.0, fresh)
+            for i in range(number):
+                e = w.rows[i]
+                alpha[e] = drawable(alpha[e] + fresh[e] - uses[e])
+                moved = max(moved, abs(fresh[e] - uses[e]))
+                uses[e], fresh[e] = fresh[e], 0.0
             if moved < CLOSE:
                 break
     ints[ROUNDS] += round_.times
     return DONE
+
+
+@bare
+def touched_entries(w: Workspace) -> int:
+    """List the learned entries that a round reads, each once, in `rows`; their number."""
+    number = 0
+    for i in range(1, w.uses[0] + 1):
+        number = list_entry(w, number, w.uses[i])
+    for k in range(w.places[0]):
+        factor = pointer(w.factors, w.places[1 + k])
+        expect(w, factor, GENERIC, w.v.generic, w.v.generic)
+        for t in range(w.first_term[factor[0]]):
+            at = w.term_at[t]
+            for i in range(at + 1, at + 1 + factor[at]):
+                number = list_entry(w, number, factor[i])
+    for i in range(number):
+        w.marks[w.rows[i]] = 0
+    return number
+
+
+@merged
+def list_entry(w: Workspace, number: int, e: int) -> int:
+    """Put an entry on the list, if it is a learned one and not there yet."""
+    if 0 <= e < w.v.learned and w.marks[e] == 0:
+        w.marks[e] = 1
+        w.rows[number] = e
+        number += 1
+    return number
 
 
 @final

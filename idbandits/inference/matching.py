@@ -2,16 +2,11 @@
 
 import numpy as np
 
-from idbandits.circuit.circuit import PRODUCT, Circuit
-from idbandits.circuit.passes import up
+from idbandits.inference.factors import expect
+from idbandits.inference.workspace import MEANS, Workspace, row_sum
 from idbandits.kernel.compiling import bare, merged
-from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import drawable
 from idbandits.kernel.types import Floats, Ints
-
-from idbandits.inference.workspace import (  # isort: skip
-    MEANS, Workspace, expect, mark_same, nodes_of, row_sum, unmark_same, value_of_part,
-)  # fmt: skip
 
 MOST_TERMS = 4096  # of a part whose rows are used twice: beyond it, uses are matched one after the other
 CERTAIN = 1e-12
@@ -63,32 +58,49 @@ def match_row(alpha: Floats, first: int, size: int, masses: Floats) -> None:
         alpha[i] = drawable(fresh * (before + (masses[i] - mass * before) / (total + 1.0)))
 
 
-@merged
-def has_clash(w: Workspace, j: int) -> bool:
-    """Whether a row may be used twice, with these entries on the slots."""
-    v = w.v
-    for t in range(v.clash_start[j], v.clash_start[j + 1]):
-        if v.row[w.entries[v.clash[t]]] == v.row[w.entries[v.clash_with[t]]]:
-            return True
-    return False
+@bare
+def may_clash(w: Workspace, factor: Ints) -> bool:
+    """Whether a term of a factor may use a row twice; `marks` is zero before and after."""
+    v, several = w.v, factor[0] > 1
+    clash = False
+    for n in range(factor[0]):
+        for t in range(w.first_term[n], w.first_term[n + 1]):
+            at, last = w.term_at[t], -1
+            for i in range(at + 1, at + 1 + factor[at]):
+                if 0 <= factor[i] < v.learned:
+                    row = v.row[factor[i]]
+                    clash |= row == last  # members are sorted
+                    if several:
+                        clash |= w.marks[row] not in (0, n + 1)
+                        w.marks[row] = n + 1
+                    last = row
+    if several:
+        for t in range(w.first_term[factor[0]]):
+            at = w.term_at[t]
+            for i in range(at + 1, at + 1 + factor[at]):
+                if 0 <= factor[i] < v.learned:
+                    w.marks[v.row[factor[i]]] = 0
+    return clash
 
 
 @merged
-def match_part(w: Workspace, j: int, missing: bool, alpha: Floats, masses: Floats) -> None:
-    """Replace the rows that a part of a round touches by their matches; `masses` is zero before and after."""
+def match_factor(w: Workspace, factor: Ints, alpha: Floats, masses: Floats) -> None:
+    """Replace the rows that a factor touches by their matches; `masses` is zero before and after."""
     v = w.v
-    expect(w, j, missing, MEANS, alpha, alpha)
-    if has_clash(w, j) and match_terms(w, j, alpha, masses):
+    expect(w, factor, MEANS, alpha, alpha)
+    if may_clash(w, factor) and match_terms(w, factor, alpha, masses):
         return
-    first, last = v.use_start[j], v.use_start[j + 1]
-    for t in range(first, last):
-        slot = v.use[t]
-        if w.entries[slot] < v.learned:
-            masses[w.entries[slot]] += w.counts[slot]
-    for t in range(first, last):
-        e = w.entries[v.use[t]]
-        if e < v.learned:
-            match_uses(v.row[e], v.size[e], alpha, masses)
+    terms = w.first_term[factor[0]]
+    for t in range(terms):
+        at = w.term_at[t]
+        for i in range(at + 1, at + 1 + factor[at]):
+            if 0 <= factor[i] < v.learned:
+                masses[factor[i]] += w.term_counts[t]
+    for t in range(terms):
+        at = w.term_at[t]
+        for i in range(at + 1, at + 1 + factor[at]):
+            if 0 <= factor[i] < v.learned:
+                match_uses(v.row[factor[i]], v.size[factor[i]], alpha, masses)
 
 
 @merged
@@ -109,112 +121,93 @@ def match_uses(row: int, size: int, alpha: Floats, masses: Floats) -> None:
 
 
 @bare
-def match_terms(w: Workspace, j: int, alpha: Floats, extra: Floats) -> bool:
-    """Match the rows of a part in which a row may be used twice, by going through all terms of its polynomial.
-
-    The leaves and the entries are in the workspace; `extra` is zero before and after. False, and nothing changed, if
-    there are too many terms.
-    """
-    if not w.v.literal:
-        mark_same(w, j)
-    value = value_of_part(w, j, MEANS, alpha)
-    possible = 0.0 < count_terms(w, j) <= MOST_TERMS and value > 0.0
-    if possible:
-        weigh_terms(w, j, alpha, extra)
-    unmark_same(w, j)
-    return possible
+def number_of_terms(w: Workspace, factor: Ints) -> float:
+    """How many products of entries a factor is the sum of, those that are zero aside."""
+    for n in range(factor[0]):
+        total = 0.0
+        for t in range(w.first_term[n], w.first_term[n + 1]):
+            at, product = w.term_at[t], 1.0 if is_possible(w, t) else 0.0
+            for i in range(at + 1, at + 1 + factor[at]):
+                if factor[i] >= 0:
+                    break
+                product *= w.node_slopes[-1 - factor[i]]
+            total += product
+        w.node_slopes[n] = total
+    return w.node_slopes[factor[0] - 1]
 
 
 @merged
-def is_term(c: Circuit, e: int, w: Workspace) -> float:
-    """Whether an edge leads to a term that is not zero, as 1 or 0."""
-    return 1.0 if w.values[c.child[e]] > 0.0 and w.weights[c.slot[e]] > 0.0 else 0.0
+def is_possible(w: Workspace, t: int) -> bool:
+    """Whether a term is not zero, after `expect`: it left numbers, or logarithms where these are tiny."""
+    return bool(w.term_counts[t] > 0.0)
 
 
 @bare
-def count_terms(w: Workspace, j: int) -> float:
-    """How many terms that are not zero the polynomial of a part has."""
-    for i in range(w.c.leaves):
-        w.slopes[i] = 1.0 if w.values[i] > 0.0 else 0.0
-    return up(nodes_of(w, j), is_term, w, w.slopes, w.same, False)
-
-
-@bare
-def next_edge(w: Workspace, n: int, edge: int) -> int:
-    """The first edge of a sum from `edge` on whose term is not zero, or -1."""
-    c = w.c
-    for e in range(edge, c.start[n + 1]):
-        if w.values[c.child[e]] > 0.0 and (c.slot[e] < 0 or w.weights[c.slot[e]] > 0.0):
-            return e
+def next_term(w: Workspace, n: int, t: int) -> int:
+    """The first term of a node from `t` on that is not zero, or -1."""
+    for term in range(t, w.first_term[n + 1]):
+        if is_possible(w, term):
+            return term
     return -1
 
 
 @bare
-def weigh_terms(w: Workspace, j: int, alpha: Floats, extra: Floats) -> None:
-    """Go through all terms, weighted by their probability under independent Dirichlet rows, and match every row."""
-    c, v = w.c, w.v
-    first_node, last_node = v.node[j], v.node[j + 1]
-    nodes = c.leaves + c.inner
-    rows, shift, inside = pointer(w.marks, 2 * c.slots), w.fresh, w.other
-    used, choice, live = w.visits, pointer(w.visits, nodes), pointer(w.visits, 2 * nodes)
-    number = touched_rows(w, j, extra, rows)
+def match_terms(w: Workspace, factor: Ints, alpha: Floats, extra: Floats) -> bool:
+    """Match every row, going through all terms, weighted by their probability under independent Dirichlet rows.
+
+    After `expect`. `extra` is zero before and after. False if the terms are too many.
+    """
+    v, nodes = w.v, factor[0]
+    if number_of_terms(w, factor) > MOST_TERMS:
+        return False
+    shift, inside, live, choice = w.fresh, w.other, w.visits, w.stack
+    number = touched_rows(w, factor)
     for r in range(number):
-        for i in range(rows[r], rows[r] + v.size[rows[r]]):
+        for i in range(w.rows[r], w.rows[r] + v.size[w.rows[r]]):
             shift[i], inside[i] = 0.0, 0.0
-    for n in range(first_node, last_node):
+    for n in range(nodes):
         choice[n] = -1
-    sum_of_weights = 0.0
-    n = first_node
-    while n < last_node:
+    sum_of_weights, n = 0.0, 0
+    while n < nodes:
         weight = 1.0
-        uses = 0
-        for n in range(first_node, last_node):
+        for n in range(nodes):
             live[n] = 0
-        live[last_node - 1] = 1
-        for n in range(last_node - 1, first_node - 1, -1):
-            if not live[n]:
-                continue
-            e = c.start[n]
-            if c.kind[n] == PRODUCT:
-                for child in (c.child[e], c.child[e + 1]):
-                    if child >= c.leaves:
-                        live[child - c.leaves] = 1
-                continue
-            if not w.same[n]:
+        live[nodes - 1] = 1
+        for n in range(nodes - 1, -1, -1):
+            if live[n]:
                 if choice[n] < 0:
-                    choice[n] = next_edge(w, n, e)
-                e = choice[n]
-                slot = c.slot[e]
-                if slot >= 0 and w.entries[slot] >= v.learned:
-                    weight *= w.weights[slot]
-                elif slot >= 0:
-                    entry = w.entries[slot]
-                    weight *= (alpha[entry] + extra[entry]) / (row_sum(v, entry, alpha) + row_sum(v, entry, extra))
-                    extra[entry] += 1.0
-                    used[uses] = entry
-                    uses += 1
-            if c.child[e] >= c.leaves:
-                live[c.child[e] - c.leaves] = 1
+                    choice[n] = next_term(w, n, w.first_term[n])
+                at = w.term_at[choice[n]]
+                for i in range(at + 1, at + 1 + factor[at]):
+                    e = factor[i]
+                    if e < 0:
+                        live[-1 - e] = 1
+                    elif e >= v.learned:
+                        weight *= v.parameters[e]
+                    else:
+                        weight *= (alpha[e] + extra[e]) / (row_sum(v, e, alpha) + row_sum(v, e, extra))
+                        extra[e] += 1.0
         sum_of_weights += weight
         for r in range(number):
-            total, more = row_sum(v, rows[r], alpha), row_sum(v, rows[r], extra)
-            for i in range(rows[r], rows[r] + v.size[rows[r]]):
+            total, more = row_sum(v, w.rows[r], alpha), row_sum(v, w.rows[r], extra)
+            for i in range(w.rows[r], w.rows[r] + v.size[w.rows[r]]):
                 before = alpha[i] / total
                 step = (extra[i] - more * before) / (total + more)
                 shift[i] += weight * step
                 inside[i] += weight * (step * step + (before + step) * (1.0 - before - step) / (total + more + 1.0))
-        for i in range(uses):
-            extra[used[i]] = 0.0
-        n = first_node  # the next term: the lowest choice that can move on does, all below it begin again
-        while n < last_node:
-            if live[n] and c.kind[n] != PRODUCT and not w.same[n]:
-                choice[n] = next_edge(w, n, choice[n] + 1)
+        for r in range(number):
+            for i in range(w.rows[r], w.rows[r] + v.size[w.rows[r]]):
+                extra[i] = 0.0
+        n = 0  # the next term: the lowest choice that can move on does, all below it begin again
+        while n < nodes:
+            if live[n]:
+                choice[n] = next_term(w, n, choice[n] + 1)
                 if choice[n] >= 0:
                     break
             choice[n] = -1
             n += 1
     for r in range(number):
-        first, last = rows[r], rows[r] + v.size[rows[r]]
+        first, last = w.rows[r], w.rows[r] + v.size[w.rows[r]]
         total = row_sum(v, first, alpha)
         spread, variance = 0.0, 0.0
         for i in range(first, last):
@@ -225,19 +218,21 @@ def weigh_terms(w: Workspace, j: int, alpha: Floats, extra: Floats) -> None:
         if fresh > 0.0 and fresh < np.inf:
             for i in range(first, last):
                 alpha[i] = drawable(fresh * (alpha[i] / total + shift[i] / sum_of_weights))
+    return True
 
 
 @bare
-def touched_rows(w: Workspace, j: int, marks: Floats, rows: Ints) -> int:
-    """List the learned rows that a part's slots read, each once; `marks` is zero before and after. Their number."""
-    v = w.v
-    number = 0
-    for t in range(v.use_start[j], v.use_start[j + 1]):
-        e = w.entries[v.use[t]]
-        if e < v.learned and marks[v.row[e]] == 0.0:
-            rows[number] = v.row[e]
-            marks[rows[number]] = 1.0
-            number += 1
+def touched_rows(w: Workspace, factor: Ints) -> int:
+    """List the learned rows that a factor reads, each once; `marks` is zero before and after. Their number."""
+    v, number = w.v, 0
+    for t in range(w.first_term[factor[0]]):
+        at = w.term_at[t]
+        for i in range(at + 1, at + 1 + factor[at]):
+            e = factor[i]
+            if 0 <= e < v.learned and w.marks[v.row[e]] == 0:
+                w.rows[number] = v.row[e]
+                w.marks[v.row[e]] = 1
+                number += 1
     for r in range(number):
-        marks[rows[r]] = 0.0
+        w.marks[w.rows[r]] = 0
     return number

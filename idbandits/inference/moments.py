@@ -5,12 +5,15 @@ from typing import final
 import numpy as np
 
 from idbandits.circuit.model import Model
-from idbandits.inference.counting import is_possible
+from idbandits.inference.counting import add_uses, drop_certain
 from idbandits.inference.evidence import Evidence
-from idbandits.inference.matching import has_clash, match_part, match_terms
+from idbandits.inference.factors import expect, value_of_factor
+from idbandits.inference.matching import match_factor, match_terms
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, learner
-from idbandits.inference.workspace import Workspace, locate, read_key, write_key
+from idbandits.inference.reduction import reduce, reduce_whole
+from idbandits.inference.workspace import GENERIC, MEANS, Workspace
 from idbandits.kernel.compiling import bare
+from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import FIGURES, ROUNDS, State, no_groups, section
 from idbandits.kernel.types import Floats, Ints, Rng
 
@@ -19,27 +22,56 @@ ALPHA, MASSES = range(2)  # sections of the floats
 
 @bare
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
-    """Match part by part; jointly where a row is used in several parts."""
-    v, action, seen = w.v, round_.action, round_.seen
+    """Match factor by factor; all at once where a row occurs in several."""
+    v = w.v
     alpha, masses = section(floats, ALPHA, v.learned), section(floats, MASSES, v.learned)
-    if not is_possible(w, action, seen):
+    if not reduce(w, round_.action, round_.seen):
         return IMPOSSIBLE
-    together = False
-    if v.clash_start[v.parts] < v.clash_start[v.parts + 1]:
-        locate(w, v.parts, action)
-        together = has_clash(w, v.parts)
-    for _ in range(round_.times):
-        if together:
-            for j in range(v.parts):
-                write_key(v, j, action, seen, w.key)
-                read_key(w, w.key)
-            if match_terms(w, v.parts, alpha, masses):
-                continue
-        for j in range(v.parts):
-            write_key(v, j, action, seen, w.key)
-            match_part(w, j, read_key(w, w.key), alpha, masses)
+    drop_certain(w)
+    if w.places[0] > 0 and shares_rows(w):
+        reduce_whole(w, round_.action, round_.seen)
+        factor = w.factors
+        for _ in range(round_.times):
+            expect(w, factor, MEANS, alpha, alpha)
+            if not match_terms(w, factor, alpha, masses):
+                reduce(w, round_.action, round_.seen)
+                match_one_by_one(w, alpha, masses)
+                reduce_whole(w, round_.action, round_.seen)
+    else:
+        for _ in range(round_.times):
+            match_one_by_one(w, alpha, masses)
     ints[ROUNDS] += round_.times
     return DONE
+
+
+@bare
+def match_one_by_one(w: Workspace, alpha: Floats, masses: Floats) -> None:
+    """Match a round that was reduced: first what is certain."""
+    add_uses(w, alpha, 1)
+    for i in range(w.places[0]):
+        match_factor(w, pointer(w.factors, w.places[1 + i]), alpha, masses)
+
+
+@bare
+def shares_rows(w: Workspace) -> bool:
+    """Whether a row occurs in several factors of a round, or in one and among what is certain."""
+    v, shared = w.v, False
+    for i in range(1, w.uses[0] + 1):
+        w.marks[v.row[w.uses[i]]] = -1
+    for forget in (False, True):
+        for k in range(w.places[0]):
+            factor = pointer(w.factors, w.places[1 + k])
+            value_of_factor(w, factor, GENERIC, v.generic, v.generic)
+            for t in range(w.first_term[factor[0]]):
+                at = w.term_at[t]
+                for i in range(at + 1, at + 1 + factor[at]):
+                    if 0 <= factor[i] < v.learned:
+                        row = v.row[factor[i]]
+                        shared |= not forget and w.marks[row] not in (0, k + 1)
+                        w.marks[row] = 0 if forget else k + 1
+    for i in range(1, w.uses[0] + 1):
+        w.marks[v.row[w.uses[i]]] = 0
+    return shared
 
 
 @final

@@ -7,10 +7,11 @@ from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.errors import IdbanditsError, check_number, check_whole
-from idbandits.inference.counting import is_possible
 from idbandits.inference.evidence import Evidence
+from idbandits.inference.factors import value_of_factor
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, learner
-from idbandits.inference.workspace import GIVEN, Parts, Workspace, mark_same, read_key, unpack, value_of_part, write_key
+from idbandits.inference.reduction import reduce
+from idbandits.inference.workspace import GIVEN, Parts, Workspace, unpack
 from idbandits.kernel import columns
 from idbandits.kernel.columns import DERIVED, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel, merged
@@ -31,24 +32,22 @@ MEANS, MODELS = range(2)  # sections of the floats: means to act on, all models;
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Move, weigh, pick the heaviest, resample."""
     v = w.v
-    if not is_possible(w, round_.action, round_.seen):
+    if not reduce(w, round_.action, round_.seen):
         return IMPOSSIBLE
     number, width = ints[NUMBER], figures(floats, v.learned)[WIDTH]
     models = section(floats, MODELS, v.learned)
     moved = pointer(models, number * v.learned)
     weights = pointer(moved, number * v.learned)
-    for j in range(v.parts):  # what was seen and which entries it is about is the same for all models
-        write_key(v, j, round_.action, round_.seen, w.key)
-        if read_key(w, w.key):
-            mark_same(w, j)
     for _ in range(round_.times):
         heaviest, ties = -np.inf, 0
         for m in range(number):
             model = pointer(moved, m * v.learned)
             move(v, pointer(models, m * v.learned), width, rng, model)
             weights[m] = 0.0
-            for j in range(v.parts):
-                weights[m] += np.log(value_of_part(w, j, GIVEN, model))
+            for i in range(1, w.uses[0] + 1):
+                weights[m] += np.log(model[w.uses[i]])
+            for i in range(w.places[0]):
+                weights[m] += np.log(value_of_factor(w, pointer(w.factors, w.places[1 + i]), GIVEN, model, model))
             if weights[m] > heaviest:
                 heaviest, ties = weights[m], 0
             if weights[m] == heaviest:

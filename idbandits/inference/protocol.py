@@ -17,7 +17,7 @@ from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, function_at, 
 from idbandits.kernel.draws import draw_rows
 from idbandits.kernel.fields import Packed
 from idbandits.kernel.random import RNG
-from idbandits.kernel.states import ACTS_ON_MEANS, CAPACITY, PER_ROUND, USED, State
+from idbandits.kernel.states import ACTS_ON_MEANS, State, has_room
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve.best import BUDGET, SOLVE, shuffle_idle
 from idbandits.solve.best import unpack as unpack_solver
@@ -70,6 +70,22 @@ class Bounded(Protocol):
 
     def elbo(self, evidence: Evidence, state: State) -> float:
         """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""
+
+
+@runtime_checkable
+class Sampled(Protocol):
+    """What an inference may have besides: joint draws of all means, where pseudo-counts do not say all."""
+
+    def draws(self, evidence: Evidence, state: State, rng: Rng, number: int) -> Floats:
+        """So many draws, one per row."""
+
+
+@runtime_checkable
+class Derived(Protocol):
+    """What an inference may have besides: numbers of its state that are derived from the others."""
+
+    def restored(self, evidence: Evidence, state: State) -> State:
+        """A state from a file, with all that is derived."""
 
 
 @runtime_checkable
@@ -150,7 +166,7 @@ def learn_all(learn: Any, evidence: Packed, state: State, rng: Rng, rounds: Ints
     """Take in rounds one by one, until one is refused or the state is full; how many were taken in."""
     ints, floats = state
     for t in range(len(rounds)):
-        if ints[USED] + ints[PER_ROUND] > ints[CAPACITY]:
+        if not has_room(ints):
             return t
         row = rounds[t]
         status = learn_at(learn)(evidence.ints, evidence.floats, ints, floats, rng, row[:width], row[width:], 1, LATER)

@@ -8,16 +8,17 @@ from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.errors import check_flag, check_number, check_whole
-from idbandits.inference.counting import count_round
+from idbandits.inference.counting import count_round, factor_of
 from idbandits.inference.evidence import Evidence
+from idbandits.inference.factors import add_counts, expect
 from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, coded, learner
+from idbandits.inference.reduction import log_constant
 from idbandits.kernel.columns import DERIVED, NUMBERS, PSEUDO_COUNTS, SWITCHES, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
-from idbandits.kernel.fields import pointer
 from idbandits.kernel.types import Floats, Ints, Rng
 
 from idbandits.inference.workspace import (  # isort: skip
-    REMEMBERED, Parts, Workspace, expect, held, log_weigh, read_key, remember, scratch, workspace,
+    REMEMBERED, Parts, Workspace, held, log_weigh, remember, scratch, workspace,
 )  # fmt: skip
 from idbandits.kernel.states import (  # isort: skip
     FIGURES, ROUNDS, SETTING, USED, Groups, State, copy, figures, groups_in, section, with_groups,
@@ -37,10 +38,11 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     """Count the round, then sweep over all groups: q(z) of each by q(theta), then q(theta) by all of them."""
     v, groups = w.v, groups_in(ints)
     alpha, base = section(floats, ALPHA, v.learned), section(floats, BASE, v.learned)
-    status, constants = count_round(w, groups, base, round_)
+    status = count_round(w, groups, base, round_)
     if status != DONE:
         return status
-    figures(floats, v.learned)[CONSTANTS] += constants
+    if round_.times != 0:
+        figures(floats, v.learned)[CONSTANTS] += round_.times * log_constant(w)
     if round_.effort == LATER:
         return DONE
     if ints[USED] > 0 and (ints[START] == RANDOM or (ints[START] == WARM and ints[STARTED] == 0)):
@@ -79,17 +81,15 @@ def sweep(w: Workspace, groups: Groups, alpha: Floats, base: Floats, memo: Float
         times = groups.counts[g]
         if times == 0:
             continue
-        key = pointer(groups.keys, g * v.width)
-        j = key[0]
-        log_value = expect(w, j, read_key(w, key), REMEMBERED, alpha, memo)
+        factor = factor_of(groups, g)
+        log_value = expect(w, factor, REMEMBERED, alpha, memo)
         term = log_value if asked else 0.0
-        for t in range(v.use_start[j], v.use_start[j + 1]):
-            slot = v.use[t]
-            e = w.entries[slot]
-            if e < v.learned:
-                w.fresh[e] += times * w.counts[slot]
-                if asked and w.counts[slot] > 0.0:
-                    term -= w.counts[slot] * log_weigh(v, REMEMBERED, e, alpha, memo)
+        add_counts(w, factor, times, w.fresh)
+        for t in range(w.first_term[factor[0]] if asked else 0):
+            at = w.term_at[t]
+            for i in range(at + 1, at + 1 + factor[at] if w.term_counts[t] > 0.0 else 0):
+                if 0 <= factor[i] < v.learned:
+                    term -= w.term_counts[t] * log_weigh(v, REMEMBERED, factor[i], alpha, memo)
         total += times * term
     copy(w.fresh, alpha, v.learned)
     return total
@@ -156,13 +156,13 @@ class Variational(BuiltIn):
         prior = evidence.prior
         floats = np.concatenate([prior, results, prior, prior, np.full(3 * evidence.learned, np.nan)])
         settings = (self.settings["sweeps"], coded("start", self.settings["start"], STARTS))
-        return with_groups(floats, evidence.parts, evidence.width, 0, settings)
+        return with_groups(floats, evidence.most_groups, evidence.most_numbers, 0, settings)
 
     def layout(self, evidence: Evidence) -> Layout:
         """Three sections, one of the figures, and whether the first belief was drawn."""
         n, figures = evidence.learned, [(DERIVED, CONSTANTS), (NUMBERS, 1), (DERIVED, FIGURES - CONSTANTS - 1)]
         floats = [(PSEUDO_COUNTS, n), *figures, (PSEUDO_COUNTS, 2 * n)]
-        return Layout(floats, (), [(DERIVED, STARTED - SETTING), (SWITCHES, 1)], evidence.key_ranges)
+        return Layout(floats, (), [(DERIVED, STARTED - SETTING), (SWITCHES, 1)], evidence.check_factors)
 
     def elbo(self, evidence: Evidence, state: State) -> float:
         """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""

@@ -1,4 +1,4 @@
-"""One part of a round in kernels: its key, the weights of its slots, and how often each is expected to be used."""
+"""The likelihood of a round in kernels: its parts, the weights of table entries, and scratch for one round."""
 
 from typing import NamedTuple
 
@@ -11,17 +11,21 @@ from idbandits.kernel.fields import pointer, unpacker
 from idbandits.kernel.types import Floats, Indices, Ints
 
 MEANS, GEOMETRIC, GIVEN, GENERIC, REMEMBERED = range(5)  # what weighs a learned entry: see `weigh`
-TINY = 1e-200  # a part's value below which logarithms are used
+CERTAIN = 1e-9  # how far from 1 the expected visits of a node may be by rounding
+TINY = 1e-200  # a value below which logarithms are used
 
 
 class Parts(NamedTuple):
-    """The parts of a likelihood, as a structure for kernels; the last part is the whole likelihood again."""
+    """The parts of a likelihood, as a structure for kernels: they share no chance node."""
 
-    parts: int  # how many, the whole aside
-    width: int  # of a group's key: the part's number, then its choices and observations, then padding
+    parts: int  # how many
     learned: int  # entries of learned tables: how many
-    axes: int  # decisions and contexts: how many
+    parameter_count: int  # entries of learned and known tables: how many
     literal: int  # 1: rows whose states do not matter are kept
+    most_groups: int  # factors that a round may have
+    most_numbers: int  # of all factors of a round together
+    most_nodes: int  # of one factor
+    most_terms: int  # of one factor
     node: Indices  # the inner nodes of part j are node[j] to node[j + 1] - 1
     bends: Indices  # of a part: 1 if known entries in it depend on the action, so that rows may not matter for some
     use_start: Indices  # of a part: its slots
@@ -29,40 +33,59 @@ class Parts(NamedTuple):
     base: Indices  # of a use: its entry is a base and a stride times the choice on an axis
     stride: Indices
     axis: Indices  # -1 if there is none (stride 0), or more than one (stride 1)
-    shared: Indices  # of a part: 1 if two of its slots may read the same learned entry
-    source_start: Indices  # of a part: what its key is made of
-    source: Indices  # an axis, or an observed node
-    source_leaf: Indices  # the first leaf of an observed node; -1 for an axis
+    source_start: Indices  # of a part: the observed nodes that it depends on
+    source: Indices
+    source_leaf: Indices  # the first leaf of an observed node
     source_states: Indices  # of an observed node
+    table_start: Indices  # of a learned table: its entries
+    table: Indices  # of a learned entry: the number of its table
     row: Indices  # of a learned entry: the first entry of its row
     size: Indices  # of a learned entry: the number of entries of its row
     whole_row: Indices  # of an inner node: 1 if it is a sum over all states of one learned row
-    clash_start: Indices  # of a part: pairs of slots that may be used together and may read the same row
-    clash: Indices
-    clash_with: Indices
     parameters: Floats  # the prior of the learned entries, then the known entries
     generic: Floats  # of a learned entry: a mean, with no pattern in these means
 
 
 class Workspace(NamedTuple):
-    """The parts of a likelihood, and scratch arrays for one pass over one of them."""
+    """The parts of a likelihood, and scratch arrays for one round."""
 
     c: Circuit
     v: Parts
-    key: Ints  # of a group
-    action: Ints
-    places: Ints  # of a part: which group it belongs to, as `counting` has it
+    # for the circuit
     entries: Ints  # of a slot
     same: Ints  # of an inner node: 1 if all terms of this sum are equal; zero between passes
-    marks: Ints  # three per slot
-    visits: Ints  # three per node
+    certain: Ints  # of a node: 1 if every term of the part goes through it
+    alive: Ints  # of a node: 1 if it is not zero, given what was seen
+    reached: Ints  # of a node
+    number: Ints  # of a node: its number in a factor
+    stack: Ints  # of nodes
+    pending: Ints  # of nodes
     weights: Floats  # of a slot
-    counts: Floats  # of a slot: how often it is used
-    more: Floats  # three per slot
     values: Floats  # of a node
     slopes: Floats  # of a node
-    fresh: Floats  # of a learned entry
-    other: Floats  # of a learned entry
+    # for what a round says: `reduction`
+    log_value: Floats  # of the round, at generic means
+    uses: Ints  # the entries that were used for certain; their number first
+    places: Ints  # where the factors start in `factors`, and where the last ends; their number first
+    factors: Ints  # see `factors`
+    groups: Ints  # of a factor: the group it belongs to
+    # for one factor
+    first_term: Ints  # of a node
+    term_at: Ints  # of a term: where it stands in the factor
+    visits: Ints  # of a node
+    node_values: Floats
+    node_slopes: Floats
+    term_values: Floats
+    term_counts: Floats
+    # for learned entries
+    marks: Ints
+    rows: Ints
+    sites: Ints
+    offsets: Ints
+    fresh: Floats
+    other: Floats
+    before: Floats
+    after: Floats
 
 
 unpack = unpacker(Circuit, Parts)
@@ -73,8 +96,14 @@ def scratch(program: Ints, numbers: Floats) -> tuple[Ints, Floats]:
     """Two arrays for a workspace, which has pointers into them: hold them until the work is done (`held`)."""
     c, v = unpack(program, numbers)
     nodes = c.leaves + c.inner
-    ints = v.width + v.axes + v.parts + 4 * c.slots + 4 * nodes
-    return np.zeros(ints, np.int64), np.empty(5 * c.slots + 2 * nodes + 2 * v.learned)
+    per_factor = 2 * (v.most_nodes + 1) + v.most_terms
+    per_round = c.start[c.inner] + 2 * v.most_numbers + 2 * v.most_groups + 3
+    ints = c.slots + 10 * nodes + per_round + per_factor + 4 * v.learned
+    floats = c.slots + 2 * nodes + 1 + 2 * v.most_nodes + 2 * v.most_terms + 4 * v.learned
+    int_scratch = np.empty(ints, np.int64)
+    int_scratch[c.slots : c.slots + nodes] = 0  # `same`
+    int_scratch[ints - 4 * v.learned : ints - 3 * v.learned] = 0  # `marks`
+    return int_scratch, np.empty(floats)
 
 
 @merged
@@ -82,23 +111,42 @@ def workspace(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> Wor
     """A workspace in scratch arrays."""
     c, v = unpack(program, numbers)
     nodes = c.leaves + c.inner
-    key = pointer(ints, 0)
-    action = pointer(key, v.width)
-    places = pointer(action, v.axes)
-    entries = pointer(places, v.parts)
+    entries = pointer(ints, 0)
     same = pointer(entries, c.slots)
-    marks = pointer(same, nodes)
-    visits = pointer(marks, 3 * c.slots)
+    certain = pointer(same, nodes)
+    alive = pointer(certain, nodes)
+    reached = pointer(alive, nodes)
+    number = pointer(reached, nodes)
+    stack = pointer(number, nodes)
+    pending = pointer(stack, 2 * nodes)
+    uses = pointer(pending, 3 * nodes)
+    places = pointer(uses, 1 + c.start[c.inner] + v.most_numbers)
+    groups = pointer(places, v.most_groups + 2)
+    factors = pointer(groups, v.most_groups)
+    first_term = pointer(factors, v.most_numbers)
+    visits = pointer(first_term, v.most_nodes + 1)
+    term_at = pointer(visits, v.most_nodes + 1)
+    marks = pointer(term_at, v.most_terms)
+    rows = pointer(marks, v.learned)
+    sites = pointer(rows, v.learned)
+    offsets = pointer(sites, v.learned)
     weights = pointer(floats, 0)
-    counts = pointer(weights, c.slots)
-    more = pointer(counts, c.slots)
-    values = pointer(more, 3 * c.slots)
+    values = pointer(weights, c.slots)
     slopes = pointer(values, nodes)
-    fresh = pointer(slopes, nodes)
+    log_value = pointer(slopes, nodes)
+    node_values = pointer(log_value, 1)
+    node_slopes = pointer(node_values, v.most_nodes)
+    term_values = pointer(node_slopes, v.most_nodes)
+    term_counts = pointer(term_values, v.most_terms)
+    fresh = pointer(term_counts, v.most_terms)
     other = pointer(fresh, v.learned)
+    before = pointer(other, v.learned)
+    after = pointer(before, v.learned)
     return Workspace(
-        c, v, key, action, places, entries, same, marks, visits, weights, counts, more, values, slopes, fresh, other
-    )
+        c, v, entries, same, certain, alive, reached, number, stack, pending, weights, values, slopes, log_value,
+        uses, places, factors, groups, first_term, term_at, visits, node_values, node_slopes, term_values, term_counts,
+        marks, rows, sites, offsets, fresh, other, before, after,
+    )  # fmt: skip
 
 
 @merged
@@ -114,43 +162,19 @@ def nodes_of(w: Workspace, j: int) -> Run:
 
 
 @merged
-def write_key(v: Parts, j: int, action: Ints, seen: Ints, key: Ints) -> None:
-    """Write the key of a part of a round."""
-    key[0] = j
-    first, last = v.source_start[j], v.source_start[j + 1]
-    for t in range(first, last):
-        key[1 + t - first] = action[v.source[t]] if v.source_leaf[t] < 0 else seen[v.source[t]]
-    for i in range(1 + last - first, v.width):
-        key[i] = 0
-
-
-@merged
-def read_key(w: Workspace, key: Ints) -> bool:
-    """Its choices into `action` and the entries of the slots, its observations into the leaves.
+def read_round(w: Workspace, j: int, action: Ints, seen: Ints) -> bool:
+    """The choices of a round into the entries of a part's slots, its observations into the leaves.
 
     Says whether rows may not matter, because of what was not seen or of what was chosen.
     """
     v, values = w.v, w.values
-    j = key[0]
     values[0] = 1.0
     missing = v.bends[j] != 0
-    first = v.source_start[j]
-    for t in range(first, v.source_start[j + 1]):
-        value, leaf = key[1 + t - first], v.source_leaf[t]
-        if leaf < 0:
-            w.action[v.source[t]] = value
-        else:
-            missing |= value < 0
-            for i in range(v.source_states[t]):
-                values[leaf + i] = 1.0 if value < 0 or value == i else 0.0
-    locate(w, j, w.action)
-    return missing
-
-
-@merged
-def locate(w: Workspace, j: int, action: Ints) -> None:
-    """The entry of every slot of a part."""
-    v = w.v
+    for t in range(v.source_start[j], v.source_start[j + 1]):
+        value, leaf = seen[v.source[t]], v.source_leaf[t]
+        missing |= value < 0
+        for i in range(v.source_states[t]):
+            values[leaf + i] = 1.0 if value < 0 or value == i else 0.0
     for t in range(v.use_start[j], v.use_start[j + 1]):
         if v.axis[t] >= 0:
             w.entries[v.use[t]] = v.base[t] + v.stride[t] * action[v.axis[t]]
@@ -158,6 +182,7 @@ def locate(w: Workspace, j: int, action: Ints) -> None:
             w.entries[v.use[t]] = v.base[t]
         else:
             w.entries[v.use[t]] = entry(w.c, v.use[t], action)
+    return missing
 
 
 @bare
@@ -234,21 +259,6 @@ def log_weigh(v: Parts, kind: int, e: int, alpha: Floats, memo: Floats) -> float
 
 
 @merged
-def weigh_slots(w: Workspace, j: int, kind: int, alpha: Floats, memo: Floats) -> None:
-    """The weight of every slot of a part."""
-    v = w.v
-    for t in range(v.use_start[j], v.use_start[j + 1]):
-        w.weights[v.use[t]] = weigh(v, kind, w.entries[v.use[t]], alpha, memo)
-
-
-@merged
-def value_of_part(w: Workspace, j: int, kind: int, alpha: Floats) -> float:
-    """The value of a part; the weights of its slots and the values of its nodes are left in the workspace."""
-    weigh_slots(w, j, kind, alpha, alpha)
-    return up(nodes_of(w, j), of_slots, w.weights, w.values, w.same, False)
-
-
-@merged
 def of_generic(c: Circuit, e: int, w: Workspace) -> float:
     """The weight of an edge at generic means."""
     return weigh(w.v, GENERIC, w.entries[c.slot[e]], w.v.generic, w.v.generic)
@@ -271,48 +281,48 @@ def mark_same(w: Workspace, j: int) -> None:
             w.same[n] = high - low <= 1e-13 * high
 
 
-@merged
-def unmark_same(w: Workspace, j: int) -> None:
-    """Take the marks away again."""
-    for n in range(w.v.node[j], w.v.node[j + 1]):
-        w.same[n] = 0
+@bare
+def walk(w: Workspace, j: int, missing: bool) -> float:
+    """Find out, of a part of a round that was read, which nodes are not zero and which every term goes through.
 
-
-@merged
-def expect(w: Workspace, j: int, missing: bool, kind: int, alpha: Floats, memo: Floats) -> float:
-    """The E-step of a part whose key was read: the expected uses of its slots; the logarithm of its value."""
-    v, run = w.v, nodes_of(w, j)
+    Both are so whatever the means: they are seen at generic ones. Returns the logarithm of the part's value there.
+    """
+    c, v, run = w.c, w.v, nodes_of(w, j)
     if missing and not v.literal:
         mark_same(w, j)
-    weigh_slots(w, j, kind, alpha, memo)
+    for t in range(v.use_start[j], v.use_start[j + 1]):
+        w.weights[v.use[t]] = weigh(v, GENERIC, w.entries[v.use[t]], v.generic, v.generic)
     value = up(run, of_slots, w.weights, w.values, w.same, False)
     if value > TINY:
-        for t in range(v.use_start[j], v.use_start[j + 1]):
-            w.counts[v.use[t]] = 0.0
-        w.slopes[w.c.leaves + run.last - 1] = 1.0 / value
-        down(run, of_slots, w.weights, w.values, w.slopes, w.counts, w.same, False)
-        log_value = np.log(value)
-    else:
-        log_value = expect_in_logs(w, j, kind, alpha, memo)
-    if missing and not v.literal:
-        unmark_same(w, j)
-    return log_value
+        w.slopes[c.leaves + run.last - 1] = 1.0 / value
+        down(run, of_slots, w.weights, w.values, w.slopes, None, w.same, False)
+        for i in range(c.leaves):
+            w.alive[i] = w.values[i] > 0.0
+        for i in range(c.leaves + run.first, c.leaves + run.last):
+            w.alive[i] = w.values[i] > 0.0
+            w.certain[i] = abs(w.slopes[i] * w.values[i] - 1.0) <= CERTAIN
+        return np.log(value)
+    return walk_in_logs(w, j)
+
 
 
 @bare
-def expect_in_logs(w: Workspace, j: int, kind: int, alpha: Floats, memo: Floats) -> float:
-    """The same by logarithms, for values that are too small for numbers; the weights become logarithms."""
+def walk_in_logs(w: Workspace, j: int) -> float:
+    """The same by logarithms, for values that are too small for numbers; the weights stay numbers."""
     c, v, run = w.c, w.v, nodes_of(w, j)
     for t in range(v.use_start[j], v.use_start[j + 1]):
-        w.counts[v.use[t]] = 0.0
-        w.weights[v.use[t]] = log_weigh(v, kind, w.entries[v.use[t]], alpha, memo)
+        w.weights[v.use[t]] = np.log(w.weights[v.use[t]])
     for i in range(c.leaves):
+        w.alive[i] = w.values[i] > 0.0
         w.values[i] = 0.0 if w.values[i] > 0.0 else -np.inf
         w.slopes[i] = -np.inf
     log_value = up(run, of_slots, w.weights, w.values, w.same, True)
     if log_value > -np.inf:
         w.slopes[c.leaves + run.last - 1] = -log_value
-        down(run, of_slots, w.weights, w.values, w.slopes, w.counts, w.same, True)
-    for i in range(c.leaves):
-        w.values[i] = np.exp(w.values[i])
+        down(run, of_slots, w.weights, w.values, w.slopes, None, w.same, True)
+        for i in range(c.leaves + run.first, c.leaves + run.last):
+            w.alive[i] = w.values[i] > -np.inf
+            w.certain[i] = abs(w.slopes[i] + w.values[i]) <= CERTAIN
+    for t in range(v.use_start[j], v.use_start[j + 1]):
+        w.weights[v.use[t]] = np.exp(w.weights[v.use[t]])
     return log_value

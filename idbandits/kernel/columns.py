@@ -4,7 +4,7 @@ The hash table of a state, its room, its settings and its scratch numbers are no
 fresh state, so a file cannot say anything about them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,8 +14,8 @@ from idbandits.errors import FormatError
 from idbandits.kernel.types import Floats, Ints
 
 from idbandits.kernel.states import (  # isort: skip
-    ACTS_ON_MEANS, BEFORE, CAPACITY, EACH, HEADER, LEAST, MOST, PER_ROUND, ROUNDS, SETTING, USED, WIDTH, State,
-    grown, group_columns, rehash,
+    ACTS_ON_MEANS, BEFORE, CAPACITY, EACH, FILLED, HEADER, LEAST, MOST, PER_ROUND, ROUNDS, SETTING, USED, State,
+    group_columns, rehash, with_room_for,
 )  # fmt: skip
 
 MOST_ROUNDS = 2**50  # that are counted: sums of them, and floats, hold all of these numbers exactly
@@ -45,9 +45,9 @@ class Layout(NamedTuple):
     """What the numbers of a state are."""
 
     floats: Runs
-    site: Runs = ()  # the floats beside one group
+    site: Runs = ()  # the floats beside one number of a key
     ints: Runs = ()  # of the header, from SETTING on
-    keys: Sequence[Sequence[tuple[int, int]]] | None = None  # by part: the range of each number in a key; None: any
+    check_keys: Callable[[Ints, Ints], None] | None = None  # raises if the keys, of these sizes, are not what they say
 
 
 class Columns(NamedTuple):
@@ -55,9 +55,10 @@ class Columns(NamedTuple):
 
     ints: Ints  # the rounds, then those of the layout
     floats: Floats
-    keys: Ints  # one row per group
+    keys: Ints  # of all groups, one after the other
+    sizes: Ints  # of the keys
     counts: Ints  # of the groups
-    sites: Floats  # one row per group
+    sites: Floats  # one row per number of a key
 
 
 def plain_layout(learned: int, state: State) -> Layout:
@@ -75,26 +76,28 @@ class Shapes(NamedTuple):
 
     ints: tuple[int]
     floats: tuple[int]
-    keys: tuple[int, int]
+    keys: tuple[int]
+    sizes: tuple[int]
     counts: tuple[int]
     sites: tuple[int, int]
 
 
-def shapes_of(layout: Layout, width: int = 0, groups: int = 0) -> Shapes:
-    """The shapes of the columns of a state with this many groups, whose keys have `width` numbers."""
+def shapes_of(layout: Layout, groups: int = 0, numbers: int = 0) -> Shapes:
+    """The shapes of the columns of a state with this many groups, whose keys have so many numbers."""
     floats, site, ints = (sum(size for kind, size in runs if kind.kept) for runs in layout[:3])
-    return Shapes((1 + ints,), (floats,), (groups, width), (groups,), (groups, site))
+    return Shapes((1 + ints,), (floats,), (numbers,), (groups,), (groups,), (numbers, site))
 
 
 def columns_of(state: State, layout: Layout) -> Columns:
     """The columns of a state, which are checked."""
     ints, floats = state
-    used, each, before = (int(ints[place]) for place in (USED, EACH, BEFORE))
-    keys, counts = group_columns(ints)
-    sites = floats[before:][: used * each].reshape(used, each)
+    filled, each, before = (int(ints[place]) for place in (FILLED, EACH, BEFORE))
+    none = np.empty(0, np.int64)
+    starts, counts, keys = group_columns(ints) if ints[CAPACITY] else (none, none, none)
+    sites = floats[before:][: filled * each].reshape(filled, each)
     columns = Columns(
-        np.append(ints[ROUNDS], _taken(ints[SETTING:], layout.ints)), _taken(floats, layout.floats), keys.copy(),
-        counts.copy(), _taken(sites, layout.site),
+        np.append(ints[ROUNDS], _taken(ints[SETTING:HEADER], layout.ints)), _taken(floats, layout.floats), keys.copy(),
+        np.diff(starts), counts.copy(), _taken(sites, layout.site),
     )  # fmt: skip
     _check(columns, layout)
     return columns
@@ -103,35 +106,23 @@ def columns_of(state: State, layout: Layout) -> Columns:
 def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
     """The state with these columns, which are checked; `fresh` has all that is not in columns, and is not kept."""
     _check(columns, layout)
-    used, state = len(columns.counts), fresh
+    used, filled, state = len(columns.counts), len(columns.keys), fresh
     if used and not fresh.ints[PER_ROUND]:
         raise FormatError(f"there are {used} groups of rounds, but its inference keeps none")
-    while used > state.ints[CAPACITY]:
-        state = grown(state)
+    if used:
+        state = with_room_for(state, used, filled)
     ints, floats = state
-    ints[ROUNDS], ints[USED] = columns.ints[0], used
-    keys, counts = group_columns(ints)
-    keys[:], counts[:] = columns.keys, columns.counts
-    _put(columns.ints[1:], layout.ints, ints[SETTING:])
+    ints[ROUNDS], ints[USED], ints[FILLED] = columns.ints[0], used, filled
+    _put(columns.ints[1:], layout.ints, ints[SETTING:HEADER])
     _put(columns.floats, layout.floats, floats)
     before, each = int(ints[BEFORE]), int(ints[EACH])
-    _put(columns.sites, layout.site, floats[before : before + used * each].reshape(used, each))
+    _put(columns.sites, layout.site, floats[before : before + filled * each].reshape(filled, each))
+    if used:
+        starts, counts, keys = group_columns(ints)
+        starts[1:], counts[:], keys[:] = np.cumsum(columns.sizes), columns.counts, columns.keys
     if used and rehash(ints) < used:
         raise FormatError("two groups of rounds have the same key")
     return state
-
-
-def fits(state: State, fresh: State) -> bool:
-    """Whether the arrays of a state have the layout of a fresh one, with room for any number of groups."""
-    ints, floats = state
-    layout = [PER_ROUND, WIDTH, EACH, BEFORE]
-    if len(ints) < HEADER or (ints[layout] != fresh.ints[layout]).any():
-        return False
-    capacity, used, width, each, before = ints[[CAPACITY, USED, WIDTH, EACH, BEFORE]].tolist()
-    sizes = HEADER + capacity * (3 + width), before + capacity * each
-    if capacity == 0:
-        sizes = len(fresh.ints), len(fresh.floats)
-    return 0 <= used <= capacity and (len(ints), len(floats)) == sizes
 
 
 def _check(columns: Columns, layout: Layout) -> None:
@@ -145,20 +136,11 @@ def _check(columns: Columns, layout: Layout) -> None:
     ):
         for kind, place in _places([(kind, size) for kind, size in runs if kind.kept]):
             _check_range(kind.name, column[..., place], kind)
-    keys = columns.keys
-    if layout.keys is None or not len(keys):
-        return
-    _check_range("the first numbers of keys", keys[:, 0], Kind("parts", 0, len(layout.keys) - 1))
-    limits = np.zeros((2, len(layout.keys), keys.shape[1]), np.int64)
-    for j, ranges in enumerate(layout.keys):
-        limits[:, j, 1 : 1 + len(ranges)] = np.array(ranges, np.int64).reshape(-1, 2).T
-    limits[1, :, 0] = len(layout.keys) - 1
-    least, most = limits[:, keys[:, 0]]
-    wrong = (keys < least) | (keys > most)
-    if wrong.any():
-        group, place = np.argwhere(wrong)[0]
-        range_ = f"{least[group, place]} to {most[group, place]}"
-        raise FormatError(f"number {place} of key {group} is from {range_}, not {keys[group, place]}")
+    _check_range("sizes of keys", columns.sizes, Kind("sizes", 1, len(columns.keys)))
+    if columns.sizes.sum() != len(columns.keys):
+        raise FormatError(f"the keys of all groups have {columns.sizes.sum()} numbers, not {len(columns.keys)}")
+    if layout.check_keys is not None:
+        layout.check_keys(columns.keys, columns.sizes)
 
 
 def _check_range(name: str, values: npt.NDArray[Any], kind: Kind) -> None:

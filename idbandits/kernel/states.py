@@ -1,8 +1,10 @@
 """The state of a learner: two flat arrays that kernels change in place, with a growing table of counted groups.
 
-ints    the header; then, where groups are kept: a hash table of their numbers, their keys and their counts
+ints    the header; then, where groups are kept: heads of links, a hash table of the groups' numbers, where their keys
+        start, their counts, and the pool that holds the keys, which are of any length; and two more numbers for every
+        number in the pool where keys are linked
 floats  pseudo-counts that actions are drawn from, FIGURES numbers, whatever else the learner needs, and what it
-        needs for every group
+        needs for every number in the pool
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from idbandits.kernel.fields import pointer
 from idbandits.kernel.types import Floats, Ints
 
 # The header of the ints. ACTS_ON_MEANS: whether the floats begin with means to act on, not with pseudo-counts; ROUNDS:
-# how many were learned from; USED, CAPACITY: groups there are, and there is room for; PER_ROUND: groups that one round
-# may add; WIDTH: of a key; EACH: floats per group; BEFORE: floats before those; SETTING: the first of the settings.
-ACTS_ON_MEANS, ROUNDS, USED, CAPACITY, PER_ROUND, WIDTH, EACH, BEFORE, SETTING = range(9)
-HEADER = 16
+# how many were learned from; USED, CAPACITY: groups there are, and there is room for; FILLED, POOL: the same of numbers
+# in keys; PER_ROUND, LONGEST: groups and numbers that one round may add; LINKED: how many heads of links there are, 0 if
+# keys are not linked; EACH: floats per number in the pool; BEFORE: floats before those; SETTING: the first of the settings.
+ACTS_ON_MEANS, ROUNDS, USED, CAPACITY, FILLED, POOL, PER_ROUND, LONGEST, LINKED, EACH, BEFORE, SETTING = range(12)
+HEADER = 20
 FIGURES = 4  # floats after the pseudo-counts: settings and results of the learner
 LEAST, MOST = 1e-300, 1e300  # of pseudo-counts
 
@@ -37,7 +40,14 @@ class State(NamedTuple):
 
     def has_room(self) -> bool:
         """Whether another round surely fits."""
-        return bool(self.ints[USED] + self.ints[PER_ROUND] <= self.ints[CAPACITY])
+        used, capacity, filled, pool, per_round, longest = self.ints[USED : LONGEST + 1].tolist()
+        return bool(used + per_round <= capacity and filled + longest <= pool)
+
+
+@merged
+def has_room(ints: Ints) -> bool:
+    """Whether another round surely fits into a state."""
+    return bool(ints[USED] + ints[PER_ROUND] <= ints[CAPACITY] and ints[FILLED] + ints[LONGEST] <= ints[POOL])
 
 
 def no_groups(floats: Floats, settings: tuple[int, ...] = ()) -> State:
@@ -47,96 +57,143 @@ def no_groups(floats: Floats, settings: tuple[int, ...] = ()) -> State:
     return State(ints, floats)
 
 
-def with_groups(floats: Floats, per_round: int, width: int, each: int = 0, settings: tuple[int, ...] = ()) -> State:
-    """The state of a learner that keeps groups with keys of `width` numbers, and `each` floats beside every group."""
+def with_groups(
+    floats: Floats, per_round: int, longest: int, each: int = 0, settings: tuple[int, ...] = (), linked: int = 0
+) -> State:
+    """The state of a learner that keeps groups: a round adds at most `per_round` of them, with `longest` numbers."""
     state = no_groups(floats, settings)
-    state.ints[[PER_ROUND, WIDTH, EACH, BEFORE]] = per_round, width, each, len(floats)
+    state.ints[[PER_ROUND, LONGEST, LINKED, EACH, BEFORE]] = per_round, longest, linked, each, len(floats)
     return grown(state)
 
 
 def grown(state: State) -> State:
-    """The same state with room for twice as many groups."""
+    """The same state with twice as much room: for groups or for their keys if only these lack it, else for both."""
+    ints = state.ints
+    capacity, pool = int(ints[CAPACITY]), int(ints[POOL])
+    groups_fit, keys_fit = ints[USED] + ints[PER_ROUND] <= capacity, ints[FILLED] + ints[LONGEST] <= pool
+    if keys_fit or not groups_fit:
+        capacity = max(64, 2 * capacity, 2 * int(ints[PER_ROUND]))
+    if groups_fit or not keys_fit:
+        pool = max(256, 2 * pool, 2 * int(ints[LONGEST]))
+    return _resized(state, capacity, pool)
+
+
+def with_room_for(state: State, groups: int, numbers: int) -> State:
+    """The same state with room for so many groups, whose keys have so many numbers."""
+    old = state.ints
+    return _resized(state, max(int(old[CAPACITY]), groups), max(int(old[POOL]), numbers))
+
+
+def _resized(state: State, capacity: int, pool: int) -> State:
     old, floats = state
-    used = int(old[USED])
-    capacity = max(64, 2 * int(old[CAPACITY]), 2 * int(old[PER_ROUND]))
-    ints = np.zeros(HEADER + capacity * (3 + int(old[WIDTH])), np.int64)
-    ints[:HEADER] = old[:HEADER]
-    ints[CAPACITY] = capacity
-    ints[HEADER : HEADER + 2 * capacity] = -1
-    if used:
+    linked, filled = int(old[LINKED]), int(old[FILLED])
+    table = HEADER + linked
+    ints = np.full(table + 4 * capacity + 1 + pool * (3 if linked else 1), -1)
+    kept = len(old) if not old[CAPACITY] else table
+    ints[:kept] = old[:kept]
+    ints[[CAPACITY, POOL]] = capacity, pool
+    ints[table + 2 * capacity] = 0  # where the first key starts
+    if old[CAPACITY]:
         for column, old_column in zip(group_columns(ints), group_columns(old), strict=True):
             column[:] = old_column
+        for back in (2, 1) if linked else ():  # the two columns of links come last
+            first, old_first = len(ints) - back * pool, len(old) - back * int(old[POOL])
+            ints[first : first + filled] = old[old_first : old_first + filled]
         rehash(ints)
-    more = np.zeros(int(old[BEFORE]) + capacity * int(old[EACH]))
+    more = np.zeros(int(old[BEFORE]) + pool * int(old[EACH]))
     more[: min(len(floats), len(more))] = floats[: len(more)]
     return State(ints, more)
 
 
-def group_columns(ints: Ints) -> tuple[Ints, Ints]:
-    """The keys of the groups, one per row, and how often each was counted: views."""
-    capacity, width, used = int(ints[CAPACITY]), int(ints[WIDTH]), int(ints[USED])
-    keys, counts = HEADER + 2 * capacity, HEADER + (2 + width) * capacity
-    return ints[keys : keys + used * width].reshape(used, width), ints[counts : counts + used]
+class GroupColumns(NamedTuple):
+    """The groups of a state: views."""
+
+    starts: Ints  # of the keys in `keys`, then where the last one ends
+    counts: Ints  # how often each was counted
+    keys: Ints  # one after the other
+
+
+def group_columns(ints: Ints) -> GroupColumns:
+    """The groups of a state: views."""
+    capacity, used, filled = int(ints[CAPACITY]), int(ints[USED]), int(ints[FILLED])
+    starts = HEADER + int(ints[LINKED]) + 2 * capacity
+    counts = starts + capacity + 1
+    keys = counts + capacity
+    return GroupColumns(ints[starts : starts + used + 1], ints[counts : counts + used], ints[keys : keys + filled])
 
 
 def counted_groups(state: State) -> dict[tuple[int, ...], int]:
     """The key of each group, and how often it was counted."""
-    keys, counts = group_columns(state.ints)
-    return dict(zip(map(tuple, keys.tolist()), counts.tolist(), strict=True))
+    starts, counts, keys = group_columns(state.ints)
+    numbers = keys.tolist()
+    ends = starts.tolist()
+    return {tuple(numbers[ends[g] : ends[g + 1]]): count for g, count in enumerate(counts.tolist())}
 
 
 class Groups(NamedTuple):
     """The groups of a state, as kernels see them."""
 
     header: Ints
+    heads: Ints  # of links: numbers in the pool, -1 where there are none
     capacity: int
-    width: int  # of a key
     table: Ints  # the hash table: numbers of groups, -1 where it is empty
-    keys: Ints
+    start: Ints  # of a group: where its key starts in the pool
     counts: Ints
+    pool: Ints
+    owner: Ints  # of a number in the pool: its group, where keys are linked
+    after: Ints  # of a number in the pool: what it is linked to
 
 
 @merged
 def groups_in(ints: Ints) -> Groups:
     """The groups of a state."""
-    capacity, width = ints[CAPACITY], ints[WIDTH]
-    keys = HEADER + 2 * capacity
+    capacity, pool = ints[CAPACITY], ints[POOL]
+    table = HEADER + ints[LINKED]
+    starts = table + 2 * capacity
+    keys = starts + 2 * capacity + 1
     return Groups(
-        pointer(ints, 0), capacity, width, pointer(ints, HEADER), pointer(ints, keys),
-        pointer(ints, keys + width * capacity),
+        pointer(ints, 0), pointer(ints, HEADER), capacity, pointer(ints, table), pointer(ints, starts),
+        pointer(ints, starts + capacity + 1), pointer(ints, keys), pointer(ints, keys + pool),
+        pointer(ints, keys + 2 * pool),
     )  # fmt: skip
 
 
 @merged
-def place_of(groups: Groups, key: Ints) -> int:
+def place_of(groups: Groups, key: Ints, size: int) -> int:
     """Where a key stands in the hash table, or would: then the table is empty there."""
     mixed = np.uint64(14695981039346656037)
-    for i in range(groups.width):
+    for i in range(size):
         mixed = (mixed ^ np.uint64(key[i] + 2)) * np.uint64(1099511628211)
         mixed ^= mixed >> np.uint64(29)
-    size = 2 * groups.capacity
-    place: int = np.int64(mixed % np.uint64(size))  # type: ignore[assignment]  # not unsigned, for Numba
+    places = 2 * groups.capacity
+    place: int = np.int64(mixed % np.uint64(places))  # type: ignore[assignment]  # not unsigned, for Numba
     while groups.table[place] >= 0:
-        first = groups.table[place] * groups.width
-        for i in range(groups.width):
-            if groups.keys[first + i] != key[i]:
+        group = groups.table[place]
+        first = groups.start[group]
+        if groups.start[group + 1] - first == size:
+            for i in range(size):
+                if groups.pool[first + i] != key[i]:
+                    break
+            else:
                 break
-        else:
-            break
         place += 1
-        if place == size:
+        if place == places:
             place = 0
     return place
 
 
 @bare
-def insert(groups: Groups, place: int, key: Ints) -> int:
+def insert(groups: Groups, place: int, key: Ints, size: int) -> int:
     """A new group with this key, at its place in the hash table."""
     group = groups.header[USED]
     groups.table[place] = group
-    for i in range(groups.width):
-        groups.keys[group * groups.width + i] = key[i]
+    first = groups.start[group]
+    for i in range(size):
+        groups.pool[first + i] = key[i]
+    groups.start[group + 1] = first + size
+    groups.counts[group] = 0
     groups.header[USED] = group + 1
+    groups.header[FILLED] = first + size
     return group
 
 
@@ -146,7 +203,8 @@ def rehash(ints: Ints) -> int:
     groups = groups_in(ints)
     different = 0
     for group in range(ints[USED]):
-        place = place_of(groups, pointer(groups.keys, group * groups.width))
+        first = groups.start[group]
+        place = place_of(groups, pointer(groups.pool, first), groups.start[group + 1] - first)
         different += groups.table[place] < 0
         groups.table[place] = group
     return different

@@ -16,7 +16,7 @@ from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, PACKED, STATE, P
 from idbandits.kernel.compiling import FLOATS, INTS, function_at, handle_type, kernel
 from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.random import RNG
-from idbandits.kernel.states import CAPACITY, PER_ROUND, USED, State, grown
+from idbandits.kernel.states import State, grown, has_room
 from idbandits.kernel.types import Floats, Indices, Ints, Rng
 from idbandits.simulation.world import World, draw_entries, draw_outcome
 from idbandits.simulation.world import unpack as unpack_sampler
@@ -137,7 +137,7 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
     truly = np.zeros(size, np.int64)  # the action in the world's order: decisions, then contexts
     latest, best_action = np.full(size, -1, np.int64), np.zeros(size, np.int64)
     expected, highest = 0.0, 0.0
-    while progress[ROUNDS] < last and ints[USED] + ints[PER_ROUND] <= ints[CAPACITY]:
+    while progress[ROUNDS] < last and has_room(ints):
         draw_entries(sampler, 0, sampler.contexts, world_rng, values)
         for k in range(j.decisions, j.decisions + j.contexts):
             action[k] = j.value[j.start[k] + values[j.place[k]]]

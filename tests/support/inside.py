@@ -16,7 +16,7 @@ from idbandits.baselines import confidence, grab
 from idbandits.circuit import passes, plain
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
-from idbandits.inference import DONE, LATER, NOW, exact, layout_of
+from idbandits.inference import LATER, NOW, exact, layout_of
 from idbandits.inference.workspace import tail
 from idbandits.kernel import disk
 from idbandits.kernel.columns import columns_of
@@ -62,7 +62,7 @@ def kept(agent: idb.Thompson) -> tuple[Any, ...]:
 
 
 def groups(agent: idb.Thompson) -> dict[tuple[int, ...], int]:
-    """How often each group of rounds was counted, by its key: part, choices and observations."""
+    """How often each group of rounds was counted, by its key: a factor of the likelihood."""
     return {key: number for key, number in counted_groups(agent.state).items() if number}
 
 
@@ -105,8 +105,7 @@ def settle(agent: idb.Thompson) -> None:
 
 
 def _learn(agent: idb.Thompson, vector: np.ndarray, seen: np.ndarray, times: int, effort: int) -> None:
-    status = agent.inference.learn(*agent._evidence.packed, *agent.state, agent.rng, vector, seen, times, effort)
-    assert status == DONE
+    agent.state = agent._learned(agent.state, vector, seen, times, effort)
 
 
 def ambiguous_observation(d: idb.Diagram) -> dict[str, int]:
