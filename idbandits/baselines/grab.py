@@ -50,7 +50,7 @@ def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
         floats[LEADER + k] = action[k]
     floats[STARTED] = 1.0
     groups = groups_in(state.ints)
-    group = groups.table[place_of(groups, action)]
+    group = groups.table[place_of(groups, pointer(action, 0), layout.positions)]
     led = groups.counts[group] if group >= 0 else 0
     if led % layout.period > 0:
         sort_positions(layout, means, action, order)

@@ -8,7 +8,7 @@ from idbandits.inference.workspace import GIVEN, MEANS, Parts, Workspace
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.draws import draw_beta, draw_row
 from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import Groups
+from idbandits.kernel.states import Groups, drawable
 from idbandits.kernel.types import Floats, Rng
 
 
@@ -16,8 +16,9 @@ class Chain(NamedTuple):
     """A chain of Gibbs sampling."""
 
     groups: Groups
-    alpha: Floats  # pseudo-counts given latent counts
+    alpha: Floats  # pseudo-counts given latent counts: the sum of the next two
     base: Floats  # those of what is certain
+    counts: Floats  # whole numbers: how often entries were used, as far as that is latent
     means: Floats
     stamps: Floats  # of a row: the epoch in which its means were drawn
     epoch: Floats  # one number
@@ -80,5 +81,12 @@ def visit(w: Workspace, chain: Chain, g: int, rng: Rng) -> None:
         at = w.term_at[t]
         for i in range(at + 1, at + 1 + factor[at]):
             if 0 <= factor[i] < v.learned and latent[i] != w.term_counts[t]:
-                alpha[factor[i]] += w.term_counts[t] - latent[i]
+                count_latent(chain, factor[i], w.term_counts[t] - latent[i])
                 latent[i] = w.term_counts[t]
+
+
+@merged
+def count_latent(chain: Chain, e: int, times: float) -> None:
+    """Count uses of an entry: whole numbers are added, so that nothing is lost by rounding."""
+    chain.counts[e] += times
+    chain.alpha[e] = drawable(chain.base[e] + chain.counts[e])

@@ -12,11 +12,11 @@ from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.errors import check_whole
-from idbandits.inference.chain import Chain, draw_row_once, link, visit
-from idbandits.inference.counting import add_uses, count_round, factor_of
+from idbandits.inference.chain import Chain, count_latent, draw_row_once, link, visit
+from idbandits.inference.counting import count_round, factor_of
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import value_of_factor
-from idbandits.inference.moving import move_pair, move_tables
+from idbandits.inference.moving import move_pairs, move_tables
 from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, NOW, BuiltIn, Round, learner
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import MEANS as BY_MEANS
@@ -32,8 +32,8 @@ from idbandits.kernel.states import (  # isort: skip
 
 STEPS, MOVES, VISITS, NEXT = range(SETTING, SETTING + 4)  # of the header; NEXT: the group whose turn it is
 EPOCH = 0  # of the figures: how often means were drawn anew
-ALPHA, BASE, MEANS, STAMPS = range(4)  # sections of the floats: pseudo-counts given latent counts, those of what is
-# certain, drawn means, and the epoch in which each row of them was drawn; then the latent counts
+ALPHA, BASE, COUNTED, MEANS, STAMPS = range(5)  # sections of the floats: pseudo-counts given latent counts, those of
+# what is certain, sums of latent counts, drawn means, and the epoch in which each row of them was drawn
 MANY_STEPS = 200  # after many rounds at once
 CHAIN = 2000  # steps that describe the posterior
 MOST_VISITS = 10_000  # of groups, in one of these steps
@@ -47,8 +47,8 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     status = count_round(w, chain.groups, chain.base, round_)
     if status != DONE:
         return status
-    if round_.times != 0:
-        add_uses(w, chain.alpha, round_.times)
+    for i in range(1, w.uses[0] + 1 if round_.times != 0 else 1):
+        count_latent(chain, w.uses[i], 0.0)
     for g in range(used, ints[USED]):
         link(w, chain.groups, g)
     if ints[USED] == 0 or (round_.effort == LATER and round_.times >= 0):
@@ -56,8 +56,8 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     if round_.effort in (LATER, NOW):
         for _ in range(ints[STEPS]):
             begin_epoch(chain)
-            for _ in range(ints[MOVES] if round_.effort == NOW else 0):
-                move_pair(w, chain, rng)
+            if round_.effort == NOW:
+                move_pairs(w, chain, ints[MOVES], rng)
             for i in range(w.places[0]):
                 visit(w, chain, w.groups[i], rng)
             for _ in range(min(ints[VISITS], ints[USED]) if round_.effort == NOW else 0):
@@ -75,7 +75,7 @@ def chain_in(w: Workspace, ints: Ints, floats: Floats) -> Chain:
     learned = w.v.learned
     return Chain(
         groups_in(ints), section(floats, ALPHA, learned), section(floats, BASE, learned),
-        section(floats, MEANS, learned), section(floats, STAMPS, learned), pointer(figures(floats, learned), EPOCH),
+        section(floats, COUNTED, learned), section(floats, MEANS, learned), section(floats, STAMPS, learned), pointer(figures(floats, learned), EPOCH),
         pointer(floats, ints[BEFORE]),
     )  # fmt: skip
 
@@ -97,8 +97,7 @@ def step(w: Workspace, chain: Chain, ints: Ints, rng: Rng, visits: int) -> None:
         e += v.size[e]
     if visits == ints[USED]:
         move_tables(w, chain, rng)
-    for _ in range(max(ints[MOVES], min(ints[USED], visits) // 4)):
-        move_pair(w, chain, rng)
+    move_pairs(w, chain, ints[MOVES], rng)
     for _ in range(visits):
         ints[NEXT] = ints[NEXT] + 1 if ints[NEXT] + 1 < ints[USED] else 0
         visit(w, chain, ints[NEXT], rng)
@@ -122,7 +121,9 @@ def restore(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> int:
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
     chain = chain_in(w, ints, floats)
-    copy(chain.base, chain.alpha, w.v.learned)
+    for e in range(w.v.learned):
+        chain.counts[e] = 0.0
+        count_latent(chain, e, 0.0)
     for g in range(ints[USED]):
         link(w, chain.groups, g)
         factor, latent = factor_of(chain.groups, g), pointer(chain.latent, chain.groups.start[g])
@@ -131,7 +132,7 @@ def restore(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> int:
             at = w.term_at[t]
             for i in range(at + 1, at + 1 + factor[at]):
                 if 0 <= factor[i] < w.v.learned:
-                    chain.alpha[factor[i]] += latent[i]
+                    count_latent(chain, factor[i], latent[i])
     return int(held(ints[USED], int_scratch, float_scratch))
 
 
@@ -156,7 +157,7 @@ class Gibbs(BuiltIn):
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
         n, p = evidence.learned, evidence.prior
-        floats = np.concatenate([p, np.zeros(FIGURES), p, p, np.full(n, -1.0)])
+        floats = np.concatenate([p, np.zeros(FIGURES), p, np.zeros(n), p, np.full(n, -1.0)])
         settings = (*self.settings.values(), 0)
         return with_groups(floats, evidence.most_groups, evidence.most_numbers, 1, settings, 2 * n)
 

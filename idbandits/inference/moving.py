@@ -20,7 +20,8 @@ from idbandits.kernel.types import Floats, Ints, Rng
 
 WIDTH = 0.3  # standard deviation of the logarithm by which a pair moves
 TABLE_WIDTH = 0.2  # of that by which tables move
-MOST_LINKS = 256  # groups that a moved row may be in
+MOST_LINKS = 256  # groups that the rows of a pair may be in
+MOST_LINKS_OF_MOVES = 400  # in a row
 EDGE = 1e-12  # how near to 1 a mean may be moved
 
 
@@ -137,22 +138,36 @@ def prepare(v: Parts, chain: Chain, factor: Ints, row: int, rng: Rng) -> bool:
 
 
 @bare
-def move_pair(w: Workspace, chain: Chain, rng: Rng) -> None:
-    """Propose to multiply a mean and to divide another by the same number; if accepted, draw what depends on them."""
+def move_pairs(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
+    """So many moves of two means, or fewer, where each is in many groups."""
+    seen = 0
+    for _ in range(moves):
+        seen += move_pair(w, chain, rng)
+        if seen > MOST_LINKS_OF_MOVES:
+            return
+
+
+@bare
+def move_pair(w: Workspace, chain: Chain, rng: Rng) -> int:
+    """Propose to multiply a mean and to divide another by the same number; if accepted, draw what depends on them.
+
+    Returns how many groups it looked at.
+    """
     v, groups, means = w.v, chain.groups, chain.means
     direction = choose_direction(w, factor_of(groups, below(rng, groups.header[USED])), rng)
     log_factor = WIDTH * rng.standard_normal()
     if direction.up < 0:
-        return
+        return 0
     up, down = direction.up, direction.down
     one, two = v.row[up], v.row[down]
-    if groups.heads[v.learned + one] + groups.heads[v.learned + two] > MOST_LINKS:
-        return
+    links = groups.heads[v.learned + one] + groups.heads[v.learned + two]
+    if links > MOST_LINKS:
+        return 0
     draw_row_once(v, chain, one, rng)
     draw_row_once(v, chain, two, rng)
     factor = np.exp(log_factor)
     if not (can_be_multiplied(means[up], factor) and can_be_multiplied(means[down], 1.0 / factor)):
-        return
+        return 0
     gain = log_density_ratio(v, chain, up, log_factor) + log_density_ratio(v, chain, down, -log_factor)
     gain -= log_likelihood_of_row(w, chain, one, -1, rng) + log_likelihood_of_row(w, chain, two, one, rng)
     multiply(v, means, up, factor)
@@ -167,6 +182,7 @@ def move_pair(w: Workspace, chain: Chain, rng: Rng) -> None:
     else:
         multiply(v, means, up, 1.0 / factor)
         multiply(v, means, down, factor)
+    return links
 
 
 @bare

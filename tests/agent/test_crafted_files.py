@@ -168,18 +168,8 @@ def test_agents_from_files_go_on_bit_by_bit(seed: int, name: str, rounds: int, t
         assert loaded.elbo() == agent.elbo()
 
 
-@pytest.mark.parametrize("name", [n for n in INFERENCES if n != "own"])
-def test_files_of_the_first_format_are_read(name: str, path: Path) -> None:
-    agent = (
-        crafted.agent_for(crafted.SETTINGS[name], rounds=40)
-        if name in crafted.SETTINGS
-        else agent_of(name, crafted.diagram())
-    )
-    parts = crafted.old_parts_of(agent, path)
-    for how in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        path.write_bytes(crafted.packed(parts, how))
-        assert kept(idb.Thompson.load(path)) == kept(agent)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **parts)  # as it was written
-    path.write_bytes(buffer.getvalue())
-    assert kept(idb.Thompson.load(path)) == kept(agent)
+def test_files_of_older_formats_are_refused_by_name(path: Path) -> None:
+    parts = crafted.parts_of(crafted.agent_for(idb.EP()), path)
+    for number in (1, 2):
+        path.write_bytes(crafted.with_head(parts, ("format",), f"idbandits agent {number}"))
+        refused(FormatError, ("agent.npz", f"idbandits agent {number}", "idbandits agent 3"), lambda: idb.Thompson.load(path))
