@@ -33,7 +33,14 @@ from idbandits.kernel.types import Rng
 FORMAT = "idbandits agent 3"
 HEAD = {"format", "diagram", "inference", "class", "settings", "rng"}
 BROKEN = "this is not the whole file of an agent"
-TYPES = {"ints": np.int64, "keys": np.int64, "sizes": np.int64, "counts": np.int64, "floats": np.float64, "sites": np.float64}
+TYPES = {
+    "ints": np.int64,
+    "keys": np.int64,
+    "sizes": np.int64,
+    "counts": np.int64,
+    "floats": np.float64,
+    "sites": np.float64,
+}
 MOST_HEAD = 2**28  # bytes of the head
 SMALL_HEAD, SMALL = 2**24, 2**26  # bytes that a few compressed ones may stand for; what is larger is written as it is
 MOST_RATIO = 100  # or this many for each compressed one, as other programs write them

@@ -39,7 +39,7 @@ def simulate(arguments: Namespace) -> int:
     d = read_diagram(arguments.file)
     given, drawn = read_means(d, arguments.means, arguments.seed)
     world = World(d, given | drawn, contexts=read_contexts(d, arguments.contexts))
-    learners = _read_learners(d, arguments.learner or ["ep"])
+    learners = _read_learners(d, arguments.learner or ["gibbs"])
     print_problem(d, drawn, arguments.seed)
     if not d.of_kind("context"):
         print_solution(world.best())

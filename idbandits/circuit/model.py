@@ -189,11 +189,12 @@ class Model:
         return seen
 
     def tables_of_means(self, parameters: Floats) -> dict[str, Floats]:
-        """The means of all learned tables, as users see them, from a vector of parameters."""
+        """The means of all learned tables, as users see them, from a vector of parameters, or from rows of them."""
         tables = {}
         for name, table in self.learned.items():
             first = self.parameters.offsets[name]
-            rows = parameters[first : first + table.size].reshape(*table.shape, table.states)
+            own = parameters[..., first : first + table.size]
+            rows = own.reshape(*own.shape[:-1], *table.shape, table.states)
             tables[name] = rows[..., 1] if table.states == 2 else rows
         return tables
 

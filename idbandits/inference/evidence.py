@@ -55,7 +55,6 @@ class Evidence:
         )  # fmt: skip
         self.sources = [_that_matter(c, slots[j], sources[j], learned) for j in range(self.parts)]
 
-
     def check_factors(self, keys: Ints, sizes: Ints) -> None:
         """Refuse keys, one after the other, of which one is not a factor over the entries of this model."""
         wrong = find_wrong(*self.packed, keys, sizes)

@@ -35,6 +35,7 @@ EPOCH = 0  # of the figures: how often means were drawn anew
 ALPHA, BASE, COUNTED, MEANS, STAMPS = range(5)  # sections of the floats: pseudo-counts given latent counts, those of
 # what is certain, sums of latent counts, drawn means, and the epoch in which each row of them was drawn
 MANY_STEPS = 200  # after many rounds at once
+TABLE_MOVES = 6  # in a step of all groups
 CHAIN = 2000  # steps that describe the posterior
 MOST_VISITS = 10_000  # of groups, in one of these steps
 
@@ -96,7 +97,7 @@ def step(w: Workspace, chain: Chain, ints: Ints, rng: Rng, visits: int) -> None:
         draw_row_once(v, chain, e, rng)
         e += v.size[e]
     if visits == ints[USED]:
-        move_tables(w, chain, rng)
+        move_tables(w, chain, TABLE_MOVES, rng)
     move_pairs(w, chain, ints[MOVES], rng)
     for _ in range(visits):
         ints[NEXT] = ints[NEXT] + 1 if ints[NEXT] + 1 < ints[USED] else 0
@@ -147,7 +148,7 @@ class Gibbs(BuiltIn):
     revisable = True
     learn = learner("Gibbs")(learn)
 
-    def __init__(self, steps: int = 1, moves: int = 10, visits: int = 64) -> None:
+    def __init__(self, steps: int = 1, moves: int = 5, visits: int = 64) -> None:
         self.settings = {
             "steps": check_whole("steps", steps, 1, MOST_STEPS),
             "moves": check_whole("moves", moves, 0, MOST_STEPS),

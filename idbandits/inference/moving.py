@@ -19,7 +19,7 @@ from idbandits.kernel.states import USED
 from idbandits.kernel.types import Floats, Ints, Rng
 
 WIDTH = 0.3  # standard deviation of the logarithm by which a pair moves
-TABLE_WIDTH = 0.2  # of that by which tables move
+TABLE_WIDTHS = -4.6, -0.7  # the least and the largest logarithm of that by which tables move
 MOST_LINKS = 256  # groups that the rows of a pair may be in
 MOST_LINKS_OF_MOVES = 400  # in a row
 EDGE = 1e-12  # how near to 1 a mean may be moved
@@ -186,24 +186,29 @@ def move_pair(w: Workspace, chain: Chain, rng: Rng) -> int:
 
 
 @bare
-def move_tables(w: Workspace, chain: Chain, rng: Rng) -> None:
+def move_tables(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
     """The same for all rows of two tables at once, whose means were all drawn; all groups are to be visited after it."""
-    v, groups = w.v, chain.groups
-    direction = choose_direction(w, factor_of(groups, below(rng, groups.header[USED])), rng)
-    log_factor = TABLE_WIDTH * rng.standard_normal()
-    up, down = direction.up, direction.down
-    if up < 0 or v.table[up] == v.table[down]:
-        return
-    gain = log_density_ratio_of_table(v, chain, up, log_factor) + log_density_ratio_of_table(v, chain, down, -log_factor)
-    if gain == -np.inf:
-        return
-    gain -= log_likelihood(w, chain)
-    multiply_table(v, chain.means, up, np.exp(log_factor))
-    multiply_table(v, chain.means, down, np.exp(-log_factor))
-    gain += log_likelihood(w, chain)
-    if not np.log(1.0 - rng.random()) < gain:
-        multiply_table(v, chain.means, up, np.exp(-log_factor))
-        multiply_table(v, chain.means, down, np.exp(log_factor))
+    v, groups, means = w.v, chain.groups, chain.means
+    least, largest = TABLE_WIDTHS
+    present = log_likelihood(w, chain)
+    for _ in range(moves):
+        direction = choose_direction(w, factor_of(groups, below(rng, groups.header[USED])), rng)
+        log_factor = np.exp(least + (largest - least) * rng.random()) * rng.standard_normal()
+        up, down = direction.up, direction.down
+        if up < 0 or v.table[up] == v.table[down]:
+            continue
+        gain = log_density_ratio_of_table(v, chain, up, log_factor)
+        gain += log_density_ratio_of_table(v, chain, down, -log_factor)
+        if gain == -np.inf:
+            continue
+        multiply_table(v, means, up, np.exp(log_factor))
+        multiply_table(v, means, down, np.exp(-log_factor))
+        proposed = log_likelihood(w, chain)
+        if np.log(1.0 - rng.random()) < gain + proposed - present:
+            present = proposed
+        else:
+            multiply_table(v, means, up, np.exp(-log_factor))
+            multiply_table(v, means, down, np.exp(log_factor))
 
 
 @bare

@@ -268,3 +268,18 @@ def draw(evidence: Packed, state: State, rng: Rng, means: Floats) -> bool:
     else:
         draw_means(evidence, state.floats, rng, means)
     return True
+
+
+def joint_draws(inference: Inference, evidence: Evidence, state: State, rng: Rng, number: int) -> Floats | None:
+    """So many draws of all means from a belief, one per row; None if the state does not hold numbers to draw from."""
+    if isinstance(inference, Sampled):
+        return inference.draws(evidence, state, rng, number)
+    belief = inference.belief(evidence, state, rng)
+    if belief.ndim == 2:  # draws already: particles
+        return belief[rng.integers(len(belief), size=number)]
+    means = np.empty((number, evidence.learned))
+    acting = State(state.ints, np.ascontiguousarray(belief))
+    for row in means:
+        if not draw(evidence.packed, acting, rng, row):
+            return None
+    return means

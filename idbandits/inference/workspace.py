@@ -305,7 +305,6 @@ def walk(w: Workspace, j: int, missing: bool) -> float:
     return walk_in_logs(w, j)
 
 
-
 @bare
 def walk_in_logs(w: Workspace, j: int) -> float:
     """The same by logarithms, for values that are too small for numbers; the weights stay numbers."""

@@ -172,4 +172,8 @@ def test_files_of_older_formats_are_refused_by_name(path: Path) -> None:
     parts = crafted.parts_of(crafted.agent_for(idb.EP()), path)
     for number in (1, 2):
         path.write_bytes(crafted.with_head(parts, ("format",), f"idbandits agent {number}"))
-        refused(FormatError, ("agent.npz", f"idbandits agent {number}", "idbandits agent 3"), lambda: idb.Thompson.load(path))
+        refused(
+            FormatError,
+            ("agent.npz", f"idbandits agent {number}", "idbandits agent 3"),
+            lambda: idb.Thompson.load(path),
+        )
