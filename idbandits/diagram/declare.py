@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, final, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from idbandits.diagram.findings import Report
 from idbandits.diagram.pictures import Picture, picture_of
 from idbandits.diagram.storage import MOST_NUMBER, declare_all, read_json, to_data
 from idbandits.diagram.support import possible
@@ -252,6 +253,23 @@ class Diagram:
     def draw(self) -> Picture:
         """A picture of it: `.save("file.svg")`, `.svg()`, `.png()`, `.mermaid()`, or shown by a notebook."""
         return picture_of(self)
+
+    def check(self) -> Report:
+        """What cannot be learned in it, or not be told apart, and how large it is: a report in plain words.
+
+        Everything is found numerically, from derivatives of likelihood and reward at random means. Where decisions or
+        contexts have many values, some of them stand for all: where items are alike, this finds the same.
+
+        >>> d = Diagram("coins")
+        >>> coin = d.decision("coin", 3)
+        >>> d.reward(d.latent("luck", [coin]))
+        >>> print(d.check().serious[0].kind)
+        reward
+        """
+        import idbandits  # not a room, but the house: what this needs is above diagrams, and loads when it is used
+
+        report: Report = idbandits.checking.check(self)
+        return report
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `from_dict` turns back into the same diagram, exactly."""
