@@ -172,27 +172,28 @@ def eliminated(rows: Floats, before: Floats | None = None) -> tuple[Floats, list
     Rows are brought to length 1 beforehand: rare rounds count as much as others. (Elimination, since singular values
     by several threads are slow where other processes are busy.)
     """
+    width = rows.shape[1]
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     numbers, taken = np.flatnonzero(lengths > TINY), list[int]()
     left = rows[numbers] / lengths[numbers, np.newaxis]
-    basis = [] if before is None else list(before)
-    for direction in basis:
-        left -= np.einsum("ij,j->i", left, direction)[:, np.newaxis] * direction
-    while len(left) and len(basis) < rows.shape[1]:
+    basis, size = np.empty((width, width)), 0 if before is None else len(before)
+    if before is not None:
+        basis[:size] = before
+        left -= np.einsum("ik,kj->ij", np.einsum("ij,kj->ik", left, before), before)
+    while len(left) and size < width:
         lengths = np.sqrt(np.einsum("ij,ij->i", left, left))
         longest = int(lengths.argmax())
         if lengths[longest] < TINY:
             break
         direction = left[longest] / lengths[longest]
-        for other in basis:
-            direction = direction - (direction * other).sum() * other
-        direction /= np.sqrt((direction**2).sum())
-        basis.append(direction)
+        direction = direction - np.einsum("k,kj->j", np.einsum("kj,j->k", basis[:size], direction), basis[:size])
+        basis[size] = direction / np.sqrt((direction**2).sum())
         taken.append(int(numbers[longest]))
         some = lengths > TINY
         numbers, left = numbers[some], left[some]
-        left -= np.einsum("ij,j->i", left, direction)[:, np.newaxis] * direction
-    return np.array(basis).reshape(-1, rows.shape[1]), taken
+        left -= np.einsum("ij,j->i", left, basis[size])[:, np.newaxis] * basis[size]
+        size += 1
+    return basis[:size], taken
 
 
 def complement(basis: Floats, width: int) -> Floats:

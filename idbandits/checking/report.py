@@ -115,6 +115,7 @@ def _combinations(known: Study) -> Iterable[Finding]:
     np.maximum.at(blocks, (info.row_of[:, np.newaxis], info.row_of), np.abs(hidden))
     together = blocks > CLEAR
     left = set(np.flatnonzero(together.any(axis=1) & ~unseen).tolist())
+    groups: dict[tuple[str, ...], list[list[int]]] = {}  # by their tables
     while left:
         group, waiting = set[int](), [min(left)]
         while waiting:
@@ -123,15 +124,22 @@ def _combinations(known: Study) -> Iterable[Finding]:
                 left.discard(i)
                 group.add(i)
                 waiting += np.flatnonzero(together[i]).tolist()
-        yield _combination(known, sorted(group), hidden)
+        groups.setdefault(tuple(t for t in info.model.learned if any(info.rows[i].table == t for i in group)), []).append(
+            sorted(group)
+        )
+    for tables, members in groups.items():
+        yield _combination(known, tables, members, hidden)
 
 
-def _combination(known: Study, group: Sequence[int], hidden: Floats) -> Finding:
+def _combination(
+    known: Study, tables: tuple[str, ...], groups: Sequence[Sequence[int]], hidden: Floats
+) -> Finding:
+    """Groups of rows of the same tables; the rows of each group share free directions."""
     info = known.info
     assert info is not None
-    rows = [info.rows[i] for i in group]
-    tables = tuple(dict.fromkeys(row.table for row in rows))
-    places = np.flatnonzero(np.isin(info.row_of, group))
+    together = [i for group in groups for i in group]
+    rows = [info.rows[i] for i in sorted(together)]
+    places = np.flatnonzero(np.isin(info.row_of, together))
     number = round(float(np.trace(hidden[np.ix_(places, places)])))
     if known.unrevealed is None:
         fine = "The reward depends on what is known of them only, so Thompson sampling is not harmed"
@@ -139,11 +147,11 @@ def _combination(known: Study, group: Sequence[int], hidden: Floats) -> Finding:
         fine = "The reward depends on more than that (see there)"
     anchor = _named(known, [min(rows, key=lambda row: sum(other.table == row.table for other in rows))])
     apart = "To learn them apart, make a row known"
-    if number == 1 and len(tables) > 1 and _is_factor(known, group, hidden):
+    if number == len(groups) and len(tables) > 1 and all(_is_factor(known, group, hidden) for group in groups):
         what = f"The tables {_list(tables)} are known only up to a factor: observations depend on products of their entries"
         return Finding("factor", False, tables, f"{what}. {fine}.", f"{apart}, for example {anchor}.")
     ways = "one direction" if number == 1 else f"{number} directions"
-    how = "together" if len(rows) > 1 else "in part"
+    how = "together" if len(rows) > len(groups) else "in part"
     what = f"Of {_named(known, rows)}, not all can be learned, only {how}: they can move in {ways} unnoticed"
     return Finding("combination", False, tables, f"{what}. {fine}.", f"{apart}, or observe more.")
 
@@ -153,7 +161,8 @@ def _is_factor(known: Study, group: Sequence[int], hidden: Floats) -> bool:
     info = known.info
     assert info is not None
     place = int(np.flatnonzero(info.row_of == group[0])[0])
-    relative = info.entries(hidden[place]) / info.point.means
+    learned = info.model.parameters.learned_size
+    relative = info.entries(hidden[place])[:learned] / info.point.means[:learned]
     for table in {info.rows[i].table for i in group}:
         own = [info.rows[i] for i in group if info.rows[i].table == table]
         changes = np.array([relative[row.first : row.first + row.states] for row in own])
