@@ -190,11 +190,11 @@ CASES = {
         {"mean": ITEM}, "AX",
     ),
     "dependent click": Case(
-        models.dependent_click, dependent_clicks, dependent_reward, {"attraction": ITEM, "satisfaction": PLACE}, "AWECRS"
+        models.dependent_click, dependent_clicks, dependent_click_count, {"attraction": ITEM, "satisfaction": PLACE}, "AWECRS"
     ),
-    "dependent click, clicks": Case(
-        models.dependent_click, dependent_clicks, dependent_click_count, {"attraction": ITEM, "satisfaction": PLACE}, "AWECRS",
-        (("reward", "clicks"),),
+    "dependent click, satisfaction": Case(
+        models.dependent_click, dependent_clicks, dependent_reward, {"attraction": ITEM, "satisfaction": PLACE}, "AWECRS",
+        (("reward", "satisfaction"),),
     ),
     "dbn": Case(
         models.dynamic_bayesian, dbn_clicks, dbn_reward,

@@ -18,7 +18,7 @@ from idbandits.checking.rounds import Drawing, Rounds, Row
 from idbandits.circuit import plain
 from idbandits.circuit.circuit import Circuit
 from idbandits.circuit.model import Model
-from idbandits.kernel.types import Bools, Floats, Ints, Rng
+from idbandits.kernel.types import Bools, Floats, Ints
 
 TINY = 1e-9  # what is left of a gradient of length 1 that is shorter than that is rounding
 CLEAR = 1e-6  # a share of a direction beyond that is there
@@ -113,12 +113,12 @@ class Information:
         """Random feasible actions and contexts, every choice in turn, and some under which these rows may be read."""
         return np.concatenate([self._drawing.actions(number), self._drawing.rounds_for(rows).actions])
 
-    def expected_rewards(self, actions: Ints, means: Floats) -> tuple[Floats, Floats]:
-        """The expected rewards of actions, and their derivatives in coordinates."""
-        rewards = self.model.rewards
+    def expected_rewards(self, actions: Ints, means: Floats, model: Model | None = None) -> tuple[Floats, Floats]:
+        """The expected rewards of actions, or of a model with other rewards, and their derivatives in coordinates."""
+        rewards = (model or self.model).rewards
         runs = [range(a, b) for a, b in zip(rewards.ends, rewards.ends[1:], strict=False)]
         leaves = [np.ones(len(actions))] * rewards.circuit.leaves
-        values, slopes = gradients(self.model, rewards.circuit, runs, leaves, actions, means)
+        values, slopes = gradients(model or self.model, rewards.circuit, runs, leaves, actions, means)
         return values, self._coordinates(slopes)
 
     def _log_likelihoods(self, rounds: Rounds, means: Floats) -> tuple[Floats, Floats]:

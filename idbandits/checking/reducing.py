@@ -54,7 +54,9 @@ class Reduced:
 
     def row(self, table: str, number: int) -> Row:
         """Where row `number` of a table is in the whole diagram."""
-        return tuple(int(i) for i in np.unravel_index(self._rows[table][number], self.whole.learned[table].shape or (1,)))
+        return tuple(
+            int(i) for i in np.unravel_index(self._rows[table][number], self.whole.learned[table].shape or (1,))
+        )
 
 
 def _few(model: Model, most: int) -> dict[str, Ints]:
@@ -123,9 +125,7 @@ def _rows_read(d: Diagram, table: str, kept: Kept) -> Ints:
 def _restricted(d: Diagram, kept: Kept, rows: Mapping[str, Ints]) -> Diagram:
     """The diagram with these values only: its learned tables have the rows that are still read, one after the other."""
     small = Diagram(d.name)
-    tables = {
-        name: Learned(name, rows=len(rows[name]), prior=_prior_rows(d, name, rows[name])) for name in d.learned
-    }
+    tables = {name: Learned(name, rows=len(rows[name]), prior=_prior_rows(d, name, rows[name])) for name in d.learned}
     for node in d.nodes.values():
         if node.cpd is None:
             values = [node.values[int(i)] for i in kept[node.name]]

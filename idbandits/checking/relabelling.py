@@ -98,7 +98,9 @@ def _order(info: Information, permuted: dict[str, Ints]) -> Ints | None:
 
 def _moves_what_is_seen(info: Information, order: Ints, unseen: Bools) -> bool:
     moved = order != np.arange(len(order))
-    return any(moved[row.first : row.first + row.states].any() for row, no in zip(info.rows, unseen, strict=True) if not no)
+    return any(
+        moved[row.first : row.first + row.states].any() for row, no in zip(info.rows, unseen, strict=True) if not no
+    )
 
 
 def _is_same(info: Information, order: Ints) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from idbandits.checking.information import CLEAR, Information
 from idbandits.checking.reducing import Reduced, rows_of_use
 from idbandits.checking.relabelling import Exchange, exchanges
-from idbandits.checking.rewards import Unrevealed, best_value, loss_by_exchange, unrevealed
+from idbandits.checking.rewards import Unrevealed, loss_by_exchange, terms_below, unrevealed
 from idbandits.checking.rounds import Row
 from idbandits.circuit.elimination import MOST_CELLS, plan_likelihood
 from idbandits.circuit.model import Model, compile
@@ -82,10 +82,12 @@ def _sentence(text: str) -> str:
 
 def _rewards(model: Model, known: Study) -> Iterable[Finding]:
     if known.unrevealed is not None:
-        rows, loss = known.unrevealed
-        nodes = _rewarded(known, rows)
+        rows, own, loss = known.unrevealed
+        nodes = _nodes_of(known, own)
         names = (*nodes, *dict.fromkeys(row.table for row in rows))
-        depends = f"the reward of {_list(nodes)} depends on {_named(known, rows)} in a way that nothing observed reveals"
+        depends = (
+            f"the reward of {_list(nodes)} depends on {_named(known, rows)} in a way that nothing observed reveals"
+        )
         if loss:
             alike = "worlds that look alike have different best actions, and regret may stay linear"
             lost = f"(the best action of one was seen to lose {loss:.2g} per round in another)"
@@ -96,7 +98,8 @@ def _rewards(model: Model, known: Study) -> Iterable[Finding]:
             yield Finding("reward", False, names, f"{_sentence(depends)}; {same}.", "Expected rewards are not learned.")
     for exchange, loss in known.exchanges:
         if loss:
-            terms = _rewarded(known, _moved(known, exchange))
+            assert known.info is not None
+            terms = _nodes_of(known, terms_below(known.info.model.diagram, _moved(known, exchange)))
             which = f"the reward of {_list(terms)} depends on which state of {_list(exchange.nodes)} is which"
             alike = f"prior and observations are the same if states {_states(known, exchange)} change places"
             lost = f"regret may stay linear (a best action was seen to lose {loss:.2g} per round)"
@@ -124,16 +127,14 @@ def _combinations(known: Study) -> Iterable[Finding]:
                 left.discard(i)
                 group.add(i)
                 waiting += np.flatnonzero(together[i]).tolist()
-        groups.setdefault(tuple(t for t in info.model.learned if any(info.rows[i].table == t for i in group)), []).append(
-            sorted(group)
-        )
+        groups.setdefault(
+            tuple(t for t in info.model.learned if any(info.rows[i].table == t for i in group)), []
+        ).append(sorted(group))
     for tables, members in groups.items():
         yield _combination(known, tables, members, hidden)
 
 
-def _combination(
-    known: Study, tables: tuple[str, ...], groups: Sequence[Sequence[int]], hidden: Floats
-) -> Finding:
+def _combination(known: Study, tables: tuple[str, ...], groups: Sequence[Sequence[int]], hidden: Floats) -> Finding:
     """Groups of rows of the same tables; the rows of each group share free directions."""
     info = known.info
     assert info is not None
@@ -148,7 +149,8 @@ def _combination(
     anchor = _named(known, [min(rows, key=lambda row: sum(other.table == row.table for other in rows))])
     apart = "To learn them apart, make a row known"
     if number == len(groups) and len(tables) > 1 and all(_is_factor(known, group, hidden) for group in groups):
-        what = f"The tables {_list(tables)} are known only up to a factor: observations depend on products of their entries"
+        products = "observations depend on products of their entries"
+        what = f"The tables {_list(tables)} are known only up to a factor: {products}"
         return Finding("factor", False, tables, f"{what}. {fine}.", f"{apart}, for example {anchor}.")
     ways = "one direction" if number == 1 else f"{number} directions"
     how = "together" if len(rows) > len(groups) else "in part"
@@ -206,9 +208,13 @@ def _unread(model: Model) -> Iterable[Finding]:
     for name, table in model.learned.items():
         uses = [n.cpd for n in model.nodes.values() if isinstance(n.cpd, Use) and n.cpd.name == name]
         if table.declared.rows is not None and all(use.rows is not None for use in uses):
-            left = sorted(set(range(table.shape[0])) - {int(r) for use in uses for r in np.unique(np.asarray(use.rows))})
+            left = sorted(
+                set(range(table.shape[0])) - {int(r) for use in uses for r in np.unique(np.asarray(use.rows))}
+            )
             if left:
-                shown = _list([f"{name}[{r}]" for r in left[:SHOWN]] + ([f"{len(left) - SHOWN} more"] * (len(left) > SHOWN)))
+                shown = _list(
+                    [f"{name}[{r}]" for r in left[:SHOWN]] + ([f"{len(left) - SHOWN} more"] * (len(left) > SHOWN))
+                )
                 yield Finding("unseen", False, (name,), f"No node reads {shown}.", "Declare fewer rows.")
 
 
@@ -243,7 +249,9 @@ def _sizes(model: Model) -> Iterable[Finding]:
         inner, above = model.rewards.circuit.inner, len(model.rewards.circuit.child)
         circuits += f", the reward {above:,} in {inner:,}"
         edges = max(edges, above)
-    widest = f"the elimination had {plan.cells:,} cells" + (f", at most over {_list(sorted(plan.widest))}" if plan.widest else "")
+    widest = f"the elimination had {plan.cells:,} cells" + (
+        f", at most over {_list(sorted(plan.widest))}" if plan.widest else ""
+    )
     what = f"{_plural(len(model.decisions), 'decision')}, {_plural(rows, 'learned row')}; {circuits}; {widest}."
     slow = []
     if edges > LARGE_CIRCUIT:
@@ -262,7 +270,10 @@ def _searches(model: Model, known: Study) -> Iterable[Finding]:
     solver, proven = model.derived(Solver), 0
     for _ in range(SEARCHES):
         means = np.concatenate(
-            [np.empty(0), *(rng.dirichlet(np.ones(t.states), t.size // t.states).ravel() for t in model.learned.values())]
+            [
+                np.empty(0),
+                *(rng.dirichlet(np.ones(t.states), t.size // t.states).ravel() for t in model.learned.values()),
+            ]
         )
         action = solver.blank_action(None, check=False)
         for axis, node in enumerate(model.contexts, len(model.decisions)):
@@ -280,17 +291,11 @@ def _moved(known: Study, exchange: Exchange) -> list[Row]:
     return [row for row in known.info.rows if moved[row.first : row.first + row.states].any()]
 
 
-def _rewarded(known: Study, rows: Sequence[Row]) -> tuple[str, ...]:
-    """The nodes of the reward terms that lie below readers of some rows."""
-    model = known.reduced.model
-    assert model is not None
-    d, below = model.diagram, set[str]()
-    for node in d.nodes.values():
-        numbers = [row.number for row in rows if isinstance(node.cpd, Use) and row.table == node.cpd.name]
-        if below.intersection(node.parents) or (numbers and np.isin(rows_of_use(d, node), numbers).any()):
-            below.add(node.name)
-    terms = [term.parents for term in d.rewards if below.intersection(term.parents)]
-    return tuple(dict.fromkeys(name for term in terms for name in term if d.nodes[name].is_chance))
+def _nodes_of(known: Study, terms: Sequence[int]) -> tuple[str, ...]:
+    """The random nodes of some terms of the reward."""
+    d = known.reduced.whole.diagram
+    names = dict.fromkeys(name for i in terms for name in d.rewards[i].parents)
+    return tuple(name for name in names if d.nodes[name].is_chance)
 
 
 def _named(known: Study, rows: Sequence[Row]) -> str:

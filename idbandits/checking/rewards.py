@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from idbandits.checking.information import CLEAR, Information, Point
+from idbandits.checking.reducing import rows_of_use
 from idbandits.checking.relabelling import Exchange, exchanged
 from idbandits.checking.rounds import Row
+from idbandits.circuit.model import Model, compile
+from idbandits.diagram.declare import Diagram
+from idbandits.diagram.tables import Use
 from idbandits.kernel.types import Bools, Floats, Ints
 from idbandits.solve.best import BUDGET, Solver
 
 MOST_ACTIONS = 120  # whose rewards are compared
+MOST_TERMS = 25  # of a reward that are looked at one by one
 STARTS = 4  # means from which worlds are looked for
 GOALS = 2  # actions that are made better, one after the other, from each start
 STEPS = 24  # along which likelihoods stay the same
 STRIDE = 0.1  # the length of a step
 EDGE = 0.01  # how near to 0 means may come
-LOSS = 1e-3  # of the largest reward: what an action must lose to be another than the best
+LOSS = 1e-3  # of the differences between rewards: what an action must lose to be another than the best
 ALIKE = 1e-6  # how far log-likelihoods of worlds that look alike may be apart
 
 
@@ -26,6 +32,7 @@ class Unrevealed(NamedTuple):
     """Rows that a reward depends on and that nothing observed reveals; what is lost in a world that looks alike."""
 
     rows: list[Row]
+    terms: list[int]  # of the reward, that depend on them
     loss: float  # per round; 0 where no best action was seen to change
 
 
@@ -42,20 +49,47 @@ def unrevealed(info: Information) -> Unrevealed | None:
     hidden = _depends(info, info.point, pairs)
     if not hidden.any():
         return None
-    return Unrevealed([row for row, is_hidden in zip(info.rows, hidden, strict=True) if is_hidden], _loss(info, pairs))
+    rows = [row for row, is_hidden in zip(info.rows, hidden, strict=True) if is_hidden]
+    return Unrevealed(rows, _terms(info, rows, pairs), _loss(info, pairs))
+
+
+def terms_below(d: Diagram, rows: Sequence[Row]) -> list[int]:
+    """The terms of the reward that lie below readers of some rows."""
+    below = set[str]()
+    for node in d.nodes.values():
+        numbers = [row.number for row in rows if isinstance(node.cpd, Use) and row.table == node.cpd.name]
+        if below.intersection(node.parents) or (numbers and np.isin(rows_of_use(d, node), numbers).any()):
+            below.add(node.name)
+    return [i for i, term in enumerate(d.rewards) if below.intersection(term.parents)]
+
+
+def _terms(info: Information, rows: Sequence[Row], pairs: tuple[Ints, Ints]) -> list[int]:
+    """The terms of the reward that depend on what is not revealed of some rows."""
+    terms = terms_below(info.model.diagram, rows)
+    if not 1 < len(terms) <= MOST_TERMS:
+        return terms
+    data = info.model.diagram.to_dict()
+    found = []
+    for i in terms:
+        alone = compile(Diagram.from_dict({**data, "rewards": [data["rewards"][i]]}))
+        means = np.concatenate([info.point.means[: alone.parameters.learned_size], alone.parameters.known])
+        if _depends(info, info.point._replace(means=means), pairs, alone).any():
+            found.append(i)
+    return found
 
 
 def _pairs(info: Information, rows: list[Row]) -> tuple[Ints, Ints]:
     """Actions in random contexts, those under which rows may be read among them, and others in the same contexts."""
+    decisions = len(info.model.decisions)
     first = info.actions(min(MOST_ACTIONS, 8 + 2 * sum(n.states for n in info.model.decisions)), rows[:MOST_ACTIONS])
-    second = info.actions(len(first))
-    second[:, len(info.model.decisions) :] = first[:, len(info.model.decisions) :]
+    second = np.roll(first, 1, axis=0)  # every choice has its turn: the one before is another
+    second[:, decisions:] = first[:, decisions:]
     return first, second
 
 
-def _depends(info: Information, point: Point, pairs: tuple[Ints, Ints]) -> Bools:
-    """The rows in whose free directions differences of expected rewards change."""
-    _, slopes = info.expected_rewards(np.concatenate(pairs), point.means)
+def _depends(info: Information, point: Point, pairs: tuple[Ints, Ints], model: Model | None = None) -> Bools:
+    """The rows in whose free directions differences of expected rewards (those of a like model) change."""
+    _, slopes = info.expected_rewards(np.concatenate(pairs), point.means, model)
     change = slopes[: len(pairs[0])] - slopes[len(pairs[0]) :]
     hidden = np.abs((change @ point.free.T) @ point.free).max(axis=0, initial=0.0)
     by_row = np.zeros(len(info.rows))
@@ -85,9 +119,11 @@ def _loss(info: Information, pairs: tuple[Ints, Ints]) -> float:
         rivals[:, len(info.model.decisions) :] = context[len(info.model.decisions) :]
         values, slopes = info.expected_rewards(np.concatenate([best[np.newaxis], rivals]), point.means)
         rates = np.linalg.norm((slopes[1:] - slopes[0]) @ point.free.T, axis=1)
-        order = np.argsort(np.where(rates > CLEAR, (value - values[1:]) / np.maximum(rates, 1e-300), np.inf))
-        for goal in [rivals[i] for i in order if rates[i] > CLEAR][:GOALS]:
-            if loss := _walk(info, point, best, goal):
+        moving = rates > CLEAR * np.abs(slopes).max()
+        order = np.argsort(np.where(moving, (value - values[1:]) / np.maximum(rates, 1e-300), np.inf))
+        for goal in [rivals[i] for i in order if moving[i]][:GOALS]:
+            loss = _walk(info, point, best, goal)
+            if loss > LOSS * np.ptp(values):
                 return loss
     return 0.0
 
@@ -104,7 +140,7 @@ def _walk(info: Information, start: Point, best: Ints, goal: Ints) -> float:
         _, slopes = info.expected_rewards(np.stack([best, goal]), point.means)
         direction = ((slopes[1] - slopes[0]) @ point.free.T) @ point.free
         length = float(np.linalg.norm(direction))
-        if length < CLEAR:
+        if length <= CLEAR * np.abs(slopes).max():
             break
         change = info.entries(direction / length)[:learned]
         room = np.where(change < 0, (point.means[:learned] - EDGE) / np.maximum(-change, 1e-300), np.inf).min()
@@ -117,7 +153,7 @@ def _walk(info: Information, start: Point, best: Ints, goal: Ints) -> float:
         point = moved
         value, _ = best_value(info, point.means, best)
         loss = max(loss, value - float(info.expected_rewards(best[np.newaxis], point.means)[0][0]))
-    return loss if loss > LOSS * info.model.rewards.scale else 0.0
+    return loss
 
 
 def _corrected(info: Information, means: Floats, logs: Floats) -> Point | None:
@@ -143,7 +179,8 @@ def loss_by_exchange(info: Information, exchange: Exchange) -> float:
         info.expected_rewards(np.concatenate([first, second]), means)[0].reshape(2, -1)
         for means in (info.point.means, exchanged(info.point.means, exchange.order))
     )
-    if np.abs((values[0] - values[1]) - (others[0] - others[1])).max() <= CLEAR * model.rewards.scale:
+    spread = float(np.ptp(values))
+    if np.abs((values[0] - values[1]) - (others[0] - others[1])).max() <= CLEAR * spread:
         return 0.0
     losses = [0.0]
     for context in first[:STARTS]:
@@ -152,4 +189,4 @@ def loss_by_exchange(info: Information, exchange: Exchange) -> float:
         other = exchanged(means, exchange.order)
         value, _ = best_value(info, other, context)
         losses.append(value - float(info.expected_rewards(best[np.newaxis], other)[0][0]))
-    return max(losses) if max(losses) > LOSS * model.rewards.scale else 0.0
+    return max(losses) if max(losses) > LOSS * spread else 0.0

@@ -33,7 +33,7 @@ class Rounds(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """A node that reads a learned table, its row for all values of its parents, and the observed nodes nearest to it."""
+    """A node that reads a learned table, its row for all values of its parents, and the nearest observed nodes."""
 
     node: Node
     rows: Ints
