@@ -65,8 +65,20 @@ class Information:
         return Point(means, logs, scores, complement(orthonormal(scores), scores.shape[1]))
 
     def log_likelihoods(self, means: Floats) -> Floats:
-        """Those of the rounds."""
-        return self._log_likelihoods(self.rounds, means)[0]
+        """Those of the rounds at some means; zeros for impossible ones."""
+        c = self.model.likelihood.circuit
+        factors = [means[_entries(c, slot, self.rounds.actions)] for slot in range(c.slots)]
+        root: Floats = plain.up(c, self._leaves(self.rounds), plain.chained(c, factors))[-1]
+        return np.log(np.where(root > 0, root, 1.0))
+
+    def _leaves(self, rounds: Rounds) -> list[Floats]:
+        likelihood = self.model.likelihood
+        leaves: list[Floats] = [np.ones(len(rounds.actions))] * likelihood.circuit.leaves
+        for states, node in zip(rounds.seen.T, self.model.observed, strict=True):
+            first = likelihood.indicators[node.name]
+            for state in range(node.states):
+                leaves[first + state] = ((states == state) | (states < 0)).astype(np.float64)
+        return leaves
 
     def random_means(self) -> Floats:
         """All parameters, the means of the learned ones drawn without a pattern, away from 0 and 1."""
@@ -102,7 +114,8 @@ class Information:
 
     def shares(self, directions: Floats) -> Floats:
         """How much of each row orthonormal directions move: from 0 to the number of its own directions."""
-        return np.bincount(self.row_of, (directions**2).sum(axis=0), len(self.rows))
+        shares: Floats = np.bincount(self.row_of, (directions**2).sum(axis=0), len(self.rows)).astype(np.float64)
+        return shares
 
     @property
     def unseen(self) -> Bools:
@@ -123,14 +136,8 @@ class Information:
 
     def _log_likelihoods(self, rounds: Rounds, means: Floats) -> tuple[Floats, Floats]:
         """The log-likelihoods of rounds and their derivatives in coordinates; zeros for impossible rounds."""
-        likelihood = self.model.likelihood
-        c = likelihood.circuit
-        leaves: list[Floats] = [np.ones(len(rounds.actions))] * c.leaves
-        for states, node in zip(rounds.seen.T, self.model.observed, strict=True):
-            first = likelihood.indicators[node.name]
-            for state in range(node.states):
-                leaves[first + state] = ((states == state) | (states < 0)).astype(np.float64)
-        values, slopes = gradients(self.model, c, [range(c.inner)], leaves, rounds.actions, means)
+        c = self.model.likelihood.circuit
+        values, slopes = gradients(self.model, c, [range(c.inner)], self._leaves(rounds), rounds.actions, means)
         likely = values > 0
         scale = np.where(likely, values, 1.0)
         slopes[~likely] = 0.0

@@ -114,7 +114,7 @@ def _kept_rows(d: Diagram, node: Node, kept: Kept) -> Ints:
     if not places:
         return np.zeros((), dtype=np.int64)
     sizes = [d.nodes[p].states for p in node.parents]
-    return np.ravel_multi_index(np.ix_(*places), sizes).astype(np.int64)  # type: ignore[arg-type]
+    return np.ravel_multi_index(np.ix_(*places), sizes).astype(np.int64)
 
 
 def _rows_read(d: Diagram, table: str, kept: Kept) -> Ints:

@@ -13,7 +13,7 @@ from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Known, Use
 from idbandits.kernel.types import Bools, Floats, Ints
 
-MOST_PAIRS = 40  # of states, over all nodes, that are tried
+MOST_WORK = 40_000  # edges of the likelihood that are looked at, over all pairs of states that are tried
 SAME = 1e-9  # how far log-likelihoods may be apart that are equal
 
 
@@ -32,7 +32,7 @@ def exchanges(info: Information) -> list[Exchange]:
     prior = np.concatenate([np.empty(0), *(table.prior.ravel() for table in model.learned.values())])
     pairs = [(node, pair) for node in model.latents for pair in pairwise(range(node.states))]
     unseen = info.unseen if pairs else np.empty(0, dtype=np.bool_)
-    for node, pair in pairs[:MOST_PAIRS]:
+    for node, pair in pairs[: max(4, MOST_WORK // (1 + len(model.likelihood.circuit.child)))]:
         permuted = _permuted_with(d, node, pair)
         order = _order(info, permuted)
         if order is None or not _moves_what_is_seen(info, order, unseen) or (prior[order] != prior).any():
@@ -69,8 +69,8 @@ def _with_parents(node: Node, table: Floats | Ints, permuted: dict[str, Ints]) -
 def _restoring(table: Floats, changed: Floats | Ints) -> Ints | None:
     """The permutation of a node's states that makes a changed table the same again, if there is one."""
     before = {column.tobytes(): state for state, column in enumerate(np.moveaxis(table, -1, 0).copy())}
-    places = [before.get(column.tobytes()) for column in np.moveaxis(changed, -1, 0).copy()]
-    if None in places or len(set(places)) < len(places):
+    places = [before.get(column.tobytes(), -1) for column in np.moveaxis(changed, -1, 0).copy()]
+    if -1 in places or len(set(places)) < len(places):
         return None
     return np.argsort(places)
 

@@ -94,7 +94,7 @@ def _depends(info: Information, point: Point, pairs: tuple[Ints, Ints], model: M
     hidden = np.abs((change @ point.free.T) @ point.free).max(axis=0, initial=0.0)
     by_row = np.zeros(len(info.rows))
     np.maximum.at(by_row, info.row_of, hidden)
-    return by_row > CLEAR * max(np.abs(slopes).max(initial=0.0), 1e-300)
+    return np.asarray(by_row > CLEAR * max(np.abs(slopes).max(initial=0.0), 1e-300))
 
 
 def best_value(info: Information, means: Floats, context: Ints) -> tuple[float, Ints]:
@@ -130,7 +130,7 @@ def _loss(info: Information, pairs: tuple[Ints, Ints]) -> float:
 
 def _depends_by_pair(info: Information, point: Point, pairs: tuple[Ints, Ints]) -> Floats:
     _, slopes = info.expected_rewards(np.concatenate(pairs), point.means)
-    return np.linalg.norm((slopes[: len(pairs[0])] - slopes[len(pairs[0]) :]) @ point.free.T, axis=1)
+    return np.asarray(np.linalg.norm((slopes[: len(pairs[0])] - slopes[len(pairs[0]) :]) @ point.free.T, axis=1))
 
 
 def _walk(info: Information, start: Point, best: Ints, goal: Ints) -> float:
@@ -164,8 +164,8 @@ def _corrected(info: Information, means: Floats, logs: Floats) -> Point | None:
         point = info.at(means)
         if np.abs(point.logs - logs).max(initial=0.0) < ALIKE:
             return point
-        correction = np.linalg.lstsq(point.scores, logs - point.logs, rcond=1e-9)[0]
-        means = means + info.entries(correction)
+        correction = np.linalg.lstsq(point.scores, np.subtract(logs, point.logs), rcond=1e-9)[0]
+        means = np.add(means, info.entries(correction.astype(np.float64)))
     return None
 
 

@@ -44,7 +44,7 @@ def possible(nodes: Mapping[str, Node], names: Sequence[str], factors: Sequence[
         if touched:
             if _cells(nodes, {*scope, name}) > MOST_CELLS:
                 return np.ones(shape, dtype=np.bool_)
-            left.append(Factor(scope, _product(nodes, (*scope, name), touched).any(axis=-1)))
+            left.append(Factor(scope, np.asarray(_product(nodes, (*scope, name), touched).any(axis=-1))))
     return _product(nodes, names, left)
 
 
