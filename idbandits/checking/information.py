@@ -14,13 +14,14 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from idbandits.checking.rounds import Drawing, Rounds, Row
+from idbandits.checking.rounds import Drawing, Rounds, Row, drawn_as_possible
 from idbandits.circuit import plain
 from idbandits.circuit.circuit import Circuit
 from idbandits.circuit.model import Model
 from idbandits.kernel.types import Bools, Floats, Ints
 
 TINY = 1e-9  # what is left of a gradient of length 1 that is shorter than that is rounding
+FAINT = 1e-280  # a probability below that counts as none
 CLEAR = 1e-6  # a share of a direction beyond that is there
 AT_ONCE = 2_000_000  # numbers in one pass
 SOME = 48  # rounds that are drawn at least
@@ -43,11 +44,13 @@ class Point(NamedTuple):
 class Information:
     """What can be learned of the means of a model, at means that are drawn from a fixed seed.
 
-    `point.free` may be too large, never too small, until `settle` was called.
+    `point.free` may be too large, never too small, until `settle` was called. Nothing is to be had where rounds have
+    probabilities that floats do not hold (`is_faint`). Rewards are in units of the largest (`scale`).
     """
 
     def __init__(self, model: Model, seed: int) -> None:
         self.model, self._rng = model, np.random.default_rng(seed)
+        self.scale = (model.rewards.scale if model.diagram.rewards else 0.0) or 1.0
         self.rows = [
             Row(name, number, model.parameters.offsets[name] + number * t.states, t.states)
             for name, t in model.learned.items()
@@ -57,6 +60,7 @@ class Information:
         self._drawing = Drawing(model, self._rng)
         self.rounds = self._drawing.rounds(max(SOME, 2 * len(self.row_of)))
         self.point = self.at(self.random_means())
+        self.is_faint = bool((self.point.logs[drawn_as_possible(len(self.point.logs))] <= np.log(FAINT)).any())
         self._is_settled = not len(self.point.free)
 
     def at(self, means: Floats) -> Point:
@@ -65,11 +69,11 @@ class Information:
         return Point(means, logs, scores, complement(orthonormal(scores), scores.shape[1]))
 
     def log_likelihoods(self, means: Floats) -> Floats:
-        """Those of the rounds at some means; zeros for impossible ones."""
+        """Those of the rounds at some means."""
         c = self.model.likelihood.circuit
         factors = [means[_entries(c, slot, self.rounds.actions)] for slot in range(c.slots)]
         root: Floats = plain.up(c, self._leaves(self.rounds), plain.chained(c, factors))[-1]
-        return np.log(np.where(root > 0, root, 1.0))
+        return np.log(np.maximum(root, FAINT))
 
     def _leaves(self, rounds: Rounds) -> list[Floats]:
         likelihood = self.model.likelihood
@@ -132,16 +136,15 @@ class Information:
         runs = [range(a, b) for a, b in zip(rewards.ends, rewards.ends[1:], strict=False)]
         leaves = [np.ones(len(actions))] * rewards.circuit.leaves
         values, slopes = gradients(model or self.model, rewards.circuit, runs, leaves, actions, means)
-        return values, self._coordinates(slopes)
+        return values / self.scale, self._coordinates(slopes / self.scale)
 
     def _log_likelihoods(self, rounds: Rounds, means: Floats) -> tuple[Floats, Floats]:
-        """The log-likelihoods of rounds and their derivatives in coordinates; zeros for impossible rounds."""
+        """The log-likelihoods of rounds and their derivatives in coordinates; zeros for impossible and faint rounds."""
         c = self.model.likelihood.circuit
         values, slopes = gradients(self.model, c, [range(c.inner)], self._leaves(rounds), rounds.actions, means)
-        likely = values > 0
-        scale = np.where(likely, values, 1.0)
-        slopes[~likely] = 0.0
-        return np.log(scale), self._coordinates(slopes / scale[:, np.newaxis])
+        slopes[values <= FAINT] = 0.0
+        values = np.maximum(values, FAINT)
+        return np.log(values), self._coordinates(slopes / values[:, np.newaxis])
 
     def _coordinates(self, slopes: Floats) -> Floats:
         """Derivatives by the entries of all rows, as derivatives along the directions in which rows can move."""

@@ -35,6 +35,9 @@ class Study:
     def __init__(self, model: Model) -> None:
         self.reduced = Reduced(model)
         self.info = Information(self.reduced.model, SEED) if self.reduced.model is not None else None
+        self.why_not = f"means can move in {self.reduced.directions:,} directions, even with few choices"
+        if self.info is not None and self.info.is_faint:
+            self.info, self.why_not = None, "rounds have probabilities that are too small for floats"
         self.unrevealed: Unrevealed | None = None
         self.exchanges: list[tuple[Exchange, float]] = []
         if self.info is not None:
@@ -71,8 +74,7 @@ def check(d: Diagram) -> Report:
         known.info.settle()
         findings += [*_combinations(known), *_unseen(known), *_symmetries(known)]
     else:
-        directions = f"means can move in {known.reduced.directions:,} directions, even with few choices"
-        findings.append(Finding("not examined", False, (), f"What can be learned was not examined: {directions}."))
+        findings.append(Finding("not examined", False, (), f"What can be learned was not examined: {known.why_not}."))
     return Report(d.name, (*findings, *_unread(model), *_sizes(model), *_searches(model, known)))
 
 

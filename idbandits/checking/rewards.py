@@ -50,7 +50,7 @@ def unrevealed(info: Information) -> Unrevealed | None:
     if not hidden.any():
         return None
     rows = [row for row, is_hidden in zip(info.rows, hidden, strict=True) if is_hidden]
-    return Unrevealed(rows, _terms(info, rows, pairs), _loss(info, pairs))
+    return Unrevealed(rows, _terms(info, rows, pairs), info.scale * _loss(info, pairs))
 
 
 def terms_below(d: Diagram, rows: Sequence[Row]) -> list[int]:
@@ -98,13 +98,13 @@ def _depends(info: Information, point: Point, pairs: tuple[Ints, Ints], model: M
 
 
 def best_value(info: Information, means: Floats, context: Ints) -> tuple[float, Ints]:
-    """The best action under some means, in the context of an action vector, and what it earns."""
+    """The best action under some means, in the context of an action vector, and what it earns, in units of rewards."""
     model = info.model
     solver = model.derived(Solver)
     action = context.copy()
     learned = means[: model.parameters.learned_size]
     value, _, _ = solver.kernel.entry(*solver.program, learned, True, action, BUDGET)
-    return value, action
+    return value / info.scale, action
 
 
 def _loss(info: Information, pairs: tuple[Ints, Ints]) -> float:
@@ -189,4 +189,4 @@ def loss_by_exchange(info: Information, exchange: Exchange) -> float:
         other = exchanged(means, exchange.order)
         value, _ = best_value(info, other, context)
         losses.append(value - float(info.expected_rewards(best[np.newaxis], other)[0][0]))
-    return max(losses) if max(losses) > LOSS * spread else 0.0
+    return info.scale * max(losses) if max(losses) > LOSS * spread else 0.0

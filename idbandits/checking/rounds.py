@@ -11,7 +11,7 @@ from idbandits.checking.reducing import rows_of_use
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Node
 from idbandits.diagram.tables import Known, Use
-from idbandits.kernel.types import Ints, Rng
+from idbandits.kernel.types import Bools, Ints, Rng
 
 NEAREST = 6  # observed nodes that are looked at for a row
 
@@ -38,6 +38,11 @@ class Reader(NamedTuple):
     node: Node
     rows: Ints
     near: list[str]
+
+
+def drawn_as_possible(number: int) -> Bools:
+    """Which of so many rounds are possible for certain; in the others, a few nodes are in any states."""
+    return np.arange(number) % 4 < 2
 
 
 @final
@@ -90,8 +95,8 @@ class Drawing:
         seen = np.stack([states[node.name] for node in self.model.observed], axis=1)
         few = self.rng.random(seen.shape).argsort(axis=1).argsort(axis=1) < self.rng.integers(1, 4, size=(number, 1))
         guesses = self.rng.integers([[node.states for node in self.model.observed]], size=seen.shape)
-        sort = np.arange(number)[:, np.newaxis] % 4  # as drawn; or few nodes, as drawn or whatever they may be
-        return Rounds(actions, np.where(sort == 0, seen, np.where(few, np.where(sort == 1, seen, guesses), -1)))
+        seen = np.where(drawn_as_possible(number)[:, np.newaxis], seen, guesses)
+        return Rounds(actions, np.where(few | (np.arange(number) % 4 == 0)[:, np.newaxis], seen, -1))
 
     def rounds_for(self, rows: Sequence[Row]) -> Rounds:
         """For each row, a round in which it may be read, and in which nodes near a reader of it were seen."""

@@ -283,6 +283,20 @@ def test_what_has_too_many_rows_is_said_not_to_be_examined() -> None:
     assert [finding.kind for finding in d.check()] == ["not examined", "size"]
 
 
+def test_probabilities_beyond_floats_are_no_reason_for_an_alarm() -> None:
+    d = Diagram("faint")
+    rare = d.observed("rare", cpd=1e-290)
+    d.reward(d.observed("X", [rare, d.decision("A", 2)]))
+    assert "not examined" in {finding.kind for finding in d.check()}
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e290])
+def test_rewards_of_any_size(factor: float) -> None:
+    d = position_based(None)
+    d.reward(d.latent("luck", ["A0"]), lambda luck: factor * luck)
+    assert len(d.check().serious) == (factor > 1)
+
+
 @pytest.mark.parametrize("make", [Diagram, lambda: models.cascade(3, 2).revealed()])
 def test_diagrams_without_rewards_or_latent_nodes(make: Callable[[], Diagram]) -> None:
     report = make().check()
