@@ -49,7 +49,7 @@ def cases() -> Iterator[Case]:
         ("cascade", models.cascade),
         ("position-based", models.position_based),
         ("semi-bandit", models.semi_bandit),
-        ("dependent click", models.dependent_click),
+        ("dependent click, satisfaction", partial(models.dependent_click, reward="satisfaction")),
     ):
         yield Case(f"{name}, 20 × 1,000", partial(model, 1000, 20))
         yield Case(f"{name}, 20 × 1,000, repeats", partial(model, 1000, 20, distinct=False))

@@ -27,7 +27,7 @@ PICTURE = ROOT / "docs" / "architecture.svg"
 COLOURS = {
     "#f3dce9": ("__main__", "app", "paper", "theory"),
     "#fbe6bd": ("simulation", "agent", "baselines"),
-    "#d3eafa": ("inference", "solve"),
+    "#d3eafa": ("inference", "checking", "solve"),
     "#c9ebe0": ("circuit", "models", "diagram"),
     "#e6e6e6": ("kernel", "files", "errors"),
 }

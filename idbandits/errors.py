@@ -53,6 +53,10 @@ class MeansError(IdbanditsError):
     """Means that do not fit the learned tables of the diagram."""
 
 
+class DiagramWarning(UserWarning):
+    """Something serious that `Diagram.check` found, told once when an agent is made."""
+
+
 # What values of odd types raise when they are compared, hashed or converted. Other exceptions are the caller's own, as
 # those of handlers of signals are, and pass through.
 ODD = (

@@ -89,12 +89,13 @@ def rank1(rows: Items, columns: Items) -> Diagram:
     return d
 
 
-def dependent_click(items: Items, positions: int, *, distinct: bool = True, reward: str = "satisfaction") -> Diagram:
+def dependent_click(items: Items, positions: int, *, distinct: bool = True, reward: str = "clicks") -> Diagram:
     """The dependent click model: after a click the user may be satisfied and leave, or go on.
 
-    Learned: `attraction`, and `satisfaction` P(S = 1 | C = 1) with one entry per position. The reward is leaving
-    satisfied, as in DCM bandits (Katariya et al. 2016), or, with `reward="clicks"`, the number of clicks, which favours
-    items that keep the user clicking.
+    Learned: `attraction`, and `satisfaction` P(S = 1 | C = 1) with one entry per position. The reward is the number of
+    clicks, or, with `reward="satisfaction"`, leaving satisfied, as in DCM bandits (Katariya et al. 2016). But whether
+    a click at the last position satisfied, no click can tell: its entry is not learned, and where it decides which
+    position gets the best item, neither is the best action. (DCM bandits are told the order of these entries.)
     """
     return _finish(_satisfying("dependent click", items, positions, reward, per_item=False), distinct)
 

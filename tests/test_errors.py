@@ -95,7 +95,8 @@ def cases(*parameters: Any) -> Any:
     case("reward of None", DiagramError, "reward|None", lambda d: d.reward(None)),
     case("reward of labels", DiagramError, "'T'|labels|function", lambda d: d.reward("T")),
     case("reward of two, no function", DiagramError, "'O'|'A'|function", lambda d: d.reward(["O", "A"])),
-    case("reward not a function", DiagramError, "'A'|[1, 2, 3]|function", lambda d: d.reward("A", [1, 2, 3])),
+    case("reward of wrong shape", DiagramError, "'A'|(2,)|(3,)", lambda d: d.reward("A", [1, 2])),
+    case("reward not of numbers", DiagramError, "'A'|'ab'|array", lambda d: d.reward("A", "ab")),
     case(
         "reward NaN", DiagramError, "'A'|A = 1|nan|finite", lambda d: d.reward("A", lambda a: math.nan if a == 1 else 0)
     ),

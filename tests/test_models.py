@@ -190,11 +190,11 @@ CASES = {
         {"mean": ITEM}, "AX",
     ),
     "dependent click": Case(
-        models.dependent_click, dependent_clicks, dependent_reward, {"attraction": ITEM, "satisfaction": PLACE}, "AWECRS"
+        models.dependent_click, dependent_clicks, dependent_click_count, {"attraction": ITEM, "satisfaction": PLACE}, "AWECRS"
     ),
-    "dependent click, clicks": Case(
-        models.dependent_click, dependent_clicks, dependent_click_count, {"attraction": ITEM, "satisfaction": PLACE}, "AWECRS",
-        (("reward", "clicks"),),
+    "dependent click, satisfaction": Case(
+        models.dependent_click, dependent_clicks, dependent_reward, {"attraction": ITEM, "satisfaction": PLACE}, "AWECRS",
+        (("reward", "satisfaction"),),
     ),
     "dbn": Case(
         models.dynamic_bayesian, dbn_clicks, dbn_reward,
@@ -321,7 +321,7 @@ def test_one_item_and_one_position(case: Case) -> None:
     assert solution.action == {"A1": 0}
     assert solution.exact
     p = math.exp(idb.log_likelihood(d, {"A1": 0}, {f"{case.seen}1": 1}, means))
-    if not dict(case.options).get("reward") and "satisfaction" in d.learned:
+    if d.rewards[0].parents == ("S1",):
         p *= 0.25  # clicked, and satisfied
     assert solution.value == pytest.approx(p, abs=1e-15)
 

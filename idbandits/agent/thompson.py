@@ -13,6 +13,7 @@ import numpy as np
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.posterior import Posterior
 from idbandits.agent.storage import Saved, load_agent, save_agent
+from idbandits.checking import warn_once
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
@@ -80,6 +81,7 @@ class Thompson:
             check_exact(model, INEXACT)
         self.rng = generator(seed)
         self.state = self._beginning()
+        warn_once(model, stacklevel=2)
 
     def _bind(self, d: Diagram, model: Model, inference: Inference) -> None:
         self.diagram, self._model, self.inference = d, model, inference

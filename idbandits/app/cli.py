@@ -12,12 +12,14 @@ from idbandits.simulation.workers import MOST_ROUNDS, MOST_RUNS, MOST_WORKERS
 DESCRIPTION = """
 Structured bandits: declare a decision problem as an influence diagram, and learn online to act well in it.
 
-A diagram is a JSON file: of a ready model (idbandits models), or of your own (Diagram.save in Python). draw, solve
-and simulate take such a file, or - for the standard input. idbandits COMMAND --help explains each, with an example.
+A diagram is a JSON file: of a ready model (idbandits models), or of your own (Diagram.save in Python). draw, check,
+solve and simulate take such a file, or - for the standard input. idbandits COMMAND --help explains each, with an
+example.
 """
 EXAMPLE = """
 idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
 idbandits draw cascade.json --out cascade.svg
+idbandits check cascade.json
 idbandits solve cascade.json --means attraction=0.1,0.4,0.2,0.3
 idbandits simulate cascade.json --means attraction=0.1,0.4,0.2,0.3 --rounds 2000 --runs 4
 """
@@ -108,6 +110,20 @@ suffix of the file says how: .svg, .png, .pdf, or .mmd for Mermaid text, which i
 idbandits models cascade --items 5 --positions 2 --out cascade.json
 idbandits draw cascade.json --out cascade.png
 idbandits models cascade --items 5 --positions 2 | idbandits draw - --out cascade.svg
+""",
+    ),
+    Command(
+        "check", "say what cannot be learned in a diagram, and how large it is", run="idbandits.app.diagrams:check",
+        options=(FILE,),
+        description="""
+Checks a diagram, and prints what it finds in plain words, with what to do; serious findings come first, marked by !.
+It finds rewards that depend on what nothing observed reveals, tables that are known only up to a factor, rows that
+nothing observed depends on, latent states that are interchangeable, and sizes of the circuits and of the search.
+""",
+        example="""
+idbandits models position_based --items 10 --positions 3 --out list.json
+idbandits check list.json
+idbandits models dependent_click --items 5 --positions 3 --reward satisfaction | idbandits check -
 """,
     ),
     Command(

@@ -1,4 +1,4 @@
-"""`idbandits models`, `draw` and `solve`: ready models, pictures of diagrams, and best actions."""
+"""`idbandits models`, `draw`, `check` and `solve`: ready models, pictures and checks of diagrams, and best actions."""
 
 import inspect
 import json
@@ -85,6 +85,11 @@ def draw(arguments: Namespace) -> None:
     else:
         picture.save(arguments.out)
         say(f"wrote {arguments.out}")
+
+
+def check(arguments: Namespace) -> None:
+    """Say what cannot be learned in a diagram, and how large it is."""
+    print(repr(read_diagram(arguments.file).check()))
 
 
 def solve(arguments: Namespace) -> None:

@@ -130,17 +130,22 @@ def eliminate(
     return Factor(scope, entries)
 
 
-def likelihood(b: Builder, fold: bool) -> int:
-    """The root whose value is P(what was seen | action), with one indicator per state of every observed node."""
-    d = b.diagram
+def plan_likelihood(d: Diagram, fold: bool) -> tuple[Plan, list[Node]]:
+    """How the likelihood of a diagram is compiled, and the nodes that it depends on."""
     kept = d.of_kind("observed") if fold else d.nodes.values()
     names = _relevant(d, [n.name for n in kept])
     chance = [n for n in d.nodes.values() if n.name in names]
     cards, scopes = {n.name: n.states for n in chance}, [(n.name, *chance_parents(d, n)) for n in chance]
     foldable, loose = plan(scopes, cards, children_first(d, names)), plan(scopes, cards)
-    best = foldable if foldable.cells <= max(FOLDING_IS_WORTH * loose.cells, SMALL) else loose
+    return foldable if foldable.cells <= max(FOLDING_IS_WORTH * loose.cells, SMALL) else loose, chance
+
+
+def likelihood(b: Builder, fold: bool) -> int:
+    """The root whose value is P(what was seen | action), with one indicator per state of every observed node."""
+    d = b.diagram
+    best, chance = plan_likelihood(d, fold)
     check_size(d, best)
-    factors = []
+    names, factors = {n.name for n in chance}, []
     for n in chance:
         if n.kind == "observed":
             first = b.indicators[n.name] = b.leaves

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, final, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from idbandits.diagram.findings import Report
 from idbandits.diagram.pictures import Picture, picture_of
 from idbandits.diagram.storage import MOST_NUMBER, declare_all, read_json, to_data
+from idbandits.diagram.support import possible
 
 from idbandits.diagram.tables import (  # isort: skip
     Known, Label, LearnedTable, Use, chance_table, check_letters, check_name, reward_table,
@@ -186,10 +190,15 @@ class Diagram:
         """A random node that is observed after the decision; `cpd` as for `latent`."""
         return self._chance("observed", name, parents, cpd, states)
 
-    def reward(self, nodes: Nodes, function: Callable[..., float] | None = None) -> None:
+    def reward(self, nodes: Nodes, function: Callable[..., float] | ArrayLike | None = None) -> None:
         """Add a term to the reward: the value of a node, or a function of the values of several.
 
-        All terms together may reach 1e300, either way.
+        An array will do for a function: its axes are the nodes, in this order. All terms together may reach 1e300,
+        either way.
+
+        >>> d = Diagram("two coins")
+        >>> coins = d.observed("first", cpd=0.5), d.observed("second", cpd=0.5)
+        >>> d.reward(coins, [[0, 1], [1, 5]])
         """
         if not (parents := self.resolve("a reward term", nodes)):
             raise DiagramError("a reward term needs at least one node")
@@ -229,7 +238,7 @@ class Diagram:
         values = _values(name, states, "state")
         if not 2 <= len(values) <= MOST_STATES:
             raise DiagramError(f"node {name!r}: a chance node has 2 to {MOST_STATES} states, not {len(values)}")
-        table = chance_table(name, cpd, above, len(values), self._learned)
+        table = chance_table(name, cpd, above, len(values), self._learned, partial(possible, self._nodes))
         return self._add(Node(name, kind, values, tuple(p.name for p in above), table))
 
     def _add(self, node: Node) -> Node:
@@ -245,6 +254,22 @@ class Diagram:
     def draw(self) -> Picture:
         """A picture of it: `.save("file.svg")`, `.svg()`, `.png()`, `.mermaid()`, or shown by a notebook."""
         return picture_of(self)
+
+    def check(self) -> Report:
+        """What cannot be learned in it, or not be told apart, and how large it is: a report in plain words.
+
+        Everything is found numerically, from derivatives of likelihood and reward at random means. Where decisions or
+        contexts have many values, some of them stand for all: where items are alike, this finds the same.
+
+        >>> d = Diagram("coins")
+        >>> coin = d.decision("coin", 3)
+        >>> d.reward(d.latent("luck", [coin]))
+        >>> print(d.check().serious[0].kind)
+        reward
+        """
+        checking = importlib.import_module("idbandits.checking")  # a room above, loaded by name as public names are
+        report: Report = checking.check(self)
+        return report
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `from_dict` turns back into the same diagram, exactly."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # `declare` imports this module
     from idbandits.diagram.declare import Node
 
 Label: TypeAlias = str | int | float | bool
+Possible: TypeAlias = Callable[[Sequence[str]], Bools]  # which values of nodes may occur together
 
 TOLERANCE = 1e-8  # how far from 1 the probabilities of a row may sum
 MOST_ENTRIES = 50_000_000  # in one table
@@ -160,12 +161,12 @@ def prior_means(tables: Mapping[str, LearnedTable], rng: Rng) -> dict[str, Float
 
 
 def chance_table(
-    node: str, cpd: Any, parents: Sequence[Node], states: int, tables: dict[str, LearnedTable]
+    node: str, cpd: Any, parents: Sequence[Node], states: int, tables: dict[str, LearnedTable], possible: Possible
 ) -> Known | Use:
     """The table of a new node: known, or how it reads a learned one, which is added to `tables` by its first use."""
     cpd = Learned(node) if cpd is None else cpd
     if not isinstance(cpd, (Learned, RowOf)):
-        return _known_table(node, cpd, parents, states)
+        return _known_table(node, cpd, parents, states, possible)
     learned, row = (cpd, None) if isinstance(cpd, Learned) else (cpd.learned, cpd.row)
     shape, reader = _shape(parents), f"node {node!r}: learned table {learned.name!r}"
     if row is None and learned.rows not in (None, math.prod(shape)):
@@ -204,8 +205,11 @@ def _selected_rows(node: str, learned: Learned, chooser: Callable[..., int], par
     return rows.reshape(_shape(parents))
 
 
-def _known_table(node: str, cpd: Any, parents: Sequence[Node], states: int) -> Known:
-    """A number, an array or a function of the parents' values as a checked probability table."""
+def _known_table(node: str, cpd: Any, parents: Sequence[Node], states: int, possible: Possible) -> Known:
+    """A number, an array or a function of the parents' values as a checked probability table.
+
+    Rows of zeros, where the parents cannot have these values, become certainty of the first state.
+    """
     row_shape = () if states == 2 else (states,)  # of two states, only P(1) is declared
     _check_size(f"node {node!r}", (*_shape(parents), states))
     if callable(cpd):
@@ -217,6 +221,8 @@ def _known_table(node: str, cpd: Any, parents: Sequence[Node], states: int) -> K
         row = table[outside][0]
         shown = f"P({node} = 1) is {row[1]}" if states == 2 else f"the probabilities are {row.tolist()}"
         raise TableError(f"node {node!r}: {shown}{_first(outside, parents)}; probabilities lie in [0, 1]")
+    if (zero := np.asarray((table == 0).all(axis=-1))).any():
+        table[zero & ~possible([p.name for p in parents]), 0] = 1.0
     if (unequal := np.asarray(np.abs(table.sum(axis=-1) - 1) > TOLERANCE)).any():
         row, where = table[unequal][0], _first(unequal, parents)
         raise TableError(f"node {node!r}: the probabilities {row.tolist()}{where} sum to {row.sum()}, not 1")
@@ -224,22 +230,33 @@ def _known_table(node: str, cpd: Any, parents: Sequence[Node], states: int) -> K
     return Known(table)
 
 
-def reward_table(parents: Sequence[Node], function: Callable[..., float] | None) -> Floats:
-    """The reward for every combination of the parents' values; without a function, the value of the only parent."""
+def reward_table(parents: Sequence[Node], values: Any) -> Floats:
+    """The reward for every combination of the parents' values, given as a function or an array.
+
+    Without either, it is the value of the only parent.
+    """
     reward = "the reward of " + ", ".join(repr(p.name) for p in parents)
-    if function is None:
+    _check_size(reward, _shape(parents))
+    if values is None:
         if len(parents) != 1:
-            raise DiagramError(f"{reward} needs a function of their values")
+            raise DiagramError(f"{reward} needs a function of their values, or an array")
         if not all(isinstance(v, (int, float)) for v in parents[0].values):
             raise DiagramError(f"{reward} needs a function: not all of its labels are numbers")
-        function = _same
-    elif not callable(function):
-        raise DiagramError(f"{reward} needs a function of the values, not {brief(function)}")
-    _check_size(reward, _shape(parents))
-    table = _tabulate(reward, function, parents, ())
+        values = _same
+    table = _tabulate(reward, values, parents, ()) if callable(values) else _reward_array(reward, parents, values)
     if (infinite := ~np.isfinite(table)).any():
         raise DiagramError(f"{reward} is {table[infinite][0]}{_first(infinite, parents)}; rewards must be finite")
     table.setflags(write=False)
+    return table
+
+
+def _reward_array(reward: str, parents: Sequence[Node], values: Any) -> Floats:
+    table = _numbers(values)
+    if table is None:
+        raise DiagramError(f"{reward} needs a function of the values, or an array of numbers, not {brief(values)}")
+    if table.shape != _shape(parents):
+        axes = " x ".join(f"{p.states} of {p.name!r}" for p in parents)
+        raise DiagramError(f"{reward} has an array of shape {table.shape}; it must be {_shape(parents)} ({axes})")
     return table
 
 

@@ -54,7 +54,8 @@ def signs(rng: np.random.Generator) -> Drawn:
 def zeros(rng: np.random.Generator) -> Drawn:
     """A product in which several factors may be 0 at once."""
     attraction = np.array([1, *rng.choice([0, 0.5], 3)])
-    return models.dependent_click(4, 3), {"attraction": attraction, "satisfaction": rng.permutation([0, 1, 1])}
+    d = models.dependent_click(4, 3, reward="satisfaction")
+    return d, {"attraction": attraction, "satisfaction": rng.permutation([0, 1, 1])}
 
 
 def additive(rng: np.random.Generator) -> Drawn:

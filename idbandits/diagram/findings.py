@@ -1,0 +1,55 @@
+"""What a check of a diagram says: findings in plain words, and the report that lists them."""
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, final
+
+WIDTH = 100  # of a printed report
+
+Sort: TypeAlias = Literal["reward", "factor", "combination", "unseen", "symmetry", "size", "search", "not examined"]
+
+
+@final
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was found: what it is, whether it is serious, the tables and nodes concerned, and what to do."""
+
+    kind: Sort
+    serious: bool
+    names: tuple[str, ...]
+    sentence: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.advice}".strip()
+
+
+@final
+@dataclass(frozen=True)
+class Report:
+    """What `Diagram.check` found; it prints in plain words, the serious findings first."""
+
+    name: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def serious(self) -> tuple[Finding, ...]:
+        """The findings that may make an agent fail."""
+        return tuple(finding for finding in self.findings if finding.serious)
+
+    def of_kind(self, kind: Sort) -> tuple[Finding, ...]:
+        """The findings of one kind."""
+        return tuple(finding for finding in self.findings if finding.kind == kind)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __repr__(self) -> str:
+        number = len(self.serious)
+        verdict = f"{number} serious finding{'s' if number > 1 else ''}" if number else "nothing serious"
+        lines = [f"Diagram {self.name!r}: {verdict}"]
+        for finding in sorted(self.findings, key=lambda f: not f.serious):
+            mark = "! " if finding.serious else "- "
+            lines += textwrap.wrap(str(finding), WIDTH, initial_indent=mark, subsequent_indent="  ")
+        return "\n".join(lines)
