@@ -9,6 +9,7 @@ import numpy as np
 
 from idbandits.checking.information import CLEAR, Information
 from idbandits.checking.reducing import rows_of_use
+from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Known, Use
 from idbandits.kernel.types import Bools, Floats, Ints
@@ -34,7 +35,7 @@ def exchanges(info: Information) -> list[Exchange]:
     unseen = info.unseen if pairs else np.empty(0, dtype=np.bool_)
     for node, pair in pairs[: max(4, MOST_WORK // (1 + len(model.likelihood.circuit.child)))]:
         permuted = _permuted_with(d, node, pair)
-        order = _order(info, permuted)
+        order = _order(model, permuted)
         if order is None or not _moves_what_is_seen(info, order, unseen) or (prior[order] != prior).any():
             continue
         key = order.tobytes()
@@ -75,9 +76,15 @@ def _restoring(table: Floats, changed: Floats | Ints) -> Ints | None:
     return np.argsort(places)
 
 
-def _order(info: Information, permuted: dict[str, Ints]) -> Ints | None:
+def order_of(model: Model, exchange: Exchange) -> Ints | None:
+    """The same exchange in a model with more choices, as an order of its learned parameters."""
+    order = _order(model, _permuted_with(model.diagram, model.nodes[exchange.nodes[0]], exchange.states))
+    prior = np.concatenate([np.empty(0), *(table.prior.ravel() for table in model.learned.values())])
+    return None if order is None or (prior[order] != prior).any() else order
+
+
+def _order(model: Model, permuted: dict[str, Ints]) -> Ints | None:
     """The parameter that takes the place of each learned one; None where two nodes do not agree on it."""
-    model = info.model
     order = np.full(model.parameters.learned_size, -1)
     for node in model.nodes.values():
         if isinstance(node.cpd, Use) and (node.name in permuted or any(p in permuted for p in node.parents)):

@@ -9,7 +9,7 @@ import numpy as np
 
 from idbandits.checking.information import CLEAR, Information
 from idbandits.checking.reducing import Reduced, rows_of_use
-from idbandits.checking.relabelling import Exchange, exchanges
+from idbandits.checking.relabelling import Exchange, exchanges, order_of
 from idbandits.checking.rewards import Unrevealed, loss_by_exchange, terms_below, unrevealed
 from idbandits.checking.rounds import Row
 from idbandits.circuit.elimination import MOST_CELLS, plan_likelihood
@@ -19,7 +19,7 @@ from idbandits.diagram.findings import Finding, Report
 from idbandits.diagram.support import Factor, possible
 from idbandits.diagram.tables import Use
 from idbandits.errors import ComplexityError, DiagramWarning, InfeasibleError
-from idbandits.kernel.types import Floats
+from idbandits.kernel.types import Floats, Ints
 from idbandits.solve.best import BUDGET, Solver
 
 SEED = 20210
@@ -49,6 +49,12 @@ class Study:
 def study(model: Model) -> Study:
     """What was found out about a model; `model.derived(study)` does it once."""
     return Study(model)
+
+
+def relabellings(model: Model) -> list[Ints]:
+    """Orders of the learned parameters that change neither prior nor likelihood: those of interchangeable states."""
+    orders = (order_of(model, exchange) for exchange, _ in model.derived(study).exchanges)
+    return [order for order in orders if order is not None]
 
 
 def warn_once(model: Model, stacklevel: int) -> None:

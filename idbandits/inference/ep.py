@@ -10,7 +10,7 @@ from idbandits.inference.counting import count_round, factor_of
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import add_counts, split, value_of_factor
 from idbandits.inference.matching import match_factor
-from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, learner
+from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, asymmetric, learner
 from idbandits.inference.workspace import GIVEN, Workspace
 from idbandits.inference.workspace import MEANS as BY_MEANS
 from idbandits.kernel.columns import DERIVED, NUMBERS, PSEUDO_COUNTS, Layout
@@ -183,10 +183,10 @@ class EP(BuiltIn):
         self.settings = {"sweeps": int(sweeps), "damping": float(damping), "share": float(share)}
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior."""
+        """The prior, or nearly so where it is symmetric."""
         settings = np.zeros(FIGURES)
         settings[[DAMPING, SHARE]] = self.settings["damping"], self.settings["share"]
-        p = evidence.prior
+        p = asymmetric(evidence, rng)
         floats = np.concatenate([p, settings, p, np.zeros(evidence.learned), p, p, p])
         settings = (self.settings["sweeps"],)
         return with_groups(floats, evidence.most_groups, evidence.most_numbers, evidence.widest, settings)

@@ -1,10 +1,12 @@
 """What a round may say of the learned tables: the likelihood in independent parts, as kernels need it."""
 
+from functools import cached_property
 from itertools import pairwise
 from typing import TypeAlias, final
 
 import numpy as np
 
+from idbandits.checking import relabellings
 from idbandits.circuit.build import starts
 from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.model import Likelihood, Model
@@ -23,6 +25,7 @@ class Evidence:
     """The parts of a model's likelihood, packed for kernels: with every latent node, or folded."""
 
     def __init__(self, model: Model, likelihood: Likelihood, *, literal: bool) -> None:
+        self._model = model
         c, ends = likelihood.parts.circuit, likelihood.parts.ends
         runs = list(pairwise(ends))
         slots = [c.slots_between(*run) for run in runs]
@@ -54,6 +57,11 @@ class Evidence:
             ),
         )  # fmt: skip
         self.sources = [_that_matter(c, slots[j], sources[j], learned) for j in range(self.parts)]
+
+    @cached_property
+    def relabellings(self) -> list[Ints]:
+        """Orders of the learned entries that change neither prior nor likelihood."""
+        return self._model.derived(relabellings)
 
     def check_factors(self, keys: Ints, sizes: Ints) -> None:
         """Refuse keys, one after the other, of which one is not a factor over the entries of this model."""

@@ -183,4 +183,9 @@ class Gibbs(BuiltIn):
         """Joint draws of all means along a chain that goes on from a copy of the state, one per row."""
         draws = np.empty((number, evidence.learned))
         run_chain(*evidence.packed, *state.copy(), rng, draws)
+        for order in (
+            2 * evidence.relabellings
+        ):  # what the posterior cannot tell apart, a chain may take ages to exchange
+            exchanged = rng.random(number) < 0.5
+            draws[exchanged] = draws[exchanged][:, order]
         return draws

@@ -9,7 +9,7 @@ from idbandits.inference.counting import add_uses, drop_certain
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import expect, value_of_factor
 from idbandits.inference.matching import match_factor, match_terms
-from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, learner
+from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, asymmetric, learner
 from idbandits.inference.reduction import reduce, reduce_whole
 from idbandits.inference.workspace import GENERIC, MEANS, Workspace
 from idbandits.kernel.compiling import bare
@@ -82,5 +82,5 @@ class Moments(BuiltIn):
     learn = learner("Moments")(learn)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior."""
-        return no_groups(np.concatenate([evidence.prior, np.zeros(FIGURES + evidence.learned)]))
+        """The prior, or nearly so where it is symmetric."""
+        return no_groups(np.concatenate([asymmetric(evidence, rng), np.zeros(FIGURES + evidence.learned)]))

@@ -96,6 +96,19 @@ class Described(Protocol):
         """What is kept in files, and its range."""
 
 
+NUDGE = 0.1  # of a pseudo-count: by how much interchangeable states differ at the start
+
+
+def asymmetric(evidence: Evidence, rng: Rng) -> Floats:
+    """The prior; where it cannot tell latent states apart, a little off it, as a symmetric belief may stay symmetric."""
+    prior = evidence.prior.copy()
+    moved = np.zeros(len(prior), np.bool_)
+    for order in evidence.relabellings:
+        moved |= order != np.arange(len(prior))
+    prior[moved] += NUDGE * rng.random(int(moved.sum()))
+    return prior
+
+
 class BuiltIn:
     """What the built-in inferences share: settings, and pseudo-counts that come first in the state and say all."""
 
