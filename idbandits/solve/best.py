@@ -21,6 +21,7 @@ from idbandits.solve.branch import branch
 from idbandits.solve.order import MOST_PATTERNS, sort, sort_by_patterns, try_patterns
 from idbandits.solve.search import ADDITIVE, FREE, MULTIPLICATIVE, SORTED, Decisions, Search, exceeds, value_at
 from idbandits.solve.structure import decisions_of
+from idbandits.solve.sweep import sweep
 
 BUDGET = 200_000.0  # edges that branch and bound may look at: a few milliseconds
 MOST_EFFORT = 10**30  # of whole numbers, which may be more than a float can hold
@@ -196,8 +197,11 @@ def solve_or_search(
     q = search_of(c, s, g, p, start, candidates, budget)
     if s.form[g] == SORTED:
         value, bound = sort_by_patterns(q, action) if q.size <= MOST_PATTERNS else sort(q, action)
-    else:
-        value, bound = branch(q, action)
+    if exceeds(s, bound, value):
+        value, swept = sweep(q, g, action)
+        bound = min(bound, swept)
+        if swept == np.inf and s.form[g] != SORTED:
+            value, bound = branch(q, action)
     if exceeds(s, bound, value):
         value = search.improve(q, action)
     return value, max(value, bound)

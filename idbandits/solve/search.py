@@ -38,6 +38,14 @@ class Decisions(NamedTuple):
     group: Indices
     group_end: Indices  # the nodes of group g are group_end[g] to group_end[g + 1] - 1
     form: Indices  # of a group: how its reward is composed
+    staged: Indices  # of a group: 1 if its decisions fall into stages (see `stages`), one per decision
+    constant_start: Indices  # of a group: the nodes that depend on no decision
+    constant: Indices
+    stage_decision: Indices  # of a stage; those of group g are numbered from group_start[g]
+    stage_start: Indices  # of a stage: the nodes that are evaluated there
+    stage_node: Indices
+    frontier_start: Indices  # of a stage: the nodes that later stages read, numbered as children
+    frontier: Indices
     feasible: Indices  # an action that satisfies the constraints
     table_states: Indices  # of a learned table
     table_rows: Indices
