@@ -42,7 +42,7 @@ class Decisions(NamedTuple):
     constant_start: Indices  # of a group: the nodes that depend on no decision
     constant: Indices
     stage_decision: Indices  # of a stage; those of group g are numbered from group_start[g]
-    stage_start: Indices  # of a stage: the nodes that are evaluated there
+    stage_start: Indices  # two per stage: the nodes evaluated there, first those that do not depend on its decision
     stage_node: Indices
     frontier_start: Indices  # of a stage: the nodes that later stages read, numbered as children
     frontier: Indices

@@ -18,7 +18,8 @@ class Stages(NamedTuple):
 
     constant: list[int]  # nodes that depend on no decision
     decision: list[int]  # of a stage
-    nodes: list[list[int]]  # of a stage: what is evaluated there, in this order
+    ahead: list[list[int]]  # of a stage: nodes to evaluate first, which do not depend on its decision
+    nodes: list[list[int]]  # of a stage: then these, in this order
     frontier: list[list[int]]  # of a stage: the nodes that later stages read, as children
 
 
@@ -101,9 +102,11 @@ def _placed(
         ]
         for t in range(len(order))
     ]
+    by_stage = [[n for n in nodes if stage.get(n) == t] for t in range(len(order))]
     return Stages(
         constant=[n for n in nodes if n not in stage],
         decision=list(order),
-        nodes=[[n for n in nodes if stage.get(n) == t] for t in range(len(order))],
+        ahead=[[n for n in own if k not in below[c.leaves + n]] for k, own in zip(order, by_stage, strict=True)],
+        nodes=[[n for n in own if k in below[c.leaves + n]] for k, own in zip(order, by_stage, strict=True)],
         frontier=frontier,
     )

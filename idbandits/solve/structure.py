@@ -50,7 +50,7 @@ def decisions_of(model: Model) -> Decisions:
         for g, members in enumerate(groups)
     ]
     stages = [own or _no_stages(members) for own, members in zip(staged, groups, strict=True)]
-    stage_nodes = [nodes for own in stages for nodes in own.nodes]
+    stage_nodes = [nodes for own in stages for pair in zip(own.ahead, own.nodes, strict=True) for nodes in pair]
     frontiers = [frontier for own in stages for frontier in own.frontier]
     items = feasibility.items
     rivals = {k: int(conflict[k, members].sum()) for members in groups for k in members}
@@ -75,7 +75,8 @@ def decisions_of(model: Model) -> Decisions:
 
 def _no_stages(members: Sequence[int]) -> Stages:
     """Empty stages, for a group that has none."""
-    return Stages([], [*members], [[] for _ in members], [[] for _ in members])
+    nothing: list[list[int]] = [[] for _ in members]
+    return Stages([], [*members], nothing, nothing, nothing)
 
 
 def _decided(c: Circuit, slot: int, number: int) -> list[int]:

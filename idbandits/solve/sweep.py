@@ -30,6 +30,7 @@ class Steps(NamedTuple):
     choice: Ints
     bit: Ints  # of a choice: the item that it uses, 0 if no other decision may want it
     live: Ints  # of a stage: the items that matter to later ones
+    ceiling: Floats  # of a choice: with it or a later one of the stage, no number of the next frontier is above these
     maps: Floats  # of a choice: `stride` numbers; for each number of the next frontier, a constant and the slopes
     stride: int
 
@@ -62,9 +63,9 @@ def sweep(q: Search, g: int, action: Ints) -> tuple[float, float]:
     stride = widest * (widest + 1)
     steps = Steps(
         np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64), np.empty(total, np.int64),
-        np.zeros(total, np.int64), np.zeros(size, np.int64), np.empty(total * stride), stride,
+        np.zeros(total, np.int64), np.zeros(size, np.int64), np.empty(total * widest), np.empty(total * stride), stride,
     )  # fmt: skip
-    if not find_steps(q, g, action, values, steps) or not number_items(q, g, steps):
+    if not find_steps(q, g, action, steps, widest) or not number_items(q, g, steps):
         return best, np.inf
     cost = 0.0
     for t in range(size):
@@ -85,48 +86,40 @@ def sweep(q: Search, g: int, action: Ints) -> tuple[float, float]:
 
 
 @part
-def find_steps(q: Search, g: int, action: Ints, values: Floats, steps: Steps) -> bool:
+def find_steps(q: Search, g: int, action: Ints, steps: Steps, widest: int) -> bool:
     """The maps of all choices that fewer others cover than may be taken; False if there is a negative slope."""
     c, s, first, stride = q.run.c, q.s, q.s.group_start[g], steps.stride
-    widest = c.leaves + c.inner
-    slopes, weights = np.zeros(widest), np.empty(c.start[c.inner])
+    nodes = c.leaves + c.inner
+    rows = np.zeros((stride, nodes))  # of all nodes, the constants, then the slopes by each number of the frontier
+    rows[0] = 1.0
+    weights = np.empty(c.start[c.inner])
     low, high, new_low, new_high = np.empty(stride), np.empty(stride), np.empty(stride), np.empty(stride)
-    for i in range(s.constant_start[g], s.constant_start[g + 1]):
-        n = s.constant[i]
-        values[c.leaves + n] = 0.0
-        for e in range(c.start[n], c.start[n + 1]):
-            factor = 1.0 if c.slot[e] < 0 else weight(c, c.slot[e], q.p, action)
-            values[c.leaves + n] += factor * values[c.child[e]]
+    read_edges(q, s.constant_start[g], s.constant_start[g + 1], s.constant, action, weights)
+    add_up(q, s.constant_start[g], s.constant_start[g + 1], s.constant, weights, rows[0])
     number = 0
     for t in range(q.size):
         x = first + t
         k, needed = s.stage_decision[x], s.needed[s.stage_decision[x]]
-        read, next_wide = s.frontier_start[x], s.frontier_start[x + 1] - s.frontier_start[x]
-        wide = 0  # the first stage reads nothing
-        if t > 0:
-            wide, read = read - s.frontier_start[x - 1], s.frontier_start[x - 1]
+        to, next_wide = s.frontier_start[x], s.frontier_start[x + 1] - s.frontier_start[x]
+        wide = to - s.frontier_start[x - 1] if t > 0 else 0  # the first stage reads nothing
         steps.start[t], steps.width[t] = number, wide
+        from_, split, until = s.stage_start[2 * x], s.stage_start[2 * x + 1], s.stage_start[2 * x + 2]
+        read_edges(q, from_, until, s.stage_node, action, weights)
+        for j in range(wide + 1):
+            for b in range(wide):
+                rows[j, s.frontier[to - wide + b]] = 1.0 if b == j - 1 else 0.0
+            add_up(q, from_, split, s.stage_node, weights, rows[j])
         before = action[k]
         for i in range(q.start[k], q.start[k + 1]):
             action[k] = q.candidates[i]
-            for a in range(s.stage_start[x], s.stage_start[x + 1]):
-                n = s.stage_node[a]
-                for e in range(c.start[n], c.start[n + 1]):
-                    weights[e] = 1.0 if c.slot[e] < 0 else weight(c, c.slot[e], q.p, action)
+            read_edges(q, split, until, s.stage_node, action, weights)
             at = number * stride
-            for j in range(wide + 1):  # the constants, then the slopes by each number of the frontier
-                row = values if j == 0 else slopes
-                for b in range(wide):
-                    row[s.frontier[read + b]] = 1.0 if b == j - 1 else 0.0
-                for a in range(s.stage_start[x], s.stage_start[x + 1]):
-                    n = s.stage_node[a]
-                    sum_ = 0.0
-                    for e in range(c.start[n], c.start[n + 1]):
-                        sum_ += weights[e] * row[c.child[e]]
-                    row[c.leaves + n] = sum_
+            for j in range(wide + 1):
+                add_up(q, split, until, s.stage_node, weights, rows[j])
                 for b in range(next_wide):
-                    value = row[s.frontier[s.frontier_start[x] + b]]
+                    value = rows[j, s.frontier[to + b]]
                     if j > 0 and value < 0.0:
+                        action[k] = before
                         return False
                     steps.maps[at + b * (wide + 1) + j] = value
             steps.choice[number] = q.candidates[i]
@@ -138,33 +131,66 @@ def find_steps(q: Search, g: int, action: Ints, values: Floats, steps: Steps) ->
             if covering < needed:
                 number += 1
         action[k] = before
-        kept = steps.start[t]  # those that came first have not been compared with all
-        for i in range(steps.start[t], number):
-            covering = 0
-            for other in range(i + 1, number):
-                if covers(steps, other, i, wide, next_wide, low, high):
-                    covering += not covers(steps, i, other, wide, next_wide, low, high)
-            for other in range(steps.start[t], kept):
-                covering += covers(steps, other, i, wide, next_wide, low, high)
-            if covering < needed:
-                steps.choice[kept] = steps.choice[i]
-                for a in range(stride):
-                    steps.maps[kept * stride + a] = steps.maps[i * stride + a]
-                kept += 1
-        number = kept
+        number = leave_out(steps, t, number, needed, next_wide, low, high)
         for b in range(next_wide):
             new_low[b], new_high[b] = np.inf, -np.inf
             for i in range(steps.start[t], number):
-                at = i * stride + b * (wide + 1)
-                least, most = steps.maps[at], steps.maps[at]
-                for j in range(wide):
-                    least += steps.maps[at + 1 + j] * low[j]
-                    most += steps.maps[at + 1 + j] * high[j]
-                new_low[b], new_high[b] = min(new_low[b], least), max(new_high[b], most)
+                new_low[b] = min(new_low[b], mapped(steps, i, b, wide, low, 0))
+                new_high[b] = max(new_high[b], mapped(steps, i, b, wide, high, 0))
+        rank(steps, t, number, next_wide, widest, high)
         for b in range(next_wide):
             low[b], high[b] = new_low[b], new_high[b]
     steps.start[q.size], steps.width[q.size] = number, 1
     return True
+
+
+@bare
+def read_edges(q: Search, first: int, last: int, nodes: Ints, action: Ints, weights: Floats) -> None:
+    """Read the weights of the edges of some nodes."""
+    c = q.run.c
+    for a in range(first, last):
+        for e in range(c.start[nodes[a]], c.start[nodes[a] + 1]):
+            weights[e] = 1.0 if c.slot[e] < 0 else weight(c, c.slot[e], q.p, action)
+
+
+@bare
+def add_up(q: Search, first: int, last: int, nodes: Ints, weights: Floats, values: Floats) -> None:
+    """The values of some nodes, in order."""
+    c = q.run.c
+    for a in range(first, last):
+        total = 0.0
+        for e in range(c.start[nodes[a]], c.start[nodes[a] + 1]):
+            total += weights[e] * values[c.child[e]]
+        values[c.leaves + nodes[a]] = total
+
+
+@merged
+def mapped(steps: Steps, i: int, b: int, wide: int, frontier: Floats, first: int) -> float:
+    """Number b of the next frontier after choice i; that of the present frontier begins at `first`."""
+    at = i * steps.stride + b * (wide + 1)
+    total = steps.maps[at]
+    for a in range(wide):
+        total += steps.maps[at + 1 + a] * frontier[first + a]
+    return total
+
+
+@part
+def leave_out(steps: Steps, t: int, number: int, needed: int, next_wide: int, low: Floats, high: Floats) -> int:
+    """Leave out the choices of a stage that enough others cover; where those end that are left."""
+    kept, wide, stride = steps.start[t], steps.width[t], steps.stride
+    for i in range(steps.start[t], number):
+        covering = 0
+        for other in range(steps.start[t], kept):
+            covering += covers(steps, other, i, wide, next_wide, low, high)
+        for other in range(i + 1, number):  # of equal ones, the first covers the others
+            if covers(steps, other, i, wide, next_wide, low, high):
+                covering += not covers(steps, i, other, wide, next_wide, low, high)
+        if covering < needed:
+            steps.choice[kept] = steps.choice[i]
+            for a in range(stride):
+                steps.maps[kept * stride + a] = steps.maps[i * stride + a]
+            kept += 1
+    return kept
 
 
 @bare
@@ -179,6 +205,33 @@ def covers(steps: Steps, i: int, j: int, wide: int, next_wide: int, low: Floats,
         if least < 0.0:
             return False
     return True
+
+
+@part
+def rank(steps: Steps, t: int, number: int, next_wide: int, widest: int, high: Floats) -> None:
+    """Put the choices of a stage that promise most first, and find the ceilings."""
+    first, wide, stride, ceiling = steps.start[t], steps.width[t], steps.stride, steps.ceiling
+    promise, held = np.empty(number - first), np.empty(stride)
+    for i in range(first, number):
+        total = 0.0
+        for b in range(next_wide):
+            total += mapped(steps, i, b, wide, high, 0)
+        choice, j = steps.choice[i], i
+        for a in range(stride):
+            held[a] = steps.maps[i * stride + a]
+        while j > first and promise[j - 1 - first] < total:
+            promise[j - first], steps.choice[j] = promise[j - 1 - first], steps.choice[j - 1]
+            for a in range(stride):
+                steps.maps[j * stride + a] = steps.maps[(j - 1) * stride + a]
+            j -= 1
+        promise[j - first], steps.choice[j] = total, choice
+        for a in range(stride):
+            steps.maps[j * stride + a] = held[a]
+    for i in range(number - 1, first - 1, -1):
+        for b in range(next_wide):
+            ceiling[i * widest + b] = mapped(steps, i, b, wide, high, 0)
+            if i < number - 1:
+                ceiling[i * widest + b] = max(ceiling[i * widest + b], ceiling[(i + 1) * widest + b])
 
 
 @part
@@ -229,6 +282,9 @@ def walk(q: Search, steps: Steps, widest: int, width: int, best: float, picks: I
         np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total),
         np.empty((total + 1) * widest), np.empty(total, np.int64), np.empty(length, np.int64),
     )  # fmt: skip
+    spent, tail = 0.0, np.zeros(size)  # what it costs to bound a way
+    for t in range(size - 2, -1, -1):
+        tail[t] = tail[t + 1] + 3.0 * (steps.width[t + 1] + 1) * steps.width[t + 2]
     ahead, other, counts = np.empty(widest), np.empty(widest), np.empty(BINS, np.int64)
     ways.used[0], start, end = 0, 0, 1
     for t in range(size):
@@ -239,11 +295,7 @@ def walk(q: Search, steps: Steps, widest: int, width: int, best: float, picks: I
                 if ways.used[way] & steps.bit[i]:
                     continue
                 for b in range(next_wide):
-                    at = i * steps.stride + b * (wide + 1)
-                    sum_ = steps.maps[at]
-                    for a in range(wide):
-                        sum_ += steps.maps[at + 1 + a] * ways.frontier[way * widest + a]
-                    ways.frontier[end * widest + b] = sum_
+                    ways.frontier[end * widest + b] = mapped(steps, i, b, wide, ways.frontier, way * widest)
                 ways.used[end] = (ways.used[way] | steps.bit[i]) & steps.live[t]
                 place = look_up(ways, end, next_wide, widest)
                 if place < 0:
@@ -263,9 +315,14 @@ def walk(q: Search, steps: Steps, widest: int, width: int, best: float, picks: I
                 ways.bound[kept] = bound
                 highest = max(highest, bound)
                 kept += 1
+        spent += (begun - start) * (steps.start[t + 1] - steps.start[t]) * (2.0 + (wide + 1) * next_wide)
+        spent += (end - begun) * tail[t]
         end = kept
-        if end - begun > width:
-            end, missed = keep_highest(ways, begun, end, width, best, highest, missed, widest, counts)
+        if t + 1 < size and end - begun > NARROW:
+            each = (steps.start[t + 2] - steps.start[t + 1]) * (2.0 + (next_wide + 1) * steps.width[t + 2] + 0.5 * tail[t + 1])
+            affordable = min(float(width), max(float(NARROW), (q.budget - spent) / (size - t - 1) / each))
+            if end - begun > affordable:
+                end, missed = keep_highest(ways, begun, end, int(affordable), best, highest, missed, widest, counts)
         start = begun
         if start == end:
             return best, max(best, missed)
@@ -332,13 +389,10 @@ def completed(steps: Steps, ways: Ways, way: int, t: int, size: int, widest: int
         for b in range(next_wide):
             most = -np.inf
             for i in range(steps.start[x], steps.start[x + 1]):
-                if used & steps.bit[i]:
-                    continue
-                at = i * steps.stride + b * (wide + 1)
-                sum_ = steps.maps[at]
-                for a in range(wide):
-                    sum_ += steps.maps[at + 1 + a] * now[a]
-                most = max(most, sum_)
+                if steps.ceiling[i * widest + b] <= most:
+                    break
+                if not used & steps.bit[i]:
+                    most = max(most, mapped(steps, i, b, wide, now, 0))
             then[b] = most
         for b in range(next_wide):
             now[b] = then[b]
