@@ -23,7 +23,8 @@ from idbandits.solve.search import ADDITIVE, FREE, MULTIPLICATIVE, SORTED, Decis
 from idbandits.solve.structure import decisions_of
 from idbandits.solve.sweep import sweep
 
-BUDGET = 200_000.0  # edges that branch and bound may look at: a few milliseconds
+BUDGET = 200_000.0  # edges that a search may look at: a few milliseconds
+FEW = 20_000.0  # edges to look at, up to which all combinations are tried where decisions fall into stages
 MOST_EFFORT = 10**30  # of whole numbers, which may be more than a float can hold
 SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(
     INTS, FLOATS, FLOATS, types.boolean, INTS, types.float64
@@ -96,7 +97,7 @@ def _is_easy(c: Circuit, s: Decisions) -> bool:
             continue
         in_python(search.count_candidates)(s, g, start)
         edges = c.start[s.group_end[g + 1]] - c.start[s.group_end[g]]
-        if in_python(search.cost_of_all)(s, g, start, edges) > BUDGET:
+        if in_python(search.cost_of_all)(s, g, start, edges) > (FEW if s.staged[g] else BUDGET):
             return False
     return True
 
@@ -161,6 +162,13 @@ def search_of(c: Circuit, s: Decisions, g: int, p: Floats, start: Ints, candidat
     )  # fmt: skip
 
 
+@bare
+def cost_of_group(q: Search, g: int) -> float:
+    """What it costs to try all combinations of a group's candidates, in edges."""
+    c = q.run.c
+    return search.cost_of_all(q.s, g, q.start, c.start[q.run.last] - c.start[q.run.first])
+
+
 @part
 def solve_group(
     c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, candidates: Ints, budget: float
@@ -178,7 +186,8 @@ def solve_group(
         if not ((form in (ADDITIVE, MULTIPLICATIVE)) and assign(q, g, action)):
             for k in q.group:
                 action[k] = s.feasible[k]
-            if search.cost_of_all(s, g, q.start, c.start[q.run.last] - c.start[q.run.first]) > q.budget:
+            most = min(q.budget, FEW) if s.staged[g] else q.budget
+            if cost_of_group(q, g) > most:
                 return value_at(q.run, q.p, action, values), np.inf
             value = search.try_all(q, action)
             return value, value
@@ -200,8 +209,12 @@ def solve_or_search(
     if exceeds(s, bound, value):
         value, swept = sweep(q, g, action)
         bound = min(bound, swept)
-        if swept == np.inf and s.form[g] != SORTED:
-            value, bound = branch(q, action)
+    if exceeds(s, bound, value) and cost_of_group(q, g) <= budget:
+        value = search.try_all(q, action)
+        bound = value
+    if s.form[g] != SORTED and exceeds(s, bound, value):
+        value, branched = branch(q, action)
+        bound = min(bound, branched)
     if exceeds(s, bound, value):
         value = search.improve(q, action)
     return value, max(value, bound)
