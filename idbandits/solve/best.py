@@ -11,9 +11,9 @@ from idbandits.circuit.model import Action, Means, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import TOLERANCE, Label
 from idbandits.errors import MeansError, check_number
-from idbandits.kernel.compiling import FLOATS, INTS, bare, generated, in_python, part
+from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, generated, in_python, part
 from idbandits.kernel.draws import below
-from idbandits.kernel.fields import pack, pointer, unpacker
+from idbandits.kernel.fields import Packed, pack, pointer, unpacker
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve import search
 from idbandits.solve.assignment import assign
@@ -25,7 +25,7 @@ from idbandits.solve.sweep import sweep
 
 BUDGET = 200_000.0  # edges that a search may look at: a few milliseconds
 FEW = 20_000.0  # edges to look at, up to which all combinations are tried where decisions fall into stages
-MOST_EFFORT = 10**30  # of whole numbers, which may be more than a float can hold
+MOST_EFFORT = 10**30  # whole numbers may be more than a float can hold, and files hold no infinite ones
 SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(
     INTS, FLOATS, FLOATS, types.boolean, INTS, types.float64
 )
@@ -55,18 +55,23 @@ def best_action(d: Diagram, means: Means, context: Action | None = None, *, effo
     >>> best_action(d, {"first": [0.5, 0.8], "second": [0.5, 0.9]})
     Solution(action={'A1': 'bent', 'A2': 'fair'}, value=0.4, exact=True, bound=0.4)
     """
-    if not (isinstance(effort, (int, float)) and effort >= 0):
-        effort = check_number("effort", effort, 0)
+    effort = check_effort(effort)
     model = compile(d)
     solver = model.derived(Solver)
     action = solver.blank_action(context)
-    kernel = solver.kernel if effort >= 1.0 else solve
-    budget = BUDGET * float(min(effort, MOST_EFFORT) if isinstance(effort, int) else effort)
-    value, bound, sound = kernel.entry(*solver.program, model.flat_means(means), False, action, budget)
+    kernel = solver.kernel_for(effort)
+    value, bound, sound = kernel.entry(*solver.program, model.flat_means(means), False, action, BUDGET * effort)
     if not sound:
         model.parameter_vector(means)  # says what is wrong
         raise MeansError(f"means: those given for diagram {model.name!r} do not sum to 1 in every row")
     return Solution(model.action_of(action), value, bound == value, bound)
+
+
+def check_effort(effort: Any) -> float:
+    """The effort as a float, if it is a number from 0; an infinite one is as much as there can be."""
+    if not (isinstance(effort, (int, float)) and effort >= 0):
+        effort = check_number("effort", effort, 0)
+    return float(min(effort, MOST_EFFORT))
 
 
 @final
@@ -76,9 +81,19 @@ class Solver:
     def __init__(self, model: Model) -> None:
         self.model = model
         circuit, decisions = model.rewards.circuit, decisions_of(model)
+        self._structures = circuit, decisions
         self.program = pack(circuit, decisions)
         self.kernel = solve_easily if _is_easy(circuit, decisions) else solve
         self._blank = np.zeros(len(model.decisions) + len(model.contexts), dtype=np.int64)
+
+    def kernel_for(self, effort: float) -> Kernel:
+        """The kernel that searches with this effort: the small one only where a whole effort is enough."""
+        return self.kernel if effort >= 1.0 else solve
+
+    def program_for(self, effort: float) -> Packed:
+        """What the kernel works on, with this effort."""
+        circuit, decisions = self._structures
+        return self.program if effort == 1.0 else pack(circuit, decisions._replace(effort=effort))
 
     def blank_action(self, context: Action | None, *, check: bool = True) -> Ints:
         """An action vector with the contexts filled in; without a check, of the first values."""
@@ -237,7 +252,7 @@ def _solve(
     for k in range(s.decisions):
         action[k] = s.feasible[k]
     start = np.empty(s.decisions + 1, np.int64)
-    total, most = 0.0, 0.0
+    total, most, budget = 0.0, 0.0, budget * s.effort
     for g in range(s.groups):
         by_patterns = s.form[g] == FREE and s.group_start[g + 1] - s.group_start[g] <= MOST_PATTERNS
         candidates = np.empty(0 if by_patterns else search.count_candidates(s, g, start), np.int64)

@@ -9,6 +9,7 @@ from idbandits.circuit.passes import down, entry, of_slots, up, weight
 from idbandits.kernel.compiling import bare, merged, part
 from idbandits.kernel.types import Bools, Floats, Indices, Ints
 
+ROUNDING = 1e-12  # of values, relative to them and to the largest rewards
 GENERAL, ADDITIVE, MULTIPLICATIVE, SORTED, FREE = range(5)  # how the reward of a group is composed: see `structure`
 
 
@@ -49,6 +50,7 @@ class Decisions(NamedTuple):
     feasible: Indices  # an action that satisfies the constraints
     table_states: Indices  # of a learned table
     table_rows: Indices
+    effort: float  # a factor on the budgets of searches
     zero: Floats  # of a group: the constant that is added to the product; last, how large rewards are
     known: Floats  # the known parameters
 
@@ -114,7 +116,7 @@ def all_fit(q: Search, action: Ints) -> bool:
 @merged
 def exceeds(s: Decisions, bound: float, best: float) -> bool:
     """Whether a bound leaves room above the best value, rounding aside."""
-    return bound > best + 1e-12 * (s.zero[s.groups] + abs(best))
+    return bound > best + ROUNDING * (s.zero[s.groups] + abs(best))
 
 
 @merged

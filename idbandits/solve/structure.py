@@ -70,7 +70,7 @@ def decisions_of(model: Model) -> Decisions:
         stage_start=starts(stage_nodes), stage_node=[*chain(*stage_nodes)], frontier_start=starts(frontiers),
         frontier=[*chain(*frontiers)], feasible=feasibility.some_action(), table_states=[t.states for t in tables],
         table_rows=[t.size // t.states for t in tables],
-        zero=np.array([*(zero for _, zero in forms), rewards.scale]), known=model.parameters.known,
+        effort=1.0, zero=np.array([*(zero for _, zero in forms), rewards.scale]), known=model.parameters.known,
     )  # fmt: skip
 
 
