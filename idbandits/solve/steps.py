@@ -248,6 +248,17 @@ def number_items(q: Search, g: int, steps: Steps) -> bool:
 
 
 @bare
+def adds_only(steps: Steps, size: int) -> bool:
+    """Whether no map has a negative constant: then no digits are lost, however small the value is."""
+    least = 0.0
+    for t in range(size):
+        for i in range(steps.start[t], steps.start[t + 1]):
+            for b in range(steps.width[t + 1]):
+                least = min(least, steps.maps[place(steps, i, b, steps.width[t])])
+    return least == 0.0
+
+
+@bare
 def find_costs(steps: Steps, size: int) -> float:
     """What a way costs in each stage; returns the sum."""
     total = 0.0

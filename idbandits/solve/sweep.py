@@ -14,8 +14,18 @@ import numpy as np
 
 from idbandits.kernel.compiling import bare, merged, part
 from idbandits.kernel.types import Floats, Ints
-from idbandits.solve.search import Search, exceeds, improve, value_at
-from idbandits.solve.steps import RESIDUES, Steps, find_costs, find_prices, find_steps, mapped, new_steps, number_items
+from idbandits.solve.search import ROUNDING, Search, improve, value_at
+from idbandits.solve.steps import (
+    RESIDUES,
+    Steps,
+    adds_only,
+    find_costs,
+    find_prices,
+    find_steps,
+    mapped,
+    new_steps,
+    number_items,
+)
 
 NARROW, WIDE = 4, 128  # ways that are kept in a first walk, which finds a good list, and in a second
 LEAST, MOST = 16, 100_000  # ways: with fewer it is not worth the trouble, and more take too much memory
@@ -50,26 +60,29 @@ def sweep(q: Search, g: int, action: Ints) -> tuple[float, float]:
     if affordable < LEAST:
         return best, np.inf
     find_prices(q, g, steps)
-    picks, bound = np.zeros(size, np.int64), np.inf
+    scale = 0.0 if adds_only(steps, size) else s.zero[s.groups]  # of what rounding errors are relative to
+    picks, bound, rounding = np.zeros(size, np.int64), np.inf, 0.0
     most = int(min(affordable * size, float(MOST)))  # some stages need fewer than others
     for width in (NARROW, WIDE if most > 4 * WIDE else most, most):
-        found, bound = walk(q, steps, width, best, picks)
+        rounding = ROUNDING * (abs(best) + scale)
+        found, bound = walk(q, steps, width, best, best + rounding, picks)
         if found > best:
             for t in range(size):
                 action[s.stage_decision[first + t]] = steps.choice[picks[t]]
             best = value_at(q.run, q.p, action, values)
-        if width == most or not exceeds(s, bound, best):
+        if width == most or bound <= best + rounding:
             break
         if width == NARROW:
             best = improve(q, action)
-    return best, max(best, bound)
+    return best, best if bound <= best + rounding else bound
 
 
 @part
-def walk(q: Search, steps: Steps, width: int, best: float, picks: Ints) -> tuple[float, float]:
+def walk(q: Search, steps: Steps, width: int, best: float, level: float, picks: Ints) -> tuple[float, float]:
     """Go through the stages with at most `width` ways; the best value found, whose steps are in `picks`, and a bound.
 
-    Only lists that exceed `best` are looked for. Once ways were missed there is no proof: then few are kept.
+    Only lists above `level` are looked for, which is `best` and what rounding may add to it. Once ways were missed
+    there is no proof: then few are kept.
     """
     size, widest, missed, spent = q.size, steps.widest, -np.inf, 0.0
     room = 4 * width
@@ -102,19 +115,19 @@ def walk(q: Search, steps: Steps, width: int, best: float, picks: Ints) -> tuple
                     end += 1
                 elif place == end:  # no room: it stays out of the table
                     forget(ways, places, end)
-                    missed = max(missed, limit(q, steps, ways, end, t, best, now, then))
+                    missed = max(missed, limit(steps, ways, end, t, size, level, now, then))
         spent += pairs * (2.0 + (wide + 1) * next_wide) + (end - begun) * steps.cost_of_bound[t]
         kept, highest = begun, best
         for way in range(begun, end):
-            bound = limit(q, steps, ways, way, t, best, now, then)
-            if exceeds(q.s, bound, best):
+            bound = limit(steps, ways, way, t, size, level, now, then)
+            if bound > level:
                 move(ways, way, kept, widest)
                 ways.bound[kept] = bound
                 highest = max(highest, bound)
                 kept += 1
         start, end = begun, kept
         affordable = 2.0 * (SHARE * q.budget - spent) / (size - t) / max(steps.cost[t + 1], 1.0)
-        if missed > best:
+        if missed > level:
             affordable = min(affordable, WIDE / 4)
         affordable = min(float(width), max(float(NARROW), affordable))
         if end - start > affordable:
@@ -174,19 +187,19 @@ def forget(ways: Ways, places: int, new: int) -> None:
 
 
 @bare
-def limit(q: Search, steps: Steps, ways: Ways, way: int, t: int, best: float, now: Floats, then: Floats) -> float:
-    """An upper bound of what a way can lead to; if that does not exceed `best`, it need not be tight.
+def limit(steps: Steps, ways: Ways, way: int, t: int, size: int, level: float, now: Floats, then: Floats) -> float:
+    """An upper bound of what a way can lead to; up to `level` it need not be tight.
 
     First every number of every later frontier is at its best choice, less what is lost because items may not be
     shared; then at its best choice among the items that are left.
     """
     used, bound, widest = ways.used[way], np.inf, steps.widest
-    if t + 1 == q.size:
+    if t + 1 == size:
         return ways.frontier[way * widest]
     for turn in range(2):
         for b in range(steps.width[t + 1]):
             now[b] = ways.frontier[way * widest + b]
-        for x in range(t + 1, q.size):
+        for x in range(t + 1, size):
             for b in range(steps.width[x + 1]):
                 then[b] = -np.inf
                 for i in range(steps.start[x], steps.start[x + 1]):
@@ -204,7 +217,7 @@ def limit(q: Search, steps: Steps, ways: Ways, way: int, t: int, best: float, no
                 lowest = rest & -rest
                 bound -= steps.price[t * RESIDUES + lowest % RESIDUES]
                 rest ^= lowest
-            if not exceeds(q.s, bound, best):
+            if bound <= level:
                 break
     return bound
 
