@@ -121,7 +121,8 @@ TOPIC = Topic(
     "Items × positions, no item twice, at the default effort. *Uniform* means are drawn from the prior, *peaked* ones "
     "are as estimated from logs: a few items attract, most hardly, users mostly go on, and some are tied. *Bound*: by "
     "how much it is above the value found, at most. *Short*: by how much the value found is below the best of all "
-    f"30,240 lists, at most. Bars at 10 × 5: {PROVEN:.0%} proven, short by at most {MISSED:.1%}, median {duration(BAR)}.",
+    f"30,240 lists, at most. Bars at 10 × 5: {PROVEN:.0%} proven, short by at most {MISSED:.1%}, a median of "
+    f"{duration(BAR)}.",
     ["diagram", "means", "proven", "bound", "short", "best action", "slowest"],
     _rows,
 )

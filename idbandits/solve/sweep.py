@@ -14,7 +14,7 @@ import numpy as np
 
 from idbandits.kernel.compiling import bare, merged, part
 from idbandits.kernel.types import Floats, Ints
-from idbandits.solve.search import ROUNDING, Search, improve, value_at
+from idbandits.solve.search import ROUNDING, SORTED, Search, improve, value_at
 from idbandits.solve.steps import (
     RESIDUES,
     Steps,
@@ -30,6 +30,7 @@ from idbandits.solve.steps import (
 NARROW, WIDE = 4, 128  # ways that are kept in a first walk, which finds a good list, and in a second
 LEAST, MOST = 16, 100_000  # ways: with fewer it is not worth the trouble, and more take too much memory
 SHARE = 0.5  # of the budget
+HOPELESS = 0.25  # sets per unit of the budget: not worth the trouble where another search has already failed
 BINS = 64  # of bounds, to find those that are among the highest
 
 
@@ -51,7 +52,7 @@ def sweep(q: Search, g: int, action: Ints) -> tuple[float, float]:
     s, size, first = q.s, q.size, q.s.group_start[g]
     values = np.ones(q.run.c.leaves + q.run.c.inner)
     best = value_at(q.run, q.p, action, values)
-    if s.staged[g] == 0:
+    if s.staged[g] == 0 or (s.form[g] == SORTED and most_sets(q) > HOPELESS * q.budget):
         return best, np.inf
     steps = new_steps(q, g)
     if not find_steps(q, g, action, steps) or not number_items(q, g, steps):
@@ -75,6 +76,17 @@ def sweep(q: Search, g: int, action: Ints) -> tuple[float, float]:
         if width == NARROW:
             best = improve(q, action)
     return best, best if bound <= best + rounding else bound
+
+
+@bare
+def most_sets(q: Search) -> float:
+    """About how many sets of items there are in a stage, at most."""
+    number, sets = 0, 1.0
+    for k in q.group:
+        number = max(number, q.start[k + 1] - q.start[k])
+    for t in range(min(q.size, number // 2)):
+        sets *= (number - t) / (t + 1.0)
+    return sets
 
 
 @part
