@@ -11,6 +11,7 @@ from benchmarks.report import DisagreementError, Measured, Topic, machine, write
 
 TOPICS = (
     "circuits",
+    "searches",
     "pyagrum_diagrams",
     "pyagrum_position_based",
     "networks",

@@ -661,12 +661,16 @@ def test_effort_that_is_not_a_number_from_0(effort: Any) -> None:
     d, means = models.cascade(3, 2), {"attraction": [0.1, 0.2, 0.3]}
     words = ("effort is a number from 0", repr(effort))
     refused(d, IdbanditsError, words, lambda d: idb.best_action(d, means, effort=effort))
+    refused(d, IdbanditsError, words, lambda d: idb.Thompson(d, effort=effort))
+    refused(d, IdbanditsError, words, lambda d: idb.World(d, means, effort=effort))
 
 
 @pytest.mark.parametrize("effort", [0, 2, 0.5, math.inf, np.float64(1), np.int64(1), np.float32(1), 10**400])
 def test_effort_of_any_number_type(effort: Any) -> None:
     solution = idb.best_action(models.cascade(3, 2), {"attraction": [0.1, 0.2, 0.3]}, effort=effort)
     assert solution.action == {"A1": 2, "A2": 1}
+    assert idb.World(models.cascade(3, 2), {"attraction": [0.1, 0.2, 0.3]}, effort=effort).best() == solution
+    assert set(idb.Thompson(models.cascade(3, 2), effort=effort).act()) == {"A1", "A2"}
 
 
 LISTS = [

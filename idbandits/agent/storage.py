@@ -22,7 +22,7 @@ from idbandits.agent.generators import generator_of, state_of_generator
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.storage import parse_json
-from idbandits.errors import ODD, FormatError, IdbanditsError, brief
+from idbandits.errors import ODD, FormatError, IdbanditsError, brief, check_number
 from idbandits.files import write_whole
 from idbandits.inference import BY_NAME, Evidence, Inference, beginning, layout_of, named
 from idbandits.inference.protocol import Derived, Described
@@ -53,6 +53,7 @@ class Saved(NamedTuple):
     inference: Inference
     rng: Rng
     state: State
+    effort: float = 1.0
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -66,6 +67,8 @@ def save_agent(path: Path, saved: Saved, evidence: Evidence) -> None:
         "format": FORMAT, "diagram": saved.diagram.to_dict(), "inference": name, "class": kind.__name__,
         "settings": _plain(saved.inference), "rng": state_of_generator(saved.rng),
     }  # fmt: skip
+    if saved.effort != 1.0:
+        head["effort"] = saved.effort
     text = np.array(json.dumps(head, allow_nan=False))
     if text.nbytes > MOST_HEAD:
         raise FormatError(f"{path}: the diagram {saved.diagram.name!r} is too large for the file of an agent")
@@ -189,6 +192,7 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
     if kind != FORMAT:
         raise FormatError(f"the format is {brief(kind)}; this version reads {FORMAT!r}")
     members.check_names(["head", *Columns._fields])
+    effort = check_number("effort", head.pop("effort", 1.0), 0)
     if set(head) != HEAD:
         raise FormatError(f"its head has the keys {brief(sorted(head))}, not {sorted(HEAD)}")
     name, settings = head["inference"], head["settings"]
@@ -210,7 +214,7 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
             f"the agent in it learned by {head['class']} with settings {settings}, "
             f"not by {type(own).__name__} with {own.settings}"
         )
-    return Saved(d, own, rng, _state(members, model, own))
+    return Saved(d, own, rng, _state(members, model, own), effort)
 
 
 def _state(members: _Members, model: Model, inference: Inference) -> State:

@@ -38,7 +38,7 @@ from idbandits.inference.protocol import (
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
-from idbandits.solve.best import Solver
+from idbandits.solve.best import Solver, check_effort
 
 CHUNK = 1_000_000  # rounds of a log that are encoded at once
 MOST_DRAWS = 10**9  # of a propensity, which take hours
@@ -60,6 +60,7 @@ class Thompson:
     """An agent that draws means from its belief and takes the action that is best under them.
 
     `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/learning.md compares them.
+    `effort` is that of `best_action`: a factor on the search for the best action under the means that are drawn.
     Threads may share an agent: rounds are taken in one after the other, and compiled code runs without the GIL.
 
     >>> d = Diagram("coins")
@@ -74,19 +75,22 @@ class Thompson:
     np.float64(0.99)
     """
 
-    def __init__(self, d: Diagram, inference: str | Inference = "gibbs", seed: Any = None) -> None:
-        model = compile(d)
-        self._bind(d.copy(), model, named(inference))
+    def __init__(
+        self, d: Diagram, inference: str | Inference = "gibbs", seed: Any = None, *, effort: float = 1.0
+    ) -> None:
+        model, effort = compile(d), check_effort(effort)
+        self._bind(d.copy(), model, named(inference), effort)
         if isinstance(self.inference, Exact):
             check_exact(model, INEXACT)
         self.rng = generator(seed)
         self.state = self._beginning()
         warn_once(model, stacklevel=2)
 
-    def _bind(self, d: Diagram, model: Model, inference: Inference) -> None:
-        self.diagram, self._model, self.inference = d, model, inference
+    def _bind(self, d: Diagram, model: Model, inference: Inference, effort: float) -> None:
+        self.diagram, self._model, self.inference, self.effort = d, model, inference, effort
         self._evidence = inference.evidence(model)
         self._solver = model.derived(Solver)
+        self._solve, self._program = self._solver.kernel_for(effort), self._solver.program_for(effort)
         self._learn: Any = inference.learn
         self._latest: tuple[Any, Any, Ints] = (None, None, self._solver.blank_action(None, check=False))
         self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
@@ -101,7 +105,7 @@ class Thompson:
         """How it acts and learns in compiled code; None if its inference is not a kernel."""
         if not isinstance(self._learn, Kernel):
             return None
-        return Player(act, self._learn, self._solver.kernel, self._solver.program, self._evidence.packed)
+        return Player(act, self._learn, self._solve, self._program, self._evidence.packed)
 
     def act(self, context: Action | None = None) -> dict[str, Label]:
         """The action that is best under means drawn from the belief."""
@@ -113,8 +117,7 @@ class Thompson:
         return chosen
 
     def _choose(self, state: State, rng: Rng, action: Ints) -> None:
-        solver = self._solver
-        if not act.entry(solver.kernel.handle, solver.program, self._evidence.packed, state, rng, action):
+        if not act.entry(self._solve.handle, self._program, self._evidence.packed, state, rng, action):
             raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, state)
 
     def _snapshot(self) -> tuple[State, Rng]:
@@ -297,13 +300,14 @@ class Thompson:
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.inference.settings.items())
+        settings += f", effort={self.effort:g}" if self.effort != 1.0 else ""
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"
         return f"Thompson({self.diagram.name!r}, {name_of(self.inference)}{settings}; {rounds})"
 
     def copy(self, seed: Any = None) -> Thompson:
         """An agent that knows the same; with its own random numbers if a seed is given."""
         other = object.__new__(Thompson)
-        other._bind(self.diagram.copy(), self._model, self.inference)
+        other._bind(self.diagram.copy(), self._model, self.inference, self.effort)
         other.state, other.rng = self._snapshot()
         if seed is not None:
             other.rng = generator(seed)
@@ -315,18 +319,18 @@ class Thompson:
         return self.copy()
 
     def __reduce__(self) -> Any:
-        return _restored, (self.diagram, self.inference, *self._snapshot())
+        return _restored, (self.diagram, self.inference, *self._snapshot(), self.effort)
 
     def save(self, path: str | Path) -> None:
         """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
         state, rng = self._snapshot()
-        save_agent(path_of(path), Saved(self.diagram, self.inference, rng, state), self._evidence)
+        save_agent(path_of(path), Saved(self.diagram, self.inference, rng, state, self.effort), self._evidence)
 
     @staticmethod
     def load(path: str | Path, *, diagram: Diagram | None = None, inference: Inference | None = None) -> Thompson:
         """An agent from a file. With `diagram`, one of another diagram is refused; own inferences are passed again."""
         saved = load_agent(path_of(path), diagram, inference)
-        return _restored(saved.diagram, saved.inference, saved.state, saved.rng)
+        return _restored(saved.diagram, saved.inference, saved.state, saved.rng, saved.effort)
 
 
 def _are_same(values: Any, last: Any) -> bool:
@@ -334,9 +338,9 @@ def _are_same(values: Any, last: Any) -> bool:
     return type(values) is dict and values == last and hash((*values.values(),)) == hash((*last.values(),))
 
 
-def _restored(d: Diagram, inference: Inference, state: State, rng: Rng) -> Thompson:
+def _restored(d: Diagram, inference: Inference, state: State, rng: Rng, effort: float = 1.0) -> Thompson:
     """An agent that goes on with this state and these random numbers."""
     agent = object.__new__(Thompson)
-    agent._bind(d, compile(d), inference)
+    agent._bind(d, compile(d), inference, effort)
     agent.state, agent.rng = state, rng
     return agent

@@ -1,6 +1,5 @@
 """The fused loop: a world and a learner play rounds without returning to Python."""
 
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -22,10 +21,9 @@ from idbandits.simulation.world import World, draw_entries, draw_outcome
 from idbandits.simulation.world import unpack as unpack_sampler
 from idbandits.solve.best import BUDGET, SOLVE, Solver, value_of
 from idbandits.solve.best import unpack as unpack_solver
-from idbandits.solve.search import copy_action
+from idbandits.solve.search import copy_action, exceeds
 
 SLICE = 0.2  # seconds of work between looks at the clock and at interruptions
-MOST_CONTEXTS = 100_000  # whose best values are kept
 
 
 class Run(NamedTuple):
@@ -89,7 +87,9 @@ class Stage(NamedTuple):
     find_best: Any  # the handle of a kernel
     solver: Packed
     parameters: Floats
+    budget: float  # of that kernel
     best: Floats  # of a context: the best expected reward, NaN while it is not known; empty where there are too many
+    worst: Floats  # by how much a bound exceeds a best value at most
 
 
 class Actor(NamedTuple):
@@ -115,7 +115,7 @@ class Tally(NamedTuple):
 
 ROUNDS, MARKS, SKIPPED = range(3)  # rounds done, marks passed, rounds that the learner's diagram ruled out
 REWARD, REGRET, SECONDS = range(3)
-STAGE = types.NamedTuple([PACKED, INTS, RNG, handle_type(SOLVE), PACKED, FLOATS, FLOATS], Stage)
+STAGE = types.NamedTuple([PACKED, INTS, RNG, handle_type(SOLVE), PACKED, FLOATS, types.float64, FLOATS, FLOATS], Stage)
 ACTOR = types.NamedTuple([handle_type(ACT), handle_type(SOLVE), handle_type(LEARN), PACKED, PACKED, STATE, RNG], Actor)
 TALLY = types.NamedTuple([INTS, INTS, FLOATS, types.float64[:, ::1]], Tally)
 act_at = function_at(ACT)
@@ -129,7 +129,7 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
     c, s = unpack_solver(stage.solver.ints, stage.solver.floats)
     j = unpack_joint(joint.ints, joint.floats)
     act, learn, find_best = act_at(actor.act), learn_at(actor.learn), solve_at(stage.find_best)
-    values, world_rng, truth, best = stage.values, stage.rng, stage.parameters, stage.best
+    values, world_rng, truth, best, worst = stage.values, stage.rng, stage.parameters, stage.best, stage.worst
     (ints, floats), rng = actor.state, actor.rng
     marks, progress, sums, totals = tally
     size = j.decisions + j.world_contexts
@@ -160,8 +160,11 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
                     highest = best[context]
                 else:
                     copy_action(truly, best_action)
-                    find_best(stage.solver.ints, stage.solver.floats, truth, True, best_action, BUDGET)
+                    program, numbers = stage.solver
+                    found, bound, _ = find_best(program, numbers, truth, True, best_action, stage.budget)
                     highest = value_of(c, s, truth, best_action)
+                    if bound != found:
+                        worst[0] = max(worst[0], bound - highest)
                     if len(best) > 0:
                         best[context] = highest
             copy_action(truly, latest)
@@ -172,7 +175,8 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
         if learn(actor.evidence.ints, actor.evidence.floats, ints, floats, rng, action, seen, 1, NOW) != DONE:
             progress[SKIPPED] += 1
         sums[REWARD] += reward
-        sums[REGRET] += max(0.0, highest - expected)
+        if highest > expected or exceeds(s, expected, highest):
+            sums[REGRET] += highest - expected
         progress[ROUNDS] += 1
         mark = progress[MARKS]
         if progress[ROUNDS] == marks[mark]:
@@ -187,10 +191,13 @@ def play_fused(
     """A run of a compiled learner, which comes up for air from compiled code a few times a second; None if stopped."""
     player, solver, packed = learner.player, world.model.derived(Solver), pack(joint)
     assert player is not None
-    contexts = math.prod(joint.context_states)
-    best = np.full(contexts if contexts <= MOST_CONTEXTS else 0, np.nan)
-    find_best, handles = solver.kernel.handle, (player.act.handle, player.solve.handle, player.learn.handle)
-    stage = Stage(world.sampler, world.values, world.rng, find_best, solver.program, world.parameters, best)
+    best, worst = world.reference
+    effort = world.effort if len(best) else min(world.effort, 1.0)  # of contexts that are not kept, at every change
+    find_best, handles = solver.kernel_for(effort).handle, (player.act.handle, player.solve.handle, player.learn.handle)
+    stage = Stage(
+        world.sampler, world.values, world.rng, find_best, solver.program, world.parameters, BUDGET * effort, best,
+        worst,
+    )  # fmt: skip
     progress, totals = np.zeros(3, dtype=np.int64), np.zeros((len(marks), 3))
     tally = Tally(marks, progress, np.zeros(2), totals)
     rounds, step, seconds = int(marks[-1]), 64, 0.0

@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, final
 
 from idbandits.diagram.storage import check_depth
-from idbandits.errors import FormatError, IdbanditsError, brief, check_whole
+from idbandits.errors import FormatError, IdbanditsError, brief, check_number, check_whole
 from idbandits.files import path_of, read_whole, write_whole
 from idbandits.simulation.plots import Measure, comparable, curves, draw_curves
 
@@ -29,6 +29,8 @@ class Result:
     """How learners fared in simulated runs: `frame` has totals at checkpoints, `settings` what was simulated.
 
     A row has a learner, a run, the rounds so far, their total reward and regret, and the processor seconds they took.
+    Regret refers to the best action that the world found. `settings["reference_gap"]` is 0 if that was proven to be the
+    best in all contexts that were met; else it says by how much, per round, the regret may be higher.
 
     >>> import pandas as pd
     >>> rows = {"learner": "A", "run": [0, 1], "round": 10, "reward": [2.0, 4.0], "regret": [5.0, 3.0], "seconds": 0.1}
@@ -69,13 +71,19 @@ class Result:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={self.settings[name]!r}" for name in ("learners", "runs", "rounds", "seed"))
         interrupted = ", interrupted=True" if self.settings["interrupted"] else ""
-        return f"Result({self.settings['world']!r}, {fields}{interrupted})"
+        gap = f", reference_gap={self._gap:.3g}" if self._gap else ""
+        return f"Result({self.settings['world']!r}, {fields}{interrupted}{gap})"
+
+    @property
+    def _gap(self) -> float:
+        return float(self.settings.get("reference_gap", 0.0))  # which older files do not have
 
     def summary(self) -> "pd.DataFrame":
         """One row per learner: means over its runs at the last checkpoint, with their standard errors.
 
         Rewards are averages per round, regrets totals. `runs` and `rounds` say what was averaged: after an
         interruption, the last checkpoint that at least half of the learner's runs have reached, and those runs.
+        Where the best action that regret refers to was not proven, `regret_at_most` is a bound on the mean regret.
         """
         import numpy as np
         import pandas as pd
@@ -87,10 +95,12 @@ class Result:
         rows = comparable(self.frame[self.frame["learner"] == learner])
         last = rows[rows["round"] == rows["round"].max()]
         reward, regret = last["reward"] / last["round"], last["regret"]
+        at_most = {"regret_at_most": regret.mean() + self._gap * max(last["round"], default=0)} if self._gap else {}
         return {
             "learner": learner, "runs": len(last), "rounds": max(last["round"], default=0),
             "reward_mean": reward.mean(), "reward_se": reward.sem(), "regret_mean": regret.mean(),
             "regret_se": regret.sem(), "worst_regret": regret.max(), "seconds_mean": last["seconds"].mean(),
+            **at_most,
         }  # fmt: skip
 
     def plot(self, what: Measure = "reward", ax: "Axes | None" = None) -> "Axes":
@@ -171,6 +181,7 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
         raise IdbanditsError(f"the learners of a result have different names, not {brief(learners)}")
     for name in ("rounds", "runs"):
         check_whole(f"the setting {name} of a result", settings[name], 1)
+    check_number("the setting reference_gap of a result", settings.get("reference_gap", 0.0), 0)
     if not isinstance(settings["interrupted"], bool):
         raise IdbanditsError(f"the setting interrupted is True or False, not {brief(settings['interrupted'])}")
 

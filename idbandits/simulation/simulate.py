@@ -74,7 +74,7 @@ def simulate(
             warnings.warn(f"learner {name!r}: its diagram {message}", stacklevel=2)
     settings = {
         "world": world.diagram.name, "learners": list(learners), "rounds": rounds, "runs": runs, "seed": seed,
-        "interrupted": not finished, "ruled_out": skipped,
+        "interrupted": not finished, "ruled_out": skipped, "reference_gap": world.gap,
     }  # fmt: skip
     return Result(frame_of(done, marks, list(learners)), settings)
 
@@ -180,7 +180,7 @@ def kernels_of(world: World, learner: Any) -> list[Kernel]:
     """The kernels that runs of a learner need: none if it cannot be played by the fused loop."""
     if not isinstance(learner, (Thompson, Baseline)) or learner.player is None:
         return []
-    return [world.model.derived(Solver).kernel, loop, *learner.player.kernels]
+    return [world.model.derived(Solver).kernel_for(world.effort), loop, *learner.player.kernels]
 
 
 def in_python(world: World, learner: Any, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]) -> Run | None:

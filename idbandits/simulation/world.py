@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
@@ -20,7 +21,11 @@ from idbandits.kernel.compiling import INTS, bare, kernel, merged
 from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.random import RNG
 from idbandits.kernel.types import Floats, Indices, Ints, Rng, generator
-from idbandits.solve.best import Solution, best_action
+from idbandits.solve.best import Solution, best_action, check_effort
+from idbandits.solve.search import ROUNDING
+
+EFFORT = 100.0  # of the search for the best action of a context, which regret refers to
+MOST_CONTEXTS = 100_000  # whose best values are kept
 
 
 class Sampler(NamedTuple):
@@ -86,13 +91,31 @@ def play(sampler: Packed, rng: Rng, values: Ints) -> float:
 
 
 @final
+class Reference(NamedTuple):
+    """The best expected reward of each context, as the loop finds it: the same for all copies of a world."""
+
+    best: Floats  # NaN while it is not known; empty where there are too many contexts
+    worst: Floats  # one number: by how much a bound exceeds a best value at most
+
+    @staticmethod
+    def of(contexts: int) -> Reference:
+        """The reference of so many contexts, before anything is known."""
+        return Reference(np.full(contexts, np.nan), np.zeros(1))
+
+    @property
+    def gap(self) -> float:
+        """By how much a best value may fall short at most."""
+        return float(self.worst[0])
+
+
+@final
 class Outcome(NamedTuple):
     """What happened in a round."""
 
     observation: dict[str, Any]  # the states of the observed nodes
     latent: dict[str, Any]  # those of the latent nodes, which a learner does not see
     reward: float
-    regret: float  # expected: the best action's reward less this action's
+    regret: float  # expected: the best action's reward less this action's, as `World.regret` has it
     context: dict[str, Any]
 
     def seen_by(self, d: Diagram) -> dict[str, Any]:
@@ -109,6 +132,9 @@ class Outcome(NamedTuple):
 class World:
     """A diagram with true means. `contexts` maps context nodes to the probabilities of their values (else equal).
 
+    The best action of a context, which regret refers to, is searched for once, with an `effort` far above that of an
+    agent. `best` says whether it is proven, and `gap` by how much it may fall short if not.
+
     >>> d = Diagram("coins")
     >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
     >>> world = World(d, {"heads": [0.0, 0.5, 1.0]}, seed=0)
@@ -120,9 +146,10 @@ class World:
     """
 
     def __init__(
-        self, d: Diagram, means: Means, seed: Any = None, *, contexts: Mapping[str, Any] | None = None
-    ) -> None:
-        self.model, self.diagram = compile(d), d.copy()
+        self, d: Diagram, means: Means, seed: Any = None, *, contexts: Mapping[str, Any] | None = None,
+        effort: float = EFFORT,
+    ) -> None:  # fmt: skip
+        self.model, self.diagram, self.effort = compile(d), d.copy(), check_effort(effort)
         self.parameters = self.model.parameter_vector(means)
         self.means = {name: np.array(means[name], dtype=np.float64) for name in self.model.learned}
         self._rewards = self.model.rewards  # refuses diagrams without
@@ -134,6 +161,8 @@ class World:
         self._set = [places[node.name] for node in (*self.model.decisions, *self.model.contexts)]
         self._drawn: dict[str, Label] | None = None
         self._best: dict[tuple[Any, ...], Solution] = {}
+        number = math.prod(n.states for n in self.model.contexts)
+        self.reference = Reference.of(number if number <= MOST_CONTEXTS else 0)
 
     def context(self) -> dict[str, Label]:
         """Draw the context of the next round, which `step` then uses."""
@@ -166,16 +195,27 @@ class World:
         """The best action, in a context."""
         places = tuple(self.model.context_vector(context))
         if places not in self._best:
-            self._best[places] = best_action(self.diagram, self.means, context)
+            found = best_action(self.diagram, self.means, context, effort=self.effort)
+            value = self.expected(found.action, context)
+            self._best[places] = found._replace(value=value, bound=value if found.exact else max(found.bound, value))
         return self._best[places]
+
+    @property
+    def gap(self) -> float:
+        """By how much the best action found may fall short at most, in any context met so far; 0 if all are proven."""
+        return max([self.reference.gap, *(found.bound - found.value for found in list(self._best.values()))])
 
     def expected(self, action: Action, context: Action | None = None) -> float:
         """The expected reward of an action, in a context."""
         return reward_at(self._rewards, self.model.action_vector(action, context), self.parameters)
 
     def regret(self, action: Action, context: Action | None = None) -> float:
-        """By how much an action's expected reward falls short of the best one's."""
-        return max(0.0, self.best(context).value - self.expected(action, context))
+        """By how much an action's expected reward falls short of the best one's.
+
+        It is negative, beyond rounding, where an action is better than a best one that is not proven to be that.
+        """
+        best, value = self.best(context).value, self.expected(action, context)
+        return best - value if not 0 < value - best <= ROUNDING * (self._rewards.scale + abs(best)) else 0.0
 
     def copy(self, seed: Any = None) -> World:
         """The same truth; with its own random numbers if a seed is given."""

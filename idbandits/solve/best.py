@@ -11,9 +11,9 @@ from idbandits.circuit.model import Action, Means, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import TOLERANCE, Label
 from idbandits.errors import MeansError, check_number
-from idbandits.kernel.compiling import FLOATS, INTS, bare, generated, in_python, part
+from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, generated, in_python, part
 from idbandits.kernel.draws import below
-from idbandits.kernel.fields import pack, pointer, unpacker
+from idbandits.kernel.fields import Packed, pack, pointer, unpacker
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve import search
 from idbandits.solve.assignment import assign
@@ -21,9 +21,11 @@ from idbandits.solve.branch import branch
 from idbandits.solve.order import MOST_PATTERNS, sort, sort_by_patterns, try_patterns
 from idbandits.solve.search import ADDITIVE, FREE, MULTIPLICATIVE, SORTED, Decisions, Search, exceeds, value_at
 from idbandits.solve.structure import decisions_of
+from idbandits.solve.sweep import sweep
 
-BUDGET = 200_000.0  # edges that branch and bound may look at: a few milliseconds
-MOST_EFFORT = 10**30  # of whole numbers, which may be more than a float can hold
+BUDGET = 200_000.0  # edges that a search may look at: a few milliseconds
+FEW = 20_000.0  # edges to look at, up to which all combinations are tried where decisions fall into stages
+MOST_EFFORT = 10**30  # whole numbers may be more than a float can hold, and files hold no infinite ones
 SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(
     INTS, FLOATS, FLOATS, types.boolean, INTS, types.float64
 )
@@ -53,18 +55,23 @@ def best_action(d: Diagram, means: Means, context: Action | None = None, *, effo
     >>> best_action(d, {"first": [0.5, 0.8], "second": [0.5, 0.9]})
     Solution(action={'A1': 'bent', 'A2': 'fair'}, value=0.4, exact=True, bound=0.4)
     """
-    if not (isinstance(effort, (int, float)) and effort >= 0):
-        effort = check_number("effort", effort, 0)
+    effort = check_effort(effort)
     model = compile(d)
     solver = model.derived(Solver)
     action = solver.blank_action(context)
-    kernel = solver.kernel if effort >= 1.0 else solve
-    budget = BUDGET * float(min(effort, MOST_EFFORT) if isinstance(effort, int) else effort)
-    value, bound, sound = kernel.entry(*solver.program, model.flat_means(means), False, action, budget)
+    kernel = solver.kernel_for(effort)
+    value, bound, sound = kernel.entry(*solver.program, model.flat_means(means), False, action, BUDGET * effort)
     if not sound:
         model.parameter_vector(means)  # says what is wrong
         raise MeansError(f"means: those given for diagram {model.name!r} do not sum to 1 in every row")
     return Solution(model.action_of(action), value, bound == value, bound)
+
+
+def check_effort(effort: Any) -> float:
+    """The effort as a float, if it is a number from 0; an infinite one is as much as there can be."""
+    if not (isinstance(effort, (int, float)) and effort >= 0):
+        effort = check_number("effort", effort, 0)
+    return float(min(effort, MOST_EFFORT))
 
 
 @final
@@ -74,9 +81,19 @@ class Solver:
     def __init__(self, model: Model) -> None:
         self.model = model
         circuit, decisions = model.rewards.circuit, decisions_of(model)
+        self._structures = circuit, decisions
         self.program = pack(circuit, decisions)
         self.kernel = solve_easily if _is_easy(circuit, decisions) else solve
         self._blank = np.zeros(len(model.decisions) + len(model.contexts), dtype=np.int64)
+
+    def kernel_for(self, effort: float) -> Kernel:
+        """The kernel that searches with this effort: the small one only where a whole effort is enough."""
+        return self.kernel if effort >= 1.0 else solve
+
+    def program_for(self, effort: float) -> Packed:
+        """What the kernel works on, with this effort."""
+        circuit, decisions = self._structures
+        return self.program if effort == 1.0 else pack(circuit, decisions._replace(effort=effort))
 
     def blank_action(self, context: Action | None, *, check: bool = True) -> Ints:
         """An action vector with the contexts filled in; without a check, of the first values."""
@@ -95,7 +112,7 @@ def _is_easy(c: Circuit, s: Decisions) -> bool:
             continue
         in_python(search.count_candidates)(s, g, start)
         edges = c.start[s.group_end[g + 1]] - c.start[s.group_end[g]]
-        if in_python(search.cost_of_all)(s, g, start, edges) > BUDGET:
+        if in_python(search.cost_of_all)(s, g, start, edges) > (FEW if s.staged[g] else BUDGET):
             return False
     return True
 
@@ -160,6 +177,13 @@ def search_of(c: Circuit, s: Decisions, g: int, p: Floats, start: Ints, candidat
     )  # fmt: skip
 
 
+@bare
+def cost_of_group(q: Search, g: int) -> float:
+    """What it costs to try all combinations of a group's candidates, in edges."""
+    c = q.run.c
+    return search.cost_of_all(q.s, g, q.start, c.start[q.run.last] - c.start[q.run.first])
+
+
 @part
 def solve_group(
     c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, candidates: Ints, budget: float
@@ -177,7 +201,8 @@ def solve_group(
         if not ((form in (ADDITIVE, MULTIPLICATIVE)) and assign(q, g, action)):
             for k in q.group:
                 action[k] = s.feasible[k]
-            if search.cost_of_all(s, g, q.start, c.start[q.run.last] - c.start[q.run.first]) > q.budget:
+            most = min(q.budget, FEW) if s.staged[g] else q.budget
+            if cost_of_group(q, g) > most:
                 return value_at(q.run, q.p, action, values), np.inf
             value = search.try_all(q, action)
             return value, value
@@ -196,8 +221,15 @@ def solve_or_search(
     q = search_of(c, s, g, p, start, candidates, budget)
     if s.form[g] == SORTED:
         value, bound = sort_by_patterns(q, action) if q.size <= MOST_PATTERNS else sort(q, action)
-    else:
-        value, bound = branch(q, action)
+    if exceeds(s, bound, value):
+        value, swept = sweep(q, g, action)
+        bound = min(bound, swept)
+    if exceeds(s, bound, value) and cost_of_group(q, g) <= budget:
+        value = search.try_all(q, action)
+        bound = value
+    if s.form[g] != SORTED and exceeds(s, bound, value):
+        value, branched = branch(q, action)
+        bound = min(bound, branched)
     if exceeds(s, bound, value):
         value = search.improve(q, action)
     return value, max(value, bound)
@@ -220,7 +252,7 @@ def _solve(
     for k in range(s.decisions):
         action[k] = s.feasible[k]
     start = np.empty(s.decisions + 1, np.int64)
-    total, most = 0.0, 0.0
+    total, most, budget = 0.0, 0.0, budget * s.effort
     for g in range(s.groups):
         by_patterns = s.form[g] == FREE and s.group_start[g + 1] - s.group_start[g] <= MOST_PATTERNS
         candidates = np.empty(0 if by_patterns else search.count_candidates(s, g, start), np.int64)

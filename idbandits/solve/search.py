@@ -9,6 +9,7 @@ from idbandits.circuit.passes import down, entry, of_slots, up, weight
 from idbandits.kernel.compiling import bare, merged, part
 from idbandits.kernel.types import Bools, Floats, Indices, Ints
 
+ROUNDING = 1e-12  # of values, relative to them and to the largest rewards
 GENERAL, ADDITIVE, MULTIPLICATIVE, SORTED, FREE = range(5)  # how the reward of a group is composed: see `structure`
 
 
@@ -38,9 +39,18 @@ class Decisions(NamedTuple):
     group: Indices
     group_end: Indices  # the nodes of group g are group_end[g] to group_end[g + 1] - 1
     form: Indices  # of a group: how its reward is composed
+    staged: Indices  # of a group: 1 if its decisions fall into stages (see `stages`), one per decision
+    constant_start: Indices  # of a group: the nodes that depend on no decision
+    constant: Indices
+    stage_decision: Indices  # of a stage; those of group g are numbered from group_start[g]
+    stage_start: Indices  # two per stage: the nodes evaluated there, first those that do not depend on its decision
+    stage_node: Indices
+    frontier_start: Indices  # of a stage: the nodes that later stages read, numbered as children
+    frontier: Indices
     feasible: Indices  # an action that satisfies the constraints
     table_states: Indices  # of a learned table
     table_rows: Indices
+    effort: float  # a factor on the budgets of searches
     zero: Floats  # of a group: the constant that is added to the product; last, how large rewards are
     known: Floats  # the known parameters
 
@@ -106,7 +116,7 @@ def all_fit(q: Search, action: Ints) -> bool:
 @merged
 def exceeds(s: Decisions, bound: float, best: float) -> bool:
     """Whether a bound leaves room above the best value, rounding aside."""
-    return bound > best + 1e-12 * (s.zero[s.groups] + abs(best))
+    return bound > best + ROUNDING * (s.zero[s.groups] + abs(best))
 
 
 @merged

@@ -11,6 +11,7 @@ from idbandits.circuit.build import starts
 from idbandits.circuit.circuit import PRODUCT, Atom, Circuit
 from idbandits.circuit.model import Model
 from idbandits.solve.search import ADDITIVE, FREE, GENERAL, MULTIPLICATIVE, SORTED, Decisions
+from idbandits.solve.stages import Stages, stages_of
 
 PRIME = 2**521 - 1
 reduced = PRIME.__rmod__  # a number, modulo the prime
@@ -42,6 +43,15 @@ def decisions_of(model: Model) -> Decisions:
         keyed = simple and all(linear[k] and key[k] >= 0 for k in members)
         alike = keyed and all(like[k] == like[members[0]] for k in members)
         forms.append(_form(model, nodes, members, keyed, alike))
+    staged = [
+        stages_of(c, range(rewards.ends[g], rewards.ends[g + 1]), deps, members, conflict[np.ix_(members, members)])
+        if forms[g][0] in (GENERAL, SORTED) and members
+        else None
+        for g, members in enumerate(groups)
+    ]
+    stages = [own or _no_stages(members) for own, members in zip(staged, groups, strict=True)]
+    stage_nodes = [nodes for own in stages for pair in zip(own.ahead, own.nodes, strict=True) for nodes in pair]
+    frontiers = [frontier for own in stages for frontier in own.frontier]
     items = feasibility.items
     rivals = {k: int(conflict[k, members].sum()) for members in groups for k in members}
     tables = model.learned.values()
@@ -54,10 +64,20 @@ def decisions_of(model: Model) -> Decisions:
         dep_start=starts(deps), dep=[*chain(*deps)], use_start=starts(uses), use=[*chain(*uses)], edge_node=edge_node,
         linear=linear, key=key, needed=[1 + rivals.get(k, 0) for k in range(number)], like=like,
         group_start=starts(groups), group=[*chain(*groups)], group_end=rewards.ends, form=[form for form, _ in forms],
-        feasible=feasibility.some_action(), table_states=[t.states for t in tables],
+        staged=[int(own is not None) for own in staged], constant_start=starts([own.constant for own in stages]),
+        constant=[*chain(*(own.constant for own in stages))],
+        stage_decision=[*chain(*(own.decision for own in stages))],
+        stage_start=starts(stage_nodes), stage_node=[*chain(*stage_nodes)], frontier_start=starts(frontiers),
+        frontier=[*chain(*frontiers)], feasible=feasibility.some_action(), table_states=[t.states for t in tables],
         table_rows=[t.size // t.states for t in tables],
-        zero=np.array([*(zero for _, zero in forms), rewards.scale]), known=model.parameters.known,
+        effort=1.0, zero=np.array([*(zero for _, zero in forms), rewards.scale]), known=model.parameters.known,
     )  # fmt: skip
+
+
+def _no_stages(members: Sequence[int]) -> Stages:
+    """Empty stages, for a group that has none."""
+    nothing: list[list[int]] = [[] for _ in members]
+    return Stages([], [*members], nothing, nothing, nothing)
 
 
 def _decided(c: Circuit, slot: int, number: int) -> list[int]:

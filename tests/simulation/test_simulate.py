@@ -285,7 +285,7 @@ def test_the_frame_and_the_settings() -> None:
     assert len(result.frame) == 2 * 2 * 50
     assert result.settings == {
         "world": "coins", "learners": ["b", "a"], "rounds": 50, "runs": 2, "seed": 9, "interrupted": False,
-        "ruled_out": {"b": 0, "a": 0},
+        "ruled_out": {"b": 0, "a": 0}, "reference_gap": 0.0,
     }  # fmt: skip
     assert result.summary()["learner"].tolist() == ["b", "a"]
 

@@ -78,7 +78,7 @@ def test_random_diagrams() -> None:
         means = random_means(rng, d)
         _, context = random_given(rng, d)
         tried |= check_all_searches(d, means, context)
-    assert tried >= {"branch", "assign", "try patterns"}
+    assert tried >= {"branch", "assign", "try patterns", "sweep"}
 
 
 FORMS = {
@@ -130,13 +130,13 @@ def test_long_lists_of_many_items_are_proven(name: str, distinct: bool) -> None:
 
 def test_an_upper_bound_is_given_where_there_is_no_proof() -> None:
     rng = np.random.default_rng(0)
-    d = idb.models.dynamic_bayesian(200, 8)
-    means = {t.name: rng.random(t.means_shape) for t in d.learned.values()}
+    d = idb.models.dynamic_bayesian(20, 10, reward="clicks")
+    means = {t.name: rng.random(t.means_shape) for t in d.learned.values()} | {"continuation": 0.97}
     solution = idb.best_action(d, means)
     assert not solution.exact
     assert solution.bound > solution.value
     assert idb.best_action(d, means, effort=5).bound <= solution.bound
-    free = idb.best_action(idb.models.dynamic_bayesian(200, 8, distinct=False), means)
+    free = idb.best_action(idb.models.dynamic_bayesian(20, 10, distinct=False, reward="clicks"), means)
     assert free.exact
     assert solution.value <= free.value + 1e-12
 

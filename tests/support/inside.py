@@ -24,7 +24,7 @@ from idbandits.kernel.compiling import in_python
 from idbandits.kernel.draws import EDGE
 from idbandits.kernel.states import CAPACITY, FIGURES, counted_groups, grown
 from idbandits.simulation.simulate import begin, random_numbers
-from idbandits.solve import assignment, branch, order, search, structure
+from idbandits.solve import assignment, branch, order, search, structure, sweep
 from idbandits.solve.search import Search
 
 __all__ = ["EDGE", "begin", "digamma_less_log", "random_numbers"]
@@ -238,6 +238,7 @@ FORMS = {
 }  # fmt: skip
 _assign, _branch, _find_candidates = alone(assignment.assign), alone(branch.branch), alone(search.find_candidates)
 _sort, _sort_by_patterns = alone(order.sort), alone(order.sort_by_patterns)
+_sweep = alone(sweep.sweep)
 _try_all, _try_patterns, _value_at = alone(search.try_all), alone(order.try_patterns), alone(search.value_at)
 
 
@@ -283,6 +284,10 @@ class Group:
                 action = self._action.copy()
                 value, bound = method(self._search._replace(budget=budget), action)
                 results.append(self._result(name, action, value, bound, name == "branch" and budget > 0))
+            action = self._action.copy()
+            value, bound = _sweep(self._search._replace(budget=budget), self.number, action)
+            if bound < np.inf:  # else it does not apply
+                results.append(self._result("sweep", action, value, bound, budget > 0))
         action = self._action.copy()
         if self.form == "free":
             value = _try_patterns(self._search, action)
@@ -308,6 +313,16 @@ def forms_of(d: idb.Diagram) -> list[str]:
     """What the reward of each group of decisions is composed of."""
     s = structure.decisions_of(idb.compile(d))
     return [FORMS[int(form)] for form in s.form]
+
+
+def frontiers_of(d: idb.Diagram) -> list[list[int] | None]:
+    """For each group of decisions, how many numbers later stages see of each; None where there are no stages."""
+    s = structure.decisions_of(idb.compile(d))
+    widths = np.diff(s.frontier_start).tolist()
+    return [
+        widths[first:last] if staged else None
+        for staged, first, last in zip(s.staged, s.group_start, s.group_start[1:], strict=False)
+    ]
 
 
 def groups_of_decisions(d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int]) -> list[Group]:
