@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
@@ -72,7 +72,19 @@ class Thompson:
     np.float64(0.99)
     """
 
-    def __init__(self, d: Diagram, inference: str | Inference = "ep", seed: Any = None) -> None:
+    def __new__(cls, d: Any = None, *settings: Any, **named_settings: Any) -> Any:
+        """An agent; of several diagrams, one that weighs them (`Structures`)."""
+        if not isinstance(d, (list, tuple, Mapping)):
+            return object.__new__(cls)
+        from idbandits.agent.several import Structures
+
+        return Structures(d, *settings, **named_settings)
+
+    def __init__(
+        self, d: Diagram | Sequence[Diagram] | Mapping[str, Diagram], inference: str | Inference = "ep",
+        seed: Any = None,
+    ) -> None:  # fmt: skip
+        d = cast(Diagram, d)  # several are refused here: they never come this far
         model = compile(d)
         self._bind(d.copy(), model, named(inference))
         if isinstance(self.inference, Exact):
@@ -187,9 +199,7 @@ class Thompson:
         context: Action | None = None,
     ) -> None:  # fmt: skip
         """Complete or correct a round that was learned from; take it back if the new observation is None."""
-        if not (isinstance(self.inference, Revisable) and self.inference.revisable):
-            name = name_of(self.inference)
-            raise IdbanditsError(f"inference {name!r} cannot take a round back exactly; {REVISABLE} can")
+        check_revisable(self.inference)
         vector = self._model.action_vector(action, context)
         old = self._seen(old_observation)
         new = None if new_observation is None else self._seen(new_observation)
@@ -246,6 +256,10 @@ class Thompson:
         """How many rounds were learned from."""
         return int(self.state.ints[ROUNDS])
 
+    def weights(self) -> dict[str, float]:
+        """The weight of each structure by name: there is one."""
+        return {self.diagram.name: 1.0}
+
     def sample(self) -> dict[str, Floats]:
         """One draw of the means of all learned tables."""
         means = np.empty(self._evidence.learned)
@@ -285,6 +299,13 @@ class Thompson:
                 other.state = other._beginning()
         return other
 
+    def with_state(self, state: State, rng: Rng) -> Thompson:
+        """An agent like this one that goes on with this state and these random numbers."""
+        other = object.__new__(Thompson)
+        other._bind(self.diagram, self._model, self.inference)
+        other.state, other.rng = state, rng
+        return other
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Thompson:
         return self.copy()
 
@@ -301,6 +322,13 @@ class Thompson:
         """An agent from a file. With `diagram`, one of another diagram is refused; own inferences are passed again."""
         saved = load_agent(path_of(path), diagram, inference)
         return _restored(saved.diagram, saved.inference, saved.state, saved.rng)
+
+
+def check_revisable(inference: Inference) -> None:
+    """Raise unless this inference can take rounds back."""
+    if not (isinstance(inference, Revisable) and inference.revisable):
+        name = name_of(inference)
+        raise IdbanditsError(f"inference {name!r} cannot take a round back exactly; {REVISABLE} can")
 
 
 def _are_same(values: Any, last: Any) -> bool:
