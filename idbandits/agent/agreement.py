@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from idbandits.errors import ODD, DiagramError, brief
 from idbandits.kernel.types import Ints
 
 MOST = 100  # structures
-SHARED = ("decision", "context", "observed")
+SHARED: tuple[Literal["decision", "context", "observed"], ...] = ("decision", "context", "observed")
 
 
 def named_structures(structures: Any) -> dict[str, Diagram]:
@@ -104,16 +104,18 @@ def _nodes(model: Model) -> list[Node]:
     return [*model.decisions, *model.contexts, *model.observed]
 
 
-def rewarded(models: Sequence[Model]) -> tuple[list[int], list[int], list[list[int]]]:
-    """The observed nodes that rewards depend on, or all if they depend on none.
+def rewarded(models: Sequence[Model]) -> tuple[list[int], list[int], list[list[int]], list[int]]:
+    """The observed nodes that rewards depend on, or all if they depend on none; and how rich each structure is.
 
-    Their numbers in the first structure, their numbers of states, and for each structure where these states are among
-    those of all its observed nodes.
+    The nodes' numbers in the first structure, their numbers of states, for each structure where these states are among
+    those of all its observed nodes, and how many numbers it learns.
     """
     read = {name for model in models for term in model.diagram.rewards for name in term.parents}
     observed = models[0].observed
     nodes = [n for n in observed if n.name in read] or list(observed)
-    return [observed.index(n) for n in nodes], [n.states for n in nodes], [_columns(model, nodes) for model in models]
+    richness = [sum(t.size - t.size // t.states for t in model.learned.values()) for model in models]
+    numbers, states = [observed.index(n) for n in nodes], [n.states for n in nodes]
+    return numbers, states, [_columns(model, nodes) for model in models], richness
 
 
 def _columns(model: Model, nodes: Sequence[Node]) -> list[int]:

@@ -13,13 +13,15 @@ from typing import Any, NamedTuple, NoReturn, final
 import numpy as np
 
 from idbandits.agent.agreement import Order, named_structures, rewarded
+from idbandits.agent.bundle import Bundle, load_bundle, save_bundle
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.posterior import Posterior
 from idbandits.agent.thompson import MOST_DRAWS, Propensity, Thompson, check_revisable
 from idbandits.circuit.model import Action
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import IdbanditsError, ImpossibleObservationError, check_whole
+from idbandits.errors import FormatError, IdbanditsError, ImpossibleObservationError, check_whole
+from idbandits.files import path_of
 from idbandits.inference import BY_NAME, LATER, NOW, Exact, Inference, State, name_of
 from idbandits.inference.comparing import Standing, first_standing, pack_rewarded, settle, settle_all, weigh
 from idbandits.inference.predicting import Predictor, predict, predict_all
@@ -305,10 +307,8 @@ class Structures:
 
     def _apart(self, known: Known, rng: Rng) -> dict[str, Thompson]:
         """The structures as agents of their own, with these states."""
-        agents = {
-            name: agent.with_state(s, rng) for (name, agent), s in zip(self._members.items(), known.states, strict=True)
-        }
-        return agents
+        members = zip(self._members.items(), known.states, strict=True)
+        return {name: agent.with_state(state, rng) for (name, agent), state in members}
 
     def _snapshot(self) -> tuple[Known, Rng]:
         """Copies of what is known and of the random numbers, which other threads do not change."""
@@ -332,6 +332,40 @@ class Structures:
     def __reduce__(self) -> Any:
         known, rng = self._snapshot()
         return _restored, (self._apart(known, rng), known.standing, rng)
+
+    def save(self, path: str | Path) -> None:
+        """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
+        known, rng = self._snapshot()
+        saves = {name: agent.save for name, agent in self._apart(known, rng).items()}
+        save_bundle(path_of(path), Bundle(list(saves), known.standing, rng), saves)
+
+    @staticmethod
+    def load(
+        path: str | Path, *, structures: Sequence[Diagram] | Mapping[str, Diagram] | None = None,
+        inference: Inference | None = None,
+    ) -> Structures:  # fmt: skip
+        """An agent from a file. With `structures`, one of others is refused; own inferences are passed again."""
+        wanted = None if structures is None else named_structures(structures)
+        members: dict[str, Thompson] = {}
+
+        def load(name: str, part: Path) -> None:
+            if wanted is not None and name not in wanted:
+                raise FormatError(f"it is not one of {', '.join(map(repr, wanted))}")
+            members[name] = Thompson.load(part, diagram=None if wanted is None else wanted[name], inference=inference)
+
+        bundle = load_bundle(where := path_of(path), load)
+        if missing := [name for name in wanted or {} if name not in members]:
+            raise FormatError(f"{where}: the agent in it has no structure {missing[0]!r}")
+        kinds = {
+            (type(agent.inference), json.dumps(agent.inference.settings, default=str)) for agent in members.values()
+        }
+        if len(kinds) > 1:
+            raise FormatError(f"{where}: its structures learned by different inferences")
+        try:
+            named_structures({name: agent.diagram for name, agent in members.items()})
+        except IdbanditsError as error:
+            raise FormatError(f"{where}: {error}") from None
+        return _restored(members, bundle.standing, bundle.rng)
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.inference.settings.items())

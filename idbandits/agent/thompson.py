@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
+from idbandits.agent.bundle import is_bundle
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.posterior import Posterior
 from idbandits.agent.storage import Saved, load_agent, save_agent
@@ -318,9 +319,13 @@ class Thompson:
         save_agent(path_of(path), Saved(self.diagram, self.inference, rng, state), self._evidence)
 
     @staticmethod
-    def load(path: str | Path, *, diagram: Diagram | None = None, inference: Inference | None = None) -> Thompson:
+    def load(path: str | Path, *, diagram: Any = None, inference: Inference | None = None) -> Thompson:
         """An agent from a file. With `diagram`, one of another diagram is refused; own inferences are passed again."""
-        saved = load_agent(path_of(path), diagram, inference)
+        if is_bundle(where := path_of(path)):
+            from idbandits.agent.several import Structures
+
+            return cast(Thompson, Structures.load(where, structures=diagram, inference=inference))
+        saved = load_agent(where, diagram, inference)
         return _restored(saved.diagram, saved.inference, saved.state, saved.rng)
 
 

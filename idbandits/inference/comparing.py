@@ -1,11 +1,10 @@
 """Which of several structures to act by: a weight for each, by how well it predicted.
 
 Two things are kept. *Weights* are those of the prequential likelihood of all that was seen, after each round mixed a
-little with equal ones (the share of round t is 1 / t), so that what was learned late counts for as much as what was
-known early, and no structure is forgotten for good. And as the likelihood may prefer a structure for what does not
-matter for acting, such as how clicks depend on each other, there is a *test* for each pair of structures, on the
-nodes that are rewarded alone: a wager of one against the other, whose wealth is a martingale if the other is right. A
-structure against which some wealth is above `LIMIT` is not acted by.
+little with equal ones (in round t by 1 / t), so that what is known late counts for as much as what was known early,
+and no structure is forgotten for good. But the likelihood may prefer a structure for what does not matter for acting,
+such as how clicks depend on each other. So each structure also bets against the simpler ones, on the nodes that are
+rewarded alone. Its wealth is a martingale if the other is right; above `LIMIT`, the other is no longer acted by.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel, part
 from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.types import Floats, Indices, Ints
 
-LIMIT = 100.0  # the wealth that a structure may lose to another before it is no longer acted by
+LIMIT = 100.0  # the wealth that a structure may lose to a richer one before it is no longer acted by
 BOLDNESS = 0.5  # of what a wager may lose at worst in one round
 
 
@@ -54,12 +53,13 @@ class Rewarded(NamedTuple):
     start: Indices  # of a node: its first column
     columns: int
     place: Indices  # of a structure and a column, which is a state of a node: its place among the marginals
+    richness: Indices  # of a structure: how many numbers it learns
 
 
-def pack_rewarded(node: list[int], states: list[int], places: list[list[int]]) -> Packed:
-    """The nodes that wagers are on, their numbers of states, and for each structure the places of their columns."""
+def pack_rewarded(node: list[int], states: list[int], places: list[list[int]], richness: list[int]) -> Packed:
+    """The nodes that wagers are on, their numbers of states, and for each structure their columns and its richness."""
     start = starts([range(n) for n in states])
-    return pack(Rewarded(len(node), node, start, sum(states), [place for own in places for place in own]))
+    return pack(Rewarded(len(node), node, start, sum(states), [place for own in places for place in own], richness))
 
 
 STANDING = types.NamedTuple([INTS, FLOATS, types.float64[:, ::1]], Standing)
@@ -86,7 +86,7 @@ def settled(program: Ints, numbers: Floats, standing: Standing, joint: Floats, m
         for k in range(structures):
             if weights[i] == -np.inf or weights[k] == -np.inf:
                 wealth[i, k] = -np.inf
-            elif i != k:
+            elif r.richness[i] > r.richness[k]:
                 won = np.log1p(wager(r, marginals, seen, i, k))
                 wealth[i, k] = won + np.logaddexp(wealth[i, k], -np.log(t))
     share(weights, 1.0 / (t + 1.0))
@@ -147,15 +147,11 @@ def wager(r: Rewarded, marginals: Floats, seen: Ints, first: int, second: int) -
 
 @kernel(types.int64(STANDING, FLOATS))
 def weigh(standing: Standing, acting: Floats) -> int:
-    """The weights to act by: of those that have not lost too much, or else of those that have lost least."""
+    """The weights to act by: of all that have not lost too much. The richest that is left never has."""
     weights, wealth = standing.weights, standing.wealth
-    structures, least, total = len(weights), np.inf, 0.0
+    structures, total = len(weights), 0.0
     for i in range(structures):
-        acting[i] = np.inf if weights[i] == -np.inf else wealth[:, i].max()
-        least = min(least, acting[i])
-    limit = max(least, np.log(LIMIT))
-    for i in range(structures):
-        acting[i] = np.exp(weights[i]) if acting[i] <= limit else 0.0
+        acting[i] = np.exp(weights[i]) if wealth[:, i].max() <= np.log(LIMIT) else 0.0
         total += acting[i]
     for i in range(structures):
         acting[i] /= total
