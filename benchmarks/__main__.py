@@ -15,6 +15,7 @@ TOPICS = (
     "pyagrum_position_based",
     "networks",
     "regret",
+    "structures",
     "speed",
     "literal_peer",
     "bandit_peers",
