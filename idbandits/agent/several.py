@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import json
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, starmap
+from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, final
 
@@ -60,12 +60,13 @@ class Structures:
     """
 
     def __init__(
-        self, structures: Sequence[Diagram] | Mapping[str, Diagram], inference: str | Inference = "ep", seed: Any = None
-    ) -> None:
-        diagrams = named_structures(structures)
-        rng = generator(seed)
-        self._bind({name: Thompson(d, inference, rng) for name, d in diagrams.items()}, rng)
-        self._known = self._beginning()
+        self, structures: Sequence[Diagram] | Mapping[str, Diagram], inference: str | Inference | None = None,
+        seed: Any = None,
+    ) -> None:  # fmt: skip
+        diagrams, rng = named_structures(structures), generator(seed)
+        settings: dict[str, Any] = {} if inference is None else {"inference": inference}
+        self._bind({name: Thompson(d, seed=rng, **settings) for name, d in diagrams.items()}, rng)
+        self._known = Known([agent.state for agent in self._agents], first_standing(len(self._agents)))
 
     def _bind(self, members: dict[str, Thompson], rng: Rng) -> None:
         self._members, self.rng = members, rng
@@ -77,11 +78,8 @@ class Structures:
         self._predictors = [model.derived(Predictor) for model in models]
         self._orders = [Order(models[0], model) for model in models]
         self._rewarded = pack_rewarded(*rewarded(models))
-        inference = agents[0].inference
-        self._never_refuses = type(inference) in BY_NAME.values() and not isinstance(inference, Exact)
-
-    def _beginning(self) -> Known:
-        return Known([agent.state for agent in self._agents], first_standing(len(self._agents)))
+        kinds = [type(agent.inference) for agent in agents]
+        self._never_refuses = all(kind in BY_NAME.values() and kind is not Exact for kind in kinds)
 
     @property
     def diagrams(self) -> dict[str, Diagram]:
@@ -92,11 +90,6 @@ class Structures:
     def diagram(self) -> Diagram:
         """The first structure, which has the decisions and observed nodes of all."""
         return self._first.diagram
-
-    @property
-    def inference(self) -> Inference:
-        """How all of them learn."""
-        return self._first.inference
 
     @property
     def rounds(self) -> int:
@@ -175,14 +168,14 @@ class Structures:
         if not all(state.has_room() for state in states):
             states = [state if state.has_room() else grown(state) for state in states]
             self._known = Known(states, standing)
-        lessons = [
-            (*agent._evidence.packed, *state, self.rng, *own, 1, NOW)
+        calls: list[tuple[Any, ...]] = [
+            (agent._learn.entry, *agent._evidence.packed, *state, self.rng, *own, 1, NOW)
             for agent, state, own, p in zip(self._agents, states, rounds, joint, strict=True)
             if p > -np.inf
         ]
-        settlement = [(*self._rewarded, standing, joint, marginals, seen)]
+        calls.append((settle.entry, *self._rewarded, standing, joint, marginals, seen))
         # One call from Python's view, so that no handler of a signal runs when some have learned and others have not.
-        list(chain(starmap(self._first._learn.entry, lessons), starmap(settle.entry, settlement)))
+        list(starmap(operator.call, calls))
 
     def _learned(self, known: Known, vector: Ints, seen: Ints) -> Known:
         """What is known after a round, by states of its own."""
@@ -213,21 +206,19 @@ class Structures:
         known before it; a block is a tenth of what came before.
         """
         columns = encode_rounds(self._first._model, actions, observations, contexts)
-        rounds = np.stack(columns, axis=1) if columns and len(columns[0]) else np.empty((0, len(columns)), np.int64)
+        length, done = len(columns[0]) if columns else 0, 0
         with self._all_or_nothing() as known:
-            done = 0
-            while done < len(rounds):
+            while done < length:
                 size = max(1, min(BLOCK, int(GROWTH * known.standing.rounds[0])))
-                known = self._block_learned(known, rounds[done : done + size], done)
+                block = np.stack([column[done : done + size] for column in columns], axis=1)
+                known = self._block_learned(known, block, done)
                 done += size
             self._known = self._refreshed(known, THOROUGHLY)
 
     def _block_learned(self, known: Known, rounds: Ints, number: int) -> Known:
         structures, length = len(self._agents), len(rounds)
-        joint, marginals = (
-            np.empty((structures, length)),
-            np.empty((structures, length, sum(self._predictors[0].states))),
-        )
+        joint, columns = np.empty((structures, length)), sum(self._predictors[0].states)
+        marginals = np.empty((structures, length, columns))
         own = [np.ascontiguousarray(order.of_rounds(rounds)) for order in self._orders]
         for i, (predictor, state) in enumerate(zip(self._predictors, known.states, strict=True)):
             predict_all(*predictor.packed, state, own[i], self._orders[i].width, joint[i], marginals[i])
@@ -272,7 +263,8 @@ class Structures:
 
         Weights are those of predictions that were made before, and remain.
         """
-        check_revisable(self.inference)
+        for agent in self._agents:
+            check_revisable(agent.inference)
         first = self._first
         vector, old = first._model.action_vector(action, context), first._seen(old_observation)
         new = None if new_observation is None else first._seen(new_observation)
@@ -356,11 +348,6 @@ class Structures:
         bundle = load_bundle(where := path_of(path), load)
         if missing := [name for name in wanted or {} if name not in members]:
             raise FormatError(f"{where}: the agent in it has no structure {missing[0]!r}")
-        kinds = {
-            (type(agent.inference), json.dumps(agent.inference.settings, default=str)) for agent in members.values()
-        }
-        if len(kinds) > 1:
-            raise FormatError(f"{where}: its structures learned by different inferences")
         try:
             named_structures({name: agent.diagram for name, agent in members.items()})
         except IdbanditsError as error:
@@ -368,9 +355,9 @@ class Structures:
         return _restored(members, bundle.standing, bundle.rng)
 
     def __repr__(self) -> str:
-        settings = "".join(f", {name}={value!r}" for name, value in self.inference.settings.items())
+        inferences = ", ".join(dict.fromkeys(name_of(agent.inference) for agent in self._agents))
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"
-        return f"Thompson([{', '.join(map(repr, self._members))}], {name_of(self.inference)}{settings}; {rounds})"
+        return f"Thompson([{', '.join(map(repr, self._members))}], {inferences}; {rounds})"
 
 
 def _restored(members: dict[str, Thompson], standing: Standing, rng: Rng) -> Structures:

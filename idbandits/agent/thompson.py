@@ -60,6 +60,7 @@ class Thompson:
 
     `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/learning.md compares them.
     Threads may share an agent: rounds are taken in one after the other, and compiled code runs without the GIL.
+    With several diagrams, in a list or by name, it weighs them by how well they predict (`Structures`).
 
     >>> d = Diagram("coins")
     >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))

@@ -8,6 +8,7 @@ import math
 import pickle
 import re
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -372,12 +373,27 @@ def test_questions() -> None:
     d = some()
     agent = Thompson(d, "gibbs", seed=1)
     assert isinstance(agent, Structures)
-    assert repr(agent) == "Thompson(['one', 'two', 'table'], gibbs, steps=1; 0 rounds)"
+    assert repr(agent) == "Thompson(['one', 'two', 'table'], gibbs; 0 rounds)"
     assert list(agent.diagrams) == list(agent.posterior()) == list(agent.sample()) == ["one", "two", "table"]
     assert agent.sample()["two"]["examination"].shape == (2,)
     with pytest.raises(IdbanditsError, match="several structures have no ELBO"):
         agent.elbo()
     assert Thompson(d["one"]).weights() == {"cascade": 1.0}
+
+
+def test_threads_share_an_agent() -> None:
+    agent = Structures(some(), "gibbs", seed=1)
+
+    def play() -> None:
+        for t in range(50):
+            agent.update(agent.act(), {"C1": t % 2, "C2": 0})
+
+    threads = [threading.Thread(target=play) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {int(state.ints[idb.inference.ROUNDS]) for state in agent._known.states} == {agent.rounds} == {200}
 
 
 def test_simulate_plays_several_structures() -> None:
