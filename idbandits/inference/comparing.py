@@ -4,7 +4,8 @@ Two things are kept. *Weights* are those of the prequential likelihood of all th
 little with equal ones (in round t by 1 / t), so that what is known late counts for as much as what was known early,
 and no structure is forgotten for good. But the likelihood may prefer a structure for what does not matter for acting,
 such as how clicks depend on each other. So each structure also bets against the simpler ones, on the nodes that are
-rewarded alone. Its wealth is a martingale if the other is right; above `LIMIT`, the other is no longer acted by.
+rewarded alone, anew from every round t with a wealth of 1 / t(t + 1). If the other is right and its belief exact, the
+sum is a martingale that stays below `LIMIT` with a probability of 1 - 1 / LIMIT; above, the other is not acted by.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def settled(program: Ints, numbers: Floats, standing: Standing, joint: Floats, m
                 wealth[i, k] = -np.inf
             elif r.richness[i] > r.richness[k]:
                 won = np.log1p(wager(r, marginals, seen, i, k))
-                wealth[i, k] = won + np.logaddexp(wealth[i, k], -np.log(t))
+                wealth[i, k] = won + np.logaddexp(wealth[i, k], -np.log(t * (t + 1.0)))
     share(weights, 1.0 / (t + 1.0))
     return True
 

@@ -69,7 +69,7 @@ def weights_by_hand(diagrams: dict[str, Diagram], log: list[Round]) -> dict[str,
                 ratios = [[share(joint[a], k, c) / share(joint[b], k, c) for c in range(2)] for k in range(len(key))]
                 stake = sum(1 - min(row) for row in ratios)
                 won = sum(row[key[k]] - 1 for k, row in enumerate(ratios))
-                wealth[a, b] = (wealth[a, b] + 1 / t) * (1 + won * min(1, 0.5 / stake) if stake else 1)
+                wealth[a, b] = (wealth[a, b] + 1 / (t * (t + 1))) * (1 + won * min(1, 0.5 / stake) if stake else 1)
             if not weight[b]:
                 wealth[a, b] = 0.0
         total, left = sum(weight.values()), sum(w > 0 for w in weight.values())
