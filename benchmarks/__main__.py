@@ -19,6 +19,7 @@ TOPICS = (
     "hard_worlds",
     "posterior",
     "cost",
+    "structures",
     "speed",
     "literal_peer",
     "bandit_peers",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from idbandits import baselines, models, theory
+    from idbandits.agent.several import Structures
     from idbandits.agent.thompson import Thompson
     from idbandits.circuit.model import compile
     from idbandits.circuit.questions import expected_reward, log_likelihood, posterior_of_latents
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EP", "Diagram", "Exact", "Gibbs", "Incremental", "Learned", "Moments", "Outcome", "Particles", "Result",
-    "Solution", "Thompson", "Variational", "World", "baselines", "best_action", "compile", "expected_reward",
-    "log_likelihood", "models", "posterior_of_latents", "simulate", "theory",
+    "Solution", "Structures", "Thompson", "Variational", "World", "baselines", "best_action", "compile",
+    "expected_reward", "log_likelihood", "models", "posterior_of_latents", "simulate", "theory",
 ]  # fmt: skip
 
 _HOME = {  # the module of each name
-    "Thompson": "agent.thompson", "compile": "circuit.model", "expected_reward": "circuit.questions",
+    "Structures": "agent.several", "Thompson": "agent.thompson", "compile": "circuit.model",
+    "expected_reward": "circuit.questions",
     "log_likelihood": "circuit.questions", "posterior_of_latents": "circuit.questions", "Diagram": "diagram.declare",
     "Learned": "diagram.tables", "EP": "inference", "Exact": "inference", "Gibbs": "inference",
     "Incremental": "inference", "Moments": "inference", "Particles": "inference", "Variational": "inference",

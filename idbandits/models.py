@@ -177,6 +177,24 @@ def user_browsing(items: Items, positions: int, *, distinct: bool = True) -> Dia
     return _finish(d, distinct)
 
 
+def saturated(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
+    """Every item has a click probability of its own at each position, whatever is shown around it.
+
+    Learned: `attraction`, with one entry per item and position. The reward is the number of clicks. It assumes least,
+    so among several structures (`Thompson([d1, d2, …])`) it is the one to fall back on if all others are wrong.
+    """
+    d, items, attraction = _start("saturated", items, positions)
+    for k in range(positions):
+        place = [d.latent(f"P{k + 1}", cpd=_one_of(positions, k), states=positions)] if positions > 1 else []
+        d.reward(d.observed(f"C{k + 1}", [d.decision(f"A{k + 1}", items), *place], attraction))
+    return _finish(d, distinct)
+
+
+def _one_of(states: int, state: int) -> list[float] | float:
+    """The table of a node that is always in one state."""
+    return [float(i == state) for i in range(states)] if states > 2 else float(state)
+
+
 def _last_click(d: Diagram, k: int, clicked: Node, before: list[Node]) -> Node:
     """A node whose state is the position of the last click among the first k, 0 where there is none."""
 

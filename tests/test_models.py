@@ -218,6 +218,10 @@ CASES = {
     "user browsing": Case(
         models.user_browsing, browsing_clicks, browsing_reward, {"attraction": ITEM, "examination": (6,)}, "AWEC"
     ),
+    "saturated": Case(
+        models.saturated, lambda m, i, x: independent(m["attraction"][i, range(POSITIONS)], x),
+        lambda m, i: m["attraction"][i, range(POSITIONS)].sum(), {"attraction": (ITEMS, POSITIONS)}, "APC"
+    ),
 }  # fmt: skip
 
 every_model = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
+from idbandits.agent.bundle import is_bundle
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.posterior import Posterior
 from idbandits.agent.storage import Saved, load_agent, save_agent
@@ -62,6 +63,7 @@ class Thompson:
     `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/learning.md compares them.
     `effort` is that of `best_action`: a factor on the search for the best action under the means that are drawn.
     Threads may share an agent: rounds are taken in one after the other, and compiled code runs without the GIL.
+    With several diagrams, in a list or by name, it weighs them by how well they predict (`Structures`).
 
     >>> d = Diagram("coins")
     >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
@@ -75,9 +77,19 @@ class Thompson:
     np.float64(0.99)
     """
 
+    def __new__(cls, d: Any = None, *settings: Any, **named_settings: Any) -> Any:
+        """An agent; of several diagrams, one that weighs them (`Structures`)."""
+        if not isinstance(d, (list, tuple, Mapping)):
+            return object.__new__(cls)
+        from idbandits.agent.several import Structures
+
+        return Structures(d, *settings, **named_settings)
+
     def __init__(
-        self, d: Diagram, inference: str | Inference = "gibbs", seed: Any = None, *, effort: float = 1.0
-    ) -> None:
+        self, d: Diagram | Sequence[Diagram] | Mapping[str, Diagram], inference: str | Inference = "gibbs",
+        seed: Any = None, *, effort: float = 1.0,
+    ) -> None:  # fmt: skip
+        d = cast(Diagram, d)  # several are refused here: they never come this far
         model, effort = compile(d), check_effort(effort)
         self._bind(d.copy(), model, named(inference), effort)
         if isinstance(self.inference, Exact):
@@ -193,9 +205,7 @@ class Thompson:
         context: Action | None = None,
     ) -> None:  # fmt: skip
         """Complete or correct a round that was learned from; take it back if the new observation is None."""
-        if not (isinstance(self.inference, Revisable) and self.inference.revisable):
-            name = name_of(self.inference)
-            raise IdbanditsError(f"inference {name!r} cannot take a round back exactly; {REVISABLE} can")
+        check_revisable(self.inference)
         vector = self._model.action_vector(action, context)
         old = self._seen(old_observation)
         new = None if new_observation is None else self._seen(new_observation)
@@ -251,6 +261,10 @@ class Thompson:
     def rounds(self) -> int:
         """How many rounds were learned from."""
         return int(self.state.ints[ROUNDS])
+
+    def weights(self) -> dict[str, float]:
+        """The weight of each structure by name: there is one."""
+        return {self.diagram.name: 1.0}
 
     def sample(self) -> dict[str, Floats]:
         """One draw of the means of all learned tables."""
@@ -315,6 +329,13 @@ class Thompson:
                 other.state = other._beginning()
         return other
 
+    def with_state(self, state: State, rng: Rng) -> Thompson:
+        """An agent like this one that goes on with this state and these random numbers."""
+        other = object.__new__(Thompson)
+        other._bind(self.diagram, self._model, self.inference)
+        other.state, other.rng = state, rng
+        return other
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Thompson:
         return self.copy()
 
@@ -327,10 +348,21 @@ class Thompson:
         save_agent(path_of(path), Saved(self.diagram, self.inference, rng, state, self.effort), self._evidence)
 
     @staticmethod
-    def load(path: str | Path, *, diagram: Diagram | None = None, inference: Inference | None = None) -> Thompson:
+    def load(path: str | Path, *, diagram: Any = None, inference: Inference | None = None) -> Thompson:
         """An agent from a file. With `diagram`, one of another diagram is refused; own inferences are passed again."""
-        saved = load_agent(path_of(path), diagram, inference)
+        if is_bundle(where := path_of(path)):
+            from idbandits.agent.several import Structures
+
+            return cast(Thompson, Structures.load(where, structures=diagram, inference=inference))
+        saved = load_agent(where, diagram, inference)
         return _restored(saved.diagram, saved.inference, saved.state, saved.rng, saved.effort)
+
+
+def check_revisable(inference: Inference) -> None:
+    """Raise unless this inference can take rounds back."""
+    if not (isinstance(inference, Revisable) and inference.revisable):
+        name = name_of(inference)
+        raise IdbanditsError(f"inference {name!r} cannot take a round back exactly; {REVISABLE} can")
 
 
 def _are_same(values: Any, last: Any) -> bool:

@@ -1,0 +1,145 @@
+"""Agents of several structures in files: an archive of the files of their members, and a head that says how they stand.
+
+The members are checked as files of agents are, and the head number by number: what is read is an agent or an error.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import stat
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from idbandits.agent.agreement import MOST
+from idbandits.agent.generators import generator_of, state_of_generator
+from idbandits.diagram.storage import parse_json
+from idbandits.errors import ODD, FormatError, IdbanditsError, brief, is_integer
+from idbandits.files import write_whole
+from idbandits.inference.comparing import Standing
+from idbandits.kernel.columns import MOST_ROUNDS
+from idbandits.kernel.types import Floats, Rng
+
+FORMAT, HEAD = "idbandits structures 1", "structures.json"
+KEYS = {"format", "names", "rounds", "weights", "wealth", "rng"}
+MOST_HEAD = 2**22  # bytes
+MOST_LOG = 1e15  # of weights and wealth, either way: sums over all rounds
+
+
+class Bundle(NamedTuple):
+    """What a file holds besides the members: their names, how they stand, and their random numbers."""
+
+    names: list[str]
+    standing: Standing
+    rng: Rng
+
+
+def save_bundle(path: Path, bundle: Bundle, saves: Mapping[str, Callable[[Path], None]]) -> None:
+    """Write a file, whole or not at all; members write their own parts."""
+    standing = bundle.standing
+    head = {
+        "format": FORMAT, "names": bundle.names, "rounds": int(standing.rounds[0]),
+        "weights": _listed(standing.weights), "wealth": [_listed(row) for row in standing.wealth],
+        "rng": state_of_generator(bundle.rng),
+    }  # fmt: skip
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive, tempfile.TemporaryDirectory() as folder:
+        archive.writestr(zipfile.ZipInfo(HEAD), json.dumps(head, allow_nan=False))
+        for i, save in enumerate(saves.values()):
+            part = Path(folder) / f"{i}.agent"
+            _naming(path, part, bundle.names[i], save)
+            archive.writestr(zipfile.ZipInfo(part.name), part.read_bytes())
+    write_whole(path, buffer.getvalue())
+
+
+def _listed(logarithms: Floats) -> list[float | None]:
+    """Logarithms for JSON, with None for that of zero."""
+    return [None if value == -np.inf else value for value in logarithms.tolist()]
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether this is the file of several structures; whether it is sound is not checked."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
+        with zipfile.ZipFile(path) as archive:
+            return HEAD in archive.namelist()
+    except Exception:  # whatever is wrong with it, it is not
+        return False
+
+
+def load_bundle(path: Path, load: Callable[[str, Path], None]) -> Bundle:
+    """Read a file; members are read by `load`, which is handed their names and files."""
+    try:
+        size = path.stat().st_size
+        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
+            infos = archive.infolist()
+            if any(info.compress_type != zipfile.ZIP_STORED or info.file_size > size for info in infos):
+                raise FormatError("its parts are not stored as they are")
+            if not 2 <= len(infos) <= MOST + 1:
+                raise FormatError(f"it has {len(infos)} parts, not a head and 1 to {MOST} structures")
+            if archive.getinfo(HEAD).file_size > MOST_HEAD:
+                raise FormatError("its head is too large")
+            bundle = _read(parse_json(archive.read(HEAD).decode()))
+            files = [f"{i}.agent" for i in range(len(bundle.names))]
+            if sorted(info.filename for info in infos) != sorted([HEAD, *files]):
+                raise FormatError(f"its parts are {brief(archive.namelist())}, not {HEAD} and {', '.join(files)}")
+            for name, file in zip(bundle.names, files, strict=True):
+                part = Path(folder) / file
+                part.write_bytes(archive.read(file))
+                _naming(path, part, name, functools.partial(load, name))
+            return bundle
+    except FormatError as error:
+        text = str(error)
+        raise FormatError(text if text.startswith(f"{path}: ") else f"{path}: {text}") from None
+    except OSError:
+        raise
+    except (*ODD, zipfile.BadZipFile, NotImplementedError) as error:
+        raise FormatError(f"{path}: this is not the whole file of an agent ({type(error).__name__}: {error})") from None
+
+
+def _naming(path: Path, part: Path, name: str, work: Callable[[Path], None]) -> None:
+    """Do something with the file of a member; errors name the structure, not that file."""
+    try:
+        work(part)
+    except IdbanditsError as error:
+        raise type(error)(f"{path}: structure {name!r}: {str(error).removeprefix(f'{part}: ')}") from None
+
+
+def _read(head: Any) -> Bundle:
+    kind = head.get("format") if isinstance(head, dict) else None
+    if kind != FORMAT:
+        raise FormatError(f"the format is {brief(kind)}; this version reads {FORMAT!r}")
+    if set(head) != KEYS:
+        raise FormatError(f"its head has the keys {brief(sorted(head))}, not {sorted(KEYS)}")
+    names, rounds = head["names"], head["rounds"]
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names) or len(set(names)) < len(names):
+        raise FormatError(f"its names are {brief(names)}, not different texts")
+    if not 1 <= len(names) <= MOST:
+        raise FormatError(f"it has {len(names)} structures, not 1 to {MOST}")
+    if not is_integer(rounds) or not 0 <= rounds <= MOST_ROUNDS:
+        raise FormatError(f"its rounds are {brief(rounds)}, not a number from 0 to {MOST_ROUNDS}")
+    weights = _logarithms("weights", head["weights"], len(names))
+    if not weights.max() > -np.inf:
+        raise FormatError("its weights are all zero")
+    rows = head["wealth"]
+    if not isinstance(rows, list) or len(rows) != len(names):
+        raise FormatError(f"its wealth is {brief(rows)}, not one row per structure")
+    wealth = np.stack([_logarithms("wealth", row, len(names)) for row in rows])
+    return Bundle(names, Standing(np.array([rounds], np.int64), weights, wealth), generator_of(head["rng"]))
+
+
+def _logarithms(what: str, values: Any, number: int) -> Floats:
+    numbers: list[Any] = values if isinstance(values, list) and len(values) == number else [""]
+    for value in numbers:
+        if value is not None and not (type(value) in (int, float) and abs(value) <= MOST_LOG):
+            raise FormatError(
+                f"its {what} are {brief(values)}, not {number} numbers from -{MOST_LOG:g} to {MOST_LOG:g}"
+            )
+    return np.array([-np.inf if value is None else value for value in numbers], dtype=np.float64)
