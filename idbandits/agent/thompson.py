@@ -12,6 +12,7 @@ import numpy as np
 
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.posterior import Posterior
+from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
@@ -79,6 +80,7 @@ class Thompson:
             check_exact(model, INEXACT)
         self.rng = generator(seed)
         self.state = self._beginning()
+        self._sample = self._nothing_kept()
 
     def _bind(self, d: Diagram, model: Model, inference: Inference) -> None:
         self.diagram, self._model, self.inference = d, model, inference
@@ -92,6 +94,9 @@ class Thompson:
     def _beginning(self) -> State:
         """The state before the first round."""
         return beginning(self.inference, self._model, self._evidence, self.rng)
+
+    def _nothing_kept(self) -> Sample:
+        return Sample(len(self._latest[2]) + len(self._nothing_seen))
 
     @property
     def player(self) -> Player | None:
@@ -119,6 +124,11 @@ class Thompson:
         with self.rng.bit_generator.lock:
             return self.state.copy(), copy.deepcopy(self.rng)
 
+    def _all_known(self) -> tuple[State, Rng, Sample]:
+        """The same, and the rounds that are remembered."""
+        with self.rng.bit_generator.lock:
+            return self.state.copy(), copy.deepcopy(self.rng), self._sample.copy()
+
     def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
         number = check_whole("draws", draws, 1, MOST_DRAWS)
@@ -137,7 +147,12 @@ class Thompson:
         vector, seen = self._encoded(action, context), self._seen(observation)
         with self.rng.bit_generator.lock:
             state = self.state if isinstance(self._learn, Kernel) else self.state.copy()  # Python may be interrupted
-            self.state = self._learned(state, vector, seen, 1, NOW)
+            try:
+                self.state = self._learned(state, vector, seen, 1, NOW)
+            except ImpossibleObservationError:
+                self._sample.impossible += 1
+                raise
+            self._sample.add(vector, seen)
 
     def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
         """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
@@ -153,9 +168,13 @@ class Thompson:
         """
         columns = encode_rounds(self._model, actions, observations, contexts)
         with self._all_or_nothing() as state:
+            sample = self._sample.copy()
             for first in range(0, len(columns[0]) if columns else 0, CHUNK):
-                state = self._all_learned(state, np.stack([c[first : first + CHUNK] for c in columns], axis=1), first)
+                rounds = np.stack([c[first : first + CHUNK] for c in columns], axis=1)
+                state = self._all_learned(state, rounds, first)
+                sample.add_many(rounds)
             self.state = self._learned(state, self._latest[2], self._nothing_seen, 0, THOROUGHLY)
+            self._sample = sample
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[State]:
@@ -196,6 +215,9 @@ class Thompson:
         with self._all_or_nothing() as state:
             state = self._learned(state, vector, old, -1, NOW if new is None else LATER)
             self.state = state if new is None else self._learned(state, vector, new, 1, NOW)
+            kept = self._sample.copy()
+            kept.replace(np.append(vector, old), None if new is None else np.append(vector, new))
+            self._sample = kept
 
     def _encoded(self, action: Action, context: Action | None) -> Ints:
         last_action, last_context, vector = self._latest
@@ -278,7 +300,7 @@ class Thompson:
         """An agent that knows the same; with its own random numbers if a seed is given."""
         other = object.__new__(Thompson)
         other._bind(self.diagram.copy(), self._model, self.inference)
-        other.state, other.rng = self._snapshot()
+        other.state, other.rng, other._sample = self._all_known()
         if seed is not None:
             other.rng = generator(seed)
             if not other.rounds:
@@ -289,7 +311,7 @@ class Thompson:
         return self.copy()
 
     def __reduce__(self) -> Any:
-        return _restored, (self.diagram, self.inference, *self._snapshot())
+        return _restored, (self.diagram, self.inference, *self._all_known())
 
     def save(self, path: str | Path) -> None:
         """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
@@ -308,9 +330,9 @@ def _are_same(values: Any, last: Any) -> bool:
     return type(values) is dict and values == last and hash((*values.values(),)) == hash((*last.values(),))
 
 
-def _restored(d: Diagram, inference: Inference, state: State, rng: Rng) -> Thompson:
+def _restored(d: Diagram, inference: Inference, state: State, rng: Rng, sample: Sample | None = None) -> Thompson:
     """An agent that goes on with this state and these random numbers."""
     agent = object.__new__(Thompson)
     agent._bind(d, compile(d), inference)
-    agent.state, agent.rng = state, rng
+    agent.state, agent.rng, agent._sample = state, rng, agent._nothing_kept() if sample is None else sample
     return agent
