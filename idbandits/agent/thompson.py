@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from idbandits.agent.encoding import encode_rounds
+from idbandits.agent.fit import FitReport, fit_report
 from idbandits.agent.posterior import Posterior
 from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
@@ -284,6 +285,22 @@ class Thompson:
             name: Posterior(table, belief[..., offsets[name] : offsets[name] + table.size])
             for name, table in self._model.learned.items()
         }
+
+    def fit_report(self) -> FitReport:
+        """Whether what was seen speaks against the structure of the diagram, and where.
+
+        It looks at a sample of the rounds (all of the first 8,192), and may be asked for at any time, as often as one
+        likes: its p-values account for that.
+
+        >>> d = Diagram("coins")
+        >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
+        >>> agent = Thompson(d, seed=1)
+        >>> agent.update({"coin": 2}, {"heads": 1})
+        >>> agent.fit_report()
+        1 round: too few to judge the structure by; 100 are needed.
+        """
+        state, _, sample = self._all_known()
+        return fit_report(self._model, state.floats[: self._evidence.learned], sample)
 
     def elbo(self) -> float:
         """The evidence lower bound L(q) of the paper, for variational inference."""

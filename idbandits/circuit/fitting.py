@@ -162,23 +162,21 @@ class Fitting:
     """The likelihood of a model, packed for many rounds: decisions, contexts, then observed nodes, -1 if not seen."""
 
     def __init__(self, model: Model) -> None:
-        likelihood = model.likelihood
+        likelihood, tables = model.likelihood, model.learned.values()
         c, runs = likelihood.parts.circuit, list(pairwise(likelihood.parts.ends))[:-1]  # the last one is the whole
         uses = [c.slots_between(*run) for run in runs]
-        own = [set(c.child[c.start[first] : c.start[last]]) for first, last in runs]
+        children = [set(c.child[c.start[first] : c.start[last]]) for first, last in runs]
         leaves = [likelihood.indicators[node.name] for node in model.observed]
         spans = [set(range(leaf, leaf + node.states)) for leaf, node in zip(leaves, model.observed, strict=True)]
-        seen = [[number for number, span in enumerate(spans) if span & children] for children in own]
-        self.known, self._size = model.parameters.known, model.parameters.learned_size
-        self.columns = starts([node.values for node in model.observed])
-        tables = model.learned.values()
-        self._row_starts = np.concatenate([[0], np.cumsum([t.states for t in tables for _ in range(t.size // t.states)])])
-        self._row_starts = self._row_starts[:-1].astype(np.int64)
+        seen = [[number for number, span in enumerate(spans) if span & own] for own in children]
+        self.columns = starts([node.values for node in model.observed])  # of each observed node: its first state
         self.prior = np.concatenate([np.empty(0), *(np.ravel(t.prior) for t in tables)])
+        self._known = model.parameters.known
+        self._row_sizes = np.array([t.states for t in tables for _ in range(t.size // t.states)], dtype=np.int64)
         self._packed = pack(
             c,
             Parts(
-                parts=len(runs), axes=len(model.decisions) + len(model.contexts), learned=self._size,
+                parts=len(runs), axes=len(model.decisions) + len(model.contexts), learned=len(self.prior),
                 node=likelihood.parts.ends, use_start=starts(uses), use=[slot for part in uses for slot in part],
                 seen_start=starts(seen), seen=[number for part in seen for number in part], leaf=leaves,
                 column=self.columns,
@@ -187,52 +185,46 @@ class Fitting:
 
     def probabilities(self, means: Floats, rounds: Ints) -> Floats:
         """What `predict` says: one row per round, one column per state of each observed node."""
-        found = np.full((len(rounds), self.columns[-1]), np.nan)
-        predict(*self._packed, np.concatenate([means, self.known]), rounds, found)
-        return found
+        probabilities = np.full((len(rounds), self.columns[-1]), np.nan)
+        predict(*self._packed, np.concatenate([means, self._known]), rounds, probabilities)
+        return probabilities
 
     def best_means(self, start: Floats, rounds: Ints, times: Floats, base: Floats) -> tuple[Floats, float]:
         """The means of highest likelihood near `start`, and its logarithm; `base` are counts that are known besides.
 
-        Expectation maximisation, two steps of which are extrapolated to a third (squared extrapolation). Rows that
-        play no part stay as they are.
+        Expectation maximisation; every two steps are extrapolated to a third (SQUAREM, Varadhan and Roland 2008), which
+        is taken back where it does not help. Rows that play no part stay as they are.
         """
-        means, value, _ = start, *self._step(start, rounds, times, base)[1:]
+        means, best = start, -np.inf
         for _ in range(MOST_CYCLES):
-            one, before, _ = self._step(means, rounds, times, base)
-            two, middle, _ = self._step(one, rounds, times, base)
+            one, before = self._step(means, rounds, times, base)
+            two, middle = self._step(one, rounds, times, base)
             along, bend = one - means, two - 2 * one + means
-            length = float(np.sqrt((along @ along) / max(bend @ bend, 1e-300)))
-            far = means + 2 * max(length, 1.0) * along + max(length, 1.0) ** 2 * bend
-            far = self._normalised(np.maximum(far, 0.5 * np.minimum(two, 1e-12)), two)
-            three, value, _ = self._step(far, rounds, times, base)
-            if not value >= middle:
-                three, value, _ = self._step(two, rounds, times, base)
+            length = max(1.0, float(np.sqrt((along @ along) / max(bend @ bend, 1e-300))))
+            far = np.maximum(means + 2 * length * along + length**2 * bend, 1e-3 * two)
+            three, best = self._step(self.normalised(far, two), rounds, times, base)
+            if not best >= middle:
+                three, best = self._step(two, rounds, times, base)
             means = three
-            if value - before < CLOSE:
+            if not best - before >= CLOSE:
                 break
-        return means, value
+        return means, best
 
-    def _step(self, means: Floats, rounds: Ints, times: Floats, base: Floats) -> tuple[Floats, float, Floats]:
-        """One step of EM from these means, and the log-likelihood of these means."""
+    def _step(self, means: Floats, rounds: Ints, times: Floats, base: Floats) -> tuple[Floats, float]:
+        """The means after one step of EM, and the log-likelihood before it."""
         counts = base.copy()
-        value = expect(*self._packed, np.concatenate([means, self.known]), rounds, times, counts)
-        if base.any():
-            value += float(base @ np.log(np.maximum(means, 1e-300)))
-        return self._normalised(counts, means), value, counts
+        value = expect(*self._packed, np.concatenate([means, self._known]), rounds, times, counts)
+        known = base > 0
+        return self.normalised(counts, means), value + float(base[known] @ np.log(np.maximum(means[known], 1e-300)))
 
-    def _normalised(self, counts: Floats, means: Floats) -> Floats:
-        """Rows of counts as means; those without counts are taken from `means`."""
-        if not len(counts):
-            return counts
-        totals = self.of_rows(np.add.reduceat(counts, self._row_starts))
-        return np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), means)
+    def normalised(self, counts: Floats, otherwise: Floats) -> Floats:
+        """Rows of counts as means; those without counts are taken from elsewhere."""
+        totals = self.row_totals(counts)
+        return np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), otherwise)
 
-    def of_rows(self, numbers: Floats) -> Floats:
-        """One number per row, for each entry of the row."""
-        sizes = np.diff(np.append(self._row_starts, self._size))
-        return np.repeat(numbers, sizes)
-
-    def means_of(self, pseudo_counts: Floats) -> Floats:
-        """The expected means under pseudo-counts."""
-        return self._normalised(pseudo_counts, pseudo_counts)
+    def row_totals(self, numbers: Floats) -> Floats:
+        """For each entry, the sum of the row that it is in."""
+        if not len(numbers):
+            return numbers
+        first = np.concatenate([[0], np.cumsum(self._row_sizes)[:-1]])
+        return np.repeat(np.add.reduceat(numbers, first), self._row_sizes)
