@@ -173,7 +173,7 @@ def _sentence(line: Any) -> str:
     if line.by == "":
         where = ""
     elif line.by == "all before":
-        where = f" where {line.value} was seen before it in the round than expected"
+        where = f" where {line.value} was seen before them in the round than expected"
     elif line.node == "all":
         where = f" where the node {line.by} was {line.value}"
     else:

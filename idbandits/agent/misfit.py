@@ -24,7 +24,7 @@ TILT_COSTS = np.expm1(TILTS) - TILTS
 TILT_SHARES = np.log(TILTS**-0.5 / (2 * (TILTS**-0.5).sum()))  # in both directions
 ROUNDS, EXPECTED, OBSERVED, VARIANCE, RESIDUAL, SPREAD = range(6)  # what is added up; the last two after centring
 NOTHING, CHOICE, NODE, LAG, SO_FAR = range(5)  # what nodes are compared by: families of comparisons
-FAMILY_SHARES = np.array([0.1, 0.2, 0.25, 0.2, 0.25])  # of the stake
+FAMILY_SHARES = np.array([0.1, 0.15, 0.25, 0.15, 0.35])  # of the stake
 LESS, MORE = range(2)  # seen so far in a round than expected
 
 
@@ -158,7 +158,8 @@ def _comparisons(k: int, state: int, groups: _Groups, sums: Floats) -> Compariso
 def _pooled(nodes: Sequence[Node], every: Comparisons) -> Comparisons:
     """The same, with comparisons of many two-state nodes together: by the node so many before, and by all so far."""
     two = np.array([n.states == 2 for n in nodes])
-    by_node = np.flatnonzero((every.family == NODE) & two[every.node] & two[every.by])
+    by_node = np.flatnonzero((every.family == NODE) & two[every.node])
+    by_node = by_node[two[every.by[by_node]]]
     so_far = np.flatnonzero((every.family == SO_FAR) & two[every.node])
     kept = every.family != SO_FAR
     parts = [Comparisons(*(column[kept] for column in every))]
