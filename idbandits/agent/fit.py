@@ -87,9 +87,9 @@ class FitReport:
         if family == NODE:
             return self._model.observed[by].name, self._model.observed[by].values[value]
         if family == LAG:
-            return f"{by} before", value
+            return f"{by} earlier", value
         if family == SO_FAR:
-            return "all before", "more" if value == MORE else "less"
+            return "all earlier", "more" if value == MORE else "less"
         return "", ""
 
     def __repr__(self) -> str:
@@ -169,11 +169,11 @@ def _p_value(log_bet: float, doublings: int) -> float:
 def _sentence(line: Any) -> str:
     how = "more" if line.observed > line.expected else "less"
     counts = f"{line.observed:,} of {line.rounds:,}, expected {line.expected:,.{0 if line.expected >= 100 else 1}f}"
-    what = "Later nodes are" if line.node == "all" else f"{line.node} = {line.state!r} is"
+    what = "Nodes are" if line.node == "all" else f"{line.node} = {line.state!r} is"
     if line.by == "":
         where = ""
-    elif line.by == "all before":
-        where = f" where {line.value} was seen before them in the round than expected"
+    elif line.by == "all earlier":
+        where = f" where {line.value} than expected was seen earlier in the round"
     elif line.node == "all":
         where = f" where the node {line.by} was {line.value}"
     else:

@@ -15,8 +15,8 @@ SHOWN = 12  # comparisons
 SCORE = 1.96  # standard errors, for intervals of 95 %
 # Okabe and Ito's colours; what does not fit has another marker, too
 LOOKS: dict[bool, dict[str, Any]] = {
-    False: {"color": "#0072B2", "fmt": "o", "label": "observed (95 %)"},
-    True: {"color": "#D55E00", "fmt": "s", "label": "observed, not as expected"},
+    False: {"color": "#0072B2", "fmt": "o", "label": "observed"},
+    True: {"color": "#D55E00", "fmt": "s", "label": "observed, does not fit"},
 }
 
 
@@ -54,8 +54,8 @@ def points(frame: "pd.DataFrame", level: float) -> Points:
 def _label(line: Any) -> str:
     if line.node != "all":
         return f"{line.node} = {line.state}" + (f" where {line.by} = {line.value}" if line.by else "")
-    if line.by == "all before":
-        return f"later nodes where {line.value} was seen before"
+    if line.by == "all earlier":
+        return f"nodes where {line.value} was seen earlier"
     return f"nodes where the node {line.by} = {line.value}"
 
 
@@ -84,7 +84,7 @@ def draw(shown: Points, ax: "Axes | None" = None) -> "Axes":
         ax.text(1.02, place, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small")
     ax.set_yticks(places, shown.labels, fontsize="small", parse_math=False)
     ax.tick_params(axis="y", length=0)
-    ax.set(xlabel="share of rounds", ylim=(max(number, 1) - 0.4, -0.6))
+    ax.set(xlabel="share of rounds, with 95 % intervals", ylim=(max(number, 1) - 0.4, -0.6))
     ax.set_xlim(left=0)
     ax.grid(axis="y", color="#dddddd", linewidth=0.6)
     ax.set_axisbelow(True)
