@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from idbandits.agent.misfit import (
-    CHOICE,
-    EXPECTED,
-    LAG,
-    MORE,
-    NODE,
-    OBSERVED,
-    ROUNDS,
-    SO_FAR,
-    Comparisons,
-    compare,
-)
+from idbandits.agent.misfit import CHOICE, EXPECTED, LAG, MORE, NODE, OBSERVED, ROUNDS, SO_FAR, Comparisons, compare
 from idbandits.agent.sample import ROOM, Sample
 from idbandits.circuit.fitting import Fitting
 from idbandits.circuit.model import Model
@@ -67,7 +56,8 @@ class FitReport:
         c, model = self._comparisons, self._model
         if c is None:
             return pd.DataFrame(columns=columns)
-        order = np.argsort(-c.log_bet, kind="stable")
+        strength = np.abs(c.sums[:, OBSERVED] - c.sums[:, EXPECTED]) / np.maximum(c.sums[:, EXPECTED], 1.0)
+        order = np.lexsort([-strength, -c.log_bet.round(6)])  # of two that say the same, the clearer one first
         lines = []
         for i in order:
             node, by, value = int(c.node[i]), int(c.by[i]), int(c.value[i])
@@ -126,7 +116,7 @@ def fit_report(model: Model, belief: Floats, sample: Sample) -> FitReport:
     The tables are those that fit these rounds best, found from the belief on: what no tables explain is the
     structure's. Only priors that outweigh all rounds are kept to.
     """
-    if not model.observed or not sample.kept or (sample.count < FEW and not sample.impossible):
+    if not model.observed or sample.count < FEW:
         return FitReport(model, sample, None, 0.0 if sample.impossible else 1.0)
     fitting = model.derived(Fitting)
     rounds, numbers = np.unique(sample.rounds, axis=0, return_counts=True)
@@ -136,15 +126,13 @@ def fit_report(model: Model, belief: Floats, sample: Sample) -> FitReport:
     start = np.maximum(np.where(sound, belief, fitting.prior), 1e-9)
     means, best = fitting.best_means(fitting.normalised(start, start), rounds, times, base)
     comparisons, p_value = _judged(model, fitting, means, rounds, times, sample)
-    if p_value < LEVEL and sample.count >= FEW:
+    if p_value < LEVEL:
         rng = np.random.default_rng(0)
         draws = [fitting.normalised(rng.standard_gamma(2.0, len(start)), start) for _ in range(RESTARTS)]
         others = [fitting.best_means(draw, rounds, times, base) for draw in draws]
         better = max(others, key=lambda other: other[1])
         if better[1] > best:
             comparisons, p_value = _judged(model, fitting, better[0], rounds, times, sample)
-    if sample.count < FEW:
-        comparisons = None
     return FitReport(model, sample, comparisons, 0.0 if sample.impossible else p_value)
 
 

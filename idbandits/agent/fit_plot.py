@@ -36,8 +36,8 @@ def points(frame: "pd.DataFrame", level: float) -> Points:
     """The first comparisons in the frame of a report, one of each kind; those below this level do not fit.
 
     >>> import pandas as pd
-    >>> line = {"node": "C2", "state": 1, "by": "C1", "value": 1, "rounds": 100, "expected": 30.0, "observed": 50, "p": 0.001}
-    >>> made = points(pd.DataFrame([line]), 0.05)
+    >>> names = ["node", "state", "by", "value", "rounds", "expected", "observed", "p"]
+    >>> made = points(pd.DataFrame([("C2", 1, "C1", 1, 100, 30.0, 50, 0.001)], columns=names), 0.05)
     >>> made.labels, made.observed.tolist(), made.low.round(3).tolist(), made.misfit.tolist()
     (['C2 = 1 where C1 = 1'], [0.5], [0.404], [True])
     """
@@ -79,7 +79,7 @@ def draw(shown: Points, ax: "Axes | None" = None) -> "Axes":
             x = shown.observed[chosen]
             span = np.stack([x - shown.low[chosen], shown.high[chosen] - x])
             ax.errorbar(x, places[chosen], xerr=span, markersize=4.5, elinewidth=1.2, linewidth=0, zorder=3, **look)
-    for place, p in zip(places, shown.p, strict=True):
+    for place, p in enumerate(shown.p):
         text = "p < 1e-12" if p < 1e-12 else f"p = {p:.1g}"
         ax.text(1.02, place, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small")
     ax.set_yticks(places, shown.labels, fontsize="small", parse_math=False)

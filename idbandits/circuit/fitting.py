@@ -148,7 +148,8 @@ def predict(program: Ints, numbers: Floats, parameters: Floats, rounds: Ints, pr
                     for s in range(states):
                         show(v, number, s, values, 0.0, -np.inf)
                         probabilities[r, first + s] = up(run, of_slots, weights, values, None, True)
-                        highest = max(highest, probabilities[r, first + s])
+                        if probabilities[r, first + s] > highest:
+                            highest = probabilities[r, first + s]
                     for s in range(states):
                         probabilities[r, first + s] = np.exp(probabilities[r, first + s] - highest)
                         total += probabilities[r, first + s]
@@ -200,7 +201,7 @@ class Fitting:
             one, before = self._step(means, rounds, times, base)
             two, middle = self._step(one, rounds, times, base)
             along, bend = one - means, two - 2 * one + means
-            length = max(1.0, float(np.sqrt((along @ along) / max(bend @ bend, 1e-300))))
+            length = max(1.0, float(np.linalg.norm(along)) / max(float(np.linalg.norm(bend)), 1e-150))
             far = np.maximum(means + 2 * length * along + length**2 * bend, 1e-3 * two)
             three, best = self._step(self.normalised(far, two), rounds, times, base)
             if not best >= middle:

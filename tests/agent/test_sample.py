@@ -141,8 +141,10 @@ def test_an_interrupted_round_is_not_kept() -> None:
         pass
 
     class Inference:
-        settings: dict[str, object] = {}
         evidence, start, belief = idb.Exact().evidence, idb.Exact().start, idb.Exact().belief
+
+        def __init__(self) -> None:
+            self.settings: dict[str, object] = {}
 
         def learn(self, *arguments: object) -> int:
             raise Interrupted
