@@ -15,6 +15,7 @@ TOPICS = (
     "pyagrum_position_based",
     "networks",
     "regret",
+    "fit",
     "speed",
     "literal_peer",
     "bandit_peers",

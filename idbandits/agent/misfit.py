@@ -3,8 +3,8 @@
 A residual is what was seen less its probability, given the action, the context and the nodes seen before it in the
 round. If the diagram is right, residuals cannot be foreseen: in any rounds that are chosen by what was known before,
 their sum S stays near 0. A bet against that has turned 1 into exp(c S - V (exp(c) - 1 - c)), V being the variance of
-the sum (Bennett's inequality). At no time is it expected to be more than 1, so that the probability that it ever reaches
-1/p is p at most (Ville's inequality). So it is with averages of bets: over several c, both directions, all comparisons.
+the sum (Bennett's inequality). At no time is it expected to be more than 1, so the probability that it ever reaches 1/p
+is p at most (Ville's inequality). So it is with averages of bets: over several c, both directions, all comparisons.
 
 The tables are not known but fitted to the same rounds. That makes residuals smaller, so bets win less often still.
 """

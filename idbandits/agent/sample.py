@@ -27,13 +27,13 @@ def place_for(count: int, kept: int) -> int:
     hash of t, so that an agent's own random numbers are not touched, and no state is kept.
     """
     if count < ROOM:
-        return int(min(count, kept))
+        return min(count, kept)
     mixed = np.uint64(count) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(31)
-    place = np.int64(np.float64(mixed >> np.uint64(11)) * 2.0**-53 * (count + 1))
-    return int(min(place, kept)) if place < ROOM else -1
+    place: int = np.int64(np.float64(mixed >> np.uint64(11)) * 2.0**-53 * (count + 1))  # type: ignore[assignment]
+    return (kept if kept < place else place) if place < ROOM else -1
 
 
 @kernel(types.int64(types.int64))
