@@ -20,6 +20,7 @@ TOPICS = (
     "posterior",
     "cost",
     "structures",
+    "fit",
     "speed",
     "literal_peer",
     "bandit_peers",

@@ -12,7 +12,9 @@ import numpy as np
 
 from idbandits.agent.bundle import is_bundle
 from idbandits.agent.encoding import encode_rounds
+from idbandits.agent.fit import FitReport, fit_report
 from idbandits.agent.posterior import Posterior
+from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
 from idbandits.checking import warn_once
 from idbandits.circuit.model import Action, Model, compile
@@ -96,6 +98,7 @@ class Thompson:
             check_exact(model, INEXACT)
         self.rng = generator(seed)
         self.state = self._beginning()
+        self._sample = self._nothing_kept()
         warn_once(model, stacklevel=2)
 
     def _bind(self, d: Diagram, model: Model, inference: Inference, effort: float) -> None:
@@ -111,6 +114,9 @@ class Thompson:
     def _beginning(self) -> State:
         """The state before the first round."""
         return beginning(self.inference, self._model, self._evidence, self.rng)
+
+    def _nothing_kept(self) -> Sample:
+        return Sample(len(self._latest[2]) + len(self._nothing_seen))
 
     @property
     def player(self) -> Player | None:
@@ -137,6 +143,11 @@ class Thompson:
         with self.rng.bit_generator.lock:
             return self.state.copy(), copy.deepcopy(self.rng)
 
+    def _all_known(self) -> tuple[State, Rng, Sample]:
+        """The same, and the rounds that are remembered."""
+        with self.rng.bit_generator.lock:
+            return self.state.copy(), copy.deepcopy(self.rng), self._sample.copy()
+
     def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
         number = check_whole("draws", draws, 1, MOST_DRAWS)
@@ -155,7 +166,12 @@ class Thompson:
         vector, seen = self._encoded(action, context), self._seen(observation)
         with self.rng.bit_generator.lock:
             state = self.state if isinstance(self._learn, Kernel) else self.state.copy()  # Python may be interrupted
-            self.state = self._learned(state, vector, seen, 1, NOW)
+            try:
+                self.state = self._learned(state, vector, seen, 1, NOW)
+            except ImpossibleObservationError:
+                self._sample.impossible += 1
+                raise
+            self._sample.add(vector, seen)
 
     def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
         """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
@@ -171,9 +187,13 @@ class Thompson:
         """
         columns = encode_rounds(self._model, actions, observations, contexts)
         with self._all_or_nothing() as state:
+            sample = self._sample.copy()
             for first in range(0, len(columns[0]) if columns else 0, CHUNK):
-                state = self._all_learned(state, np.stack([c[first : first + CHUNK] for c in columns], axis=1), first)
+                rounds = np.stack([c[first : first + CHUNK] for c in columns], axis=1)
+                state = self._all_learned(state, rounds, first)
+                sample.add_many(rounds)
             self.state = self._learned(state, self._latest[2], self._nothing_seen, 0, THOROUGHLY)
+            self._sample = sample
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[State]:
@@ -212,6 +232,9 @@ class Thompson:
         with self._all_or_nothing() as state:
             state = self._learned(state, vector, old, -1, NOW if new is None else LATER)
             self.state = state if new is None else self._learned(state, vector, new, 1, NOW)
+            kept = self._sample.copy()
+            kept.replace(np.append(vector, old), None if new is None else np.append(vector, new))
+            self._sample = kept
 
     def _encoded(self, action: Action, context: Action | None) -> Ints:
         last_action, last_context, vector = self._latest
@@ -306,6 +329,22 @@ class Thompson:
             for name, table in self._model.learned.items()
         }
 
+    def fit_report(self) -> FitReport:
+        """Whether what was seen speaks against the structure of the diagram, and where.
+
+        It looks at a sample of the rounds (all of the first 8,192), and may be asked for at any time, as often as one
+        likes: its p-values account for that.
+
+        >>> d = Diagram("coins")
+        >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
+        >>> agent = Thompson(d, seed=1)
+        >>> agent.update({"coin": 2}, {"heads": 1})
+        >>> agent.fit_report()
+        1 round: too few to judge the structure by; 100 are needed.
+        """
+        state, _, sample = self._all_known()
+        return fit_report(self._model, state.floats[: self._evidence.learned], sample)
+
     def elbo(self) -> float:
         """The evidence lower bound L(q) of the paper, for variational inference."""
         if not isinstance(self.inference, Bounded):
@@ -322,7 +361,7 @@ class Thompson:
         """An agent that knows the same; with its own random numbers if a seed is given."""
         other = object.__new__(Thompson)
         other._bind(self.diagram.copy(), self._model, self.inference, self.effort)
-        other.state, other.rng = self._snapshot()
+        other.state, other.rng, other._sample = self._all_known()
         if seed is not None:
             other.rng = generator(seed)
             if not other.rounds:
@@ -340,7 +379,7 @@ class Thompson:
         return self.copy()
 
     def __reduce__(self) -> Any:
-        return _restored, (self.diagram, self.inference, *self._snapshot(), self.effort)
+        return _restored, (self.diagram, self.inference, self.effort, *self._all_known())
 
     def save(self, path: str | Path) -> None:
         """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
@@ -355,7 +394,7 @@ class Thompson:
 
             return cast(Thompson, Structures.load(where, structures=diagram, inference=inference))
         saved = load_agent(where, diagram, inference)
-        return _restored(saved.diagram, saved.inference, saved.state, saved.rng, saved.effort)
+        return _restored(saved.diagram, saved.inference, saved.effort, saved.state, saved.rng)
 
 
 def check_revisable(inference: Inference) -> None:
@@ -370,9 +409,11 @@ def _are_same(values: Any, last: Any) -> bool:
     return type(values) is dict and values == last and hash((*values.values(),)) == hash((*last.values(),))
 
 
-def _restored(d: Diagram, inference: Inference, state: State, rng: Rng, effort: float = 1.0) -> Thompson:
-    """An agent that goes on with this state and these random numbers."""
+def _restored(
+    d: Diagram, inference: Inference, effort: float, state: State, rng: Rng, sample: Sample | None = None
+) -> Thompson:
+    """An agent that goes on with this state, these random numbers and these rounds."""
     agent = object.__new__(Thompson)
     agent._bind(d, compile(d), inference, effort)
-    agent.state, agent.rng = state, rng
+    agent.state, agent.rng, agent._sample = state, rng, agent._nothing_kept() if sample is None else sample
     return agent
