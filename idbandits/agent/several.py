@@ -61,10 +61,12 @@ class Structures:
 
     def __init__(
         self, structures: Sequence[Diagram] | Mapping[str, Diagram], inference: str | Inference | None = None,
-        seed: Any = None,
+        seed: Any = None, *, effort: float = 1.0,
     ) -> None:  # fmt: skip
         diagrams, rng = named_structures(structures), generator(seed)
-        settings: dict[str, Any] = {} if inference is None else {"inference": inference}
+        settings: dict[str, Any] = (
+            {"effort": effort} if inference is None else {"inference": inference, "effort": effort}
+        )
         self._bind({name: Thompson(d, seed=rng, **settings) for name, d in diagrams.items()}, rng)
         self._known = Known([agent.state for agent in self._agents], first_standing(len(self._agents)))
 
@@ -155,8 +157,9 @@ class Structures:
         """The round in each structure's numbers; its probabilities, as logarithms, and the marginals of its nodes."""
         rounds = [order.of_round(vector, seen) for order in self._orders]
         joint, marginals = np.empty(len(rounds)), np.empty((len(rounds), sum(self._predictors[0].states)))
-        for i, (predictor, state, own) in enumerate(zip(self._predictors, known.states, rounds, strict=True)):
-            joint[i] = predict.entry(*predictor.packed, state, *own, marginals[i])
+        for i, (agent, state, own) in enumerate(zip(self._agents, known.states, rounds, strict=True)):
+            belief = agent.predictive(state)
+            joint[i] = predict.entry(*self._predictors[i].packed, belief, *own, marginals[i])
         joint[known.standing.weights == -np.inf] = -np.inf
         if not (joint > -np.inf).any():
             self._refuse(known, vector, seen, "")
@@ -220,8 +223,9 @@ class Structures:
         joint, columns = np.empty((structures, length)), sum(self._predictors[0].states)
         marginals = np.empty((structures, length, columns))
         own = [np.ascontiguousarray(order.of_rounds(rounds)) for order in self._orders]
-        for i, (predictor, state) in enumerate(zip(self._predictors, known.states, strict=True)):
-            predict_all(*predictor.packed, state, own[i], self._orders[i].width, joint[i], marginals[i])
+        for i, (agent, state) in enumerate(zip(self._agents, known.states, strict=True)):
+            belief, width = agent.predictive(state), self._orders[i].width
+            predict_all(*self._predictors[i].packed, belief, own[i], width, joint[i], marginals[i])
         width, standing = self._orders[0].width, known.standing
         settled = settle_all(
             *self._rewarded, standing, np.ascontiguousarray(joint.T), np.ascontiguousarray(marginals.swapaxes(0, 1)),

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from idbandits.agent.generators import generator_of, state_of_generator
+from idbandits.agent.sample import Sample
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.storage import parse_json
@@ -40,6 +41,8 @@ TYPES = {
     "counts": np.int64,
     "floats": np.float64,
     "sites": np.float64,
+    "sample": np.int64,
+    "rounds": np.int32,
 }
 MOST_HEAD = 2**28  # bytes of the head
 SMALL_HEAD, SMALL = 2**24, 2**26  # bytes that a few compressed ones may stand for; what is larger is written as it is
@@ -53,6 +56,7 @@ class Saved(NamedTuple):
     inference: Inference
     rng: Rng
     state: State
+    sample: Sample
     effort: float = 1.0
 
 
@@ -78,7 +82,8 @@ def save_agent(path: Path, saved: Saved, evidence: Evidence) -> None:
         raise FormatError(f"{path}: the agent was not saved, as it could not be loaded again: {error}") from None
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for member, array in {"head": text, **columns._asdict()}.items():
+        numbers, rounds = saved.sample.to_arrays()
+        for member, array in {"head": text, **columns._asdict(), "sample": numbers, "rounds": rounds}.items():
             content = io.BytesIO()
             np.lib.format.write_array(content, array, (1, 0), allow_pickle=False)
             small = array.nbytes <= (SMALL_HEAD if member == "head" else SMALL) // 2
@@ -191,7 +196,7 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
     kind = head.get("format") if isinstance(head, dict) else None
     if kind != FORMAT:
         raise FormatError(f"the format is {brief(kind)}; this version reads {FORMAT!r}")
-    members.check_names(["head", *Columns._fields])
+    members.check_names(["head", *Columns._fields, "sample", "rounds"])
     effort = check_number("effort", head.pop("effort", 1.0), 0)
     if set(head) != HEAD:
         raise FormatError(f"its head has the keys {brief(sorted(head))}, not {sorted(HEAD)}")
@@ -214,7 +219,8 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
             f"the agent in it learned by {head['class']} with settings {settings}, "
             f"not by {type(own).__name__} with {own.settings}"
         )
-    return Saved(d, own, rng, _state(members, model, own), effort)
+    sample = Sample.from_arrays(model, members.array("sample", (3,)), members.array("rounds", (None, None)))
+    return Saved(d, own, rng, _state(members, model, own), sample, effort)
 
 
 def _state(members: _Members, model: Model, inference: Inference) -> State:

@@ -31,6 +31,7 @@ from idbandits.inference.protocol import (
     UNKNOWN,
     Bounded,
     Player,
+    Predictive,
     Revisable,
     act,
     draw,
@@ -371,9 +372,15 @@ class Thompson:
     def with_state(self, state: State, rng: Rng) -> Thompson:
         """An agent like this one that goes on with this state and these random numbers."""
         other = object.__new__(Thompson)
-        other._bind(self.diagram, self._model, self.inference)
-        other.state, other.rng = state, rng
+        other._bind(self.diagram, self._model, self.inference, self.effort)
+        other.state, other.rng, other._sample = state, rng, self._nothing_kept()
         return other
+
+    def predictive(self, state: State) -> State:
+        """A state as predictions are made from it: it begins with the pseudo-counts, or means, to predict by."""
+        if isinstance(self.inference, Predictive):
+            return State(state.ints, self.inference.predictive(self._evidence, state))
+        return state
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Thompson:
         return self.copy()
@@ -383,8 +390,8 @@ class Thompson:
 
     def save(self, path: str | Path) -> None:
         """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
-        state, rng = self._snapshot()
-        save_agent(path_of(path), Saved(self.diagram, self.inference, rng, state, self.effort), self._evidence)
+        state, rng, sample = self._all_known()
+        save_agent(path_of(path), Saved(self.diagram, self.inference, rng, state, sample, self.effort), self._evidence)
 
     @staticmethod
     def load(path: str | Path, *, diagram: Any = None, inference: Inference | None = None) -> Thompson:
@@ -394,7 +401,7 @@ class Thompson:
 
             return cast(Thompson, Structures.load(where, structures=diagram, inference=inference))
         saved = load_agent(where, diagram, inference)
-        return _restored(saved.diagram, saved.inference, saved.effort, saved.state, saved.rng)
+        return _restored(saved.diagram, saved.inference, saved.effort, saved.state, saved.rng, saved.sample)
 
 
 def check_revisable(inference: Inference) -> None:

@@ -164,7 +164,7 @@ class Fitting:
 
     def __init__(self, model: Model) -> None:
         likelihood, tables = model.likelihood, model.learned.values()
-        c, runs = likelihood.parts.circuit, list(pairwise(likelihood.parts.ends))[:-1]  # the last one is the whole
+        c, runs = likelihood.parts.circuit, list(pairwise(likelihood.parts.ends))
         uses = [c.slots_between(*run) for run in runs]
         children = [set(c.child[c.start[first] : c.start[last]]) for first, last in runs]
         leaves = [likelihood.indicators[node.name] for node in model.observed]

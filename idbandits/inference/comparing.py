@@ -16,11 +16,11 @@ import numpy as np
 from numba import types
 
 from idbandits.circuit.build import starts
-from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel, part
+from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel, merged, part
 from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.types import Floats, Indices, Ints
 
-LIMIT = 100.0  # the wealth that a structure may lose to a richer one before it is no longer acted by
+LIMIT = 20.0  # the wealth that a structure may lose to a richer one before it is no longer acted by
 BOLDNESS = 0.5  # of what a wager may lose at worst in one round
 
 
@@ -74,24 +74,35 @@ def settled(program: Ints, numbers: Floats, standing: Standing, joint: Floats, m
     False, and nothing changes, if it is impossible in all that are left.
     """
     r, weights, wealth = unpack(program, numbers), standing.weights, standing.wealth
-    structures, left = len(weights), 0
+    structures, left, richest = len(weights), 0, 0
     for i in range(structures):
         left += weights[i] + joint[i] > -np.inf
+        if weights[i] + joint[i] > -np.inf:
+            richest = max(richest, r.richness[i])
     if left == 0:
         return False
     standing.rounds[0] += 1
-    t = float(standing.rounds[0])
+    new = beginning(standing.rounds[0])
     for i in range(structures):
         weights[i] += joint[i]
     for i in range(structures):
         for k in range(structures):
             if weights[i] == -np.inf or weights[k] == -np.inf:
                 wealth[i, k] = -np.inf
-            elif r.richness[i] > r.richness[k]:
+            elif r.richness[i] > r.richness[k] and r.richness[i] == richest:
                 won = np.log1p(wager(r, marginals, seen, i, k))
-                wealth[i, k] = won + np.logaddexp(wealth[i, k], -np.log(t * (t + 1.0)))
-    share(weights, 1.0 / (t + 1.0))
+                wealth[i, k] = won + np.logaddexp(wealth[i, k], np.log(new))
+    share(weights, new)
     return True
+
+
+@merged
+def beginning(t: int) -> float:
+    """What begins anew with round t: a part that makes 1 over all rounds, at each power of two; else nothing."""
+    if t & (t - 1) != 0:
+        return 0.0
+    k = np.log2(t) + 1.0
+    return 1.0 / (k * (k + 1.0))
 
 
 @kernel(types.boolean(INTS, FLOATS, STANDING, FLOATS, types.float64[:, ::1], INTS))

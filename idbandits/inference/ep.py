@@ -188,8 +188,8 @@ class EP(BuiltIn):
         settings[[DAMPING, SHARE]] = self.settings["damping"], self.settings["share"]
         p = asymmetric(evidence, rng)
         floats = np.concatenate([p, settings, p, np.zeros(evidence.learned), p, p, p])
-        settings = (self.settings["sweeps"],)
-        return with_groups(floats, evidence.most_groups, evidence.most_numbers, evidence.widest, settings)
+        counts = (self.settings["sweeps"],)
+        return with_groups(floats, evidence.most_groups, evidence.most_numbers, evidence.widest, counts)
 
     def layout(self, evidence: Evidence) -> Layout:
         """The sections, and the sites."""

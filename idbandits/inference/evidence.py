@@ -52,7 +52,8 @@ class Evidence:
                 base=[r[0] for r in readings], stride=[r[1] for r in readings], axis=[r[2] for r in readings],
                 source_start=starts(sources), source=[s[0] for s in every_source],
                 source_leaf=[s[1] for s in every_source], source_states=[s[2] for s in every_source],
-                table_start=starts([range(t.size) for t in model.learned.values()]), table=tables, row=rows, size=sizes, whole_row=[_is_whole_row(c, n, sizes) for n in range(c.inner)],
+                table_start=starts([range(t.size) for t in model.learned.values()]), table=tables, row=rows, size=sizes,
+                whole_row=[_is_whole_row(c, n, sizes) for n in range(c.inner)],
                 parameters=np.concatenate([self.prior, model.parameters.known]), generic=_generic_means(rows, sizes),
             ),
         )  # fmt: skip

@@ -18,8 +18,8 @@ from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import value_of_factor
 from idbandits.inference.moving import move_pairs, move_tables
 from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, NOW, BuiltIn, Round, learner
-from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import MEANS as BY_MEANS
+from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.kernel.columns import COUNTS, DERIVED, PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
 from idbandits.kernel.fields import pointer
@@ -27,13 +27,14 @@ from idbandits.kernel.random import RNG
 from idbandits.kernel.types import Floats, Ints, Rng
 
 from idbandits.kernel.states import (  # isort: skip
-    BEFORE, FIGURES, SETTING, USED, State, copy, figures, groups_in, section, with_groups,
+    BEFORE, FIGURES, ROUNDS, SETTING, USED, State, copy, drawable, figures, groups_in, section, with_groups,
 )  # fmt: skip
 
 STEPS, MOVES, VISITS, NEXT = range(SETTING, SETTING + 4)  # of the header; NEXT: the group whose turn it is
 EPOCH = 0  # of the figures: how often means were drawn anew
-ALPHA, BASE, COUNTED, MEANS, STAMPS = range(5)  # sections of the floats: pseudo-counts given latent counts, those of
-# what is certain, sums of latent counts, drawn means, and the epoch in which each row of them was drawn
+# sections of the floats: pseudo-counts given latent counts, those of what is certain, averages of the first over recent
+# rounds, sums of latent counts, drawn means, and the epoch in which each row of them was drawn
+ALPHA, BASE, AVERAGE, COUNTED, MEANS, STAMPS = range(6)
 MANY_STEPS = 200  # after many rounds at once
 TABLE_MOVES = 6  # in a step of all groups
 CHAIN = 2000  # steps that describe the posterior
@@ -48,8 +49,10 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     status = count_round(w, chain.groups, chain.base, round_)
     if status != DONE:
         return status
+    average = section(floats, AVERAGE, w.v.learned)
     for i in range(1, w.uses[0] + 1 if round_.times != 0 else 1):
         count_latent(chain, w.uses[i], 0.0)
+        average[w.uses[i]] = drawable(average[w.uses[i]] + round_.times)
     for g in range(used, ints[USED]):
         link(w, chain.groups, g)
     if ints[USED] == 0 or (round_.effort == LATER and round_.times >= 0):
@@ -64,10 +67,20 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
             for _ in range(min(ints[VISITS], ints[USED]) if round_.effort == NOW else 0):
                 ints[NEXT] = ints[NEXT] + 1 if ints[NEXT] + 1 < ints[USED] else 0
                 visit(w, chain, ints[NEXT], rng)
+            blend(w, chain, average, 1.0 / (1.0 + 0.5 * np.sqrt(max(0, ints[ROUNDS]))))
     else:
+        copy(chain.alpha, average, w.v.learned)
         for _ in range(max(ints[STEPS], MANY_STEPS)):
             step(w, chain, ints, rng, ints[USED])
+            blend(w, chain, average, 0.05)
     return DONE
+
+
+@bare
+def blend(w: Workspace, chain: Chain, average: Floats, rate: float) -> None:
+    """Move averages towards the present pseudo-counts."""
+    for e in range(w.v.learned):
+        average[e] += rate * (chain.alpha[e] - average[e])
 
 
 @bare
@@ -76,8 +89,8 @@ def chain_in(w: Workspace, ints: Ints, floats: Floats) -> Chain:
     learned = w.v.learned
     return Chain(
         groups_in(ints), section(floats, ALPHA, learned), section(floats, BASE, learned),
-        section(floats, COUNTED, learned), section(floats, MEANS, learned), section(floats, STAMPS, learned), pointer(figures(floats, learned), EPOCH),
-        pointer(floats, ints[BEFORE]),
+        section(floats, COUNTED, learned), section(floats, MEANS, learned), section(floats, STAMPS, learned),
+        pointer(figures(floats, learned), EPOCH), pointer(floats, ints[BEFORE]),
     )  # fmt: skip
 
 
@@ -158,20 +171,25 @@ class Gibbs(BuiltIn):
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
         n, p = evidence.learned, evidence.prior
-        floats = np.concatenate([p, np.zeros(FIGURES), p, np.zeros(n), p, np.full(n, -1.0)])
+        floats = np.concatenate([p, np.zeros(FIGURES), p, p, np.zeros(n), p, np.full(n, -1.0)])
         settings = (*self.settings.values(), 0)
         return with_groups(floats, evidence.most_groups, evidence.most_numbers, 1, settings, 2 * n)
 
     def layout(self, evidence: Evidence) -> Layout:
-        """The pseudo-counts of what is certain, and latent counts; all else is derived."""
+        """The pseudo-counts of what is certain, averages, and latent counts; all else is derived."""
         n = evidence.learned
-        floats = [(DERIVED, n + FIGURES), (PSEUDO_COUNTS, n)]
+        floats = [(DERIVED, n + FIGURES), (PSEUDO_COUNTS, 2 * n)]
         return Layout(floats, [(COUNTS, 1)], [(DERIVED, 3), (COUNTS, 1)], evidence.check_factors)
 
     def restored(self, evidence: Evidence, state: State) -> State:
         """The same state with all that is derived."""
         restore(*evidence.packed, *state)
         return state
+
+    def predictive(self, evidence: Evidence, state: State) -> Floats:
+        """Pseudo-counts whose means predict well: averages over recent draws of latent counts."""
+        first = AVERAGE * evidence.learned + FIGURES
+        return state.floats[first : first + evidence.learned]
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """Draws along a chain that goes on from the state; where nothing is latent, the pseudo-counts say all."""

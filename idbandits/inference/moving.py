@@ -187,7 +187,7 @@ def move_pair(w: Workspace, chain: Chain, rng: Rng) -> int:
 
 @bare
 def move_tables(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
-    """The same for all rows of two tables at once, whose means were all drawn; all groups are to be visited after it."""
+    """The same for all rows of two tables at once. All means were drawn before, all groups are to be visited after."""
     v, groups, means = w.v, chain.groups, chain.means
     least, largest = TABLE_WIDTHS
     present = log_likelihood(w, chain)

@@ -81,6 +81,14 @@ class Sampled(Protocol):
 
 
 @runtime_checkable
+class Predictive(Protocol):
+    """What an inference may have besides: better predictions than by the pseudo-counts that actions are drawn from."""
+
+    def predictive(self, evidence: Evidence, state: State) -> Floats:
+        """Pseudo-counts to predict by: a part of the state's floats."""
+
+
+@runtime_checkable
 class Derived(Protocol):
     """What an inference may have besides: numbers of its state that are derived from the others."""
 
@@ -100,7 +108,7 @@ NUDGE = 0.1  # of a pseudo-count: by how much interchangeable states differ at t
 
 
 def asymmetric(evidence: Evidence, rng: Rng) -> Floats:
-    """The prior; where it cannot tell latent states apart, a little off it, as a symmetric belief may stay symmetric."""
+    """The prior; a little off it where it cannot tell latent states apart: a symmetric belief may stay symmetric."""
     prior = evidence.prior.copy()
     moved = np.zeros(len(prior), np.bool_)
     for order in evidence.relabellings:

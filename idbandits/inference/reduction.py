@@ -73,7 +73,7 @@ def forget_same(w: Workspace, j: int, missing: bool) -> None:
 
 @bare
 def divide(w: Workspace, j: int) -> bool:
-    """Divide a part into certain uses and factors; False if there is no room for them, as nodes are shared too often."""
+    """Divide a part into certain uses and factors; False if there is no room for them, where many nodes are shared."""
     c, v = w.c, w.v
     first, pending = v.node[j], 1
     w.pending[0] = v.node[j + 1] - 1

@@ -20,8 +20,9 @@ from idbandits.kernel.types import Floats, Ints
 
 # The header of the ints. ACTS_ON_MEANS: whether the floats begin with means to act on, not with pseudo-counts; ROUNDS:
 # how many were learned from; USED, CAPACITY: groups there are, and there is room for; FILLED, POOL: the same of numbers
-# in keys; PER_ROUND, LONGEST: groups and numbers that one round may add; LINKED: how many heads of links there are, 0 if
-# keys are not linked; EACH: floats per number in the pool; BEFORE: floats before those; SETTING: the first of the settings.
+# in keys; PER_ROUND, LONGEST: groups and numbers that one round may add; LINKED: how many heads of links there are, 0
+# if keys are not linked; EACH: floats per number in the pool; BEFORE: floats before those; SETTING: the first of the
+# settings.
 ACTS_ON_MEANS, ROUNDS, USED, CAPACITY, FILLED, POOL, PER_ROUND, LONGEST, LINKED, EACH, BEFORE, SETTING = range(12)
 HEADER = 20
 FIGURES = 4  # floats after the pseudo-counts: settings and results of the learner

@@ -5,7 +5,6 @@ A part of all crafted files is tried here. `python tests/support/crafted.py FOLD
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess

@@ -225,7 +225,8 @@ def test_impossible_rounds_are_a_misfit_by_themselves() -> None:
 
 def test_diagrams_in_which_nothing_is_observed_or_learned() -> None:
     blind = idb.Diagram("blind")
-    blind.reward(blind.latent("Z", [blind.decision("A", 2)]))
+    blind.latent("Z", [blind.decision("A", 2)])
+    blind.reward("A")
     agent = idb.Thompson(blind, inference="moments", seed=0)
     agent.update_many({"A": [0] * 200}, {})
     assert agent.fit_report().fits

@@ -61,24 +61,26 @@ def weights_by_hand(diagrams: dict[str, Diagram], log: list[Round]) -> dict[str,
     rich = {name: sum(t.size // 2 for t in d.learned.values()) for name, d in diagrams.items()}
     for t, (action, seen) in enumerate(log, 1):
         joint = {name: chances(agent, action) for name, agent in agents.items()}
+        doublings = math.log2(t) + 1
+        new = 1 / (doublings * (doublings + 1)) if doublings.is_integer() else 0.0
         key = tuple(seen.values())
         for name in agents:
             weight[name] *= joint[name].get(key, 0.0)
         for a, b in wealth:
-            if rich[a] > rich[b] and weight[b]:
+            if rich[a] == max(rich.values()) > rich[b] and weight[b]:  # the richest is never impossible here
                 ratios = [[share(joint[a], k, c) / share(joint[b], k, c) for c in range(2)] for k in range(len(key))]
                 stake = sum(1 - min(row) for row in ratios)
                 won = sum(row[key[k]] - 1 for k, row in enumerate(ratios))
-                wealth[a, b] = (wealth[a, b] + 1 / (t * (t + 1))) * (1 + won * min(1, 0.5 / stake) if stake else 1)
+                wealth[a, b] = (wealth[a, b] + new) * (1 + won * min(1, 0.5 / stake) if stake else 1)
             if not weight[b]:
                 wealth[a, b] = 0.0
         total, left = sum(weight.values()), sum(w > 0 for w in weight.values())
         for name, w in weight.items():
-            weight[name] = (t / (t + 1) * w / total + 1 / (t + 1) / left) if w else 0.0
+            weight[name] = ((1 - new) * w / total + new / left) if w else 0.0
         for name, agent in agents.items():
             if weight[name]:
                 agent.update(action, seen)
-    acting = {name: w if max(wealth[a, name] for a in agents) <= 100 else 0.0 for name, w in weight.items()}
+    acting = {name: w if max(wealth[a, name] for a in agents) <= 20 else 0.0 for name, w in weight.items()}
     return {name: w / sum(acting.values()) for name, w in acting.items()}
 
 

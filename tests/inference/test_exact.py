@@ -65,7 +65,7 @@ def test_exact_is_refused_where_what_is_seen_may_have_several_causes(d: idb.Diag
     with pytest.raises(DiagramError, match=words) as refused:
         idb.Thompson(d, "exact")
     assert any(f"{n.name} = " in str(refused.value) for n in d.of_kind("observed"))
-    assert type(idb.Thompson(d).inference) is idb.EP  # which the default can learn from
+    assert type(idb.Thompson(d).inference) is idb.Gibbs  # which the default can learn from
 
 
 @pytest.mark.parametrize("seed", range(60))

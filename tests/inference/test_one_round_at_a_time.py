@@ -68,7 +68,7 @@ def test_other_starts_are_refused(start: Any) -> None:
 def test_moments_are_those_of_the_oracle_after_every_round(make: Callable[[], idb.Diagram] | int) -> None:
     d = diagram_of(make)
     agent = idb.Thompson(d, "moments", seed=0)
-    alpha: reference.Alpha = reference.prior_of(d)
+    alpha: reference.Alpha = alpha_of(agent)  # the prior, or a little off where it is symmetric
     for p in play(d, np.random.default_rng(8), 7, unseen=0.25):
         learn(agent, [p])
         alpha = reference.moments_step(d, p.round, alpha)
