@@ -16,6 +16,7 @@ from idbandits.kernel.types import Ints
 ROOM = 8192  # rounds that are kept: all of the first ones
 LEAST_ROOM = 64  # that memory is taken for
 MOST_COUNT = 2**62
+FAR = 1_000_000  # rounds that are looked ahead for the next one to keep
 ROWS = types.int32[:, ::1]
 
 
@@ -38,8 +39,10 @@ def place_for(count: int, kept: int) -> int:
 
 @kernel(types.int64(types.int64))
 def next_kept(count: int) -> int:
-    """How many rounds come before the next one that is kept, of which `count` have come."""
-    while place_for(count, ROOM) < 0:
+    """How many rounds come before the next one that is kept, of which `count` have come; or fewer, if that is far."""
+    for _ in range(FAR):
+        if place_for(count, ROOM) >= 0:
+            break
         count += 1
     return count
 

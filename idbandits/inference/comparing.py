@@ -1,11 +1,11 @@
 """Which of several structures to act by: a weight for each, by how well it predicted.
 
-Two things are kept. *Weights* are those of the prequential likelihood of all that was seen, after each round mixed a
-little with equal ones (in round t by 1 / t), so that what is known late counts for as much as what was known early,
-and no structure is forgotten for good. But the likelihood may prefer a structure for what does not matter for acting,
-such as how clicks depend on each other. So each structure also bets against the simpler ones, on the nodes that are
-rewarded alone, anew from every round t with a wealth of 1 / t(t + 1). If the other is right and its belief exact, the
-sum is a martingale that stays below `LIMIT` with a probability of 1 - 1 / LIMIT; above, the other is not acted by.
+Two things are kept. *Weights* are those of the prequential likelihood of all that was seen, mixed a little with equal
+ones at rounds 1, 2, 4, 8, …, so that a structure that predicts well late makes up for its beginnings soon. But the
+likelihood may prefer a structure for what does not matter for acting, such as how clicks depend on each other. So the
+richest structure, the one with most learned numbers, also bets against the others, on the nodes that are rewarded
+alone, anew from each of these rounds. If the other is right and its belief exact, the wealth that it wins in all is a
+martingale that stays below `LIMIT` with a probability of 1 - 1 / LIMIT; above, the other is not acted by.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def share(weights: Floats, part: float) -> None:
     for i in range(len(weights)):
         total += np.exp(weights[i] - highest)
     for i in range(len(weights)):
-        if weights[i] > -np.inf:
-            weights[i] = np.log((1.0 - part) * np.exp(weights[i] - highest) / total + part / left)
+        if weights[i] > -np.inf:  # in logarithms: a weight may be too small for a number, and is not zero
+            weights[i] = np.logaddexp(np.log1p(-part) + weights[i] - highest - np.log(total), np.log(part / left))
 
 
 @bare
@@ -161,9 +161,12 @@ def wager(r: Rewarded, marginals: Floats, seen: Ints, first: int, second: int) -
 def weigh(standing: Standing, acting: Floats) -> int:
     """The weights to act by: of all that have not lost too much. The richest that is left never has."""
     weights, wealth = standing.weights, standing.wealth
-    structures, total = len(weights), 0.0
+    structures, total, highest = len(weights), 0.0, -np.inf
     for i in range(structures):
-        acting[i] = np.exp(weights[i]) if wealth[:, i].max() <= np.log(LIMIT) else 0.0
+        acting[i] = weights[i] if wealth[:, i].max() <= np.log(LIMIT) else -np.inf
+        highest = max(highest, acting[i])
+    for i in range(structures):
+        acting[i] = np.exp(acting[i] - highest)
         total += acting[i]
     for i in range(structures):
         acting[i] /= total

@@ -71,7 +71,7 @@ def test_the_help_of_a_model_has_its_parameters(call):
     status, out, _ = call("models", "dependent_click", "--help")
     assert status == 0
     assert "usage: idbandits models dependent_click" in out
-    for words in ("--items ITEMS", "--positions N", "--no-distinct", "(default: satisfaction)", "Katariya"):
+    for words in ("--items ITEMS", "--positions N", "--no-distinct", "(default: clicks)", "Katariya"):
         assert words in out
     assert out.count("default: True") == 1
     assert ">>>" not in call("models", "cascade", "--help")[1]
