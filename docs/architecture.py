@@ -106,10 +106,11 @@ SOLVER = Step("solve/best.py", "Solver", "program:\nCircuit + Decisions", 2.75, 
 EVIDENCE = Step("inference/evidence.py", "Evidence", "program:\nCircuit + Parts", 2.75, 1.65)
 DRAW = Step("inference/protocol.py", "draw_means", "from the belief", 5.45, 3.35)
 SOLVE = Step("solve/best.py", "solve", "the best action", 7.85, 3.35)
-STEP = Step("simulation/world.py", "World.step", "the truth, or\nyour own users", 10.35, 1.65, 1.4)
-COUNT = Step("inference/counting.py", "count_round", "part by part", 7.85, -0.05)
-SWEEP = Step("inference/ep.py", "sweep", "what each group says,\ngiven all the others", 5.45, -0.05)
-STATE = Step("kernel/states.py", "State", "the belief, and groups\nof equal rounds", 5.45, 1.65, 4.15)
+STEP = Step("simulation/world.py", "World.step", "the truth, or\nyour own users", 10.2, 1.65, 1.4)
+REDUCE = Step("inference/reduction.py", "reduce", "what is certain,\nand factors", 10.05, -0.05, 1.65)
+COUNT = Step("inference/counting.py", "count_round", "equal factors\nare one group", 7.75, -0.05, 1.65)
+VISIT = Step("inference/chain.py", "visit", "latent counts anew,\nafter move_pairs", 5.45, -0.05, 1.65)
+STATE = Step("kernel/states.py", "State", "the belief, and groups\nof equal factors", 5.45, 1.65, 4.15)
 ARROWS = (  # from, to, bend
     ((1.02, 3.35), (1.02, 2.5), 0.0),
     ((1.9, 2.3), (2.75, 3.5), 0.0),
@@ -118,23 +119,25 @@ ARROWS = (  # from, to, bend
     ((4.5, 2.3), (5.2, 3.25), 0.0),
     ((4.5, 1.85), (5.2, 0.95), 0.0),
     ((7.2, 3.78), (7.85, 3.78), 0.0),
-    ((9.6, 3.78), (11.05, 2.5), -0.3),
-    ((11.05, 1.65), (9.6, 0.37), -0.3),
-    ((7.85, 0.37), (7.2, 0.37), 0.0),
+    ((9.6, 3.78), (10.9, 2.5), -0.3),
+    ((10.9, 1.65), (10.9, 0.8), 0.0),
+    ((10.05, 0.37), (9.4, 0.37), 0.0),
+    ((7.75, 0.37), (7.1, 0.37), 0.0),
     ((6.32, 2.5), (6.32, 3.35), 0.0),
-    ((6.32, 0.8), (6.32, 1.65), 0.0),
-    ((8.72, 0.8), (8.72, 1.65), 0.0),
+    ((6.27, 0.8), (6.27, 1.65), 0.0),
+    ((8.57, 0.8), (8.57, 1.65), 0.0),
 )
 LABELS = (  # what flows, at x and y
     (2.05, 3.05, "reward"),
     (2.32, 1.9, "likelihood"),
     (7.52, 3.93, "means"),
     (10.75, 3.7, "action"),
-    (10.95, 0.5, "observation"),
-    (7.52, 0.52, "groups"),
+    (11.4, 1.37, "observation"),
+    (9.72, 0.52, "factors"),
+    (7.42, 0.52, "groups"),
     (6.62, 2.8, "belief"),
-    (6.62, 1.37, "belief"),
-    (9.05, 1.37, "counts"),
+    (6.85, 1.37, "latent counts"),
+    (9.2, 1.37, "certain uses"),
 )
 NOTE = """A box is a function or a class, with its room above it.
 What flows is in italics. A program is one or more
@@ -144,7 +147,7 @@ learn are kernels, and the functions in their frames are
 compiled into them (solve is a kernel too, handed to act).
 In simulate, the kernel loop takes the same road without
 returning to Python."""
-ROAD = (DIAGRAM, COMPILE, SOLVER, EVIDENCE, DRAW, SOLVE, STEP, COUNT, SWEEP, STATE)
+ROAD = (DIAGRAM, COMPILE, SOLVER, EVIDENCE, DRAW, SOLVE, STEP, REDUCE, COUNT, VISIT, STATE)
 
 
 def contents() -> set[str]:
@@ -248,8 +251,11 @@ def draw_road(ax: Axes) -> None:
     ax.text(0.15, 5.15, "Once per diagram", size=15, weight="bold")
     ax.text(5.2, 5.15, "The road of one round", size=15, weight="bold")
     ax.plot([4.85, 4.85], [-0.65, 5.4], color=PALE, lw=0.8, ls=(0, (4, 3)))
-    for y, title, at in ((3.15, "Thompson.act → kernel act", 4.52), (-0.55, "Thompson.update → kernel learn", -0.35)):
-        draw_box(ax, 5.2, y, 4.65, 1.6, "#ffffff")
+    for y, width, title, at in (
+        (3.15, 4.65, "Thompson.act → kernel act", 4.52),
+        (-0.55, 6.65, "Thompson.update → kernel learn (of Gibbs, the default)", -0.35),
+    ):
+        draw_box(ax, 5.2, y, width, 1.6, "#ffffff")
         ax.text(5.45, at, title, size=9.5, va="center", family="DejaVu Sans Mono")
     for step in ROAD:
         draw_step(ax, step)

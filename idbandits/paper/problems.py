@@ -108,8 +108,8 @@ LEARNERS = {
     RANK1: Contender(_with_horizon(baselines.Rank1Elim), BASELINE, "Katariya et al. 2017"),
     "idTS, exact": Contender(_thompson("exact"), BEYOND, "the exact posterior: all that matters is de facto observed"),
     "moments": Contender(_thompson("moments"), BEYOND, "matches two moments of the posterior after every round"),
-    "gibbs": Contender(_thompson("gibbs"), BEYOND, "draws that converge to the exact posterior"),
-    "ep": Contender(_thompson("ep"), BEYOND, "expectation propagation; the library's default"),
+    "gibbs": Contender(_thompson("gibbs"), BEYOND, "draws that converge to the exact posterior; the library's default"),
+    "ep": Contender(_thompson("ep"), BEYOND, "expectation propagation"),
     "idTSvi, folded":
         Contender(_thompson(Variational()), BEYOND, "latent nodes that cannot matter are summed out exactly"),
     "idTSvi, random start": Contender(_thompson(Variational(literal=True, start="random")), BEYOND, _AFRESH),
@@ -176,7 +176,7 @@ def _figure_b1(problem: str) -> Sequence[str]:
 
 
 def _figure_b2(problem: str) -> Sequence[str]:
-    best_of_ours, baseline = "idTS, exact" if problem.startswith("cascade") else "ep", PAPERS_BASELINES[problem]
+    best_of_ours, baseline = "idTS, exact" if problem.startswith("cascade") else "gibbs", PAPERS_BASELINES[problem]
     return VI, best_of_ours, baseline, *_MORE_BASELINES[baseline], "UCB1", "ε-greedy", "uniform"
 
 

@@ -5,6 +5,7 @@ All other tests use public names. If an array or a private name of the library c
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,13 +17,13 @@ from idbandits.baselines import confidence, grab
 from idbandits.circuit import passes, plain
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
-from idbandits.inference import LATER, NOW, exact, layout_of
-from idbandits.inference.workspace import tail
+from idbandits.inference import LATER, NOW, counting, exact, factors, gibbs, layout_of, moving, reduction
+from idbandits.inference.workspace import Parts, held, scratch, tail, workspace
 from idbandits.kernel import disk
 from idbandits.kernel.columns import columns_of
 from idbandits.kernel.compiling import in_python
 from idbandits.kernel.draws import EDGE
-from idbandits.kernel.states import CAPACITY, FIGURES, counted_groups, grown
+from idbandits.kernel.states import BEFORE, CAPACITY, FIGURES, HEADER, USED, counted_groups, group_columns, grown
 from idbandits.simulation.simulate import begin, random_numbers
 from idbandits.solve import assignment, branch, order, search, structure, sweep
 from idbandits.solve.search import Search
@@ -228,6 +229,193 @@ class Evaluated:
         for counts in by_slot:
             _split(as_arrays(c), self.weights, self.values, unmarked, times, rng, visits, counts)
         return self.by_entry(by_slot)
+
+
+# -- what a round says ---------------------------------------------------------------------------------------------
+
+Key = tuple[int, ...]  # a factor, as plain numbers
+
+
+class Reduced(NamedTuple):
+    """What a round says: a product of entries, of factors and of a constant."""
+
+    possible: bool  # all else says nothing if not
+    uses: list[int]  # the entries that were used for certain
+    factors: list[Key]
+    constant: float
+
+
+def reduced(
+    d: idb.Diagram, given: Mapping[str, int], seen: Mapping[str, int], *, literal: bool = False, whole: bool = False
+) -> Reduced:
+    """What a round says; actions, contexts and observations are places. `whole`: as where there is no room to divide."""
+    model = idb.compile(d)
+    evidence = model.derived(idb.inference.literal if literal else idb.inference.folded)
+    action = np.array([given[n.name] for n in (*model.decisions, *model.contexts)], dtype=np.int64)
+    observed = np.array([seen.get(n.name, -1) for n in model.observed], dtype=np.int64)
+    ints = np.zeros(3 * evidence.most_numbers + 2 * evidence.most_groups + len(evidence.program), dtype=np.int64)
+    possible, constant = _reduce(*evidence.packed, action, observed, ints, whole)
+    number, uses = int(ints[0]), int(ints[1])
+    rest = ints[2:].tolist()
+    places, rest = rest[: number + 1], rest[number + 1 :]
+    keys = [tuple(rest[uses + first : uses + end]) for first, end in itertools.pairwise(places)]
+    return Reduced(bool(possible), rest[:uses], keys, float(np.exp(constant)))
+
+
+@njit(error_model="numpy")
+def _reduce(program: Any, numbers: Any, action: Any, seen: Any, out: Any, whole: bool) -> Any:
+    ints, floats = scratch(program, numbers)
+    w = workspace(program, numbers, ints, floats)
+    possible = reduction.reduce_whole(w, action, seen) if whole else reduction.reduce(w, action, seen)
+    if not possible:
+        return held(0.0, ints, floats) > 0.0, -np.inf
+    counting.drop_certain(w)
+    constant = reduction.log_constant(w)
+    out[0], out[1] = w.places[0], w.uses[0]
+    at = 2
+    for i in range(w.places[0] + 1):
+        out[at] = w.places[1 + i]
+        at += 1
+    for i in range(w.uses[0]):
+        out[at] = w.uses[1 + i]
+        at += 1
+    for i in range(w.places[1 + w.places[0]]):
+        out[at] = w.factors[i]
+        at += 1
+    return possible, held(constant, ints, floats)
+
+
+def all_entries(d: idb.Diagram, means: Mapping[str, Any]) -> np.ndarray:
+    """The numbers that uses and factors stand for: means of the learned entries, then the known ones."""
+    return np.array(idb.compile(d).parameter_vector(means))
+
+
+def row_of(d: idb.Diagram, entry: int) -> tuple[str, int] | None:
+    """The learned table that an entry is of, and the number of its row; None for a known entry."""
+    model = idb.compile(d)
+    for name, table in model.learned.items():
+        place = entry - model.parameters.offsets[name]
+        if 0 <= place < table.size:
+            return name, place // table.states
+    return None
+
+
+def first_wrong(d: idb.Diagram, keys: Sequence[Key], sizes: Sequence[int] | None = None) -> int:
+    """The number of the first key that is not a factor in a diagram, -1 if all are."""
+    evidence = idb.compile(d).derived(idb.inference.folded)
+    numbers = np.array([number for key in keys for number in key], dtype=np.int64)
+    lengths = np.array([len(key) for key in keys] if sizes is None else sizes, dtype=np.int64)
+    assert lengths.sum() == len(numbers)
+    assert (lengths > 0).all()  # as files are checked before
+    return int(factors.find_wrong(*evidence.packed, numbers, lengths))
+
+
+class Limits(NamedTuple):
+    """How large a factor in a diagram may be."""
+
+    nodes: int
+    terms: int
+    entries: int  # learned and known ones
+
+
+def limits_of(d: idb.Diagram) -> Limits:
+    """How large a factor in a diagram may be."""
+    evidence = idb.compile(d).derived(idb.inference.folded)
+    entries = evidence.learned + len(idb.compile(d).parameters.known)
+    return Limits(evidence.most_nodes, evidence.most_terms, entries)
+
+
+class _Guarded:
+    """Numbers that nobody may read beyond."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._numbers = numbers
+
+    def __getitem__(self, place: int) -> int:
+        assert 0 <= place < len(self._numbers), f"{place} is beyond {len(self._numbers)} numbers"
+        return self._numbers[place]
+
+
+def is_factor(limits: Limits, key: Sequence[int]) -> bool:
+    """Whether numbers are a factor, by the library's own code in Python, which fails if it reads beyond them."""
+    parts = Parts._make([0] * len(Parts._fields))._replace(
+        most_nodes=limits.nodes, most_terms=limits.terms, parameter_count=limits.entries
+    )
+    return bool(in_python(factors.is_factor)(parts, _Guarded(key), len(key)))
+
+
+# -- chains of Gibbs sampling --------------------------------------------------------------------------------------
+
+
+def number_of_groups(agent: idb.Thompson) -> int:
+    """The number of groups, also of those whose rounds were all taken back."""
+    return int(agent.state.ints[USED])
+
+
+def next_group(agent: idb.Thompson) -> int:
+    """The group that was visited last in turn."""
+    return int(agent.state.ints[gibbs.NEXT])
+
+
+def latent_counts(agent: idb.Thompson) -> list[np.ndarray]:
+    """Of every group: how often each number of its key was used, in the latent counts that were drawn last."""
+    starts = group_columns(agent.state.ints).starts
+    latent = agent.state.floats[int(agent.state.ints[BEFORE]) :]
+    return [latent[first:end].copy() for first, end in itertools.pairwise(starts.tolist())]
+
+
+def pseudo_counts(agent: idb.Thompson) -> np.ndarray:
+    """The pseudo-counts of all learned entries that the next action is drawn from: given latent counts."""
+    return agent.state.floats[: agent._evidence.learned].copy()
+
+
+def with_all_derived_again(agent: idb.Thompson) -> idb.Thompson:
+    """A copy of an agent of which all that is derived was spoilt, and derived again as after loading."""
+    other = agent.copy()
+    size = agent._evidence.learned
+    heads = slice(HEADER, HEADER + 2 * size)
+    other.state.ints[heads] = -1
+    for section in (gibbs.ALPHA, gibbs.COUNTED):
+        first = section * size + (FIGURES if section else 0)
+        other.state.floats[first : first + size] = np.nan
+    other.state = other.inference.restored(other._evidence, other.state)
+    return other
+
+
+def pseudo_counts_of_updates(agent: idb.Thompson, number: int) -> np.ndarray:
+    """The pseudo-counts after each of so many updates without a round, one per row."""
+    action, nothing = agent._solver.blank_action(None, check=False), agent._nothing_seen
+    kept = np.empty((number, agent._evidence.learned))
+    for row in kept:
+        agent.inference.learn(*agent._evidence.packed, *agent.state, agent.rng, action, nothing, 0, NOW)
+        row[:] = agent.state.floats[: len(row)]
+    return kept
+
+
+def moved(agent: idb.Thompson, means: np.ndarray, moves: int, *, tables: bool) -> np.ndarray:
+    """Draws of all means, one per row, after so many moves of each: of pairs, or of tables."""
+    state, after = agent.state.copy(), means.copy()
+    _move(*agent._evidence.packed, *state, np.random.default_rng(0), after, moves, tables)
+    return after
+
+
+@njit(error_model="numpy")
+def _move(program: Any, numbers: Any, ints: Any, floats: Any, rng: Any, draws: Any, moves: int, tables: bool) -> Any:
+    int_scratch, float_scratch = scratch(program, numbers)
+    w = workspace(program, numbers, int_scratch, float_scratch)
+    chain = gibbs.chain_in(w, ints, floats)
+    for i in range(len(draws)):
+        gibbs.begin_epoch(chain)
+        for e in range(w.v.learned):
+            chain.means[e] = draws[i, e]
+            chain.stamps[e] = chain.epoch[0]
+        if tables:
+            moving.move_tables(w, chain, moves, rng)
+        else:
+            moving.move_pairs(w, chain, moves, rng)
+        for e in range(w.v.learned):
+            draws[i, e] = chain.means[e]
+    return held(0.0, int_scratch, float_scratch)
 
 
 # -- searches for the best action ----------------------------------------------------------------------------------

@@ -279,6 +279,48 @@ def posterior_moments_by_quadrature(
     return mean, variance
 
 
+Counted = frozenset[tuple[tuple[str, tuple[int, ...]], int]]  # how often each entry was used
+
+
+def histories(d: Diagram, rounds: Sequence[Round]) -> list[tuple[dict[str, np.ndarray], float]]:
+    """The exact posterior: a mixture of Dirichlet rows over all joint histories, as pseudo-counts and weights.
+
+    Histories that use all entries equally often are one.
+    """
+    prior = prior_of(d)
+    ways: dict[Counted, float] = {frozenset(): 1.0}
+    for round in rounds:
+        step = [(entries_used(d, values), known_part(d, values)) for values in consistent(d, round)]
+        after: dict[Counted, float] = {}
+        for counted, weight in ways.items():
+            for used, p in step:
+                key = frozenset((Counter(dict(counted)) + used).items())
+                after[key] = after.get(key, 0.0) + weight * p
+        ways = after
+    mixture, logs = [], []
+    for counted, weight in ways.items():
+        alpha = {name: a.copy() for name, a in prior.items()}
+        for (name, entry), n in counted:
+            alpha[name][entry] += n
+        mixture.append(alpha)
+        ratios = (log_beta(alpha[t][row]) - log_beta(prior[t][row]) for t, row in rows_of(prior))
+        logs.append(math.log(weight) + sum(ratios))
+    weights = np.exp(np.array(logs) - logsumexp(logs)).tolist()
+    return list(zip(mixture, weights, strict=True))
+
+
+def posterior_moments_by_enumeration(d: Diagram, rounds: Sequence[Round]) -> tuple[np.ndarray, np.ndarray]:
+    """First and second moment of every learned entry, in order, under the exact posterior; for a few rounds."""
+    first: Any = 0.0
+    second: Any = 0.0
+    for alpha, weight in histories(d, rounds):
+        flat = np.concatenate([a.ravel() for a in alpha.values()])
+        total = np.concatenate([np.repeat(a.sum(axis=-1).ravel(), a.shape[-1]) for a in alpha.values()])
+        first = first + weight * flat / total
+        second = second + weight * flat * (flat + 1) / (total * (total + 1))
+    return first, second
+
+
 def exact_step(d: Diagram, rounds: Sequence[Round], prior: Alpha) -> dict[str, np.ndarray]:
     """Conjugate counts, where every chance node was seen in every round."""
     new = {name: a.copy() for name, a in prior.items()}
