@@ -123,6 +123,7 @@ def run_chain(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: R
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
     chain = chain_in(w, ints, floats)
+    w.places[0] = 0  # there is no round to start from
     for i in range(len(draws)):
         step(w, chain, ints, rng, min(ints[USED], MOST_VISITS))
         copy(chain.means, pointer(draws, i * w.v.learned), w.v.learned)

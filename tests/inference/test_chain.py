@@ -16,9 +16,12 @@ import idbandits as idb
 import reference
 from diagrams import NAMED, random_learning_diagram, same_item_twice, three_states
 from inferences import diagram_of
-from inside import determined, groups, kept, latent_counts, learn_repeatedly, moved, next_group, number_of_groups
-from inside import pseudo_counts, pseudo_counts_of_updates, room_for_groups, with_all_derived_again
 from playing import go_on, learn, learn_at_once, play, rounds_of, world_of
+
+from inside import (  # isort: skip
+    determined, groups, kept, latent_counts, learn_repeatedly, moved, next_group, number_of_groups, pseudo_counts,
+    pseudo_counts_of_updates, room_for_groups, with_all_derived_again,
+)  # fmt: skip
 
 
 def mixture() -> idb.Diagram:
@@ -87,15 +90,14 @@ def test_enumeration_is_quadrature() -> None:
 # -- the distribution ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [(1, 0, 1), (1, 5, 1), (1, 2, 2), (2, 5, 0)], ids=str)
+@pytest.mark.parametrize("settings", [(1, 0, 1), (1, 5, 1), (1, 2, 2), (2, 5, 1)], ids=str)
 @pytest.mark.parametrize("case", CASES)
 def test_few_visits_per_update_keep_the_exact_posterior(case: str, settings: tuple[int, int, int]) -> None:
     d, played, first, second = enumerated(case)
-    steps, moves, visits = settings
     chains, updates = 25, 6_000
     means, squares = [], []
     for seed in range(chains):
-        agent = learn(idb.Thompson(d, idb.Gibbs(steps, moves, max(1, visits)), seed=seed), played)
+        agent = learn(idb.Thompson(d, idb.Gibbs(*settings), seed=seed), played)
         alpha = pseudo_counts_of_updates(agent, updates)[500:]
         whole = totals(d, alpha)  # of the means given latent counts, moments are known
         means.append((alpha / whole).mean(axis=0))
@@ -114,8 +116,8 @@ def exact_draws(d: idb.Diagram, played: list[Any], number: int, seed: int) -> np
     weights = np.array([w for _, w in parts])
     chosen = rng.choice(len(parts), size=number, p=weights / weights.sum())
     flat = np.array([np.concatenate([a.ravel() for a in alpha.values()]) for alpha, _ in parts])[chosen]
-    drawn = rng.standard_gamma(flat)
-    return drawn / totals(d, drawn)
+    drawn: np.ndarray = rng.standard_gamma(flat)
+    return np.asarray(drawn / totals(d, drawn))
 
 
 @pytest.mark.parametrize("tables", [False, True], ids=["pairs", "tables"])
@@ -143,8 +145,15 @@ def test_moves_keep_the_exact_posterior(case: str, tables: bool) -> None:
 
 # -- files and copies ----------------------------------------------------------------------------------------------
 
+
+def saved_and_loaded(agent: idb.Thompson, path: Path) -> idb.Thompson:
+    """The same agent from a file."""
+    agent.save(path)
+    return idb.Thompson.load(path)
+
+
 AGAIN: dict[str, Callable[[idb.Thompson, Path], idb.Thompson]] = {
-    "file": lambda agent, path: [agent.save(path), idb.Thompson.load(path)][1],  # type: ignore[func-returns-value]
+    "file": saved_and_loaded,
     "pickle": lambda agent, path: pickle.loads(pickle.dumps(agent)),
     "copy": lambda agent, path: agent.copy(),
     "deep copy": lambda agent, path: copy.deepcopy(agent),
@@ -253,7 +262,8 @@ def test_moves_look_at_a_bounded_number_of_groups() -> None:
     agent = idb.Thompson(d, idb.Gibbs(1, 100, 1), seed=0)
     for i in range(50):
         for k in range(50):
-            learn_repeatedly(agent, {"A1": i, "A2": k}, {"X": 0}, 1)
+            learn_repeatedly(agent, {"A1": i, "A2": k}, {"X": k % 2}, 2)
+            learn_repeatedly(agent, {"A1": i, "A2": k}, {"X": 0}, 10)
     assert number_of_groups(agent) == 2500
     most = 0
     for t in range(40):
@@ -261,7 +271,7 @@ def test_moves_look_at_a_bounded_number_of_groups() -> None:
         agent.update({"A1": t, "A2": t}, {"X": 0})
         most = max(most, sum((b != a).any() for b, a in zip(before, latent_counts(agent), strict=True)))
     assert most <= 400 + 256 + 2  # links that moves in a row may look at, those of the last one, the round, its visit
-    assert most > 50  # one row at least was moved
+    assert most > 20  # something was moved
 
 
 def test_every_group_has_its_turn() -> None:

@@ -29,7 +29,9 @@ MODELS: dict[str, Callable[[], idb.Diagram]] = {
 def nodes_of(key: Key) -> list[list[list[int]]]:
     """The nodes of a factor: each a sum of products of entries and, as negative numbers, of earlier nodes."""
     numbers = iter(key)
-    nodes = [[[next(numbers) for _ in range(next(numbers))] for _ in range(next(numbers))] for _ in range(next(numbers))]
+    nodes = [
+        [[next(numbers) for _ in range(next(numbers))] for _ in range(next(numbers))] for _ in range(next(numbers))
+    ]
     assert next(numbers, None) is None
     return nodes
 

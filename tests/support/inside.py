@@ -404,6 +404,7 @@ def _move(program: Any, numbers: Any, ints: Any, floats: Any, rng: Any, draws: A
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
     chain = gibbs.chain_in(w, ints, floats)
+    w.places[0] = 0  # no round was just counted
     for i in range(len(draws)):
         gibbs.begin_epoch(chain)
         for e in range(w.v.learned):
