@@ -51,10 +51,22 @@ def study(model: Model) -> Study:
     return Study(model)
 
 
-def relabellings(model: Model) -> list[Ints]:
-    """Orders of the learned parameters that change neither prior nor likelihood: those of interchangeable states."""
-    orders = (order_of(model, exchange) for exchange, _ in model.derived(study).exchanges)
-    return [order for order in orders if order is not None]
+def relabellings(model: Model) -> list[list[Ints]]:
+    """Orders of the learned parameters that change neither prior nor likelihood: those of interchangeable states.
+
+    A list has the exchanges of the first two of several states, of the second and the third, and so on.
+    """
+    chains: list[list[Ints]] = []
+    last: tuple[str, int] | None = None
+    for exchange, _ in model.derived(study).exchanges:
+        order = order_of(model, exchange)
+        if order is None:
+            continue
+        if last != (exchange.nodes[0], exchange.states[0]):
+            chains.append([])
+        chains[-1].append(order)
+        last = exchange.nodes[0], exchange.states[1]
+    return chains
 
 
 def warn_once(model: Model, stacklevel: int) -> None:

@@ -8,7 +8,7 @@ from idbandits.circuit.model import Model
 from idbandits.errors import check_number, check_whole
 from idbandits.inference.counting import count_round, factor_of
 from idbandits.inference.evidence import Evidence
-from idbandits.inference.factors import add_counts, split, value_of_factor
+from idbandits.inference.factors import add_counts, expect, split, value_of_factor
 from idbandits.inference.matching import match_factor
 from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, asymmetric, learner
 from idbandits.inference.workspace import GIVEN, Workspace
@@ -26,9 +26,10 @@ from idbandits.kernel.states import (  # isort: skip
 SWEEPS = SETTING  # of the header
 DAMPING, SHARE = range(2)  # of the figures
 ACTING, BASE, SCRATCH, BELIEF, CHAIN, MEANS = range(6)  # sections of the floats: pseudo-counts to act by, those of what
-# is determined, zeros, those of the belief, those of the Gibbs chain, its means; then the sites
+# is certain, zeros, those of the belief, those of the Gibbs chain, its means; then the sites
 CLOSE = 1e-9  # sweeps end when no pseudo-count changes by a larger part of it
 MANY_SWEEPS = 200  # after many rounds at once
+FIRST_STEPS = 100  # of Gibbs sampling before these
 STEPS = 2  # of Gibbs sampling before an action that uses it
 
 
@@ -40,6 +41,8 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     status = count_round(w, groups, base, round_)
     if status != DONE or round_.effort == LATER:
         return status
+    if round_.effort == THOROUGHLY and ints[USED] > 0:
+        begin_by_chain(w, groups, floats, rng)
     total_up(w, groups, floats)
     belief = section(floats, BELIEF, learned)
     if ints[USED] > 0:
@@ -76,6 +79,27 @@ def find_sites(w: Workspace, factor: Ints, each: int) -> int:
     for i in range(number):
         w.marks[w.sites[i]] = 0
     return number
+
+
+@bare
+def begin_by_chain(w: Workspace, groups: Groups, floats: Floats, rng: Rng) -> None:
+    """Begin new sites by the expected uses under a Gibbs chain: it leaves symmetries that sweeps would stay near."""
+    v = w.v
+    chain, means = section(floats, CHAIN, v.learned), section(floats, MEANS, v.learned)
+    for _ in range(FIRST_STEPS):
+        step(w, groups, chain, section(floats, BASE, v.learned), means, rng)
+    for g in range(groups.header[USED]):
+        factor, site = factor_of(groups, g), site_of(groups, floats, g)
+        if site[0] > 0.0 or groups.counts[g] == 0:
+            continue
+        site[0] = groups.counts[g]
+        number = find_sites(w, factor, groups.header[EACH])
+        for i in range(number):
+            w.other[w.sites[i]] = 0.0
+        expect(w, factor, BY_MEANS, chain, chain)
+        add_counts(w, factor, 1.0, w.other)
+        for i in range(number):
+            site[w.offsets[i]] = w.other[w.sites[i]]
 
 
 @bare

@@ -60,8 +60,8 @@ class Evidence:
         self.sources = [_that_matter(c, slots[j], sources[j], learned) for j in range(self.parts)]
 
     @cached_property
-    def relabellings(self) -> list[Ints]:
-        """Orders of the learned entries that change neither prior nor likelihood."""
+    def relabellings(self) -> list[list[Ints]]:
+        """Orders of the learned entries that change neither prior nor likelihood, of neighbouring latent states."""
         return self._model.derived(relabellings)
 
     def check_factors(self, keys: Ints, sizes: Ints) -> None:

@@ -202,9 +202,15 @@ class Gibbs(BuiltIn):
         """Joint draws of all means along a chain that goes on from a copy of the state, one per row."""
         draws = np.empty((number, evidence.learned))
         run_chain(*evidence.packed, *state.copy(), rng, draws)
-        for order in (
-            2 * evidence.relabellings
-        ):  # what the posterior cannot tell apart, a chain may take ages to exchange
-            exchanged = rng.random(number) < 0.5
-            draws[exchanged] = draws[exchanged][:, order]
+        for exchanges in evidence.relabellings:  # what cannot be told apart, a chain may take ages to exchange
+            exchange_states(draws, exchanges, rng)
         return draws
+
+
+def exchange_states(draws: Floats, exchanges: list[Ints], rng: Rng) -> None:
+    """Put interchangeable states of each draw into any order, all equally likely, by exchanges of neighbours."""
+    for last in range(len(exchanges)):  # the next state goes to any place among those before it
+        place = rng.integers(last + 2, size=len(draws))
+        for k in range(last, -1, -1):
+            moved = place <= k
+            draws[moved] = draws[moved][:, exchanges[k]]

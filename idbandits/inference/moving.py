@@ -171,7 +171,7 @@ def move_pair(w: Workspace, chain: Chain, rng: Rng) -> int:
     draw_row_once(v, chain, two, rng)
     factor = np.exp(log_factor)
     if not (can_be_multiplied(means[up], factor) and can_be_multiplied(means[down], 1.0 / factor)):
-        return 0
+        return links
     gain = log_density_ratio(v, chain, up, log_factor) + log_density_ratio(v, chain, down, -log_factor)
     gain -= log_likelihood_of_row(w, chain, one, -1, rng) + log_likelihood_of_row(w, chain, two, one, rng)
     multiply(v, means, up, factor)

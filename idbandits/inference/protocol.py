@@ -1,6 +1,7 @@
 """What an inference is, how kernels are handed it, and how a learner plays in compiled code."""
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -104,14 +105,14 @@ class Described(Protocol):
         """What is kept in files, and its range."""
 
 
-NUDGE = 0.1  # of a pseudo-count: by how much interchangeable states differ at the start
+NUDGE = 0.5  # of a pseudo-count: by how much interchangeable states differ at the start
 
 
 def asymmetric(evidence: Evidence, rng: Rng) -> Floats:
     """The prior; a little off it where it cannot tell latent states apart: a symmetric belief may stay symmetric."""
     prior = evidence.prior.copy()
     moved = np.zeros(len(prior), np.bool_)
-    for order in evidence.relabellings:
+    for order in chain.from_iterable(evidence.relabellings):
         moved |= order != np.arange(len(prior))
     prior[moved] += NUDGE * rng.random(int(moved.sum()))
     return prior

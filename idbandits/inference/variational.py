@@ -25,8 +25,8 @@ from idbandits.kernel.states import (  # isort: skip
 )  # fmt: skip
 
 SWEEPS, START, STARTED = range(SETTING, SETTING + 3)  # of the header; STARTED: whether the first belief was drawn
-TOLERANCE, CONSTANTS = range(2)  # of the figures; CONSTANTS: the logarithm of those of what is determined
-ALPHA, BASE, BEFORE, MEMO = range(4)  # sections of the floats: the pseudo-counts, those of what is determined, those
+TOLERANCE, CONSTANTS = range(2)  # of the figures; CONSTANTS: the logarithm of those of what is certain
+ALPHA, BASE, BEFORE, MEMO = range(4)  # sections of the floats: the pseudo-counts, those of what is certain, those
 # before the last sweep, and three numbers per entry of `remember`
 WARM, RANDOM, PRIOR = range(3)
 STARTS = {"warm": WARM, "random": RANDOM, "prior": PRIOR}
