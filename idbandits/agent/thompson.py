@@ -108,6 +108,7 @@ class Thompson:
         self._solver = model.derived(Solver)
         self._solve, self._program = self._solver.kernel_for(effort), self._solver.program_for(effort)
         self._learn: Any = inference.learn
+        self._last_round: tuple[Ints, Ints, int] | None = None
         self._latest: tuple[Any, Any, Ints] = (None, None, self._solver.blank_action(None, check=False))
         self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
         self._nothing_seen = np.full(len(model.observed), -1, dtype=np.int64)
@@ -147,7 +148,16 @@ class Thompson:
     def _all_known(self) -> tuple[State, Rng, Sample]:
         """The same, and the rounds that are remembered."""
         with self.rng.bit_generator.lock:
-            return self.state.copy(), copy.deepcopy(self.rng), self._sample.copy()
+            return self.state.copy(), copy.deepcopy(self.rng), self._remembered().copy()
+
+    def _remembered(self) -> Sample:
+        """The sample, with the last round that `update` learned from: it is added late, as nothing may follow learning."""
+        if self._last_round is not None:
+            vector, seen, rounds = self._last_round
+            self._last_round = None
+            if self.rounds > rounds:
+                self._sample.add(vector, seen)
+        return self._sample
 
     def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
@@ -166,13 +176,14 @@ class Thompson:
         """Learn from a round; observed nodes that are missing or None were not seen."""
         vector, seen = self._encoded(action, context), self._seen(observation)
         with self.rng.bit_generator.lock:
+            sample = self._remembered()
             state = self.state if isinstance(self._learn, Kernel) else self.state.copy()  # Python may be interrupted
+            self._last_round = vector, seen, self.rounds
             try:
                 self.state = self._learned(state, vector, seen, 1, NOW)
             except ImpossibleObservationError:
-                self._sample.impossible += 1
+                sample.impossible += 1
                 raise
-            self._sample.add(vector, seen)
 
     def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
         """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
@@ -188,13 +199,13 @@ class Thompson:
         """
         columns = encode_rounds(self._model, actions, observations, contexts)
         with self._all_or_nothing() as state:
-            sample = self._sample.copy()
+            sample = self._remembered().copy()
             for first in range(0, len(columns[0]) if columns else 0, CHUNK):
                 rounds = np.stack([c[first : first + CHUNK] for c in columns], axis=1)
                 state = self._all_learned(state, rounds, first)
                 sample.add_many(rounds)
-            self.state = self._learned(state, self._latest[2], self._nothing_seen, 0, THOROUGHLY)
-            self._sample = sample
+            state = self._learned(state, self._latest[2], self._nothing_seen, 0, THOROUGHLY)
+            self.state, self._sample = state, sample
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[State]:
@@ -231,11 +242,11 @@ class Thompson:
         old = self._seen(old_observation)
         new = None if new_observation is None else self._seen(new_observation)
         with self._all_or_nothing() as state:
+            sample = self._remembered().copy()
+            sample.replace(np.append(vector, old), None if new is None else np.append(vector, new))
             state = self._learned(state, vector, old, -1, NOW if new is None else LATER)
-            self.state = state if new is None else self._learned(state, vector, new, 1, NOW)
-            kept = self._sample.copy()
-            kept.replace(np.append(vector, old), None if new is None else np.append(vector, new))
-            self._sample = kept
+            state = state if new is None else self._learned(state, vector, new, 1, NOW)
+            self.state, self._sample = state, sample
 
     def _encoded(self, action: Action, context: Action | None) -> Ints:
         last_action, last_context, vector = self._latest
