@@ -67,9 +67,9 @@ def _rows(quick: bool) -> Iterator[Row]:
             if t in marks:
                 medians[t] = np.median(times[-LAST:], axis=0)
         (_, early), (act, late) = medians[marks[0]], medians[marks[-1]]
-        missed = [f"update grows {late / early:.2f} times, bar {MOST_GROWTH}"] * (late > MOST_GROWTH * early)
-        missed += [f"update takes {duration(late)}, bar {duration(MOST_UPDATE)}"] * (late > MOST_UPDATE)
-        missed += [f"act takes {duration(act)}, bar {duration(MOST_ACT)}"] * (act > MOST_ACT)
+        missed = [f"update grows {late / early:.2f} times, bar {MOST_GROWTH}"] * int(late > MOST_GROWTH * early)
+        missed += [f"update takes {duration(late)}, bar {duration(MOST_UPDATE)}"] * int(late > MOST_UPDATE)
+        missed += [f"act takes {duration(act)}, bar {duration(MOST_ACT)}"] * int(act > MOST_ACT)
         yield Row([name, *map(duration, (early, late)), f"{late / early:.2f}", duration(act)], missed)
     yield _log(LOG // 10 if quick else LOG)
 
@@ -83,7 +83,7 @@ def _log(rounds: int) -> Row:
     started = time.perf_counter()
     agent.update_many({f"A{k + 1}": lists[:, k] for k in range(10)}, {f"C{k + 1}": clicks[:, k] for k in range(10)})
     seconds = time.perf_counter() - started
-    missed = [f"{seconds:.0f} s, bar {LOG_SECONDS:.0f} s"] * (seconds > LOG_SECONDS)
+    missed = [f"{seconds:.0f} s, bar {LOG_SECONDS:.0f} s"] * int(seconds > LOG_SECONDS)
     return Row([f"update_many, {rounds:,} rounds, user browsing, 30 × 10", "–", duration(seconds), "–", "–"], missed)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+from idbandits.errors import IdbanditsError
+
 PAUSE = 0.05  # seconds until an interruption that could not be obeyed is tried again
 
 
@@ -23,7 +25,7 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    imports, report, ended, repeated = _imports(sys._getframe()), sys.unraisablehook, False, False
+    imports, report, ended, repeated, raised = _imports(sys._getframe()), sys.unraisablehook, False, False, False
 
     def try_again() -> None:
         nonlocal repeated
@@ -32,12 +34,13 @@ def interruptible() -> Iterator[None]:
             _thread.interrupt_main()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal repeated
+        nonlocal repeated, raised
         obeyed = repeated and isinstance(sys.exc_info()[1], KeyboardInterrupt)  # meanwhile: it is being handled
         repeated = False
         if obeyed:
             return
         if _imports(frame) <= imports:
+            raised = True
             raise KeyboardInterrupt
         _after_a_pause(try_again)
 
@@ -53,6 +56,10 @@ def interruptible() -> Iterator[None]:
         for number in handlers:
             signal.signal(number, interrupt)
         yield
+    except Exception as error:  # C libraries may have turned the interruption into an exception of their own
+        if raised and not isinstance(error, (IdbanditsError, OSError)):
+            raise KeyboardInterrupt from error
+        raise
     finally:
         ended = True
         sys.unraisablehook = report
