@@ -151,7 +151,7 @@ class Thompson:
             return self.state.copy(), copy.deepcopy(self.rng), self._remembered().copy()
 
     def _remembered(self) -> Sample:
-        """The sample, with the last round that `update` learned from: it is added late, as nothing may follow learning."""
+        """The sample, with the last round of `update`: it is added late, because nothing may follow learning there."""
         if self._last_round is not None:
             vector, seen, rounds = self._last_round
             self._last_round = None
