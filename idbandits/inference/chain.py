@@ -9,7 +9,7 @@ from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.draws import draw_beta, draw_row
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import Groups, drawable
-from idbandits.kernel.types import Floats, Rng
+from idbandits.kernel.types import Floats, Ints, Rng
 
 
 class Chain(NamedTuple):
@@ -60,20 +60,28 @@ def link(w: Workspace, groups: Groups, g: int) -> None:
             at += 1 + factor[at]
 
 
-@bare
-def visit(w: Workspace, chain: Chain, g: int, rng: Rng) -> None:
-    """Draw the latent counts of a group anew, given means."""
-    v, groups, alpha = w.v, chain.groups, chain.alpha
-    factor, latent = factor_of(groups, g), pointer(chain.latent, groups.start[g])
-    at = 1
+@merged
+def prepare(v: Parts, chain: Chain, factor: Ints, row: int, rng: Rng) -> bool:
+    """Draw the means that a factor needs; whether it reads this row."""
+    reads, at = False, 1
     for _ in range(factor[0]):
         terms = factor[at]
         at += 1
         for _ in range(terms):
             for i in range(at + 1, at + 1 + factor[at]):
                 if 0 <= factor[i] < v.learned:
+                    reads |= v.row[factor[i]] == row
                     draw_row_once(v, chain, v.row[factor[i]], rng)
             at += 1 + factor[at]
+    return reads
+
+
+@bare
+def visit(w: Workspace, chain: Chain, g: int, rng: Rng) -> None:
+    """Draw the latent counts of a group anew, given means."""
+    v, groups, alpha = w.v, chain.groups, chain.alpha
+    factor, latent = factor_of(groups, g), pointer(chain.latent, groups.start[g])
+    prepare(v, chain, factor, -1, rng)
     if value_of_factor(w, factor, GIVEN, chain.means, chain.means) < 1e-290:  # at the edge of what numbers can hold
         value_of_factor(w, factor, MEANS, alpha, alpha)
     split(w, factor, groups.counts[g], rng)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from idbandits.inference.chain import Chain, draw_row_once, visit
+from idbandits.inference.chain import Chain, draw_row_once, prepare, visit
 from idbandits.inference.counting import factor_of
 from idbandits.inference.factors import expect, value_of_factor
 from idbandits.inference.workspace import GENERIC, GIVEN, Parts, Workspace
@@ -119,22 +119,6 @@ def log_likelihood_of_row(w: Workspace, chain: Chain, row: int, but: int, rng: R
             total += groups.counts[g] * np.log(value_of_factor(w, factor, GIVEN, chain.means, chain.means))
         at = groups.after[at]
     return total
-
-
-@merged
-def prepare(v: Parts, chain: Chain, factor: Ints, row: int, rng: Rng) -> bool:
-    """Draw the means that a factor needs; whether it reads this row."""
-    reads, at = False, 1
-    for _ in range(factor[0]):
-        terms = factor[at]
-        at += 1
-        for _ in range(terms):
-            for i in range(at + 1, at + 1 + factor[at]):
-                if 0 <= factor[i] < v.learned:
-                    reads |= v.row[factor[i]] == row
-                    draw_row_once(v, chain, v.row[factor[i]], rng)
-            at += 1 + factor[at]
-    return reads
 
 
 @bare
