@@ -2,24 +2,80 @@
 
 Nodes are numbered by position from 1, as in the paper: A1, … decisions, W1, … attraction, E1, … examination, C1, …
 clicks, S1, … satisfaction. `distinct` forbids lists that show an item twice; the paper's action set allows them.
+`empty` adds the choice "(nothing)" to every position: an empty slot, never clicked, which may occur any number of
+times. `prior` and `fixed` are those of the learned tables, by name: `fixed={"examination": {0: 1.0}}`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Any, TypeAlias, final
 
-from idbandits.diagram.declare import Diagram, Node
+from idbandits.diagram.declare import MOST_VALUES, Diagram, Node
 from idbandits.diagram.tables import Label, Learned
-from idbandits.errors import ODD, DiagramError, brief, check_flag, check_whole
+from idbandits.errors import ODD, DiagramError, brief, check_flag, check_whole, is_integer
 
 Items: TypeAlias = int | Iterable[Label]
 Table: TypeAlias = Learned | Callable[[int, int], float]
+ByTable: TypeAlias = Mapping[str, Any] | None  # settings of learned tables by their names
 
 MOST_POSITIONS = 100_000
-CONDITIONALS = Learned("click"), Learned("examination")  # P(C | W, E) and P(E' | C, E) of the cascade models
+NOTHING = "(nothing)"  # the choice that leaves a slot empty
 
 
-def cascade(items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False) -> Diagram:
+@final
+class _Declaring:
+    """A model that is being declared: its diagram, its items, and its learned tables as the settings say."""
+
+    def __init__(self, name: str, prior: ByTable, fixed: ByTable, distinct: bool = False, empty: bool = False) -> None:
+        self.d, self._name = Diagram(name), f"model {name!r}"
+        self._settings = {"prior": self._by_table("prior", prior), "fixed": self._by_table("fixed", fixed)}
+        self._distinct = check_flag(f"{self._name}: distinct", distinct, error=DiagramError)
+        self._empty = check_flag(f"{self._name}: empty", empty, error=DiagramError)
+        self._tables: list[str] = []
+
+    def _by_table(self, key: str, given: Any) -> dict[str, Any]:
+        try:
+            return {} if given is None else dict(given)
+        except ODD:
+            raise DiagramError(f"{self._name}: {key} maps names of tables to settings, not {brief(given)}") from None
+
+    def items(self, items: Items, positions: int) -> Items:
+        """The choices of every position."""
+        check_whole(f"{self._name}: positions", positions, 1, MOST_POSITIONS, error=DiagramError)
+        if isinstance(items, Iterable) and not isinstance(items, str):
+            with suppress(*ODD):  # as of an array that is a number; the diagram will refuse it
+                items = list(items)  # for all decisions
+        if not self._empty:
+            return items
+        if is_integer(items) and 1 <= items < MOST_VALUES:
+            items = list(range(items))
+        return [*items, NOTHING] if isinstance(items, list) else items
+
+    def table(self, name: str, *, rows: int | None = None, of_nothing: Mapping[Any, float] | None = None) -> Learned:
+        """A learned table; `of_nothing` has the rows of an empty slot."""
+        self._tables.append(name)
+        fixed = self._settings["fixed"].get(name)
+        if self._empty and of_nothing:
+            fixed = {**self._by_table(f"fixed[{name!r}]", fixed), **of_nothing}
+        return Learned(name, self._settings["prior"].get(name, 1.0), rows, fixed)
+
+    def finish(self) -> Diagram:
+        """The diagram."""
+        for key, tables in self._settings.items():
+            if unknown := [name for name in tables if name not in self._tables]:
+                has = f"{brief(unknown[0])}; the learned tables are {', '.join(self._tables)}"
+                raise DiagramError(f"{self._name}: {key} is given for {has}")
+        if self._distinct and self._empty:
+            self.d.all_different(except_=[NOTHING])
+        elif self._distinct:
+            self.d.all_different()
+        return self.d
+
+
+def cascade(
+    items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False, empty: bool = False,
+    prior: ByTable = None, fixed: ByTable = None,
+) -> Diagram:  # fmt: skip
     """The cascade model: a user looks from the top, clicks the first attractive item and leaves.
 
     Learned: `attraction`; with `learn_conditionals` also `click` P(C | W, E) and `examination` P(E' | C, E).
@@ -28,22 +84,30 @@ def cascade(items: Items, positions: int, *, distinct: bool = True, learn_condit
     >>> cascade(20, 2)
     Diagram 'cascade': 2 decisions, 4 latent nodes, 2 observed nodes, 1 learned table, 2 reward terms
     """
-    learned = check_flag("model 'cascade': learn_conditionals", learn_conditionals, error=DiagramError)
-    tables = CONDITIONALS if learned else (lambda w, e: w * e, lambda c, e: (1 - c) * e)
-    return _cascade("cascade", items, positions, distinct, *tables)
+    known = (lambda w, e: w * e, lambda c, e: (1 - c) * e)
+    return _cascade(
+        _Declaring("cascade", prior, fixed, distinct, empty), items, positions, learn_conditionals, known, 0.0
+    )
 
 
 def cascade_inverted(
-    items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False
-) -> Diagram:
+    items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False, empty: bool = False,
+    prior: ByTable = None, fixed: ByTable = None,
+) -> Diagram:  # fmt: skip
     """The paper's cascade model 2: unattractive items are clicked, and a click leads on to the next position."""
-    learned = check_flag("model 'cascade, inverted': learn_conditionals", learn_conditionals, error=DiagramError)
-    tables = CONDITIONALS if learned else (lambda w, e: (1 - w) * e, lambda c, e: c * e)
-    return _cascade("cascade, inverted", items, positions, distinct, *tables)
+    known = (lambda w, e: (1 - w) * e, lambda c, e: c * e)
+    return _cascade(
+        _Declaring("cascade, inverted", prior, fixed, distinct, empty), items, positions, learn_conditionals, known, 1.0
+    )
 
 
-def _cascade(name: str, items: Items, positions: int, distinct: bool, click: Table, examination: Table) -> Diagram:
-    d, items, attraction = _start(name, items, positions)
+def _cascade(
+    m: _Declaring, items: Items, positions: int, learn_conditionals: bool, known: tuple[Table, Table], nothing: float
+) -> Diagram:
+    d, items, attraction = m.d, m.items(items, positions), m.table("attraction", of_nothing={NOTHING: nothing})
+    click, examination = known
+    if check_flag(f"model {d.name!r}: learn_conditionals", learn_conditionals, error=DiagramError):
+        click, examination = m.table("click"), m.table("examination")
     examined = d.latent("E1", cpd=1.0)
     for k in range(1, positions + 1):
         attracted = d.latent(f"W{k}", [d.decision(f"A{k}", items)], attraction)
@@ -51,45 +115,58 @@ def _cascade(name: str, items: Items, positions: int, distinct: bool, click: Tab
         d.reward(clicked)
         if k < positions:
             examined = d.latent(f"E{k + 1}", [clicked, examined], examination)
-    return _finish(d, distinct)
+    return m.finish()
 
 
-def position_based(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
+def position_based(
+    items: Items, positions: int, *, distinct: bool = True, empty: bool = False, prior: ByTable = None,
+    fixed: ByTable = None,
+) -> Diagram:  # fmt: skip
     """The position-based model: each position is examined with a probability of its own.
 
     Learned: `attraction`, and `examination` with one entry per position. The reward is the number of clicks.
+
+    >>> position_based(["news", "sports"], 2, fixed={"examination": {0: 1.0}}, empty=True)
+    Diagram 'position-based': 2 decisions, 4 latent nodes, 2 observed nodes, 2 learned tables, 2 reward terms
     """
-    d, items, attraction = _start("position-based", items, positions)
-    examination = Learned("examination", rows=positions)
+    m = _Declaring("position-based", prior, fixed, distinct, empty)
+    d, items, attraction = _start(m, items, positions)
+    examination = m.table("examination", rows=positions)
     for k in range(1, positions + 1):
         attracted = d.latent(f"W{k}", [d.decision(f"A{k}", items)], attraction)
         examined = d.latent(f"E{k}", cpd=examination[k - 1])
         d.reward(d.observed(f"C{k}", [attracted, examined], lambda w, e: w * e))
-    return _finish(d, distinct)
+    return m.finish()
 
 
-def semi_bandit(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
+def semi_bandit(
+    items: Items, positions: int, *, distinct: bool = True, empty: bool = False, prior: ByTable = None,
+    fixed: ByTable = None,
+) -> Diagram:  # fmt: skip
     """The combinatorial semi-bandit: the reward of every chosen item is seen. Learned: `mean`."""
-    d, items, _ = _start("semi-bandit", items, positions)
-    mean = Learned("mean")
+    m = _Declaring("semi-bandit", prior, fixed, distinct, empty)
+    d, items, mean = m.d, m.items(items, positions), m.table("mean", of_nothing={NOTHING: 0.0})
     for k in range(1, positions + 1):
         d.reward(d.observed(f"X{k}", [d.decision(f"A{k}", items)], mean))
-    return _finish(d, distinct)
+    return m.finish()
 
 
-def rank1(rows: Items, columns: Items) -> Diagram:
+def rank1(rows: Items, columns: Items, *, prior: ByTable = None, fixed: ByTable = None) -> Diagram:
     """The Bernoulli rank-1 bandit: a row and a column, and only the product of their factors is seen.
 
     Learned: `row` and `column`. The reward is what is seen.
     """
-    d = Diagram("rank-1")
-    row = d.latent("Z1", [d.decision("A1", rows)], Learned("row"))
-    column = d.latent("Z2", [d.decision("A2", columns)], Learned("column"))
-    d.reward(d.observed("X", [row, column], lambda r, c: r * c))
-    return d
+    m = _Declaring("rank-1", prior, fixed)
+    row = m.d.latent("Z1", [m.d.decision("A1", rows)], m.table("row"))
+    column = m.d.latent("Z2", [m.d.decision("A2", columns)], m.table("column"))
+    m.d.reward(m.d.observed("X", [row, column], lambda r, c: r * c))
+    return m.finish()
 
 
-def dependent_click(items: Items, positions: int, *, distinct: bool = True, reward: str = "clicks") -> Diagram:
+def dependent_click(
+    items: Items, positions: int, *, distinct: bool = True, reward: str = "clicks", empty: bool = False,
+    prior: ByTable = None, fixed: ByTable = None,
+) -> Diagram:  # fmt: skip
     """The dependent click model: after a click the user may be satisfied and leave, or go on.
 
     Learned: `attraction`, and `satisfaction` P(S = 1 | C = 1) with one entry per position. The reward is the number of
@@ -97,12 +174,15 @@ def dependent_click(items: Items, positions: int, *, distinct: bool = True, rewa
     a click at the last position satisfied, no click can tell: its entry is not learned, and where it decides which
     position gets the best item, neither is the best action. (DCM bandits are told the order of these entries.)
     """
-    return _finish(_satisfying("dependent click", items, positions, reward, per_item=False), distinct)
+    return _satisfying(
+        _Declaring("dependent click", prior, fixed, distinct, empty), items, positions, reward, per_item=False
+    )
 
 
 def dynamic_bayesian(
-    items: Items, positions: int, *, distinct: bool = True, simplified: bool = False, reward: str = "satisfaction"
-) -> Diagram:
+    items: Items, positions: int, *, distinct: bool = True, simplified: bool = False, reward: str = "satisfaction",
+    empty: bool = False, prior: ByTable = None, fixed: ByTable = None,
+) -> Diagram:  # fmt: skip
     """The dynamic Bayesian network model: an item attracts, and once clicked it satisfies, with its own probabilities.
 
     Learned: `attraction`, `satisfaction` with one entry per item, and `continuation`, the probability that an
@@ -110,17 +190,25 @@ def dynamic_bayesian(
     The reward is leaving satisfied, or `reward="clicks"`.
     """
     simplified = check_flag("model 'dynamic Bayesian network': simplified", simplified, error=DiagramError)
-    name, goes_on = ", simplified" if simplified else "", None if simplified else Learned("continuation")
-    return _finish(_satisfying(f"dynamic Bayesian network{name}", items, positions, reward, goes_on), distinct)
+    m = _Declaring(
+        "dynamic Bayesian network, simplified" if simplified else "dynamic Bayesian network",
+        prior,
+        fixed,
+        distinct,
+        empty,
+    )
+    return _satisfying(m, items, positions, reward, per_item=True, goes_on=not simplified)
 
 
 def _satisfying(
-    name: str, items: Items, positions: int, reward: str, continuation: Learned | None = None, per_item: bool = True
+    m: _Declaring, items: Items, positions: int, reward: str, *, per_item: bool, goes_on: bool = False
 ) -> Diagram:
-    d, items, attraction = _start(name, items, positions)
+    d, items, attraction = _start(m, items, positions)
     if not isinstance(reward, str) or reward not in ("satisfaction", "clicks"):
         raise DiagramError(f"reward must be 'satisfaction' or 'clicks', not {brief(reward)}")
-    satisfaction = Learned("satisfaction", rows=None if per_item else positions)
+    of_nothing = {NOTHING: 0.0} if per_item else {}
+    satisfaction = m.table("satisfaction", rows=None if per_item else positions, of_nothing=of_nothing)
+    continuation = m.table("continuation") if goes_on else None
     examined = d.latent("E1", cpd=1.0)
     for k in range(1, positions + 1):
         item = d.decision(f"A{k}", items)
@@ -130,20 +218,24 @@ def _satisfying(
         satisfied = d.latent(f"S{k}", [clicked, would_satisfy], lambda c, r: c * r)
         d.reward(satisfied if reward == "satisfaction" else clicked)
         if k < positions:
-            goes_on = [d.latent(f"G{k}", cpd=continuation)] if continuation else []
-            examined = d.latent(f"E{k + 1}", [satisfied, examined, *goes_on], lambda s, e, g=1: (1 - s) * e * g)
-    return d
+            going_on = [d.latent(f"G{k}", cpd=continuation)] if continuation else []
+            examined = d.latent(f"E{k + 1}", [satisfied, examined, *going_on], lambda s, e, g=1: (1 - s) * e * g)
+    return m.finish()
 
 
-def click_chain(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
+def click_chain(
+    items: Items, positions: int, *, distinct: bool = True, empty: bool = False, prior: ByTable = None,
+    fixed: ByTable = None,
+) -> Diagram:  # fmt: skip
     """The click chain model: whether the user goes on depends on the click and on how relevant the item was.
 
     Learned: `attraction` (the relevance of an item), and `continuation` with three entries: after no click, after a
     click on an irrelevant item, after a click on a relevant one. Relevance is drawn again after the click, as in
     Guo et al. (2009). The reward is the number of clicks.
     """
-    d, items, attraction = _start("click chain", items, positions)
-    continuation = Learned("continuation", rows=3)
+    m = _Declaring("click chain", prior, fixed, distinct, empty)
+    d, items, attraction = _start(m, items, positions)
+    continuation = m.table("continuation", rows=3)
     examined = d.latent("E1", cpd=1.0)
     for k in range(1, positions + 1):
         item = d.decision(f"A{k}", items)
@@ -154,17 +246,21 @@ def click_chain(items: Items, positions: int, *, distinct: bool = True) -> Diagr
             relevant = d.latent(f"R{k}", [item], attraction)
             goes_on = d.latent(f"G{k}", [clicked, relevant], continuation.select(lambda c, r: c * (1 + r)))
             examined = d.latent(f"E{k + 1}", [examined, goes_on], lambda e, g: e * g)
-    return _finish(d, distinct)
+    return m.finish()
 
 
-def user_browsing(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
+def user_browsing(
+    items: Items, positions: int, *, distinct: bool = True, empty: bool = False, prior: ByTable = None,
+    fixed: ByTable = None,
+) -> Diagram:  # fmt: skip
     """The user browsing model: examination depends on the position and on the distance from the last click.
 
     Learned: `attraction`, and `examination` with one row per position k and position of the last click
     above it (0: none), in the order (1, 0), (2, 0), (2, 1), (3, 0), … The reward is the number of clicks.
     """
-    d, items, attraction = _start("user browsing", items, positions)
-    examination = Learned("examination", rows=positions * (positions + 1) // 2)
+    m = _Declaring("user browsing", prior, fixed, distinct, empty)
+    d, items, attraction = _start(m, items, positions)
+    examination = m.table("examination", rows=positions * (positions + 1) // 2)
     last: list[Node] = []  # the position of the last click so far, from the second position on
     for k in range(1, positions + 1):
         attracted = d.latent(f"W{k}", [d.decision(f"A{k}", items)], attraction)
@@ -174,20 +270,26 @@ def user_browsing(items: Items, positions: int, *, distinct: bool = True) -> Dia
         d.reward(clicked)
         if k < positions:
             last = [_last_click(d, k, clicked, last)]
-    return _finish(d, distinct)
+    return m.finish()
 
 
-def saturated(items: Items, positions: int, *, distinct: bool = True) -> Diagram:
+def saturated(
+    items: Items, positions: int, *, distinct: bool = True, empty: bool = False, prior: ByTable = None,
+    fixed: ByTable = None,
+) -> Diagram:  # fmt: skip
     """Every item has a click probability of its own at each position, whatever is shown around it.
 
     Learned: `attraction`, with one entry per item and position. The reward is the number of clicks. It assumes least,
     so among several structures (`Thompson([d1, d2, …])`) it is the one to fall back on if all others are wrong.
     """
-    d, items, attraction = _start("saturated", items, positions)
+    m = _Declaring("saturated", prior, fixed, distinct, empty)
+    d, items = m.d, m.items(items, positions)
+    of_nothing = {(NOTHING, k) if positions > 1 else NOTHING: 0.0 for k in range(positions)}
+    attraction = m.table("attraction", of_nothing=of_nothing)
     for k in range(positions):
         place = [d.latent(f"P{k + 1}", cpd=_one_of(positions, k), states=positions)] if positions > 1 else []
         d.reward(d.observed(f"C{k + 1}", [d.decision(f"A{k + 1}", items), *place], attraction))
-    return _finish(d, distinct)
+    return m.finish()
 
 
 def _one_of(states: int, state: int) -> list[float] | float:
@@ -205,15 +307,6 @@ def _last_click(d: Diagram, k: int, clicked: Node, before: list[Node]) -> Node:
     return d.latent(f"L{k}", [clicked, *before], where, states=k + 1)
 
 
-def _start(name: str, items: Items, positions: int) -> tuple[Diagram, Items, Learned]:
-    check_whole(f"model {name!r}: positions", positions, 1, MOST_POSITIONS, error=DiagramError)
-    if isinstance(items, Iterable) and not isinstance(items, str):
-        with suppress(*ODD):  # as of an array that is a number; the diagram will refuse it
-            items = list(items)  # for all decisions
-    return Diagram(name), items, Learned("attraction")
-
-
-def _finish(d: Diagram, distinct: bool) -> Diagram:
-    if check_flag(f"model {d.name!r}: distinct", distinct, error=DiagramError):
-        d.all_different()
-    return d
+def _start(m: _Declaring, items: Items, positions: int) -> tuple[Diagram, Items, Learned]:
+    """The diagram, the choices of every position, and the table of attraction."""
+    return m.d, m.items(items, positions), m.table("attraction", of_nothing={NOTHING: 0.0})

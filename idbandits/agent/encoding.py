@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from idbandits.circuit.model import Model
-from idbandits.diagram.declare import Node, plain
+from idbandits.diagram.declare import Node
+from idbandits.diagram.tables import plain
 from idbandits.errors import ODD, ActionError, ContextError, IdbanditsError, ObservationError, brief
 from idbandits.kernel.types import Ints
 

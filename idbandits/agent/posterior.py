@@ -1,5 +1,6 @@
 """What an agent believes of a learned table."""
 
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
@@ -15,31 +16,36 @@ MOST_QUANTILES = 10**8
 class Posterior:
     """The belief of a learned table: independent Dirichlet rows, or draws of them.
 
-    Two-state tables describe P(1), in the shape of the table; others have the states on the last axis.
+    Two-state tables describe P(1), in the shape of the table; others have the states on the last axis. Rows that are
+    fixed have their mean and no deviation, and infinite pseudo-counts.
     """
 
     def __init__(self, table: LearnedTable, belief: Floats) -> None:
-        self._two = table.states == 2
+        self._table = table
         shape = (*table.shape, table.states)
         self._draws = belief.reshape(len(belief), *shape) if belief.ndim == 2 else None
-        # pseudo-counts, states on the last axis: those of the belief, or those that match its draws best
-        self.alpha: Floats = belief.reshape(shape).copy() if self._draws is None else _matched(self._draws)
+        self._alpha: Floats = belief.reshape(shape).copy() if self._draws is None else _matched(self._draws)
+
+    @property
+    def alpha(self) -> Floats:
+        """Pseudo-counts, states on the last axis: those of the belief, or those that match its draws best."""
+        return self._with_fixed(self._alpha, lambda p: np.where(p > 0, np.inf, 0.0))
 
     @property
     def mean(self) -> Floats:
         """The expected means."""
         if self._draws is not None:
             return self._shown(self._draws.mean(axis=0))
-        return self._shown(self.alpha / self.alpha.sum(axis=-1, keepdims=True))
+        return self._shown(self._alpha / self._alpha.sum(axis=-1, keepdims=True))
 
     @property
     def sd(self) -> Floats:
         """The standard deviation of the means."""
         if self._draws is not None:
-            return self._shown(self._draws.std(axis=0))
-        total = self.alpha.sum(axis=-1, keepdims=True)
-        mean = self.alpha / total
-        return self._shown(np.sqrt(mean * (_of_others(self.alpha) / total) / (total + 1)))
+            return self._shown(self._draws.std(axis=0), np.zeros_like)
+        total = self._alpha.sum(axis=-1, keepdims=True)
+        mean = self._alpha / total
+        return self._shown(np.sqrt(mean * (_of_others(self._alpha) / total) / (total + 1)), np.zeros_like)
 
     def quantile(self, q: float | Floats) -> Floats:
         """The quantile of the means: for an array of q, they come first."""
@@ -47,7 +53,7 @@ class Posterior:
             wanted = np.asarray(q)
         except ODD:  # ragged or endless lists
             wanted = np.array(None)
-        if wanted.size * self.alpha.size > MOST_QUANTILES:
+        if wanted.size * self._alpha.size > MOST_QUANTILES:
             raise IdbanditsError(
                 f"at most {MOST_QUANTILES:,} quantiles are given at once, not {wanted.size} of each mean"
             )
@@ -56,14 +62,20 @@ class Posterior:
         wanted = wanted.astype(np.float64)
         if self._draws is not None:
             flat = np.quantile(self._draws, wanted.ravel(), axis=0) if wanted.size else np.empty(0)
-            return self._shown(flat.reshape(wanted.shape + self.alpha.shape))
+            return self._shown(flat.reshape(wanted.shape + self._alpha.shape))
         from scipy.special import betaincinv  # slow to import, and only needed here
 
-        wanted = wanted.reshape(wanted.shape + (1,) * self.alpha.ndim)
-        return self._shown(betaincinv(self.alpha, _of_others(self.alpha), wanted))
+        wanted = wanted.reshape(wanted.shape + (1,) * self._alpha.ndim)
+        return self._shown(betaincinv(self._alpha, _of_others(self._alpha), wanted))
 
-    def _shown(self, full: Floats) -> Floats:
-        return full[..., 1] if self._two else full
+    def _shown(self, full: Floats, fixed: Callable[[Floats], Floats] = np.asarray) -> Floats:
+        """Numbers of all states as users see them, with what `fixed` makes of the probabilities of fixed rows."""
+        full = self._with_fixed(full, fixed)
+        return full[..., 1] if self._table.states == 2 else full
+
+    def _with_fixed(self, full: Floats, fixed: Callable[[Floats], Floats]) -> Floats:
+        flat = full.reshape(*full.shape[: full.ndim - self._alpha.ndim], self._table.size).copy()
+        return self._table.with_fixed(flat, fixed).reshape(full.shape)
 
     def __repr__(self) -> str:
         with np.printoptions(precision=3, threshold=12):

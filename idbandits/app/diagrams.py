@@ -47,11 +47,12 @@ def models(arguments: Namespace) -> None:
 
 
 def _add_parameters(parser: ArgumentParser, model: Model) -> None:
-    """Add one option per parameter: bools, whole numbers and texts by their types, anything else as items."""
+    """Add one option per parameter: by its type, and anything else as items."""
     kinds: dict[Any, tuple[str, dict[str, Any]]] = {
         bool: ("yes or no", {"action": BooleanOptionalAction}),
         int: ("a whole number", {"type": whole_number(1, ready.MOST_POSITIONS), "metavar": "N"}),
         str: ("a word", {"metavar": "TEXT"}),
+        ready.ByTable: ("by table, as JSON", {"type": _by_table, "metavar": "JSON"}),
     }
     items = "how many, or labels: a,b,c, or a JSON list", {"type": _items, "metavar": "ITEMS"}
     hints = get_type_hints(model)
@@ -60,6 +61,29 @@ def _add_parameters(parser: ArgumentParser, model: Model) -> None:
         text, settings = kinds.get(hints[name], items)
         text += "" if required else " (default: %(default)s)"
         parser.add_argument(option, required=required, default=parameter.default, help=text, **settings)
+
+
+def _by_table(text: str) -> dict[str, Any]:
+    """Settings of tables, in which rows are named by JSON where they can be: "0" is row 0."""
+    try:
+        settings = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ArgumentTypeError(f"{brief(text)} is not JSON: {error}") from None
+    if not isinstance(settings, dict):
+        raise ArgumentTypeError(f"{brief(text)} is not a JSON object by table")
+    return {
+        table: {_row(row): value for row, value in own.items()} if isinstance(own, dict) else own
+        for table, own in settings.items()
+    }
+
+
+def _row(text: str) -> Any:
+    """A row: a number, a label, or several labels in a JSON list."""
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return tuple(row) if isinstance(row, list) else row
 
 
 def _items(text: str) -> int | list[Any]:

@@ -57,6 +57,7 @@ class Information:
             for number in range(t.size // t.states)
         ]
         self.row_of = np.repeat(np.arange(len(self.rows)), [row.states - 1 for row in self.rows])
+        self._fixed = np.eye(len(self.row_of))[self._is_fixed()[self.row_of]]  # directions in which nothing can move
         self._drawing = Drawing(model, self._rng)
         self.rounds = self._drawing.rounds(max(SOME, 2 * len(self.row_of)))
         self.point = self.at(self.random_means())
@@ -66,7 +67,11 @@ class Information:
     def at(self, means: Floats) -> Point:
         """What the rounds tell at some means."""
         logs, scores = self._log_likelihoods(self.rounds, means)
-        return Point(means, logs, scores, complement(orthonormal(scores), scores.shape[1]))
+        return Point(means, logs, scores, complement(orthonormal(scores, self._fixed), scores.shape[1]))
+
+    def _is_fixed(self) -> Bools:
+        """Of every row: whether it is known."""
+        return np.array([row.number in self.model.learned[row.table].fixed for row in self.rows], dtype=np.bool_)
 
     def log_likelihoods(self, means: Floats) -> Floats:
         """Those of the rounds at some means."""
@@ -85,7 +90,10 @@ class Information:
         return leaves
 
     def random_means(self) -> Floats:
-        """All parameters, the means of the learned ones drawn without a pattern, away from 0 and 1."""
+        """All parameters, the means of the learned ones drawn without a pattern, away from 0 and 1.
+
+        Those of fixed rows are drawn too, though nothing reads them.
+        """
         parts = []
         for table in self.model.learned.values():
             rows = self._rng.uniform(0.25, 1.0, size=(table.size // table.states, table.states))
@@ -98,7 +106,7 @@ class Information:
             return
         self._is_settled = True
         point, futile = self.point, 0
-        known = orthonormal(point.scores)
+        known = orthonormal(point.scores, self._fixed)
         while futile < 2 and len(point.free):
             doubtful = np.flatnonzero(self.shares(point.free) > CLEAR)
             picked = self._rng.permutation(np.repeat(doubtful, 4))[:MOST_DOUBTS]
@@ -222,18 +230,18 @@ def gradients(
     size = max(16, AT_ONCE // (c.leaves + c.inner + 1))
     for first in range(0, number, size):
         some = slice(first, first + size)
-        own = actions[some]
-        entries = [_entries(c, slot, own) for slot in range(c.slots)]
+        here = actions[some]
+        entries = [_entries(c, slot, here) for slot in range(c.slots)]
         factors = [means[places] for places in entries]
         weights = plain.chained(c, factors)
-        by_slot = [np.zeros(len(own))] * c.slots
+        by_slot = [np.zeros(len(here))] * c.slots
         for nodes in runs:
             values[some] += _add_slopes(c, [leaf[some] for leaf in leaves], weights, nodes, by_slot)
-        cases = np.arange(first, first + len(own))
+        cases = np.arange(first, first + len(here))
         for slot in range(c.slots):
             for part, rest in _parts(c, slot, factors):
-                if c.first_entry(part) < learned:
-                    slopes[cases, entries[part]] += by_slot[slot] * rest
+                own = entries[part] < learned  # others are known, or fixed
+                slopes[cases[own], entries[part][own]] += (by_slot[slot] * rest)[own]
     return values, slopes
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from idbandits.circuit.build import rows_of_use
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Known, Learned, Use
@@ -80,26 +81,29 @@ def _few(model: Model, most: int) -> dict[str, Ints]:
 
 
 def _first_of_patterns(d: Diagram, node: Node) -> list[int]:
-    """One value for every pattern of zeros and ones, in the known tables that read it."""
+    """One value for every pattern of zeros, ones and what is learned, in the tables that read it."""
     found: dict[int, None] = {}
     for parents, table in [
         *((n.parents, n.cpd.table) for n in d.nodes.values() if isinstance(n.cpd, Known)),
+        *((n.parents, _fixed_entries(d, n)) for n in d.nodes.values() if _reads_fixed_rows(d, n)),
         *((term.parents, term.table) for term in d.rewards),
     ]:
         if node.name in parents and table.size <= MOST_PATTERN:
             values = np.moveaxis(table, parents.index(node.name), 0).reshape(node.states, -1)
-            pattern = np.where(values == 0, 0, np.where(values == 1, 1, 2)).astype(np.uint8)
+            pattern = np.select([values == 0, values == 1, np.isnan(values)], [0, 1, 2], 3).astype(np.uint8)
             found |= dict.fromkeys(np.unique(pattern, axis=0, return_index=True)[1].tolist())
     return list(found)
 
 
-def rows_of_use(d: Diagram, node: Node) -> Ints:
-    """The number of the row that a node reads, for every combination of its parents' values."""
+def _reads_fixed_rows(d: Diagram, node: Node) -> bool:
+    return isinstance(node.cpd, Use) and bool(d.learned[node.cpd.name].fixed)
+
+
+def _fixed_entries(d: Diagram, node: Node) -> Floats:
+    """The table that a node reads: NaN where it is learned."""
     assert isinstance(node.cpd, Use)
-    shape = tuple(d.nodes[p].states for p in node.parents)
-    if node.cpd.rows is None:
-        return np.arange(math.prod(shape)).reshape(shape)
-    return np.full(shape, node.cpd.rows) if isinstance(node.cpd.rows, int) else node.cpd.rows
+    table = d.learned[node.cpd.name]
+    return table.with_fixed(np.full(table.size, np.nan)).reshape(-1, table.states)[rows_of_use(d, node)]
 
 
 def _kept_rows(d: Diagram, node: Node, kept: Kept) -> Ints:
@@ -125,7 +129,10 @@ def _rows_read(d: Diagram, table: str, kept: Kept) -> Ints:
 def _restricted(d: Diagram, kept: Kept, rows: Mapping[str, Ints]) -> Diagram:
     """The diagram with these values only: its learned tables have the rows that are still read, one after the other."""
     small = Diagram(d.name)
-    tables = {name: Learned(name, rows=len(rows[name]), prior=_prior_rows(d, name, rows[name])) for name in d.learned}
+    tables = {
+        name: Learned(name, _prior_rows(d, name, rows[name]), len(rows[name]), _fixed_rows(d, name, rows[name]))
+        for name in d.learned
+    }
     for node in d.nodes.values():
         if node.cpd is None:
             values = [node.values[int(i)] for i in kept[node.name]]
@@ -155,6 +162,11 @@ def _restricted(d: Diagram, kept: Kept, rows: Mapping[str, Ints]) -> Diagram:
 def _prior_rows(d: Diagram, table: str, rows: Ints) -> Floats:
     learned = d.learned[table]
     return learned.prior[np.unravel_index(rows, learned.shape)] if learned.shape else learned.prior[np.newaxis]
+
+
+def _fixed_rows(d: Diagram, table: str, rows: Ints) -> dict[int, Floats]:
+    fixed = d.learned[table].fixed
+    return {i: fixed[row] for i, row in enumerate(rows.tolist()) if row in fixed}
 
 
 def _sliced(d: Diagram, parents: tuple[str, ...], table: Floats, kept: Kept) -> Floats:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from idbandits.checking.information import CLEAR, Information
-from idbandits.checking.reducing import rows_of_use
+from idbandits.circuit.build import rows_of_use
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Known, Use
@@ -30,7 +30,7 @@ def exchanges(info: Information) -> list[Exchange]:
     """All exchanges of two neighbouring states of a latent node that leave prior and likelihood as they are."""
     model, found = info.model, dict[bytes, Exchange]()
     d = model.diagram
-    prior = np.concatenate([np.empty(0), *(table.prior.ravel() for table in model.learned.values())])
+    prior = np.concatenate([np.empty(0), *(table.beforehand for table in model.learned.values())])
     pairs = [(node, pair) for node in model.latents for pair in pairwise(range(node.states))]
     unseen = info.unseen if pairs else np.empty(0, dtype=np.bool_)
     for node, pair in pairs[: max(4, MOST_WORK // (1 + len(model.likelihood.circuit.child)))]:
@@ -79,7 +79,7 @@ def _restoring(table: Floats, changed: Floats | Ints) -> Ints | None:
 def order_of(model: Model, exchange: Exchange) -> Ints | None:
     """The same exchange in a model with more choices, as an order of its learned parameters."""
     order = _order(model, _permuted_with(model.diagram, model.nodes[exchange.nodes[0]], exchange.states))
-    prior = np.concatenate([np.empty(0), *(table.prior.ravel() for table in model.learned.values())])
+    prior = np.concatenate([np.empty(0), *(table.beforehand for table in model.learned.values())])
     return None if order is None or (prior[order] != prior).any() else order
 
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from idbandits.checking.information import CLEAR, Information
-from idbandits.checking.reducing import Reduced, rows_of_use
+from idbandits.checking.reducing import Reduced
 from idbandits.checking.relabelling import Exchange, exchanges, order_of
 from idbandits.checking.rewards import Unrevealed, loss_by_exchange, terms_below, unrevealed
 from idbandits.checking.rounds import Row
+from idbandits.circuit.build import rows_of_use
 from idbandits.circuit.elimination import MOST_CELLS, plan_likelihood
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
@@ -167,7 +168,7 @@ def _combination(known: Study, tables: tuple[str, ...], groups: Sequence[Sequenc
     else:
         fine = "The reward depends on more than that (see there)"
     anchor = _named(known, [min(rows, key=lambda row: sum(other.table == row.table for other in rows))])
-    apart = "To learn them apart, make a row known"
+    apart = "To learn them apart, make a row known (fixed=)"
     if number == len(groups) and len(tables) > 1 and all(_is_factor(known, group, hidden) for group in groups):
         products = "observations depend on products of their entries"
         what = f"The tables {_list(tables)} are known only up to a factor: {products}"
@@ -262,7 +263,7 @@ def _states(known: Study, exchange: Exchange) -> str:
 
 def _sizes(model: Model) -> Iterable[Finding]:
     plan, _ = plan_likelihood(model.diagram, True)
-    rows = sum(table.size // table.states for table in model.learned.values())
+    rows = sum(table.size // table.states - len(table.fixed) for table in model.learned.values())
     edges = len(model.likelihood.circuit.child)
     circuits = f"the likelihood has {edges:,} edges in {model.likelihood.circuit.inner:,} nodes"
     if model.diagram.rewards:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from idbandits.checking.information import CLEAR, Information, Point
-from idbandits.checking.reducing import rows_of_use
 from idbandits.checking.relabelling import Exchange, exchanged
 from idbandits.checking.rounds import Row
+from idbandits.circuit.build import rows_of_use
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Use

@@ -7,7 +7,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from idbandits.checking.reducing import rows_of_use
+from idbandits.circuit.build import rows_of_use
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Node
 from idbandits.diagram.tables import Known, Use
@@ -149,10 +149,23 @@ class Drawing:
         """States of all nodes, drawn from the top down: all that are possible are equally likely."""
         states = {name: actions[:, axis] for name, axis in self._axes.items()}
         for node in self.model.nodes.values():
-            if isinstance(node.cpd, Known):
-                allowed = node.cpd.table[tuple(states[p] for p in node.parents)] > 0
-                allowed = np.broadcast_to(allowed, (len(actions), node.states))
-                states[node.name] = (self.rng.random(allowed.shape) * allowed).argmax(axis=1)
-            elif node.is_chance:
+            if not node.is_chance:
+                continue
+            possible = self._possible(node, tuple(states[p] for p in node.parents))
+            if possible is None:
                 states[node.name] = self.rng.integers(node.states, size=len(actions))
+            else:
+                possible = np.broadcast_to(possible, (len(actions), node.states))
+                states[node.name] = (self.rng.random(possible.shape) * possible).argmax(axis=1)
         return states
+
+    def _possible(self, node: Node, parents: tuple[Ints, ...]) -> Bools | None:
+        """The states that a node may be in, one line per round, given those of its parents; None if all are."""
+        if isinstance(node.cpd, Known):
+            return node.cpd.table[parents] > 0
+        assert isinstance(node.cpd, Use)
+        table = self.model.learned[node.cpd.name]
+        if not table.fixed:
+            return None
+        entries = table.with_fixed(np.ones(table.size)).reshape(-1, table.states)
+        return entries[rows_of_use(self.model.diagram, node)[parents]] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, final
@@ -12,7 +13,7 @@ import numpy as np
 from idbandits.circuit.circuit import PRODUCT, SUM, Atom, Circuit
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import Known, Use
-from idbandits.kernel.types import Floats
+from idbandits.kernel.types import Floats, Ints
 
 ONE = 0  # the leaf that is constantly 1
 ZERO = -1  # no node: terms with it are dropped
@@ -201,13 +202,21 @@ class Builder:
         if isinstance(node.cpd, Known):
             return self.read(node.parents, node.cpd.table, node.states, chance)
         assert isinstance(node.cpd, Use)
-        offset, states = self.parameters.offsets[node.cpd.name], range(node.states)
-        if node.cpd.rows is None:
+        table, states = self.diagram.learned[node.cpd.name], range(node.states)
+        offset = self.parameters.offsets[table.name]
+        if node.cpd.rows is None and not table.fixed:
             base, moving = self._begin(node.parents, node.states, chance)
             return [self.slot(offset + base + state, moving) for state in states]
         at = tuple(chance.get(p, slice(None)) for p in node.parents)
-        picked = [node.cpd.rows] if isinstance(node.cpd.rows, int) else node.cpd.rows[at].ravel().tolist()
-        rows = [offset + node.states * row for row in picked]
+        picked = np.ravel(rows_of_use(self.diagram, node)[at]).tolist()
+        if all(row in table.fixed for row in picked):
+            values = np.array([table.fixed[row] for row in picked])
+            if ((values == 0) | (values == 1)).all() and (values == values[0]).all():
+                return [UNIT if certain else NOTHING for certain in values[0]]
+        rows = [
+            self.parameters.place_of(table.fixed[row]) if row in table.fixed else offset + node.states * row
+            for row in picked
+        ]  # a fixed row is read among the known entries
         if len(set(rows)) == 1:
             return [self.slot(rows[0] + state) for state in states]
         _, moving = self._begin([p for p in node.parents if p not in chance], 1, chance)
@@ -251,6 +260,15 @@ class Builder:
 def starts(parts: Sequence[Sequence[object]]) -> list[int]:
     """Where each of several parts begins when they stand one after the other, and where the last ends."""
     return list(itertools.accumulate((len(p) for p in parts), initial=0))
+
+
+def rows_of_use(d: Diagram, node: Node) -> Ints:
+    """The number of the row that a node reads from a learned table, for every combination of its parents' values."""
+    assert isinstance(node.cpd, Use)
+    shape = tuple(d.nodes[p].states for p in node.parents)
+    if node.cpd.rows is None:
+        return np.arange(math.prod(shape)).reshape(shape)
+    return np.full(shape, node.cpd.rows) if isinstance(node.cpd.rows, int) else node.cpd.rows
 
 
 def strides(sizes: Sequence[int], last: int) -> list[int]:

@@ -223,6 +223,8 @@ def known_tables(d: Diagram, rewards: RewardPlan) -> Iterator[Floats]:
     for node in d.nodes.values():
         if isinstance(node.cpd, Known) and not _folds_away(d, node.parents, node.cpd.table):
             yield node.cpd.table
+    for learned in d.learned.values():
+        yield from learned.fixed.values()
     for term, lowest, table in zip(d.rewards, rewards.lowest, rewards.tables, strict=True):
         if not _folds_away(d, term.parents, table[..., np.newaxis]):
             yield table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar, cast, final
@@ -14,7 +15,7 @@ from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.elimination import RewardPlan
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.feasibility import Feasibility
-from idbandits.diagram.tables import MOST_REWARD, TOLERANCE, Label
+from idbandits.diagram.tables import MOST_REWARD, TOLERANCE, Label, LearnedTable
 from idbandits.errors import ODD, ActionError, ContextError, DiagramError, MeansError, ObservationError, brief
 from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Floats, Ints
@@ -194,6 +195,8 @@ class Model:
         for name, table in self.learned.items():
             first = self.parameters.offsets[name]
             own = parameters[..., first : first + table.size]
+            if table.fixed:
+                own = table.with_fixed(own.copy())
             rows = own.reshape(*own.shape[:-1], *table.shape, table.states)
             tables[name] = rows[..., 1] if table.states == 2 else rows
         return tables
@@ -209,6 +212,8 @@ class Model:
                 self.parameter_vector(means)
                 table = np.asarray(means[name], dtype=np.float64)
             parts.append(table if table.ndim == 1 else table.ravel())
+            if self.learned[name].fixed:
+                _check_fixed(self.learned[name], parts[-1])
         if len(parts) == 1 and parts[0].flags.carray:  # what kernels are compiled for
             return parts[0]
         return np.concatenate(parts or [np.empty(0)])
@@ -227,6 +232,7 @@ class Model:
             if name not in means:
                 raise MeansError(f"means: learned table {name!r} is missing; it has shape {table.means_shape}")
             parts.append(_full_means(name, means[name], table.means_shape, table.states))
+            _check_fixed(table, parts[-1].reshape(-1, table.states)[:, 1:] if table.states == 2 else parts[-1])
         return np.concatenate([*parts, self.parameters.known])
 
 
@@ -286,6 +292,16 @@ def _indices(what: str, kind: str, nodes: list[Node], values: Action, error: typ
             raise error(f"{what}: {kind} {node.name!r} cannot be {brief(values[node.name])}; allowed: {node.allowed()}")
         indices.append(index)
     return indices
+
+
+def _check_fixed(table: LearnedTable, means: Floats) -> None:
+    """Raise unless means are those of the rows that are fixed."""
+    for row, values in table.fixed.items():
+        given = means.reshape(math.prod(table.shape), -1)[row]
+        if not np.abs(given - (values[1:] if table.states == 2 else values)).max() <= TOLERANCE:
+            at = [int(i) for i in np.unravel_index(row, table.shape)] if table.shape else []
+            shown, fixed = (a[-1] if table.states == 2 else a.tolist() for a in (given, values))
+            raise MeansError(f"means: {table.name!r} at {at} is {shown}, but the diagram fixes it at {fixed}")
 
 
 def _full_means(name: str, table: Any, shape: tuple[int, ...], states: int) -> Floats:

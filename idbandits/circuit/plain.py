@@ -7,9 +7,11 @@ of bools (True where the number would be positive), or integers, kept below a pr
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from idbandits.circuit.circuit import PRODUCT, Circuit
+from idbandits.kernel.types import Ints
 
 Numbers: TypeAlias = Sequence[Any] | npt.NDArray[Any]
 
@@ -19,6 +21,15 @@ def entry(c: Circuit, slot: int, action: Numbers) -> int:
     base, strides, place = c.atom(slot)
     index = sum(stride * int(action[axis]) for axis, stride in strides)
     return base + (index if place < 0 else c.lookup[place + index])
+
+
+def entries_read(c: Circuit, slot: int, sizes: Sequence[int]) -> Ints:
+    """The parameters that a slot may stand for by itself; decisions and contexts have so many choices."""
+    base, strides, place = c.atom(slot)
+    index = np.zeros((), np.int64)
+    for axis, stride in strides:
+        index = np.add.outer(index, stride * np.arange(sizes[axis]))
+    return base + (index if place < 0 else np.asarray(c.lookup)[place + index])
 
 
 def unchanged(value: Any) -> Any:

@@ -38,7 +38,14 @@ def to_data(diagram: Diagram, different: list[Any]) -> dict[str, Any]:
 
 def _learned_data(learned: Learned) -> dict[str, Any]:
     data = {"name": learned.name, "prior": learned.prior.tolist()}
-    return data if learned.rows is None else data | {"rows": int(learned.rows)}
+    if learned.rows is not None:
+        data["rows"] = int(learned.rows)
+    if learned.fixed:
+        rows = learned.fixed.items()
+        data["fixed"] = [
+            {"row": list(row) if isinstance(row, tuple) else row, "value": value.tolist()} for row, value in rows
+        ]
+    return data
 
 
 def _node_data(node: Node) -> dict[str, Any]:
@@ -115,7 +122,10 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
             where = f"learned[{i}]"
             if entry["name"] in tables:
                 raise FormatError(f"table {entry['name']!r} is declared twice")
-            tables[entry["name"]] = Learned(entry["name"], prior=entry["prior"], rows=entry.get("rows"))
+            fixed = {_row(known["row"]): known["value"] for known in entry.get("fixed", ())}
+            if len(fixed) < len(entry.get("fixed", ())):
+                raise FormatError(f"learned table {entry['name']!r}: one row is fixed twice")
+            tables[entry["name"]] = Learned(entry["name"], entry["prior"], entry.get("rows"), fixed)
         repeated = 0
         for i, entry in enumerate(data["nodes"]):
             where = f"nodes[{i}] ({entry['name']!r})"
@@ -138,6 +148,11 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
         raise FormatError(f"learned: no node uses table {unused[0]!r}")
     if list(diagram.learned) != list(tables):  # the order of means and states is the order of first use
         raise FormatError(f"learned: tables must be listed in the order of their first use, {list(diagram.learned)}")
+
+
+def _row(row: Any) -> Any:
+    """A row as `Learned` takes it: several labels are a tuple."""
+    return tuple(row) if isinstance(row, list) else row
 
 
 def _declare_node(diagram: Diagram, tables: Mapping[str, Learned], entry: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
-from idbandits.errors import DiagramError, PriorError, TableError, brief, check_whole, is_integer
+from idbandits.errors import ODD, DiagramError, PriorError, TableError, brief, check_whole, is_integer
 from idbandits.kernel.types import Bools, Floats, Ints, Rng
 
 if TYPE_CHECKING:  # `declare` imports this module
@@ -34,8 +34,10 @@ class Learned:
     `prior` holds pseudo-counts: a number, or anything that broadcasts to the table's rows with the states on the last
     axis (so `[3, 1]` expects a two-state node to be 1 in a quarter of the rounds). They lie between 1e-9 and 1e15.
     With `rows`, nodes pick rows themselves: `table[k]`, or `table.select(f)` for the row `f(*parent_values)`.
+    `fixed` has the rows that are known: by number with `rows`, else by the value of the parent (a tuple of values if
+    there are several parents); each is P(1), or the probabilities of all states if there are more than two.
 
-    >>> examination = Learned("examination", rows=3)
+    >>> examination = Learned("examination", rows=3, fixed={0: 1.0})
     >>> examination[2].row
     2
     """
@@ -43,6 +45,7 @@ class Learned:
     name: str
     prior: Any = 1.0
     rows: int | None = None
+    fixed: Mapping[Any, Any] | None = None
 
     def __post_init__(self) -> None:
         check_name("a learned table", self.name)
@@ -57,6 +60,22 @@ class Learned:
             raise PriorError(f"learned table {self.name!r}: {needed}, not {wrong}")
         prior.setflags(write=False)
         object.__setattr__(self, "prior", prior)  # its own copy
+        object.__setattr__(self, "fixed", self._own_fixed())
+
+    def _own_fixed(self) -> Mapping[Any, Floats]:
+        """The fixed rows, each as an array of its own."""
+        table, rows = f"learned table {self.name!r}", dict[Any, Floats]()
+        try:
+            fixed = {} if self.fixed is None else dict(self.fixed)
+        except ODD:
+            raise TableError(f"{table}: fixed maps rows to probabilities; it is {brief(self.fixed)}") from None
+        for row, value in fixed.items():
+            values = _numbers(value)
+            if values is None or values.ndim > 1:
+                needed = f"fixed row {brief(row)} is a probability or a list of them, not {brief(value)}"
+                raise TableError(f"{table}: {needed}")
+            rows[tuple(map(plain, row)) if isinstance(row, tuple) else plain(row)] = values
+        return rows
 
     def __getitem__(self, row: int) -> RowOf:
         last = self._rows_to_pick_from() - 1
@@ -114,6 +133,7 @@ class LearnedTable:
     shape: tuple[int, ...]
     states: int
     prior: Floats  # of shape (*shape, states)
+    fixed: Mapping[int, Floats]  # of a row that is known, by its number: the probabilities of all states
 
     @property
     def name(self) -> str:
@@ -129,6 +149,24 @@ class LearnedTable:
     def means_shape(self) -> tuple[int, ...]:
         """The shape of its means, which hold only P(1) for two states."""
         return self.shape if self.states == 2 else (*self.shape, self.states)
+
+    @cached_property
+    def beforehand(self) -> Floats:
+        """What is known of each entry before the first round: its pseudo-count, or -1 - p where p is fixed."""
+        return self.with_fixed(self.prior.ravel().copy(), lambda p: -1.0 - p)
+
+    def with_fixed(self, entries: Floats, shown: Callable[[Floats], Floats] = np.asarray) -> Floats:
+        """All entries, on the last axis, with those of fixed rows put in place."""
+        for row, values in self.fixed.items():
+            entries[..., row * self.states : (row + 1) * self.states] = shown(values)
+        return entries
+
+
+def plain(value: Any) -> Any:
+    """A NumPy scalar as Python's own; what is masked, and dates, which would become numbers, as they are."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return value if value.dtype.kind in "mM" or np.ma.is_masked(value) else value.item()
+    return value
 
 
 def check_name(owner: str, name: object) -> str:
@@ -157,6 +195,10 @@ def prior_means(tables: Mapping[str, LearnedTable], rng: Rng) -> dict[str, Float
         else:
             rows = [rng.dirichlet(row) for row in table.prior.reshape(-1, table.states)]
             means[name] = np.array(rows).reshape(table.prior.shape)
+        for row, values in table.fixed.items():
+            means[name].reshape(-1, *means[name].shape[len(table.shape) :])[row] = (
+                values[1] if table.states == 2 else values
+            )
     return means
 
 
@@ -181,14 +223,64 @@ def chance_table(
         except ValueError:
             reason = f"a prior of shape {learned.prior.shape} does not broadcast to {(*rows, states)}"
             raise PriorError(f"learned table {learned.name!r}: {reason} (states on the last axis)") from None
-        tables[learned.name] = LearnedTable(learned, rows, states, prior)
+        fixed = _fixed_rows(node, learned, parents, states)
+        tables[learned.name] = LearnedTable(learned, rows, states, prior, fixed)
     elif table.declared is not learned:
         other = f"the diagram has another learned table named {learned.name!r}"
         raise DiagramError(f"node {node!r}: {other}; to share one table, pass the same Learned object")
     elif (table.shape, table.states) != (rows, states):
         has = f"has {table.states} states and rows of shape {table.shape}"
         raise DiagramError(f"{reader} {has}, but the node has {states} states and parents of shape {rows}")
+    elif table.fixed.keys() != (numbers := _fixed_numbers(node, learned, parents)).keys():
+        other = next(row for number, row in numbers.items() if number not in table.fixed)
+        raise DiagramError(f"{reader}: its fixed row {brief(other)} is another one for nodes that read it before")
     return use
+
+
+def _fixed_numbers(node: str, learned: Learned, parents: Sequence[Node]) -> dict[int, Any]:
+    """The rows that a learned table fixes, by their number: as the parents of a node, or the table, number rows."""
+    numbers: dict[int, Any] = {}
+    for row in learned.fixed or ():
+        if learned.rows is not None:
+            number = int(row) if is_integer(row) and 0 <= row < learned.rows else None
+            allowed = f"rows are 0 to {learned.rows - 1}"
+        else:
+            labels = row if len(parents) != 1 else (row,)
+            known = isinstance(labels, tuple) and len(labels) == len(parents)
+            places = [p.index(v) for p, v in zip(parents, labels, strict=True)] if known else [None]
+            number = _number_of(places, _shape(parents))
+            allowed = "; ".join(f"{p.name!r} is {p.allowed()}" for p in parents) or "the only row is ()"
+        if number is None:
+            raise TableError(f"node {node!r}: learned table {learned.name!r} fixes row {brief(row)}; {allowed}")
+        if number in numbers:
+            raise TableError(f"learned table {learned.name!r}: row {brief(row)} is fixed twice")
+        numbers[number] = row
+    return numbers
+
+
+def _number_of(places: Sequence[int | None], shape: tuple[int, ...]) -> int | None:
+    """The number of the row at these places on the axes of a table; None where one is missing."""
+    number = 0
+    for place, size in zip(places, shape, strict=False):
+        if place is None:
+            return None
+        number = number * size + place
+    return number
+
+
+def _fixed_rows(node: str, learned: Learned, parents: Sequence[Node], states: int) -> Mapping[int, Floats]:
+    """The probabilities of the rows that a learned table fixes, by number."""
+    rows: dict[int, Floats] = {}
+    for number, row in _fixed_numbers(node, learned, parents).items():
+        value = (learned.fixed or {})[row]
+        values = np.array([1.0 - value, value]) if states == 2 and value.ndim == 0 else value
+        if values.shape != (states,) or not ((values >= 0) & (values <= 1)).all() or abs(values.sum() - 1) > TOLERANCE:
+            needed = "a probability" if states == 2 else f"{states} probabilities that sum to 1"
+            given = f"fixes row {brief(row)} at {brief(value.tolist())}; node {node!r} needs {needed}"
+            raise TableError(f"learned table {learned.name!r} {given}")
+        values.setflags(write=False)
+        rows[number] = values
+    return rows
 
 
 def _selected_rows(node: str, learned: Learned, chooser: Callable[..., int], parents: Sequence[Node]) -> Ints:

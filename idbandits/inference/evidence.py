@@ -10,6 +10,7 @@ from idbandits.checking import relabellings
 from idbandits.circuit.build import starts
 from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.model import Likelihood, Model
+from idbandits.circuit.plain import entries_read
 from idbandits.errors import FormatError
 from idbandits.inference.factors import find_wrong
 from idbandits.inference.workspace import Parts
@@ -35,6 +36,7 @@ class Evidence:
         every_slot = [slot for own in slots for slot in own]
         readings = [_reading(c, slot) for slot in every_slot]
         every_source = [source for own in sources for source in own]
+        bent = _bent_slots(model, c)
         sums = sum(c.kind[n] != PRODUCT and len(c.edges(n)) > 1 for n in range(c.inner))
         edges = c.start[c.inner]
         self.parts, self.learned, self.widest = len(runs), learned, max([1, *sizes])
@@ -47,17 +49,18 @@ class Evidence:
                 parts=self.parts, learned=learned, parameter_count=learned + len(model.parameters.known),
                 literal=int(literal), most_groups=self.most_groups,
                 most_numbers=self.most_numbers, most_nodes=self.most_nodes, most_terms=self.most_terms, node=ends,
-                bends=[any(_is_bent(c, s, learned) for s in own) for own in slots],
+                bends=[not bent.isdisjoint(own) for own in slots],
                 use_start=starts(slots), use=every_slot,
                 base=[r[0] for r in readings], stride=[r[1] for r in readings], axis=[r[2] for r in readings],
                 source_start=starts(sources), source=[s[0] for s in every_source],
                 source_leaf=[s[1] for s in every_source], source_states=[s[2] for s in every_source],
                 table_start=starts([range(t.size) for t in model.learned.values()]), table=tables, row=rows, size=sizes,
-                whole_row=[_is_whole_row(c, n, sizes) for n in range(c.inner)],
+                fixed=[int(x < 0) for t in model.learned.values() for x in t.beforehand.tolist()],
+                whole_row=[_is_whole_row(model, c, n, sizes) for n in range(c.inner)],
                 parameters=np.concatenate([self.prior, model.parameters.known]), generic=_generic_means(rows, sizes),
             ),
         )  # fmt: skip
-        self.sources = [_that_matter(c, slots[j], sources[j], learned) for j in range(self.parts)]
+        self.sources = [_that_matter(c, bent.intersection(slots[j]), sources[j]) for j in range(self.parts)]
 
     @cached_property
     def relabellings(self) -> list[list[Ints]]:
@@ -81,14 +84,23 @@ def literal(model: Model) -> Evidence:
     return Evidence(model, model.literal, literal=True)
 
 
-def _that_matter(c: Circuit, slots: list[int], sources: list[Source], learned: int) -> tuple[list[int], list[int]]:
+def _that_matter(c: Circuit, bent: set[int], sources: list[Source]) -> tuple[list[int], list[int]]:
     """Of what decides whether a part is a single product: the axes that known entries depend on, and observed nodes."""
-    axes = {a for s in slots if _is_bent(c, s, learned) for a in c.axes(s)}
-    return sorted(axes), [number for number, _, _ in sources]
+    return sorted({axis for slot in bent for axis in c.axes(slot)}), [number for number, _, _ in sources]
 
 
-def _is_bent(c: Circuit, slot: int, learned: int) -> bool:
-    return c.first_entry(slot) >= learned and len(c.axes(slot)) > 0
+def _bent_slots(model: Model, c: Circuit) -> set[int]:
+    """The slots that stand for a known entry after some actions, and for another entry after others."""
+    learned = model.parameters.learned_size
+    moving = [slot for slot in range(c.slots) if len(c.axes(slot)) > 0]
+    return {slot for slot in moving if (_entries_read(model, c, slot) >= learned).any()}
+
+
+def _entries_read(model: Model, c: Circuit, slot: int) -> Ints:
+    """The parameters that a slot may stand for; without a lookup, one is enough to tell whether they are learned."""
+    if c.slot_lookup[slot] < 0:
+        return np.array([c.slot_base[slot]])
+    return entries_read(c, slot, [n.states for n in (*model.decisions, *model.contexts)]).ravel()
 
 
 def _sources(model: Model, likelihood: Likelihood, c: Circuit, run: Span) -> list[Source]:
@@ -126,13 +138,14 @@ def _reading(c: Circuit, slot: int) -> tuple[int, int, int]:
     return (base, strides[0][1], strides[0][0]) if strides else (base, 0, -1)
 
 
-def _is_whole_row(c: Circuit, n: int, sizes: list[int]) -> bool:
+def _is_whole_row(model: Model, c: Circuit, n: int, sizes: list[int]) -> bool:
     slots = [c.slot[e] for e in c.edges(n)]
     if c.kind[n] == PRODUCT or min(slots, default=-1) < 0:
         return False
     atoms = sorted(c.atom(slot) for slot in slots)
     base, strides, lookup = atoms[0]
-    at = base if lookup < 0 else c.lookup[lookup] + base  # any row of the table that is read
-    if at >= len(sizes) or len(slots) != sizes[at]:
+    entries = _entries_read(model, c, slots[0])
+    learned = entries[entries < len(sizes)]  # of a table whose rows may be fixed in part
+    if len(learned) == 0 or len(slots) != sizes[learned[0]]:
         return False
-    return [(base + i, strides, lookup) for i in range(sizes[at])] == atoms
+    return [(base + i, strides, lookup) for i in range(len(slots))] == atoms

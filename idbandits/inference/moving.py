@@ -204,6 +204,8 @@ def log_density_ratio_of_table(v: Parts, chain: Chain, e: int, log_factor: float
     """The sum of `log_density_ratio` over the rows of a table, for the entry at the same place in each."""
     total, factor, table = 0.0, np.exp(log_factor), v.table[e]
     for i in range(v.table_start[table] + e - v.row[e], v.table_start[table + 1], v.size[e]):
+        if v.fixed[i]:
+            continue
         if not can_be_multiplied(chain.means[i], factor):
             return -np.inf
         total += log_density_ratio(v, chain, i, log_factor)
@@ -215,7 +217,8 @@ def multiply_table(v: Parts, means: Floats, e: int, factor: float) -> None:
     """Multiply the entry at the same place in every row of a table."""
     table = v.table[e]
     for i in range(v.table_start[table] + e - v.row[e], v.table_start[table + 1], v.size[e]):
-        multiply(v, means, i, factor)
+        if not v.fixed[i]:
+            multiply(v, means, i, factor)
 
 
 @bare

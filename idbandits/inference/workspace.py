@@ -41,6 +41,7 @@ class Parts(NamedTuple):
     table: Indices  # of a learned entry: the number of its table
     row: Indices  # of a learned entry: the first entry of its row
     size: Indices  # of a learned entry: the number of entries of its row
+    fixed: Indices  # of a learned entry: 1 if its row is known, and never read
     whole_row: Indices  # of an inner node: 1 if it is a sum over all states of one learned row
     parameters: Floats  # the prior of the learned entries, then the known entries
     generic: Floats  # of a learned entry: a mean, with no pattern in these means

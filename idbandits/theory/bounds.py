@@ -9,6 +9,7 @@ some are drawn, and the result says that it is not proved.
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, final
 
@@ -164,10 +165,10 @@ def bound(d: Diagram, n: int) -> Bound:
     span = model.derived(Surveys).span(d)
     monotone, decomposition, most = check_monotone(d), check_decomposition(d), max_observations(d)
     omax = most.value if most.proved else float(len(learned_nodes(model)))
-    decisions, rows = {n.name for n in model.decisions}, {t.name: math.prod(t.shape) for t in model.learned.values()}
+    decisions, rows = {n.name for n in model.decisions}, Counter(name for name, _ in rows_of(model))
     decided = {use.name for node, use in learned_nodes(model) if decisions.intersection(node.parents)}
     of_actions = sum(rows[name] for name in decided)
-    others = sum(rows.values()) - of_actions
+    others = rows.total() - of_actions
     constant = decomposition.constant if monotone.holds else math.inf
     value = regret_bound(n, others + of_actions, omax, constant, span)
     proved = monotone.proved and decomposition.proved

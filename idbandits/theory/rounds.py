@@ -28,8 +28,13 @@ def refuse_contexts(model: Model) -> None:
 
 
 def rows_of(model: Model) -> list[Row]:
-    """All learned rows, in the order of the parameters."""
-    return [(name, index) for name, table in model.learned.items() for index in np.ndindex(table.shape)]
+    """All learned rows that are not fixed, in the order of the parameters."""
+    return [
+        (name, index)
+        for name, table in model.learned.items()
+        for number, index in enumerate(np.ndindex(table.shape))
+        if number not in table.fixed
+    ]
 
 
 def row_slice(model: Model, row: Row) -> slice:
@@ -64,6 +69,7 @@ class Round:
         self.model, self.action = model, action
         self._circuit, self._indicators = model.revealed.circuit, model.revealed.indicators
         self._seen = [n.name for n in model.observed] if seen is None else seen
+        self._rows = set(rows_of(model))
         rng = np.random.default_rng(0)
         means = [rng.dirichlet(np.full(t.states, 9.0), t.shape).ravel() for t in model.learned.values()]
         # a point in general position: polynomials that agree there agree everywhere
@@ -180,7 +186,8 @@ class Round:
             number = np.sum([*possible.values()], axis=0)
             if (number <= 1).all():
                 break
-        return {row: only for row, allowed in possible.items() if (only := allowed & (number == 1)).any()}
+        rows = [row for row in possible if row in self._rows]
+        return {row: only for row in rows if (only := possible[row] & (number == 1)).any()}
 
     def chances(self, points: Floats) -> dict[Row, Floats]:
         """P(E(i)) of the rows that can be shown; parameters with one column per point."""

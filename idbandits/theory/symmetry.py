@@ -6,8 +6,8 @@ from typing import Any, final
 
 import numpy as np
 
-from idbandits.circuit.circuit import Circuit
 from idbandits.circuit.model import Model
+from idbandits.circuit.plain import entries_read
 from idbandits.diagram.tables import Label
 from idbandits.errors import InfeasibleError
 from idbandits.kernel.types import Ints
@@ -32,7 +32,8 @@ class Symmetry:
         self.model = model
         circuits = (model.rewards.circuit, model.revealed.circuit)
         slots = [(circuit, slot) for circuit in circuits for slot in range(circuit.slots)]
-        self._entries = [self._entries_read(circuit, slot) for circuit, slot in slots]
+        sizes = [node.states for node in model.decisions]
+        self._entries = [entries_read(circuit, slot, sizes) for circuit, slot in slots]
         self._axes = [list(circuit.axes(slot)) for circuit, slot in slots]
         self.orbit = np.arange(model.parameters.learned_size + model.parameters.known.size)
         self._classes = self._interchangeable()
@@ -41,14 +42,6 @@ class Symmetry:
         self.actions = actions if self.complete else self._drawn()
         if not self.actions:
             raise InfeasibleError(f"diagram {model.name!r}: no action was found that satisfies all_different")
-
-    def _entries_read(self, circuit: Circuit, slot: int) -> Ints:
-        """The parameters that a slot stands for, one axis per decision that it depends on."""
-        base, strides, place = circuit.atom(slot)
-        index = np.zeros((), np.int64)
-        for axis, stride in strides:
-            index = np.add.outer(index, stride * np.arange(self.model.decisions[axis].states))
-        return base + (np.asarray(circuit.lookup)[place + index] if place >= 0 else index)
 
     def _interchangeable(self) -> dict[Label, Label]:
         """For each choice the first one that it is interchangeable with; joins the orbits of the parameters."""

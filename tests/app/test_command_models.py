@@ -17,9 +17,12 @@ def test_models_lists_all_ready_models(call):
     status, out, err = call("models")
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "cascade(items, positions, distinct=True, learn_conditionals=False)"
+    assert (
+        lines[0]
+        == "cascade(items, positions, distinct=True, learn_conditionals=False, empty=False, prior=None, fixed=None)"
+    )
     assert lines[1].strip() == idb.models.cascade.__doc__.splitlines()[0]
-    assert "rank1(rows, columns)" in lines
+    assert "rank1(rows, columns, prior=None, fixed=None)" in lines
     names = [line.partition("(")[0] for line in lines[::2]]
     assert all(callable(getattr(idb.models, name)) for name in names)
     assert {"position_based", "semi_bandit", "user_browsing"} < set(names)
@@ -33,6 +36,10 @@ def test_models_lists_all_ready_models(call):
         ("cascade --items 5 --positions 2 --learn-conditionals", lambda m: m.cascade(5, 2, learn_conditionals=True)),
         ("position-based --items '[1, 2.5]' --positions 1", lambda m: m.position_based([1, 2.5], 1)),
         ("dependent_click --items 4 --positions 2 --reward clicks", lambda m: m.dependent_click(4, 2, reward="clicks")),
+        (
+            """position_based --items 3 --positions 2 --fixed '{"examination": {"0": 1.0}}' --prior '{"attraction": [1, 9]}'""",
+            lambda m: m.position_based(3, 2, fixed={"examination": {0: 1.0}}, prior={"attraction": [1, 9]}),
+        ),
         ("rank1 --rows 3 --columns x,y", lambda m: m.rank1(3, ["x", "y"])),
     ],
 )

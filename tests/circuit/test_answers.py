@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 import idbandits as idb
 import reference
-from diagrams import labels, random_diagram, random_given, random_means
+from diagrams import labels, random_diagram, random_given, random_means, with_fixed_rows
 
 
-def check(seed: int) -> None:
+def check(seed: int, fixed: bool = False) -> None:
     rng = np.random.default_rng(seed)
     d = random_diagram(rng)
+    d = with_fixed_rows(rng, d) if fixed else d
     for _ in range(2):
         means = random_means(rng, d)
         actions = list(reference.actions(d))
@@ -53,6 +54,11 @@ def check(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(300))
 def test_random_diagrams(seed: int) -> None:
     check(seed)
+
+
+@pytest.mark.parametrize("seed", range(500, 600))
+def test_random_diagrams_with_fixed_rows(seed: int) -> None:
+    check(seed, fixed=True)
 
 
 @settings(max_examples=60, deadline=None)

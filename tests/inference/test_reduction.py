@@ -13,7 +13,7 @@ import pytest
 
 import idbandits as idb
 import reference
-from diagrams import NAMED, random_given, random_means
+from diagrams import NAMED, random_given, random_means, with_fixed_means, with_fixed_rows
 from inferences import diagram_of
 from inside import Key, Reduced, all_entries, groups, place_of, reduced, row_of
 from playing import learn, play
@@ -58,7 +58,8 @@ def rows_in(d: idb.Diagram, key: Key) -> set[tuple[str, int]]:
 def inner_means(rng: np.random.Generator, d: idb.Diagram) -> dict[str, np.ndarray]:
     """Means that are never 0 or 1."""
     full = {t.name: rng.dirichlet(np.full(t.states, 2.0), size=t.shape) for t in d.learned.values()}
-    return {name: m[..., 1] if d.learned[name].states == 2 else m for name, m in full.items()}
+    means = {name: m[..., 1] if d.learned[name].states == 2 else m for name, m in full.items()}
+    return with_fixed_means(d, means)
 
 
 def random_round(rng: np.random.Generator, d: idb.Diagram) -> tuple[dict[str, int], dict[str, int]]:
@@ -90,7 +91,12 @@ def is_single_product(d: idb.Diagram, key: Key, free: bool) -> bool:
     return bool(abs(fitted - wanted).max() < 1e-7)
 
 
-DIAGRAMS = [*NAMED, *MODELS.values(), *range(40)]
+def fixed_in_part(seed: int) -> Callable[[], idb.Diagram]:
+    """A random diagram, some rows of which are known."""
+    return lambda: with_fixed_rows(np.random.default_rng(seed), diagram_of(seed))
+
+
+DIAGRAMS = [*NAMED, *MODELS.values(), *range(40), *map(fixed_in_part, range(40, 70))]
 
 
 @pytest.mark.parametrize("literal", [False, True], ids=["folded", "literal"])

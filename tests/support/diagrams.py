@@ -91,7 +91,36 @@ def random_means(rng: Rng, d: Diagram) -> dict[str, np.ndarray]:
         sharp = np.eye(t.states)[rng.integers(t.states, size=t.shape)]
         full = np.where(rng.random(size=(*t.shape, 1)) < 0.1, sharp, full)
         means[t.name] = full[..., 1] if t.states == 2 else full
+    return with_fixed_means(d, means)
+
+
+def with_fixed_means(d: Diagram, means: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The same means, with those of fixed rows as the diagram says."""
+    for t in d.learned.values():
+        rows = means[t.name].reshape(math.prod(t.shape), -1)
+        for row, values in t.fixed.items():
+            rows[row] = values[1] if t.states == 2 else values
     return means
+
+
+def with_fixed_rows(rng: Rng, d: Diagram) -> Diagram:
+    """The same diagram with some rows of its learned tables fixed, some of them at certainty."""
+    saved = d.to_dict()
+    for entry in saved["learned"]:
+        table = d.learned[entry["name"]]
+        reader = next(n for n in d.nodes.values() if getattr(n.cpd, "name", None) == table.name)
+        parents = [d.nodes[p] for p in reader.parents]
+        entry["fixed"] = []
+        for number in np.flatnonzero(rng.random(math.prod(table.shape)) < 0.4).tolist():
+            row: Any = number
+            if "rows" not in entry:
+                labels = [p.values[i] for p, i in zip(parents, np.unravel_index(number, table.shape), strict=True)]
+                row = labels[0] if len(labels) == 1 else labels
+            values = rng.dirichlet(np.ones(table.states))
+            if rng.random() < 0.5:
+                values = np.eye(table.states)[rng.integers(table.states)]
+            entry["fixed"].append({"row": row, "value": values[1] if table.states == 2 else values.tolist()})
+    return Diagram.from_dict(saved)
 
 
 def random_given(rng: Rng, d: Diagram) -> tuple[dict[str, int], dict[str, int]]:
@@ -181,4 +210,9 @@ def same_item_twice() -> Diagram:
     return models.position_based(2, 2, distinct=False)
 
 
-NAMED = [same_table_twice, three_states, in_context, learned_conditionals, same_item_twice]
+def partly_known() -> Diagram:
+    """A position-based model whose first position is always looked at, and in which one item is never clicked."""
+    return models.position_based(3, 2, distinct=False, fixed={"examination": {0: 1.0}, "attraction": {2: 0.0}})
+
+
+NAMED = [partly_known, same_table_twice, three_states, in_context, learned_conditionals, same_item_twice]

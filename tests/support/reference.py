@@ -258,6 +258,10 @@ def posterior_moments_by_quadrature(
     log_density = np.zeros([1] * len(rows))
     for k, (name, row) in enumerate(rows):
         shape = [points if axis == k else 1 for axis in range(len(rows))]
+        fixed = d.learned[name].fixed.get(int(np.ravel_multi_index(row, d.learned[name].shape)) if row else 0)
+        if fixed is not None:
+            theta[name, row] = np.full([1] * len(rows), fixed[1])
+            continue
         nodes, weights = roots_jacobi(points, *(prior[name][row] - 1))  # Gauss-Legendre where the prior is uniform
         theta[name, row] = (nodes.reshape(shape) + 1) / 2
         log_density = log_density + np.log(weights.reshape(shape))
