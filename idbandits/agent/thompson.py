@@ -303,7 +303,7 @@ class Thompson:
 
     def sample(self) -> dict[str, Floats]:
         """One draw of the means of all learned tables."""
-        means = np.empty(self._evidence.learned)
+        means = np.empty(self._evidence.live)
         with self.rng.bit_generator.lock:
             if not draw(self._evidence.packed, self.state, self.rng, means):
                 raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, self.state)
@@ -355,7 +355,7 @@ class Thompson:
         1 round: too few to judge the structure by; 100 are needed.
         """
         state, _, sample = self._all_known()
-        return fit_report(self._model, state.floats[: self._evidence.learned], sample)
+        return fit_report(self._model, state.floats[: self._evidence.live], sample)
 
     def elbo(self) -> float:
         """The evidence lower bound L(q) of the paper, for variational inference."""

@@ -1,8 +1,10 @@
 """What a round may say of the learned tables: the likelihood in independent parts, as kernels need it."""
 
+from __future__ import annotations
+
 from functools import cached_property
-from itertools import pairwise
-from typing import TypeAlias, final
+from itertools import chain, pairwise
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.model import Likelihood, Model
 from idbandits.circuit.plain import entries_read
 from idbandits.errors import FormatError
+from idbandits.inference.entries import Entries
 from idbandits.inference.factors import find_wrong
 from idbandits.inference.workspace import Parts
 from idbandits.kernel.fields import pack
@@ -21,51 +24,73 @@ Source: TypeAlias = tuple[int, int, int]  # an observed node, its first leaf, it
 Span: TypeAlias = tuple[int, int]  # of nodes
 
 
+class Longest(NamedTuple):
+    """How large factors are at most."""
+
+    nodes: int
+    terms: int
+
+
 @final
 class Evidence:
-    """The parts of a model's likelihood, packed for kernels: with every latent node, or folded."""
+    """The parts of a model's likelihood, packed for kernels: with every latent node, or folded.
 
-    def __init__(self, model: Model, likelihood: Likelihood, *, literal: bool) -> None:
-        self._model = model
+    `entries` are those of the states that it is for, which may be those of another model, whose rows have the same
+    names. Then these states may also have factors from elsewhere, as large as `longest` says.
+    """
+
+    def __init__(
+        self, model: Model, likelihood: Likelihood, *, literal: bool, entries: Entries | None = None,
+        longest: Longest | None = None,
+    ) -> None:  # fmt: skip
+        self.model, self._likelihood, self._literal = model, likelihood, literal
+        self.entries = Entries(model) if entries is None else entries
         c, ends = likelihood.parts.circuit, likelihood.parts.ends
         runs = list(pairwise(ends))
         slots = [c.slots_between(*run) for run in runs]
         sources = [_sources(model, likelihood, c, run) for run in runs]
-        rows, sizes, tables = _rows(model)
-        learned = model.parameters.learned_size
         every_slot = [slot for own in slots for slot in own]
         readings = [_reading(c, slot) for slot in every_slot]
         every_source = [source for own in sources for source in own]
         bent = _bent_slots(model, c)
         sums = sum(c.kind[n] != PRODUCT and len(c.edges(n)) > 1 for n in range(c.inner))
-        edges = c.start[c.inner]
-        self.parts, self.learned, self.widest = len(runs), learned, max([1, *sizes])
+        edges, own = c.start[c.inner], self.entries
+        self.parts, self.learned, self.widest = len(runs), own.learned, int(own.size.max(initial=1))
+        self.live, self.prior = own.live, own.prior
         self.most_groups, self.most_numbers = sums + 1, 3 * edges + 2 * c.inner + sums + self.parts + 3
-        self.most_nodes, self.most_terms = c.inner + 1, edges + c.inner
-        self.prior = np.concatenate([np.empty(0), *(np.ravel(t.prior) for t in model.learned.values())])
+        nodes, terms = longest or (0, 0)
+        self.longest = Longest(max(c.inner + 1, nodes), max(edges + c.inner, terms))
+        sizes = [t.states for t in model.learned.values() for _ in range(t.size)]
+        is_home = model is own.model and not own.retired
         self.program, self.numbers = self.packed = pack(
             c,
             Parts(
-                parts=self.parts, learned=learned, parameter_count=learned + len(model.parameters.known),
-                literal=int(literal), most_groups=self.most_groups,
-                most_numbers=self.most_numbers, most_nodes=self.most_nodes, most_terms=self.most_terms, node=ends,
-                bends=[not bent.isdisjoint(own) for own in slots],
+                parts=self.parts, learned=self.learned, live=self.live,
+                parameter_count=self.learned + len(own.known), literal=int(literal), most_groups=self.most_groups,
+                most_numbers=self.most_numbers, most_nodes=self.longest.nodes, most_terms=self.longest.terms, node=ends,
+                bends=[not bent.isdisjoint(own_slots) for own_slots in slots],
                 use_start=starts(slots), use=every_slot,
                 base=[r[0] for r in readings], stride=[r[1] for r in readings], axis=[r[2] for r in readings],
                 source_start=starts(sources), source=[s[0] for s in every_source],
                 source_leaf=[s[1] for s in every_source], source_states=[s[2] for s in every_source],
-                table_start=starts([range(t.size) for t in model.learned.values()]), table=tables, row=rows, size=sizes,
-                fixed=[int(x < 0) for t in model.learned.values() for x in t.beforehand.tolist()],
+                renumbered=int(not is_home), place=[] if is_home else own.places_of(model).tolist(),
+                table_start=starts(own.rows_by_table), table_row=[*chain(*own.rows_by_table)],
+                table=own.table.tolist(), row=own.row.tolist(), size=own.size.tolist(),
                 whole_row=[_is_whole_row(model, c, n, sizes) for n in range(c.inner)],
-                parameters=np.concatenate([self.prior, model.parameters.known]), generic=_generic_means(rows, sizes),
+                parameters=np.concatenate([own.prior, own.known]), generic=_generic_means(own.row, own.size),
             ),
         )  # fmt: skip
         self.sources = [_that_matter(c, bent.intersection(slots[j]), sources[j]) for j in range(self.parts)]
 
+    def about(self, entries: Entries, longest: Longest) -> Evidence:
+        """The same likelihood for states with other entries, and with factors of this size."""
+        return Evidence(self.model, self._likelihood, literal=self._literal, entries=entries, longest=longest)
+
     @cached_property
     def relabellings(self) -> list[list[Ints]]:
         """Orders of the learned entries that change neither prior nor likelihood, of neighbouring latent states."""
-        return self._model.derived(relabellings)
+        orders = self.model.derived(relabellings)
+        return [[self.entries.with_retired(order) for order in own] for own in orders]
 
     def check_factors(self, keys: Ints, sizes: Ints) -> None:
         """Refuse keys, one after the other, of which one is not a factor over the entries of this model."""
@@ -114,15 +139,7 @@ def _sources(model: Model, likelihood: Likelihood, c: Circuit, run: Span) -> lis
     return sources
 
 
-def _rows(model: Model) -> tuple[list[int], list[int], list[int]]:
-    """Of every learned entry: the first entry of its row, the size of its row, the number of its table."""
-    offsets, tables = model.parameters.offsets, list(model.learned.items())
-    rows = [offsets[name] + i // t.states * t.states for name, t in tables for i in range(t.size)]
-    sizes = [t.states for _, t in tables for _ in range(t.size)]
-    return rows, sizes, [number for number, (_, t) in enumerate(tables) for _ in range(t.size)]
-
-
-def _generic_means(rows: list[int], sizes: list[int]) -> Floats:
+def _generic_means(rows: Ints, sizes: Ints) -> Floats:
     """Means of all learned entries with no pattern in them."""
     e = np.arange(1, len(sizes) + 1)
     x = 0.6180339887498949 * e + 0.4142135623730951 * e * e

@@ -203,9 +203,8 @@ def move_tables(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
 def log_density_ratio_of_table(v: Parts, chain: Chain, e: int, log_factor: float) -> float:
     """The sum of `log_density_ratio` over the rows of a table, for the entry at the same place in each."""
     total, factor, table = 0.0, np.exp(log_factor), v.table[e]
-    for i in range(v.table_start[table] + e - v.row[e], v.table_start[table + 1], v.size[e]):
-        if v.fixed[i]:
-            continue
+    for r in range(v.table_start[table], v.table_start[table + 1]):
+        i = v.table_row[r] + e - v.row[e]
         if not can_be_multiplied(chain.means[i], factor):
             return -np.inf
         total += log_density_ratio(v, chain, i, log_factor)
@@ -216,9 +215,8 @@ def log_density_ratio_of_table(v: Parts, chain: Chain, e: int, log_factor: float
 def multiply_table(v: Parts, means: Floats, e: int, factor: float) -> None:
     """Multiply the entry at the same place in every row of a table."""
     table = v.table[e]
-    for i in range(v.table_start[table] + e - v.row[e], v.table_start[table + 1], v.size[e]):
-        if not v.fixed[i]:
-            multiply(v, means, i, factor)
+    for r in range(v.table_start[table], v.table_start[table + 1]):
+        multiply(v, means, v.table_row[r] + e - v.row[e], factor)
 
 
 @bare

@@ -229,9 +229,9 @@ class Playing(Protocol):
 
 @bare
 def draw_means(evidence: Packed, alpha: Floats, rng: Rng, means: Floats) -> None:
-    """Draw every row of learned means."""
+    """Draw every row of learned means that actions read."""
     _, v = unpack_parts(evidence.ints, evidence.floats)
-    draw_rows(v.size, v.learned, alpha, rng, means)
+    draw_rows(v.size, v.live, alpha, rng, means)
 
 
 @bare
@@ -254,12 +254,12 @@ def act(solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, ac
     False, and nothing is drawn, if the state does not hold numbers to act on: `no_action` says which.
     """
     _, v = unpack_parts(evidence.ints, evidence.floats)
-    if not is_sound(state, v.learned):
+    if not is_sound(state, v.live):
         return False
     if state.ints[ACTS_ON_MEANS]:
         _, _, sound = solve_at(solve)(solver.ints, solver.floats, state.floats, True, action, BUDGET)
     else:
-        means = np.empty(v.learned)
+        means = np.empty(v.live)
         draw_means(evidence, state.floats, rng, means)
         _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, BUDGET)
     if sound:
@@ -299,7 +299,7 @@ def joint_draws(inference: Inference, evidence: Evidence, state: State, rng: Rng
     belief = inference.belief(evidence, state, rng)
     if belief.ndim == 2:  # draws already: particles
         return belief[rng.integers(len(belief), size=number)]
-    means = np.empty((number, evidence.learned))
+    means = np.empty((number, evidence.live))
     acting = State(state.ints, np.ascontiguousarray(belief))
     for row in means:
         if not draw(evidence.packed, acting, rng, row):

@@ -20,6 +20,7 @@ class Parts(NamedTuple):
 
     parts: int  # how many
     learned: int  # entries of learned tables: how many
+    live: int  # of those that actions read: how many; they come first
     parameter_count: int  # entries of learned and known tables: how many
     literal: int  # 1: rows whose states do not matter are kept
     most_groups: int  # factors that a round may have
@@ -37,11 +38,13 @@ class Parts(NamedTuple):
     source: Indices
     source_leaf: Indices  # the first leaf of an observed node
     source_states: Indices  # of an observed node
-    table_start: Indices  # of a learned table: its entries
+    renumbered: int  # 1: the entries of states are numbered in another way than those of the circuit
+    place: Indices  # of an entry of the circuit: that of states, if they are renumbered
+    table_start: Indices  # of a learned table: its rows
+    table_row: Indices  # the first entries of the rows of a table that are not fixed
     table: Indices  # of a learned entry: the number of its table
     row: Indices  # of a learned entry: the first entry of its row
     size: Indices  # of a learned entry: the number of entries of its row
-    fixed: Indices  # of a learned entry: 1 if its row is known, and never read
     whole_row: Indices  # of an inner node: 1 if it is a sum over all states of one learned row
     parameters: Floats  # the prior of the learned entries, then the known entries
     generic: Floats  # of a learned entry: a mean, with no pattern in these means
@@ -183,6 +186,8 @@ def read_round(w: Workspace, j: int, action: Ints, seen: Ints) -> bool:
             w.entries[v.use[t]] = v.base[t]
         else:
             w.entries[v.use[t]] = entry(w.c, v.use[t], action)
+        if v.renumbered:
+            w.entries[v.use[t]] = v.place[w.entries[v.use[t]]]
     return missing
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import idbandits as idb
 import reference
-from diagrams import NAMED, random_given, random_means, with_fixed_means, with_fixed_rows
+from diagrams import NAMED, partly_known, random_given, random_means, with_fixed_means, with_fixed_rows
 from inferences import diagram_of
 from inside import Key, Reduced, all_entries, groups, place_of, reduced, row_of
 from playing import learn, play
@@ -96,7 +96,7 @@ def fixed_in_part(seed: int) -> Callable[[], idb.Diagram]:
     return lambda: with_fixed_rows(np.random.default_rng(seed), diagram_of(seed))
 
 
-DIAGRAMS = [*NAMED, *MODELS.values(), *range(40), *map(fixed_in_part, range(40, 70))]
+DIAGRAMS = [partly_known, *NAMED, *MODELS.values(), *range(40), *map(fixed_in_part, range(40, 70))]
 
 
 @pytest.mark.parametrize("literal", [False, True], ids=["folded", "literal"])

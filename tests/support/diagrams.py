@@ -215,4 +215,4 @@ def partly_known() -> Diagram:
     return models.position_based(3, 2, distinct=False, fixed={"examination": {0: 1.0}, "attraction": {2: 0.0}})
 
 
-NAMED = [partly_known, same_table_twice, three_states, in_context, learned_conditionals, same_item_twice]
+NAMED = [same_table_twice, three_states, in_context, learned_conditionals, same_item_twice]

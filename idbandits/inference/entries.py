@@ -1,0 +1,143 @@
+"""The entries that a state is about: those of a diagram's learned tables, those of retired rows, and known values.
+
+An agent that moved to another diagram still has rounds of the old one, about rows that the new one lacks. Such rows
+are *retired*: no action reads them, but they are learned as before. In a state, the entries of the diagram's own tables
+come first, in the order of its model, then those of retired rows; all numbers from there on stand for known values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple, TypeAlias, final
+
+import numpy as np
+
+from idbandits.circuit.model import Model
+from idbandits.diagram.labels import row_labels
+from idbandits.diagram.tables import Label
+from idbandits.kernel.types import Floats, Ints
+
+RowName: TypeAlias = tuple[str, int, tuple[Label, ...]]  # a learned table, its number of states, the labels of a row
+
+
+@final
+class RetiredRow(NamedTuple):
+    """A row that the diagram does not have any more."""
+
+    table: str
+    labels: tuple[Label, ...]
+    prior: Floats
+
+    @property
+    def name(self) -> RowName:
+        """What it is called."""
+        return self.table, len(self.prior), self.labels
+
+
+class Row(NamedTuple):
+    """A row of a learned table: its first entry, and its pseudo-counts before the first round."""
+
+    first: int
+    prior: Floats
+
+
+@final
+class Entries:
+    """All entries of a state. `constants` are known values that only earlier rounds depend on."""
+
+    def __init__(self, model: Model, retired: Sequence[RetiredRow] = (), constants: Sequence[float] = ()) -> None:
+        self.model, self.retired, self.constants = model, tuple(retired), tuple(constants)
+        tables = list(model.learned.values())
+        self.live = model.parameters.learned_size
+        self.prior: Floats = np.concatenate(
+            [np.empty(0), *(t.prior.ravel() for t in tables), *(row.prior for row in retired)]
+        )
+        self.known: Floats = np.concatenate([model.parameters.known, np.array(constants, np.float64)])
+        self.learned = len(self.prior)
+        widths = [t.states for t in tables for _ in range(t.size // t.states)] + [len(row.prior) for row in retired]
+        self.firsts: Ints = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)  # of the rows; last, the end
+        self.size: Ints = np.repeat(widths, widths).astype(np.int64)  # of an entry: the number of those of its row
+        self.row: Ints = np.repeat(self.firsts[:-1], widths)  # of an entry: the first of its row
+        self.table, self.rows_by_table = self._by_table()
+
+    def _by_table(self) -> tuple[Ints, list[list[int]]]:
+        """Of an entry: the number of its table; of a table: the first entries of its rows that are not fixed."""
+        numbers: dict[tuple[str, int], int] = {}
+        of_rows: list[int] = []
+        rows: list[list[int]] = []
+        for (table, states, fixed), first in zip(self._kinds(), self.firsts.tolist(), strict=False):
+            number = numbers.setdefault((table, states), len(numbers))
+            of_rows.append(number)
+            if number == len(rows):
+                rows.append([])
+            if not fixed:
+                rows[number].append(first)
+        return np.repeat(np.array(of_rows, np.int64), np.diff(self.firsts)), rows
+
+    def _kinds(self) -> Iterator[tuple[str, int, bool]]:
+        """Of every row: its table, its number of states, and whether it is fixed."""
+        for t in self.model.learned.values():
+            for number in range(t.size // t.states):
+                yield t.name, t.states, number in t.fixed
+        for row in self.retired:
+            yield row.table, len(row.prior), False
+
+    @cached_property
+    def rows(self) -> dict[RowName, Row]:
+        """All rows by name."""
+        names = [*names_of(self.model), *(row.name for row in self.retired)]
+        firsts = self.firsts.tolist()
+        return {
+            name: Row(first, self.prior[first : first + name[1]])
+            for name, first in zip(names, firsts[:-1], strict=True)
+        }
+
+    def with_retired(self, order: Ints) -> Ints:
+        """An order of the entries of the diagram's own tables, in which rows change places, for all entries.
+
+        Retired rows change places as those of the same table do whose labels differ in the same way.
+        """
+        full = np.concatenate([order, np.arange(self.live, self.learned)])
+        if not self.retired:
+            return full
+        names = dict(zip(self.firsts.tolist(), self.rows, strict=False))
+        swaps: dict[tuple[str, int, int, Label], Label] = {}  # a table, its states, an axis and a label: another one
+        for first in self.firsts[self.firsts < self.live].tolist():
+            table, states, labels = names[first]
+            others = names[int(self.row[order[first]])][2]
+            swaps |= {
+                (table, states, axis, a): b for axis, (a, b) in enumerate(zip(labels, others, strict=True)) if a != b
+            }
+        for name, row in self.rows.items():
+            table, states, labels = name
+            image = tuple(swaps.get((table, states, axis, label), label) for axis, label in enumerate(labels))
+            other = self.rows.get((table, states, image))
+            if row.first >= self.live and other is not None and other.first >= self.live:
+                full[row.first : row.first + states] = range(other.first, other.first + states)
+        return full
+
+    def places_of(self, model: Model) -> Ints:
+        """For every parameter of a model the entry here, by names, labels and known values; -1 if there is none."""
+        places = np.full(model.parameters.learned_size + len(model.parameters.known), -1, np.int64)
+        if model is self.model:
+            places[: self.live] = np.arange(self.live)
+            places[self.live :] = self.learned + np.arange(len(model.parameters.known))
+            return places
+        first = 0
+        for name in names_of(model):
+            row = self.rows.get(name)
+            if row is not None:
+                places[first : first + name[1]] = range(row.first, row.first + name[1])
+            first += name[1]
+        by_value = {value: self.learned + i for i, value in enumerate(self.known.tolist())}
+        places[first:] = [by_value.get(value, -1) for value in model.parameters.known.tolist()]
+        return places
+
+
+def names_of(model: Model) -> Iterator[RowName]:
+    """The names of the rows of all learned tables, in the order of the parameters."""
+    for table in model.learned.values():
+        labels = row_labels(model, table.name).labels
+        for index in np.ndindex(table.shape):
+            yield table.name, table.states, tuple(axis[i] for axis, i in zip(labels, index, strict=True))
