@@ -7,7 +7,7 @@ come first, in the order of its model, then those of retired rows; all numbers f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeAlias, final
 
@@ -117,22 +117,31 @@ class Entries:
                 full[row.first : row.first + states] = range(other.first, other.first + states)
         return full
 
-    def places_of(self, model: Model) -> Ints:
-        """For every parameter of a model the entry here, by names, labels and known values; -1 if there is none."""
-        places = np.full(model.parameters.learned_size + len(model.parameters.known), -1, np.int64)
-        if model is self.model:
-            places[: self.live] = np.arange(self.live)
-            places[self.live :] = self.learned + np.arange(len(model.parameters.known))
-            return places
-        first = 0
-        for name in names_of(model):
-            row = self.rows.get(name)
-            if row is not None:
-                places[first : first + name[1]] = range(row.first, row.first + name[1])
-            first += name[1]
-        by_value = {value: self.learned + i for i, value in enumerate(self.known.tolist())}
-        places[first:] = [by_value.get(value, -1) for value in model.parameters.known.tolist()]
+    @cached_property
+    def values(self) -> list[tuple[float, int]]:
+        """The known values, each with a number that tells equal ones apart."""
+        return list(_numbered(self.known.tolist()))
+
+    def places_of_entries(self, others: Entries) -> Ints:
+        """For each of other entries the one here, by names, labels and known values; -1 if there is none."""
+        if others is self:
+            return np.arange(self.learned + len(self.known))
+        places = np.full(others.learned + len(others.known), -1, np.int64)
+        for name, row in others.rows.items():
+            here = self.rows.get(name)
+            if here is not None:
+                places[row.first : row.first + name[1]] = range(here.first, here.first + name[1])
+        by_value = {value: self.learned + i for i, value in enumerate(self.values)}
+        places[others.learned :] = [by_value.get(value, -1) for value in others.values]
         return places
+
+
+def _numbered(values: Iterable[float]) -> Iterator[tuple[float, int]]:
+    """Values, each with how often it occurred before."""
+    seen: dict[float, int] = {}
+    for value in values:
+        seen[value] = seen.get(value, -1) + 1
+        yield value, seen[value]
 
 
 def names_of(model: Model) -> Iterator[RowName]:

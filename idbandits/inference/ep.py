@@ -219,7 +219,7 @@ class EP(BuiltIn):
         """The sections, and the sites."""
         n, counts = evidence.learned, PSEUDO_COUNTS
         floats = [(counts, n), (DERIVED, FIGURES), (counts, n), (DERIVED, n), (counts, 2 * n)]
-        return Layout(floats, [(NUMBERS, evidence.widest)], check_keys=evidence.check_factors)
+        return Layout(floats, [(NUMBERS, evidence.widest)], check_keys=evidence.check_factors, sites_by_row=True)
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The pseudo-counts of the belief."""

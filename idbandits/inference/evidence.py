@@ -62,6 +62,7 @@ class Evidence:
         self.longest = Longest(max(c.inner + 1, nodes), max(edges + c.inner, terms))
         sizes = [t.states for t in model.learned.values() for _ in range(t.size)]
         is_home = model is own.model and not own.retired
+        places = [] if is_home else own.places_of_entries(Entries(model)).tolist()
         self.program, self.numbers = self.packed = pack(
             c,
             Parts(
@@ -73,7 +74,7 @@ class Evidence:
                 base=[r[0] for r in readings], stride=[r[1] for r in readings], axis=[r[2] for r in readings],
                 source_start=starts(sources), source=[s[0] for s in every_source],
                 source_leaf=[s[1] for s in every_source], source_states=[s[2] for s in every_source],
-                renumbered=int(not is_home), place=[] if is_home else own.places_of(model).tolist(),
+                renumbered=int(not is_home), place=places,
                 table_start=starts(own.rows_by_table), table_row=[*chain(*own.rows_by_table)],
                 table=own.table.tolist(), row=own.row.tolist(), size=own.size.tolist(),
                 whole_row=[_is_whole_row(model, c, n, sizes) for n in range(c.inner)],

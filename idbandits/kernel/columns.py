@@ -48,6 +48,9 @@ class Layout(NamedTuple):
     site: Runs = ()  # the floats beside one number of a key
     ints: Runs = ()  # of the header, from SETTING on
     check_keys: Callable[[Ints, Ints], None] | None = None  # raises if the keys, of these sizes, are not what they say
+    sites_by_row: bool = (
+        False  # floats beside a number are about its row, and stand where the row occurs first in a key
+    )
 
 
 class Columns(NamedTuple):

@@ -322,7 +322,7 @@ def limits_of(d: idb.Diagram) -> Limits:
     """How large a factor in a diagram may be."""
     evidence = idb.compile(d).derived(idb.inference.folded)
     entries = evidence.learned + len(idb.compile(d).parameters.known)
-    return Limits(evidence.most_nodes, evidence.most_terms, entries)
+    return Limits(evidence.longest.nodes, evidence.longest.terms, entries)
 
 
 class _Guarded:

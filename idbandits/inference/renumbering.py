@@ -1,0 +1,175 @@
+"""What was learned, for states with other entries: groups and pseudo-counts are renumbered, all else stays."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from idbandits.inference.entries import Entries, RetiredRow
+from idbandits.inference.evidence import Longest
+from idbandits.kernel.columns import MEANS, PSEUDO_COUNTS, Columns, Kind, Layout
+from idbandits.kernel.compiling import INTS, kernel
+from idbandits.kernel.states import LEAST
+from idbandits.kernel.types import Bools, Floats, Ints
+
+NOTHING_LEARNED = 1e-9  # how far a pseudo-count is from the prior by rounding, as a part of it
+
+
+@kernel(types.UniTuple(types.int64, 2)(INTS, INTS, INTS))
+def survey(keys: Ints, sizes: Ints, marks: Ints) -> tuple[int, int]:
+    """Mark the entries that factors read; how many nodes and terms one has at most. Of broken keys, little is read."""
+    most_nodes, most_terms, first = 0, 0, 0
+    for g in range(len(sizes)):
+        last = first + sizes[g]
+        at, terms = first + 1, 0
+        for _ in range(keys[first]):
+            if at >= last:
+                break
+            own = keys[at]
+            at += 1
+            for _ in range(own):
+                if at >= last:
+                    break
+                terms += 1
+                for i in range(at + 1, min(at + 1 + keys[at], last)):
+                    if 0 <= keys[i] < len(marks):
+                        marks[keys[i]] = 1
+                at += 1 + max(0, keys[at])
+        most_nodes, most_terms = max(most_nodes, min(keys[first], sizes[g])), max(most_terms, terms)
+        first = last
+    return most_nodes, most_terms
+
+
+@kernel(types.void(INTS, INTS, INTS, INTS))
+def rename(keys: Ints, sizes: Ints, places: Ints, source: Ints) -> None:
+    """Put the new number of every entry in place of the old one, in the ascending order of members of a term.
+
+    `source` says where each number of the keys stood before.
+    """
+    first = 0
+    for g in range(len(sizes)):
+        at = first + 1
+        for i in range(first, first + sizes[g]):
+            source[i] = i
+        for _ in range(keys[first]):
+            terms = keys[at]
+            at += 1
+            for _ in range(terms):
+                end = at + 1 + keys[at]
+                for i in range(at + 1, end):
+                    member = places[keys[i]] if keys[i] >= 0 else keys[i]
+                    k = i
+                    while k > at + 1 and keys[k - 1] > member:
+                        keys[k], source[k] = keys[k - 1], source[k - 1]
+                        k -= 1
+                    keys[k], source[k] = member, i
+                at = end
+        first += sizes[g]
+
+
+@kernel(types.void(INTS, INTS, INTS, INTS))
+def find_first_of_rows(keys: Ints, sizes: Ints, rows: Ints, firsts: Ints) -> None:
+    """For every number of the keys that is a learned entry, where its row occurs first in the factor; -1 for others.
+
+    `rows` has the first entry of the row of each learned entry.
+    """
+    first = 0
+    for g in range(len(sizes)):
+        at = first + 1
+        firsts[first] = -1
+        for _ in range(keys[first]):
+            terms = keys[at]
+            firsts[at] = -1
+            at += 1
+            for _ in range(terms):
+                end = at + 1 + keys[at]
+                firsts[at] = -1
+                for i in range(at + 1, end):
+                    firsts[i] = -1
+                    if 0 <= keys[i] < len(rows):
+                        firsts[i] = i
+                        for k in range(first + 1, i):
+                            if firsts[k] == k and rows[keys[k]] == rows[keys[i]]:
+                                firsts[i] = k
+                                break
+                at = end
+        first += sizes[g]
+
+
+class Old(NamedTuple):
+    """What was learned, and what it is about."""
+
+    entries: Entries
+    layout: Layout
+    columns: Columns
+
+
+def needed(old: Old, new: Entries) -> tuple[Entries, Longest]:
+    """The new entries with all that the old columns are about: rows that something was learned of, and known values.
+
+    Also how large the old factors are.
+    """
+    marks = np.zeros(old.entries.learned + len(old.entries.known), np.int64)
+    longest = survey(old.columns.keys, old.columns.sizes, marks)
+    marks[: old.entries.learned] |= _is_learned(old)
+    retired = list(new.retired)
+    retired += [
+        RetiredRow(name[0], name[2], row.prior)
+        for name, row in old.entries.rows.items()
+        if name not in new.rows and marks[row.first : row.first + name[1]].any()
+    ]
+    have = set(new.values)
+    used = zip(old.entries.values, marks[old.entries.learned :].tolist(), strict=True)
+    constants = [*new.constants, *(value for (value, n), mark in used if mark and (value, n) not in have)]
+    return Entries(new.model, retired, constants), Longest(*longest)
+
+
+def _is_learned(old: Old) -> Bools:
+    """Of every old entry: whether its pseudo-counts are not those of the prior."""
+    prior = old.entries.prior
+    changed = np.zeros(len(prior), np.bool_)
+    for kind, run in _kept_runs(old.columns.floats, old.layout):
+        if kind is PSEUDO_COUNTS:
+            changed |= (np.abs(run.reshape(-1, len(prior)) - prior) > NOTHING_LEARNED * prior).any(axis=0)
+    return changed
+
+
+def _kept_runs(floats: Floats, layout: Layout) -> Iterator[tuple[Kind, Floats]]:
+    """Views of the runs of kept floats. Those of pseudo-counts and of means have sections, one number per entry each."""
+    first = 0
+    for kind, size in layout.floats:
+        if kind.kept:
+            yield kind, floats[first : first + size]
+            first += size
+
+
+def renumbered(old: Old, new: Entries, layout: Layout, fresh: Columns) -> Columns:
+    """What was learned, in columns for new entries; what these have besides is as in fresh columns."""
+    places, columns = new.places_of_entries(old.entries), old.columns
+    floats = fresh.floats.copy()
+    own = np.flatnonzero(places[: old.entries.learned] >= 0)
+    at = places[own]
+    shift = new.prior[at] - old.entries.prior[own]
+    runs = zip(_kept_runs(columns.floats, old.layout), _kept_runs(floats, layout), strict=True)
+    for (kind, before), (_, after) in runs:
+        if kind is PSEUDO_COUNTS or kind is MEANS:
+            known = before.reshape(-1, old.entries.learned)[:, own]
+            if kind is PSEUDO_COUNTS:
+                known = np.where(shift == 0, known, np.maximum(known + shift, LEAST))
+            after.reshape(-1, new.learned)[:, at] = known
+        else:
+            after[:] = before
+    keys, source = columns.keys.copy(), np.empty(len(columns.keys), np.int64)
+    rename(keys, columns.sizes, places, source)
+    sites = np.zeros((len(keys), fresh.sites.shape[1]))
+    width = min(sites.shape[1], columns.sites.shape[1])
+    sites[:, :width] = columns.sites[source, :width]
+    if layout.sites_by_row:
+        first_before, first_after = np.empty_like(source), np.empty_like(source)
+        find_first_of_rows(columns.keys, columns.sizes, old.entries.row, first_before)
+        find_first_of_rows(keys, columns.sizes, new.row, first_after)
+        firsts = np.flatnonzero(first_after == np.arange(len(keys)))
+        sites[first_after >= 0] = 0.0
+        sites[firsts, :width] = columns.sites[first_before[source[firsts]], :width]
+    return Columns(columns.ints, floats, keys, columns.sizes, columns.counts, sites)
