@@ -136,7 +136,7 @@ def _is_learned(old: Old) -> Bools:
 
 
 def _kept_runs(floats: Floats, layout: Layout) -> Iterator[tuple[Kind, Floats]]:
-    """Views of the runs of kept floats. Those of pseudo-counts and of means have sections, one number per entry each."""
+    """Views of the runs of kept floats. Pseudo-counts and means have one number per entry, once or several times."""
     first = 0
     for kind, size in layout.floats:
         if kind.kept:
