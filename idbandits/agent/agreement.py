@@ -58,11 +58,13 @@ def _check_alike(first: str, a: Diagram, second: str, b: Diagram) -> None:
                 values = f"{left[name].allowed()} in {first!r}, {right[name].allowed()} in {second!r}"
                 raise DiagramError(f"{who}: the values of {kind} {name!r} are {values}")
     left_pairs, right_pairs = (
-        {frozenset(pair) for group in d.different for pair in combinations(group, 2)} for d in (a, b)
+        {(pair, frozenset(own)) for group, own in d.constraints for pair in combinations(sorted(group), 2)}
+        for d in (a, b)
     )
-    if odd := sorted(tuple(sorted(pair)) for pair in left_pairs ^ right_pairs):
-        names, where = " and ".join(map(repr, odd[0])), first if frozenset(odd[0]) in left_pairs else second
-        raise DiagramError(f"{who}: {names} must be different in {where!r} only")
+    if odd := sorted(left_pairs ^ right_pairs, key=lambda pair: pair[0]):
+        names, where = " and ".join(map(repr, odd[0][0])), first if odd[0] in left_pairs else second
+        except_ = f" (except for {brief(sorted(odd[0][1], key=str))})" if odd[0][1] else ""
+        raise DiagramError(f"{who}: {names} must be different{except_} in {where!r} only")
 
 
 def _places(source: Node, target: Node) -> list[int | None]:

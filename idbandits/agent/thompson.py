@@ -43,6 +43,7 @@ from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solver, check_effort
+from idbandits.solve.eligible import Allowed
 
 CHUNK = 1_000_000  # rounds of a log that are encoded at once
 MOST_DRAWS = 10**9  # of a propensity, which take hours
@@ -127,17 +128,20 @@ class Thompson:
             return None
         return Player(act, self._learn, self._solve, self._program, self._evidence.packed)
 
-    def act(self, context: Action | None = None) -> dict[str, Label]:
-        """The action that is best under means drawn from the belief."""
-        action = self._solver.blank_action(context)
+    def act(self, context: Action | None = None, *, allowed: Allowed = None) -> dict[str, Label]:
+        """The action that is best under means drawn from the belief.
+
+        Only choices in `allowed` are made: a list for all decisions, or lists by decision, as in `best_action`.
+        """
+        action, eligible = self._solver.blank_action(context), self._solver.eligible(allowed)
         with self.rng.bit_generator.lock:
-            self._choose(self.state, self.rng, action)
+            self._choose(self.state, self.rng, action, eligible)
         chosen = self._model.action_of(action)
         self._latest = dict(chosen), None if context is None else dict(context), action
         return chosen
 
-    def _choose(self, state: State, rng: Rng, action: Ints) -> None:
-        if not act.entry(self._solve.handle, self._program, self._evidence.packed, state, rng, action):
+    def _choose(self, state: State, rng: Rng, action: Ints, eligible: Ints) -> None:
+        if not act.entry(self._solve.handle, self._program, self._evidence.packed, state, rng, action, eligible):
             raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, state)
 
     def _snapshot(self) -> tuple[State, Rng]:
