@@ -87,9 +87,7 @@ unpack: Any = None  # how the layout is read, and the part that does the work: `
 work: Any = None
 
 
-def _act(
-    solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints, eligible: Ints
-) -> bool:
+def _act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints, eligible: Ints) -> bool:
     work(unpack(packed.ints, packed.floats), state, rng, action)
     return True
 

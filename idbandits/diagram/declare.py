@@ -67,13 +67,13 @@ class Node:
         except ODD:  # not hashable, or not comparable
             return None
 
-    def indices(self, values: Sequence[object]) -> set[int] | None:
+    def indices(self, values: Sequence[Any]) -> set[int] | None:
         """The places of all these values, None if one is not among the node's: quick for many plain ones."""
         try:
             if not isinstance(self.values, range):
-                return {*map(self._places.__getitem__, values)}  # type: ignore[arg-type]
-            if {*map(type, values)} == {int} and 0 <= min(values) and max(values) < self.states:  # type: ignore
-                return {*values}  # type: ignore[arg-type]
+                return {*map(self._places.__getitem__, values)}
+            if {*map(type, values)} == {int} and min(values) >= 0 and max(values) < self.states:
+                return {*values}
         except ODD:  # not there, or not hashable
             pass
         places = {self.index(value) for value in values}

@@ -62,7 +62,9 @@ class Picture:
             lines.append(f'    {ids[box.name]}{opening}"{text}"{closing}:::{box.kind}')
         lines += [f"    {ids[parent]} --> {ids[child]}" for parent, child in self.edges]
         for number, group in enumerate(group for group in self.different if len(group) > 1):
-            lines.append(f'    different{number}>"{_escaped(", ".join(group))} {_escaped(_different(self.repeatable))}"]')
+            lines.append(
+                f'    different{number}>"{_escaped(", ".join(group))} {_escaped(_different(self.repeatable))}"]'
+            )
         for kind in dict.fromkeys(box.kind for box in self.boxes):
             lines.append(f"    classDef {kind} fill:{LOOKS[kind].fill},stroke:{LOOKS[kind].line},color:{INK}")
         for name, look in looks_of(self.boxes).items():
@@ -155,7 +157,10 @@ def _figure(picture: Picture) -> Figure:
     """The picture drawn: title, diagram and legend from top to bottom."""
     from matplotlib.figure import Figure
 
-    layout, entries = arrange(picture.boxes, picture.edges), list(legend(picture.boxes, picture.different, picture.repeatable))
+    layout, entries = (
+        arrange(picture.boxes, picture.edges),
+        list(legend(picture.boxes, picture.different, picture.repeatable)),
+    )
     title = [Text(line, NAME) for line in wrapped(picture.title, 44)]
     title_height = 14.6 * len(title)
     widths = [_SAMPLE + Text(text).width() for text, _ in entries]

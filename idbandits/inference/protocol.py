@@ -278,9 +278,7 @@ def act_once(
 
 
 @kernel(ACT)
-def act(
-    solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, action: Ints, eligible: Ints
-) -> bool:
+def act(solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, action: Ints, eligible: Ints) -> bool:
     """How a learner that draws means acts: see `act_once`."""
     return act_once(solve, solver, evidence, state, rng, action, eligible)
 

@@ -44,15 +44,15 @@ class Eligibility:
         lists = self._by_decision(allowed) if isinstance(allowed, Mapping) else self._common(allowed)
         if not any(lists):
             return EVERY_CHOICE
-        begin, end, choices, spans = [], [], list[int](), {None: (-1, -1)}
+        begin, end, choices, spans = list[int](), list[int](), list[int](), {id(None): (-1, -1)}
         for own in lists:
-            key = None if own is None else id(own)
-            if own is not None and key not in spans:
+            if own is not None and id(own) not in spans:
                 first = 3 * len(lists) + len(choices)
-                spans[key] = first, first + len(own)
+                spans[id(own)] = first, first + len(own)
                 choices += own
-            begin.append(spans[key][0])
-            end.append(spans[key][1])
+            span = spans[id(own)]
+            begin.append(span[0])
+            end.append(span[1])
         return np.array([*self._feasible(lists), *begin, *end, *choices], dtype=np.int64)
 
     def _common(self, allowed: Iterable[Label]) -> Lists:
@@ -133,6 +133,20 @@ class Eligibility:
                 return action
         every = [range(node.states) for node in self._decisions]
         return feasibility.some_action([all_ if own is None else own for own, all_ in zip(lists, every, strict=True)])
+
+
+def choices_of(states: int, eligible: Ints, k: int, decisions: int) -> Sequence[int]:
+    """The choices that decision k of so many may make, as packed; it has so many states."""
+    if not len(eligible) or eligible[decisions + k] < 0:
+        return range(states)
+    choices: list[int] = eligible[eligible[decisions + k] : eligible[2 * decisions + k]].tolist()
+    return choices
+
+
+def are_eligible(action: Ints, eligible: Ints, decisions: int) -> bool:
+    """Whether all of so many choices may be made, as packed."""
+    states = int(action[:decisions].max(initial=0)) + 1
+    return all(action[k] in choices_of(states, eligible, k, decisions) for k in range(decisions))
 
 
 def _listed(where: str, labels: Any) -> Sequence[Any]:
