@@ -333,7 +333,8 @@ def improve(q: Search, action: Ints) -> float:
         for t in range(q.size):
             for u in range(t):
                 j, k = q.group[u], q.group[t]
-                if s.conflict[j * s.decisions + k] and s.like[j] == s.like[k]:
+                alike = s.like[j] == s.like[k] and have_same_choices(s, q.eligible, j, k)
+                if s.conflict[j * s.decisions + k] and alike:
                     action[j], action[k] = action[k], action[j]
                     swapped = value_at(q.run, q.p, action, values)
                     if swapped > best + 1e-14 * abs(best) and all_fit(q, action):
