@@ -54,18 +54,20 @@ def _check_alike(first: str, a: Diagram, second: str, b: Diagram) -> None:
             if name not in left or name not in right:
                 alone = first if name in left else second
                 raise DiagramError(f"{who}: {name!r} is a node of kind {kind!r} in {alone!r} only")
-            if left[name].states != right[name].states or None in _places(left[name], right[name]):
+            if left[name].states != right[name].states or None in places_in(left[name], right[name]):
                 values = f"{left[name].allowed()} in {first!r}, {right[name].allowed()} in {second!r}"
                 raise DiagramError(f"{who}: the values of {kind} {name!r} are {values}")
     left_pairs, right_pairs = (
-        {frozenset(pair) for group in d.different for pair in combinations(group, 2)} for d in (a, b)
+        {(pair, frozenset(own)) for group, own in d.constraints for pair in combinations(sorted(group), 2)}
+        for d in (a, b)
     )
-    if odd := sorted(tuple(sorted(pair)) for pair in left_pairs ^ right_pairs):
-        names, where = " and ".join(map(repr, odd[0])), first if frozenset(odd[0]) in left_pairs else second
-        raise DiagramError(f"{who}: {names} must be different in {where!r} only")
+    if odd := sorted(left_pairs ^ right_pairs, key=lambda pair: pair[0]):
+        names, where = " and ".join(map(repr, odd[0][0])), first if odd[0] in left_pairs else second
+        except_ = f" (except for {brief(sorted(odd[0][1], key=str))})" if odd[0][1] else ""
+        raise DiagramError(f"{who}: {names} must be different{except_} in {where!r} only")
 
 
-def _places(source: Node, target: Node) -> list[int | None]:
+def places_in(source: Node, target: Node) -> Any:
     """For each value of a node, its place among those of another."""
     return [target.index(value) for value in source.values]
 
@@ -79,7 +81,7 @@ class Order:
         self.width = len(own.decisions) + len(own.contexts)
         self.columns = [sources[n.name][0] for n in _nodes(own)]
         self.tables = [
-            np.array([*_places(sources[n.name][1], n), -1], dtype=np.int64)  # -1, not seen, remains so
+            np.array([*places_in(sources[n.name][1], n), -1], dtype=np.int64)  # -1, not seen, remains so
             for n in _nodes(own)
         ]
         plain = all(table.tolist() == [*range(len(table) - 1), -1] for table in self.tables)
@@ -126,5 +128,5 @@ def _columns(model: Model, nodes: Sequence[Node]) -> list[int]:
     columns = []
     for node in nodes:
         start, own = places[node.name]
-        columns += [start + place for place in _places(node, own) if place is not None]
+        columns += [start + place for place in places_in(node, own) if place is not None]
     return columns

@@ -1,6 +1,6 @@
 """What an agent believes of a learned table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import final
 
 import numpy as np
@@ -80,6 +80,18 @@ class Posterior:
     def __repr__(self) -> str:
         with np.printoptions(precision=3, threshold=12):
             return f"Posterior(mean={self.mean}, sd={self.sd})"
+
+
+def means_of(tables: Iterable[LearnedTable], belief: Floats) -> Floats:
+    """The expected means of all states of all tables, by pseudo-counts or draws of all learned entries."""
+    if belief.ndim == 2:
+        return np.ascontiguousarray(belief.mean(axis=0))
+    means, first = belief.copy(), 0
+    for table in tables:
+        rows = means[first : first + table.size].reshape(-1, table.states)
+        rows /= rows.sum(axis=1, keepdims=True)
+        first += table.size
+    return means
 
 
 def _of_others(alpha: Floats) -> Floats:

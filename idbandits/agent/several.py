@@ -12,11 +12,12 @@ from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
-from idbandits.agent.agreement import Order, named_structures, rewarded
+from idbandits.agent.agreement import Order, named_structures, places_in, rewarded
 from idbandits.agent.bundle import Bundle, load_bundle, save_bundle
 from idbandits.agent.encoding import encode_rounds
+from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
 from idbandits.agent.posterior import Posterior
-from idbandits.agent.thompson import MOST_DRAWS, Propensity, Thompson, check_revisable
+from idbandits.agent.thompson import Thompson, check_revisable
 from idbandits.circuit.model import Action
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
@@ -28,6 +29,8 @@ from idbandits.inference.predicting import Predictor, predict, predict_all
 from idbandits.inference.protocol import THOROUGHLY
 from idbandits.kernel.states import grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
+from idbandits.solve.best import Solution
+from idbandits.solve.eligible import Allowed, are_eligible
 
 BLOCK = 4096  # rounds that are predicted at once, at most
 GROWTH = 0.1  # rounds of a log that are predicted by one belief, as a part of those learned from before
@@ -108,36 +111,75 @@ class Structures:
         weigh(known.standing, acting)
         return acting
 
-    def act(self, context: Action | None = None) -> dict[str, Label]:
-        """The action that is best under means drawn from the belief of a structure, which is drawn by its weight."""
-        action = self._first._solver.blank_action(context)
+    def act(self, context: Action | None = None, *, allowed: Allowed = None) -> dict[str, Label]:
+        """The action that is best under means drawn from the belief of a structure, which is drawn by its weight.
+
+        Only choices in `allowed` are made: a list for all decisions, or lists by decision, as in `best_action`.
+        """
+        requests = self._requests(context, allowed)
         with self.rng.bit_generator.lock:
-            chosen, vector = self._choose(self._known, self.rng, action, context)
+            drawn = int(np.searchsorted(np.cumsum(self._weights(self._known)), self.rng.random(), side="right"))
+            drawn = min(drawn, len(self._agents) - 1)
+            agent, (action, eligible) = self._agents[drawn], requests[drawn]
+            agent._choose(self._known.states[drawn], self.rng, action, eligible)
+        chosen = agent._model.action_of(action)
+        vector = action if self._orders[drawn].same else None
         if vector is not None:
             self._first._latest = dict(chosen), None if context is None else dict(context), vector
         return chosen
 
-    def _choose(
-        self, known: Known, rng: Rng, blank: Ints, context: Action | None
-    ) -> tuple[dict[str, Label], Ints | None]:
-        """An action, and its numbers in the first structure, if they are at hand."""
-        drawn = int(np.searchsorted(np.cumsum(self._weights(known)), rng.random(), side="right"))
-        drawn = min(drawn, len(self._agents) - 1)
-        agent, same = self._agents[drawn], self._orders[drawn].same
-        vector = blank if same else agent._solver.blank_action(context)
-        agent._choose(known.states[drawn], rng, vector)
-        return agent._model.action_of(vector), vector if same else None
+    def _requests(self, context: Action | None, allowed: Allowed) -> list[tuple[Ints, Ints]]:
+        """Of each structure: an action with the contexts filled in, and the choices that may be made."""
+        solvers = [agent._solver for agent in self._agents]
+        action, eligible = solvers[0].blank_action(context), solvers[0].eligible(allowed)
+        return [
+            (action.copy(), eligible) if order.same else (solver.blank_action(context), solver.eligible(allowed))
+            for solver, order in zip(solvers, self._orders, strict=True)
+        ]
 
-    def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
+    def best_action(self, context: Action | None = None, *, allowed: Allowed = None) -> Solution:
+        """The action that is best under the mean of the belief of the structure that weighs most."""
+        requests = self._requests(context, allowed)
+        with self.rng.bit_generator.lock:
+            heaviest = int(np.argmax(self._weights(self._known)))
+            return self._agents[heaviest]._best(self._known.states[heaviest], *requests[heaviest])
+
+    def propensity(
+        self, action: Action, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000
+    ) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
         number = check_whole("draws", draws, 1, MOST_DRAWS)
-        wanted = self._first._model.action_of(self._first._model.action_vector(action, context))
+        wanted = [agent._model.action_vector(action, context) for agent in self._agents]
+        eligible = [own for _, own in self._requests(context, allowed)]
+        if not are_eligible(wanted[0], eligible[0], len(self._first._model.decisions)):
+            return NEVER
+        hits = 0
+        for i, state, rng, share in self._shares(number):
+            own = wanted[i]
+            hits += self._agents[i]._count_acts(state, rng, own.copy(), eligible[i], share, wanted=own)
+        return propensity_of(hits, number)
+
+    def marginals(self, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000) -> Marginals:
+        """The probability of each choice of each decision if `act` was called now, by draws as for `propensity`."""
+        number = check_whole("draws", draws, 1, MOST_DRAWS)
+        requests = self._requests(context, allowed)
+        decisions = self._first._model.decisions
+        counts = [np.zeros(node.states, dtype=np.int64) for node in decisions]
+        for i, state, rng, share in self._shares(number):
+            agent, tally = self._agents[i], Tally(self._agents[i]._model)
+            agent._count_acts(state, rng, *requests[i], share, tally)
+            by_name = tally.by_name()
+            for node, total in zip(decisions, counts, strict=True):
+                total += by_name[node.name][places_in(node, agent._model.nodes[node.name])]
+        return Marginals(decisions, requests[0][1], counts, number)
+
+    def _shares(self, draws: int) -> Iterator[tuple[int, State, Rng, int]]:
+        """How many of so many draws each structure makes, with states and random numbers apart from the agent's."""
         known, rng = self._snapshot()
         rng = np.random.default_rng(rng.integers(2**63))  # not what the next act will draw
-        blank = self._first._solver.blank_action(context)
-        hits = sum(self._choose(known, rng, blank, context)[0] == wanted for _ in range(number))
-        spread = (hits + 1) / (number + 2)  # never certain after finitely many draws
-        return Propensity(hits / number, float(np.sqrt(spread * (1 - spread) / number)))
+        weights = self._weights(known)
+        shares = rng.multinomial(draws, weights / weights.sum()).tolist()
+        return ((i, known.states[i], rng, share) for i, share in enumerate(shares) if share)
 
     def update(self, action: Action, observation: Mapping[str, Any], context: Action | None = None) -> None:
         """Learn from a round; observed nodes that are missing or None were not seen.

@@ -6,14 +6,15 @@ import contextlib
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast, final
+from typing import Any, cast, final
 
 import numpy as np
 
 from idbandits.agent.bundle import is_bundle
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.fit import FitReport, fit_report
-from idbandits.agent.posterior import Posterior
+from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
+from idbandits.agent.posterior import Posterior, means_of
 from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
 from idbandits.checking import warn_once
@@ -39,24 +40,17 @@ from idbandits.inference.protocol import (
     learn_all,
     no_action,
 )
+from idbandits.inference.repeating import NOTHING, count_acts
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
-from idbandits.solve.best import Solver, check_effort
+from idbandits.solve.best import BUDGET, Solution, Solver, check_effort
+from idbandits.solve.eligible import Allowed, are_eligible
 
 CHUNK = 1_000_000  # rounds of a log that are encoded at once
-MOST_DRAWS = 10**9  # of a propensity, which take hours
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
 REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kind.revisable).rsplit(", ", 1))
 BOUNDED = " and ".join(name for name, kind in BY_NAME.items() if issubclass(kind, Bounded))
-
-
-@final
-class Propensity(NamedTuple):
-    """The probability of an action, estimated by draws, and its standard error."""
-
-    probability: float
-    standard_error: float
 
 
 @final
@@ -127,17 +121,20 @@ class Thompson:
             return None
         return Player(act, self._learn, self._solve, self._program, self._evidence.packed)
 
-    def act(self, context: Action | None = None) -> dict[str, Label]:
-        """The action that is best under means drawn from the belief."""
-        action = self._solver.blank_action(context)
+    def act(self, context: Action | None = None, *, allowed: Allowed = None) -> dict[str, Label]:
+        """The action that is best under means drawn from the belief.
+
+        Only choices in `allowed` are made: a list for all decisions, or lists by decision, as in `best_action`.
+        """
+        action, eligible = self._solver.blank_action(context), self._solver.eligible(allowed)
         with self.rng.bit_generator.lock:
-            self._choose(self.state, self.rng, action)
+            self._choose(self.state, self.rng, action, eligible)
         chosen = self._model.action_of(action)
         self._latest = dict(chosen), None if context is None else dict(context), action
         return chosen
 
-    def _choose(self, state: State, rng: Rng, action: Ints) -> None:
-        if not act.entry(self._solve.handle, self._program, self._evidence.packed, state, rng, action):
+    def _choose(self, state: State, rng: Rng, action: Ints, eligible: Ints) -> None:
+        if not act.entry(self._solve.handle, self._program, self._evidence.packed, state, rng, action, eligible):
             raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, state)
 
     def _snapshot(self) -> tuple[State, Rng]:
@@ -159,18 +156,67 @@ class Thompson:
                 self._sample.add(vector, seen)
         return self._sample
 
-    def propensity(self, action: Action, context: Action | None = None, *, draws: int = 1000) -> Propensity:
+    def best_action(self, context: Action | None = None, *, allowed: Allowed = None) -> Solution:
+        """The action that is best under the mean of the belief: what to do where nothing more is to be learned."""
+        action, eligible = self._solver.blank_action(context), self._solver.eligible(allowed)
+        with self.rng.bit_generator.lock:
+            return self._best(self.state, action, eligible)
+
+    def _best(self, state: State, action: Ints, eligible: Ints) -> Solution:
+        if isinstance(self.inference, Predictive):
+            belief = self.inference.predictive(self._evidence, state)
+        else:
+            belief = self.inference.belief(self._evidence, state, copy.deepcopy(self.rng))
+        means = means_of(self._model.learned.values(), belief)
+        value, bound, sound = self._solve.entry(*self._program, means, True, action, eligible, BUDGET)
+        if not sound:
+            raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, state)
+        return Solution(self._model.action_of(action), value, bound == value, bound)
+
+    def propensity(
+        self, action: Action, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000
+    ) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
         number = check_whole("draws", draws, 1, MOST_DRAWS)
-        wanted = self._model.action_vector(action, context)
+        wanted, eligible = self._model.action_vector(action, context), self._solver.eligible(allowed)
+        if not are_eligible(wanted, eligible, len(self._model.decisions)):
+            return NEVER
         state, rng = self._snapshot()
         rng = np.random.default_rng(rng.integers(2**63))  # not what the next act will draw
-        taken, hits = wanted.copy(), 0
-        for _ in range(number):
-            self._choose(state, rng, taken)
-            hits += bool((taken == wanted).all())
-        spread = (hits + 1) / (number + 2)  # never certain after finitely many draws
-        return Propensity(hits / number, float(np.sqrt(spread * (1 - spread) / number)))
+        return propensity_of(self._count_acts(state, rng, wanted.copy(), eligible, number, wanted=wanted), number)
+
+    def marginals(self, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000) -> Marginals:
+        """The probability of each choice of each decision if `act` was called now, by draws as for `propensity`.
+
+        >>> from idbandits import models
+        >>> Thompson(models.cascade(items=["tea", "coffee", "juice"], positions=2), seed=0).marginals()
+        Marginals by 1,000 draws:
+                   A1     A2
+        choice
+        tea     0.328  0.343
+        coffee  0.342  0.321
+        juice   0.330  0.336
+        """
+        number = check_whole("draws", draws, 1, MOST_DRAWS)
+        action, eligible, tally = self._solver.blank_action(context), self._solver.eligible(allowed), Tally(self._model)
+        state, rng = self._snapshot()
+        rng = np.random.default_rng(rng.integers(2**63))  # not what the next act will draw
+        self._count_acts(state, rng, action, eligible, number, tally)
+        return Marginals(self._model.decisions, eligible, list(tally.by_name().values()), number)
+
+    def _count_acts(
+        self, state: State, rng: Rng, action: Ints, eligible: Ints, number: int, tally: Tally | None = None,
+        wanted: Ints = NOTHING,
+    ) -> int:  # fmt: skip
+        """Act so many times and tally the choices; how often this was the wanted action."""
+        first, counts = (NOTHING, NOTHING) if tally is None else (tally.first, tally.counts)
+        hits = count_acts(
+            self._solve, self._program, self._evidence.packed, state, rng, action, eligible, wanted, first, counts,
+            number,
+        )  # fmt: skip
+        if hits < 0:
+            raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, state)
+        return hits
 
     def update(self, action: Action, observation: Mapping[str, Any], context: Action | None = None) -> None:
         """Learn from a round; observed nodes that are missing or None were not seen."""

@@ -17,6 +17,7 @@ from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.states import HEADER, ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solver, solve_easily
+from idbandits.solve.eligible import EVERY_CHOICE
 
 MOST_ROUNDS = 10**18  # of horizons and such, which are whole numbers in kernels
 
@@ -43,7 +44,9 @@ class Baseline:
         """The next action."""
         player, action = self.player, np.zeros(len(self._model.decisions), dtype=np.int64)
         with self.rng.bit_generator.lock:
-            found = player.act(player.solve.handle, player.solver, player.evidence, self.state, self.rng, action)
+            found = player.act(
+                player.solve.handle, player.solver, player.evidence, self.state, self.rng, action, EVERY_CHOICE
+            )
         if not found:
             raise IdbanditsError(f"{self!r} finds no action: its indices are not numbers")
         return self._model.action_of(action)
@@ -84,12 +87,14 @@ unpack: Any = None  # how the layout is read, and the part that does the work: `
 work: Any = None
 
 
-def _act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> bool:
+def _act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints, eligible: Ints) -> bool:
     work(unpack(packed.ints, packed.floats), state, rng, action)
     return True
 
 
-def _act_by_solving(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints) -> bool:
+def _act_by_solving(
+    solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints, eligible: Ints
+) -> bool:
     return work(unpack(packed.ints, packed.floats), state, rng, action, solve, solver)
 
 
@@ -136,6 +141,9 @@ def check_ranking(who: str, d: Diagram) -> tuple[int, int]:
             raise DiagramError(f"{who} ranks items: all decisions choose among the same; {choices}")
     if positions > first.states:
         raise DiagramError(f"{who} shows different items: {positions} decisions need as many, not {first.states}")
+    for _, excepted in d.constraints:
+        if excepted:
+            raise DiagramError(f"{who} shows different items; in diagram {d.name!r}, {excepted[0]!r} may repeat")
     if len(clicks) != positions:
         has = f"{positions} decisions and observes {', '.join(n.name for n in clicks) or 'nothing'}"
         raise DiagramError(f"{who} learns from one click per decision; diagram {d.name!r} has {has}")

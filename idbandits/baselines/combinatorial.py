@@ -65,9 +65,9 @@ def act(layout: Layout, state: State, rng: Rng, action: Ints, solve: Any, solver
     for a in range(layout.arms):
         means[2 * a + 1] = arms.bound[a] / highest * (1.0 - TIES * rng.random())
         means[2 * a] = 1.0 - means[2 * a + 1]
-    _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, BUDGET)
+    _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, np.empty(0, np.int64), BUDGET)
     _, s = unpack_solver(solver.ints, solver.floats)
-    shuffle_idle(s, rng, action)
+    shuffle_idle(s, rng, action, np.empty(0, np.int64))
     return bool(sound)
 
 
@@ -190,12 +190,12 @@ def _start(who: str, d: Diagram, setting: float, kl: bool) -> tuple[Layout, Stat
                 raise DiagramError(f"{who} keeps a number for every base arm; {many}, and {most}")
         observed = flat.observed(source.name, source.parents, tables[source.table][0])
         flat.reward(observed, lambda v, weight=source.weight: weight * v)
-    for group in d.different:
-        flat.all_different(*group)
+    for group, excepted in d.constraints:
+        flat.all_different(*group, except_=excepted)
     is_list = (  # of different items, and each node depends on one position
         all(len(source.parents) == 1 for source in sources)
         and all(node.values == decisions[0].values for node in decisions)
-        and any(len(group) == len(decisions) for group in d.different)
+        and any(len(group) == len(decisions) and not excepted for group, excepted in d.constraints)
     )
     weights, places = [source.weight for source in sources], {n.name: k for k, n in enumerate(decisions)}
     layout = Layout(

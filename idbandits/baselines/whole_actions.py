@@ -89,11 +89,13 @@ class Uniform(Baseline):
 
     def __init__(self, d: Diagram, seed: Any = None) -> None:
         decisions, _ = check_diagram("Uniform", d)
-        conflicts = Feasibility(d).conflicts
+        feasibility = Feasibility(d)
+        conflicts = feasibility.conflicts
         related = conflicts | np.eye(len(decisions), dtype=np.bool_)
         in_turn = (
             all(decisions[j].values == decisions[k].values for j, k in np.argwhere(conflicts).tolist())
             and bool((related @ related == related).all())
+            and not any(feasibility.repeatable)
             and all(rivals < n.states for rivals, n in zip(conflicts.sum(axis=0).tolist(), decisions, strict=True))
         )
         listed = np.array([] if in_turn else feasible_actions("Uniform", d), dtype=np.int64)

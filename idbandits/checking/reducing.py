@@ -71,6 +71,8 @@ def _few(model: Model, most: int) -> dict[str, Ints]:
         for place in _first_of_patterns(d, node)[: 2 * SPARE]:
             chosen.setdefault(place)
         kept[node.name] = np.array(sorted(chosen))
+    for name, k in places.items():
+        kept[name] = np.union1d(kept[name], model.feasibility.repeatable[k]).astype(np.int64)
     for name, k in places.items():  # labels that rivals keep are kept too, where both have them
         for other in np.flatnonzero(conflicts[k]).tolist():
             rival = model.decisions[other]
@@ -154,8 +156,8 @@ def _restricted(d: Diagram, kept: Kept, rows: Mapping[str, Ints]) -> Diagram:
         add(node.name, node.parents, cpd, states=node.values if not isinstance(node.values, range) else node.states)
     for term in d.rewards:
         small.reward(term.parents, _sliced(d, term.parents, term.table, kept))
-    for group in d.different:
-        small.all_different(*group)
+    for group, excepted in d.constraints:
+        small.all_different(*group, except_=excepted)
     return small
 
 

@@ -22,6 +22,7 @@ from idbandits.diagram.tables import Use
 from idbandits.errors import ComplexityError, DiagramWarning, InfeasibleError
 from idbandits.kernel.types import Floats, Ints
 from idbandits.solve.best import BUDGET, Solver
+from idbandits.solve.eligible import EVERY_CHOICE
 
 SEED = 20210
 SEARCHES = 10  # under random means, to see whether best actions are proven
@@ -299,7 +300,7 @@ def _searches(model: Model, known: Study) -> Iterable[Finding]:
         action = solver.blank_action(None, check=False)
         for axis, node in enumerate(model.contexts, len(model.decisions)):
             action[axis] = rng.integers(node.states)
-        value, bound, _ = solver.kernel.entry(*solver.program, means, True, action, BUDGET)
+        value, bound, _ = solver.kernel.entry(*solver.program, means, True, action, EVERY_CHOICE, BUDGET)
         proven += value == bound
     what = f"Under random means, {proven} of {SEARCHES} best actions were proven to be the best."
     advice = "The others are the best that was found in the time allowed; more effort may prove them."

@@ -16,6 +16,7 @@ from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Use
 from idbandits.kernel.types import Bools, Floats, Ints
 from idbandits.solve.best import BUDGET, Solver
+from idbandits.solve.eligible import EVERY_CHOICE
 
 MOST_ACTIONS = 120  # whose rewards are compared
 MOST_TERMS = 25  # of a reward that are looked at one by one
@@ -103,7 +104,7 @@ def best_value(info: Information, means: Floats, context: Ints) -> tuple[float, 
     solver = model.derived(Solver)
     action = context.copy()
     learned = means[: model.parameters.learned_size]
-    value, _, _ = solver.kernel.entry(*solver.program, learned, True, action, BUDGET)
+    value, _, _ = solver.kernel.entry(*solver.program, learned, True, action, EVERY_CHOICE, BUDGET)
     return value / info.scale, action
 
 

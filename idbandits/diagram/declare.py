@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, final, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,6 +67,18 @@ class Node:
         except ODD:  # not hashable, or not comparable
             return None
 
+    def indices(self, values: Sequence[Any]) -> set[int] | None:
+        """The places of all these values, None if one is not among the node's: quick for many plain ones."""
+        try:
+            if not isinstance(self.values, range):
+                return {*map(self._places.__getitem__, values)}
+            if {*map(type, values)} == {int} and min(values) >= 0 and max(values) < self.states:
+                return {*values}
+        except ODD:  # not there, or not hashable
+            pass
+        places = {self.index(value) for value in values}
+        return None if None in places else {place for place in places if place is not None}
+
     @cached_property
     def _places(self) -> Mapping[Any, int]:
         return {v: i for i, v in enumerate(self.values)}
@@ -86,6 +98,13 @@ class Reward:
 
     parents: tuple[str, ...]
     table: Floats
+
+
+class Different(NamedTuple):
+    """Decisions that may not share a choice, except for the choices with these labels."""
+
+    decisions: tuple[str, ...] | None  # None: all, also those declared later
+    except_: tuple[Label, ...]
 
 
 Nodes: TypeAlias = Node | str | Iterable[Node | str]  # handles or names
@@ -109,7 +128,7 @@ class Diagram:
         self._nodes: dict[str, Node] = {}
         self._learned: dict[str, LearnedTable] = {}
         self._rewards: list[Reward] = []
-        self._different: list[tuple[str, ...] | None] = []  # None: all decisions, also those declared later
+        self._different: list[Different] = []
         self.cache: dict[str, Any] = {}  # what was compiled; emptied by every change
 
     @property
@@ -130,8 +149,13 @@ class Diagram:
     @property
     def different(self) -> Sequence[tuple[str, ...]]:
         """The groups of decisions that may not share a choice."""
+        return tuple(names for names, _ in self.constraints)
+
+    @property
+    def constraints(self) -> Sequence[tuple[tuple[str, ...], tuple[Label, ...]]]:
+        """The same groups, each with the labels that may repeat."""
         every = tuple(n.name for n in self.of_kind("decision"))
-        return tuple(every if group is None else group for group in self._different)
+        return tuple((every if group is None else group, excepted) for group, excepted in self._different)
 
     def of_kind(self, *kinds: Kind) -> list[Node]:
         """The nodes of these kinds, in the order of declaration."""
@@ -198,19 +222,42 @@ class Diagram:
         self._rewards.append(Reward(tuple(p.name for p in parents), reward_table(parents, function)))
         self.cache.clear()
 
-    def all_different(self, *decisions: Node | str) -> None:
-        """Forbid that two of these decisions (of all decisions, if none is named) take the same choice."""
+    def all_different(self, *decisions: Node | str, except_: Iterable[Label] = ()) -> None:
+        """Forbid that two of these decisions (of all decisions, if none is named) take the same choice.
+
+        Choices with a label in `except_` may repeat: a slot that stays empty, for instance. Groups that have a decision
+        in common except the same labels.
+
+        >>> d = Diagram("two slots")
+        >>> slots = [d.decision(f"A{k}", ["tea", "coffee", "(nothing)"]) for k in (1, 2, 3)]
+        >>> d.all_different(except_=["(nothing)"])
+        """
         group = self.resolve("all_different", decisions)
         if wrong := next((node for node in group if node.kind != "decision"), None):
             raise DiagramError(f"all_different takes decisions only, not {wrong.name!r} ({wrong.kind})")
         if not (bound := group or self.of_kind("decision")):
             raise DiagramError("all_different: the diagram has no decisions yet")
+        excepted = _excepted(bound, except_)
+        if excepted:
+            bound = [node for node in bound if all(node.index(label) is None for label in excepted)]
         choices = {value for node in bound for value in node.values[: len(bound)]}  # more are not needed
         if len(choices) < len(bound):
             names = f"{len(bound)} decisions ({', '.join(node.name for node in bound)})"
             raise InfeasibleError(f"all_different: {names} have only {len(choices)} choices among them")
-        self._different.append(tuple(n.name for n in group) or None)
+        new = Different(tuple(n.name for n in group) or None, excepted)
+        self._check_exceptions(new)
+        self._different.append(new)
         self.cache.clear()
+
+    def _check_exceptions(self, new: Different) -> None:
+        """Raise unless groups that have a decision in common with this one except the same labels."""
+        for names, excepted in self._different:
+            common = names is None or new.decisions is None or not set(names).isdisjoint(new.decisions)
+            if common and set(excepted) != set(new.except_):
+                these = f"{brief(list(new.except_))} here, {brief(list(excepted))} in {', '.join(names or ['all'])}"
+                raise DiagramError(
+                    f"all_different: groups that have a decision in common except the same labels, not {these}"
+                )
 
     def revealed(self) -> Diagram:
         """The same diagram with every latent node observed."""
@@ -266,7 +313,7 @@ class Diagram:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `from_dict` turns back into the same diagram, exactly."""
-        return to_data(self, ["all" if group is None else list(group) for group in self._different])
+        return to_data(self, [_constraint_data(group) for group in self._different])
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Diagram:
@@ -290,6 +337,30 @@ class Diagram:
             return Diagram.from_dict(read_json(path_of(path)))
         except FormatError as error:
             raise FormatError(f"{path}: {error}") from None
+
+
+def _excepted(decisions: Sequence[Node], labels: Any) -> tuple[Label, ...]:
+    """The labels that may repeat, as the decisions have them."""
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+        raise DiagramError(f"all_different: except_ is a list of labels, not {brief(labels)}")
+    try:
+        listed = list(labels)
+    except ODD:  # arrays without axes, memory
+        raise DiagramError(f"all_different: except_ is a list of labels, not {brief(labels)}") from None
+    found: dict[Label, None] = {}
+    for label in listed:
+        owner = next((node for node in decisions if node.index(label) is not None), None)
+        if owner is None:
+            names = ", ".join(node.name for node in decisions)
+            raise DiagramError(f"all_different: except_ has {brief(label)}, which is no choice of {names}")
+        found[owner.values[owner.index(label) or 0]] = None
+    return tuple(found)
+
+
+def _constraint_data(group: Different) -> Any:
+    """A constraint as it is saved."""
+    names: Any = "all" if group.decisions is None else list(group.decisions)
+    return {"decisions": names, "except": list(group.except_)} if group.except_ else names
 
 
 def _values(name: object, states: Any, unit: str) -> Sequence[Label]:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -19,11 +20,13 @@ class Feasibility:
     """The constraints on the actions of a diagram. Actions are places among the choices, unless it says labels.
 
     `conflicts` says which pairs of decisions may not choose the same label. `items` numbers the choices of each
-    decision so that equal labels of different decisions have equal numbers; None where the places will do.
+    decision so that equal labels of different decisions have equal numbers; None where the places will do. A choice
+    that may repeat has a number of its own in each decision, from `shared_items` on: so it conflicts with none.
     """
 
     def __init__(self, d: Diagram) -> None:
         self._name, self._groups = d.name, tuple(d.different)
+        self._excepted = [frozenset(excepted) for _, excepted in d.constraints]
         self.decisions: Sequence[Node] = d.of_kind("decision")
         places = {n.name: k for k, n in enumerate(self.decisions)}
         self._places = [[places[name] for name in group] for group in self._groups]
@@ -32,18 +35,36 @@ class Feasibility:
             self.conflicts[np.ix_(group, group)] = True
         np.fill_diagonal(self.conflicts, False)
         self._rivals = [np.flatnonzero(row).tolist() for row in self.conflicts]
-        self.items: list[list[int]] | None = None
+        labels: list[set[Label]] = [set() for _ in self.decisions]
+        for group, excepted in zip(self._places, self._excepted, strict=True):
+            for k in group:
+                labels[k] |= excepted
+        self.repeatable = [
+            sorted(at for label in own if (at := n.index(label)) is not None)
+            for n, own in zip(self.decisions, labels, strict=True)
+        ]  # of a decision: the choices that others may make too
+        self.items, self.shared_items = self._numbered()
+
+    def _numbered(self) -> tuple[list[list[int]] | None, int]:
+        """The numbers of items, and how many of them several decisions may want."""
         values = [n.values if rivals else range(0) for n, rivals in zip(self.decisions, self._rivals, strict=True)]
-        if not all(isinstance(v, range) for v in values) and len({tuple(v) for v in values if len(v)}) != 1:
-            numbers: dict[Label, int] = {}
-            self.items = [[numbers.setdefault(label, len(numbers)) for label in v] for v in values]
+        alike = all(isinstance(v, range) for v in values) or len({tuple(v) for v in values if len(v)}) == 1
+        if alike and not any(self.repeatable):
+            return None, max((len(v) for v in values), default=0)
+        numbers: dict[Label, int] = {}
+        items = [[numbers.setdefault(label, len(numbers)) for label in v] for v in values]
+        own = itertools.count(len(numbers))
+        for choices, repeatable in zip(items, self.repeatable, strict=True):
+            for choice in repeatable if choices else ():
+                choices[choice] = next(own)
+        return items, len(numbers)
 
     def check(self, action: Mapping[str, Label]) -> None:
         """Raise unless an action, given as labels, breaks no constraint."""
-        for group in self._groups:
+        for group, excepted in zip(self._groups, self._excepted, strict=True):
             holders: dict[Label, str] = {}
             for name in group:
-                if (other := holders.setdefault(action[name], name)) != name:
+                if action[name] not in excepted and (other := holders.setdefault(action[name], name)) != name:
                     pair = f"{other!r} and {name!r}"
                     raise ActionError(f"action: {pair} are both {action[name]!r}; all_different forbids repeats")
 
@@ -54,15 +75,23 @@ class Feasibility:
             same_label = columns[a]
             if not isinstance(first.values, range) or not isinstance(second.values, range):  # else places are labels
                 same_label = np.array([-1 if (at := second.index(v)) is None else at for v in first.values])[same_label]
-            if (repeats := same_label == columns[b]).any():
+            repeats = same_label == columns[b]
+            if self.repeatable[b]:
+                repeats &= ~np.isin(columns[b], self.repeatable[b])
+            if repeats.any():
                 at = int(np.argmax(repeats))
                 pair, label = f"{first.name!r} and {second.name!r}", second.values[columns[b][at]]
                 raise ActionError(f"actions: {pair} in round {at} are both {label!r}; all_different forbids repeats")
 
-    def choices_left(self, k: int, action: Mapping[int, int]) -> Iterator[int]:
-        """The choices of decision k that conflict with none of those already made."""
-        taken = {self.decisions[j].values[action[j]] for j in self._rivals[k] if j in action}
-        return (choice for choice, label in enumerate(self.decisions[k].values) if label not in taken)
+    def choices_left(self, k: int, action: Mapping[int, int], among: Sequence[int] | None = None) -> Iterator[int]:
+        """The choices of decision k (or of these) that conflict with none of those already made."""
+        choices = range(self.decisions[k].states) if among is None else among
+        if self.items is None:
+            taken = {action[j] for j in self._rivals[k] if j in action}
+            return (choice for choice in choices if choice not in taken)
+        items = self.items[k]
+        taken = {self.items[j][action[j]] for j in self._rivals[k] if j in action}
+        return (choice for choice in choices if not taken or items[choice] not in taken)
 
     def all_actions(self) -> Iterator[tuple[int, ...] | None]:
         """All actions in order; None for every partial action that was looked at, so that callers can give up."""
@@ -85,28 +114,51 @@ class Feasibility:
                 return np.array([action[k] for k in range(len(self.decisions))], dtype=np.int64)
         return None
 
-    def some_action(self) -> list[int]:
-        """Some action that is allowed: found by matching, or where groups overlap, by a search that may give up."""
-        action = dict.fromkeys(range(len(self.decisions)), 0)
-        bound = [k for k, rivals in enumerate(self._rivals) if rivals]
-        reach = self.conflicts | np.eye(len(action), dtype=np.bool_)
-        for k in bound:
-            clique = np.flatnonzero(reach[k]).tolist()
-            if clique[0] == k and reach[np.ix_(clique, clique)].all():
-                action |= self._match(clique)
-        if (reach @ reach != reach).any():
-            search = self._search(sorted(bound, key=lambda k: self.decisions[k].states))
+    def some_action(self, eligible: Sequence[Sequence[int]] | None = None) -> list[int]:
+        """Some action that is allowed: found by matching, or where groups overlap, by a search that may give up.
+
+        `eligible` has the choices that each decision may make; all, if it is None.
+        """
+        choices = [range(n.states) for n in self.decisions] if eligible is None else eligible
+        action = {k: own[0] for k, own in enumerate(choices)}
+        for clique in self.cliques:
+            action |= self._match(clique, choices)
+        if self.overlaps:
+            search = self._search(sorted(self._bound, key=lambda k: len(choices[k])), choices)
             complete = next(filter(None, itertools.islice(search, MOST_STEPS)), None)
             if complete is None:
-                raise self._infeasible()
+                raise self._infeasible(self._bound[0], choices)
             action |= complete
         return list(action.values())
 
-    def _search(self, order: Sequence[int]) -> Iterator[dict[int, int] | None]:
+    @cached_property
+    def _bound(self) -> list[int]:
+        """The decisions that conflict with others."""
+        return [k for k, rivals in enumerate(self._rivals) if rivals]
+
+    @cached_property
+    def _reach(self) -> Bools:
+        return self.conflicts | np.eye(len(self.decisions), dtype=np.bool_)
+
+    @cached_property
+    def cliques(self) -> list[list[int]]:
+        """Sets of decisions that all conflict with each other, and with no other decision; and parts of larger sets."""
+        own = [np.flatnonzero(self._reach[k]).tolist() for k in self._bound]
+        return [c for k, c in zip(self._bound, own, strict=True) if c[0] == k and self._reach[np.ix_(c, c)].all()]
+
+    @cached_property
+    def overlaps(self) -> bool:
+        """Whether some groups overlap, so that not all who conflict are cliques of their own."""
+        return bool((self._reach @ self._reach != self._reach).any())
+
+    def _search(
+        self, order: Sequence[int], choices: Sequence[Sequence[int]] | None = None
+    ) -> Iterator[dict[int, int] | None]:
         """All ways to make these decisions, one after the other; None for every one that is not complete."""
 
         def extended(action: dict[int, int], k: int) -> Iterator[dict[int, int]]:
-            return (action | {k: choice} for choice in self.choices_left(k, action))
+            among = None if choices is None else choices[k]
+            return (action | {k: choice} for choice in self.choices_left(k, action, among))
 
         branches: list[Iterator[dict[int, int]]] = [iter([{}])]
         while branches:
@@ -119,25 +171,34 @@ class Feasibility:
                 yield None
                 branches.append(extended(action, order[len(action)]))
 
-    def _match(self, clique: Sequence[int]) -> dict[int, int]:
+    def _match(self, clique: Sequence[int], eligible: Sequence[Sequence[int]]) -> dict[int, int]:
         """Different items for all of a clique: the first that is free to each, or a matching where that fails."""
         action: dict[int, int] = {}
         for k in reversed(clique):
-            if (choice := next(self.choices_left(k, action), None)) is not None:
+            if (choice := next(self.choices_left(k, action, eligible[k]), None)) is not None:
                 action[k] = choice
         if len(action) == len(clique):
             return action
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import maximum_bipartite_matching
 
-        items = [self.items[k] if self.items else range(self.decisions[k].states) for k in clique]
+        items = [eligible[k] if self.items is None else [self.items[k][i] for i in eligible[k]] for k in clique]
         rows = np.repeat(range(len(clique)), [len(choices) for choices in items])
         graph = csr_array((np.ones(len(rows), dtype=np.int8), (rows, list(itertools.chain(*items)))))
         matched = maximum_bipartite_matching(graph, perm_type="column").tolist()
         if min(matched) < 0:
-            raise self._infeasible()
-        return {k: choices.index(item) for k, choices, item in zip(clique, items, matched, strict=True)}
+            raise self._infeasible(clique[matched.index(min(matched))], eligible)
+        return {k: eligible[k][own.index(item)] for k, own, item in zip(clique, items, matched, strict=True)}
 
-    def _infeasible(self) -> InfeasibleError:
+    def _infeasible(self, k: int, eligible: Sequence[Sequence[int]]) -> InfeasibleError:
         groups = "; ".join(", ".join(group) for group in self._groups)
-        return InfeasibleError(f"diagram {self._name!r}: no action was found that satisfies all_different ({groups})")
+        what = f"diagram {self._name!r}: no action was found that satisfies all_different ({groups})"
+        node, own = self.decisions[k], eligible[k]
+        if len(own) < node.states:
+            what += f"; no choice is left for {node.name!r}, which may be {self.shown(k, own)}"
+        return InfeasibleError(what)
+
+    def shown(self, k: int, choices: Sequence[int]) -> str:
+        """Some choices of a decision, for messages."""
+        labels = ", ".join(repr(self.decisions[k].values[choice]) for choice in choices[:8])
+        return labels + (f", … ({len(choices)} in all)" if len(choices) > 8 else "")

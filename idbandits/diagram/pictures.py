@@ -32,12 +32,16 @@ _ACCENTS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00", "#000000")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An influence diagram as plain data; `different` has groups of decisions that may not share a choice."""
+    """An influence diagram as plain data; `different` has groups of decisions that may not share a choice.
+
+    Choices in `repeatable` are exceptions.
+    """
 
     title: str
     boxes: tuple[Box, ...]
     edges: tuple[Edge, ...]
     different: tuple[tuple[str, ...], ...]
+    repeatable: tuple[str, ...] = ()
 
     def svg(self) -> str:
         """The picture as SVG text, always the same for the same picture."""
@@ -58,7 +62,9 @@ class Picture:
             lines.append(f'    {ids[box.name]}{opening}"{text}"{closing}:::{box.kind}')
         lines += [f"    {ids[parent]} --> {ids[child]}" for parent, child in self.edges]
         for number, group in enumerate(group for group in self.different if len(group) > 1):
-            lines.append(f'    different{number}>"{_escaped(", ".join(group))} all different"]')
+            lines.append(
+                f'    different{number}>"{_escaped(", ".join(group))} {_escaped(_different(self.repeatable))}"]'
+            )
         for kind in dict.fromkeys(box.kind for box in self.boxes):
             lines.append(f"    classDef {kind} fill:{LOOKS[kind].fill},stroke:{LOOKS[kind].line},color:{INK}")
         for name, look in looks_of(self.boxes).items():
@@ -87,7 +93,8 @@ def picture_of(diagram: Diagram) -> Picture:
             name += "'"
         boxes.append(Box(name, "reward"))
         edges += dict.fromkeys((p, name) for term in diagram.rewards for p in term.parents)
-    return Picture(diagram.name, tuple(boxes), tuple(edges), tuple(diagram.different))
+    repeatable = dict.fromkeys(str(label) for _, excepted in diagram.constraints for label in excepted)
+    return Picture(diagram.name, tuple(boxes), tuple(edges), tuple(diagram.different), tuple(repeatable))
 
 
 def _box(node: Node, diagram: Diagram) -> Box:
@@ -114,7 +121,13 @@ def looks_of(boxes: Sequence[Box]) -> dict[str, Look]:
     return looks
 
 
-def legend(boxes: Sequence[Box], different: Iterable[Sequence[str]]) -> Iterator[tuple[str, Look | None]]:
+def _different(repeatable: Sequence[str]) -> str:
+    return f"all different{', except for ' if repeatable else ''}{listed(repeatable) if repeatable else ''}"
+
+
+def legend(
+    boxes: Sequence[Box], different: Iterable[Sequence[str]], repeatable: Sequence[str] = ()
+) -> Iterator[tuple[str, Look | None]]:
     """Text and look per kind, learned table and constraint that occurs, and for known tables; constraints have none."""
     looks = looks_of(boxes)
     yield from [(kind, look) for kind, look in LOOKS.items() if any(box.kind == kind for box in boxes)]
@@ -124,7 +137,7 @@ def legend(boxes: Sequence[Box], different: Iterable[Sequence[str]]) -> Iterator
         verb = "shared" if len({box.rows for box in users}) == 1 < len(users) else "used"
         text = f"learned table {printable(table)}, {verb} by {listed([box.name for box in users])}"
         yield text, Look("white", looks[users[0].name].line, width=2.0)
-    yield from [(f"{listed(group)} all different", None) for group in different if len(group) > 1]
+    yield from [(f"{listed(group)} {_different(repeatable)}", None) for group in different if len(group) > 1]
 
 
 def _render(picture: Picture, form: str, dpi: float = 150) -> bytes:
@@ -144,7 +157,10 @@ def _figure(picture: Picture) -> Figure:
     """The picture drawn: title, diagram and legend from top to bottom."""
     from matplotlib.figure import Figure
 
-    layout, entries = arrange(picture.boxes, picture.edges), list(legend(picture.boxes, picture.different))
+    layout, entries = (
+        arrange(picture.boxes, picture.edges),
+        list(legend(picture.boxes, picture.different, picture.repeatable)),
+    )
     title = [Text(line, NAME) for line in wrapped(picture.title, 44)]
     title_height = 14.6 * len(title)
     widths = [_SAMPLE + Text(text).width() for text, _ in entries]

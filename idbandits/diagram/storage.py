@@ -26,7 +26,7 @@ _TABLES = ("known", "table", "select", "prior", "states")  # keys whose values a
 
 
 def to_data(diagram: Diagram, different: list[Any]) -> dict[str, Any]:
-    """A diagram as plain data; `different` has its all_different groups as they are saved: names, or "all"."""
+    """A diagram as plain data; `different` has its all_different groups as they are saved."""
     return {
         "format": FORMAT, "version": VERSION, "name": diagram.name,
         "learned": [_learned_data(table.declared) for table in diagram.learned.values()],
@@ -141,7 +141,8 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
             diagram.reward(nodes, _lookup(nodes, entry["table"], "iuf"))
         for i, group in enumerate(data["all_different"]):
             where = f"all_different[{i}]"
-            diagram.all_different(*([] if group == "all" else group))
+            names, excepted = (group["decisions"], group["except"]) if isinstance(group, Mapping) else (group, ())
+            diagram.all_different(*([] if names == "all" else names), except_=excepted)
     except (DiagramError, OverflowError) as error:  # of a whole number beyond all floats
         raise FormatError(f"{where}: {error}") from None
     if unused := [name for name in tables if name not in diagram.learned]:

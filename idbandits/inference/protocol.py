@@ -14,14 +14,15 @@ from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import unpack as unpack_parts
 from idbandits.kernel.columns import PSEUDO_COUNTS, Layout
-from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, function_at, generated, handle_type, kernel
-from idbandits.kernel.draws import draw_rows
+from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, function_at, generated, handle_type, kernel, part
+from idbandits.kernel.draws import draw_rows, draw_some_rows
 from idbandits.kernel.fields import Packed
 from idbandits.kernel.random import RNG
 from idbandits.kernel.states import ACTS_ON_MEANS, State, has_room
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve.best import BUDGET, SOLVE, shuffle_idle
 from idbandits.solve.best import unpack as unpack_solver
+from idbandits.solve.eligible import mark_readable
 
 DONE, IMPOSSIBLE, AMBIGUOUS, UNKNOWN = range(4)  # what `learn` says
 LATER, NOW, THOROUGHLY = range(3)  # efforts of `learn`
@@ -150,7 +151,7 @@ def coded(setting: str, word: Any, codes: Mapping[str, int]) -> int:
 LEARN = types.int64(INTS, FLOATS, INTS, FLOATS, RNG, INTS, INTS, types.int64, types.int64)
 PACKED = types.NamedTuple([INTS, FLOATS], Packed)
 STATE = types.NamedTuple([INTS, FLOATS], State)
-ACT = types.boolean(handle_type(SOLVE), PACKED, PACKED, STATE, RNG, INTS)
+ACT = types.boolean(handle_type(SOLVE), PACKED, PACKED, STATE, RNG, INTS, INTS)
 learn_at, solve_at = function_at(LEARN), function_at(SOLVE)
 
 
@@ -247,25 +248,39 @@ def is_sound(state: State, learned: int) -> bool:
     return sound
 
 
-@kernel(ACT)
-def act(solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, action: Ints) -> bool:
+@part
+def act_once(
+    solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, action: Ints, eligible: Ints
+) -> bool:
     """Draw means and put the best action under them into `action`, whose contexts are given.
 
-    False, and nothing is drawn, if the state does not hold numbers to act on: `no_action` says which.
+    Only `eligible` choices are made, and only the means that these may read are drawn. False, and nothing is drawn, if
+    the state does not hold numbers to act on: `no_action` says which.
     """
     _, v = unpack_parts(evidence.ints, evidence.floats)
+    c, s = unpack_solver(solver.ints, solver.floats)
     if not is_sound(state, v.live):
         return False
     if state.ints[ACTS_ON_MEANS]:
-        _, _, sound = solve_at(solve)(solver.ints, solver.floats, state.floats, True, action, BUDGET)
+        _, _, sound = solve_at(solve)(solver.ints, solver.floats, state.floats, True, action, eligible, BUDGET)
     else:
         means = np.empty(v.live)
-        draw_means(evidence, state.floats, rng, means)
-        _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, BUDGET)
+        if len(eligible) > 0:
+            readable = np.zeros(v.live, np.bool_)
+            mark_readable(c, s, eligible, action, readable)
+            draw_some_rows(v.size, v.live, readable, state.floats, rng, means)
+        else:
+            draw_means(evidence, state.floats, rng, means)
+        _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, eligible, BUDGET)
     if sound:
-        _, s = unpack_solver(solver.ints, solver.floats)
-        shuffle_idle(s, rng, action)
+        shuffle_idle(s, rng, action, eligible)
     return bool(sound)
+
+
+@kernel(ACT)
+def act(solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, action: Ints, eligible: Ints) -> bool:
+    """How a learner that draws means acts: see `act_once`."""
+    return act_once(solve, solver, evidence, state, rng, action, eligible)
 
 
 def no_action(who: str, d: Diagram, state: State) -> IdbanditsError:

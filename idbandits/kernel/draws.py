@@ -3,7 +3,7 @@
 import numpy as np
 
 from idbandits.kernel.compiling import bare, merged
-from idbandits.kernel.types import Floats, Indices, Rng
+from idbandits.kernel.types import Bools, Floats, Indices, Rng
 
 SMALL = 0.1  # pseudo-counts below this are drawn by logarithms, which do not vanish
 EDGE = 1e-6  # draws of exactly 0 or 1 are moved inside by less than this, so that ties are broken at random
@@ -25,6 +25,24 @@ def draw_rows(sizes: Indices, learned: int, alpha: Floats, rng: Rng, p: Floats) 
             p[e + 1] = draw_beta(alpha[e + 1], alpha[e], rng)
             p[e] = 1.0 - p[e + 1]
         else:
+            draw_row(alpha, e, size, rng, p)
+        e += size
+
+
+@bare
+def draw_some_rows(sizes: Indices, learned: int, wanted: Bools, alpha: Floats, rng: Rng, p: Floats) -> None:
+    """Draw the means of the rows of which an entry is wanted; in other rows, the first state is certain."""
+    e = 0
+    while e < learned:
+        size, any_wanted = sizes[e], False
+        for i in range(e, e + size):
+            any_wanted |= wanted[i]
+            p[i] = 0.0
+        p[e] = 1.0
+        if any_wanted and size == 2:
+            p[e + 1] = draw_beta(alpha[e + 1], alpha[e], rng)
+            p[e] = 1.0 - p[e + 1]
+        elif any_wanted:
             draw_row(alpha, e, size, rng, p)
         e += size
 

@@ -52,8 +52,8 @@ def joint_of(world: World, d: Diagram, name: str) -> Joint:
     truth, who = world.diagram.nodes, f"learner {name!r} with diagram {d.name!r}"
     if odd := {n.name for n in d.of_kind("decision")} ^ {n.name for n in world.model.decisions}:
         raise IdbanditsError(f"{who}: decision {min(odd)!r} is not in both its diagram and the world's")
-    for group in world.diagram.different:
-        if not any(set(group) <= set(own) for own in d.different):
+    for group, excepted in world.diagram.constraints:
+        if not any(set(group) <= set(own) and set(others) <= set(excepted) for own, others in d.constraints):
             names = ", ".join(group)
             raise IdbanditsError(f"{who}: in the world, {names} must be all different; in its diagram they need not be")
     nodes = [*d.of_kind("decision"), *d.of_kind("context"), *d.of_kind("observed")]
@@ -136,12 +136,13 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
     action, seen = np.zeros(j.decisions + j.contexts, np.int64), np.empty(j.observed, np.int64)
     truly = np.zeros(size, np.int64)  # the action in the world's order: decisions, then contexts
     latest, best_action = np.full(size, -1, np.int64), np.zeros(size, np.int64)
+    every_choice = np.empty(0, np.int64)
     expected, highest = 0.0, 0.0
     while progress[ROUNDS] < last and has_room(ints):
         draw_entries(sampler, 0, sampler.contexts, world_rng, values)
         for k in range(j.decisions, j.decisions + j.contexts):
             action[k] = j.value[j.start[k] + values[j.place[k]]]
-        if not act(actor.solve, actor.solver, actor.evidence, actor.state, rng, action):
+        if not act(actor.solve, actor.solver, actor.evidence, actor.state, rng, action, every_choice):
             return False
         for k in range(j.decisions):
             values[j.place[k]] = j.value[j.start[k] + action[k]]
@@ -161,7 +162,7 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
                 else:
                     copy_action(truly, best_action)
                     program, numbers = stage.solver
-                    found, bound, _ = find_best(program, numbers, truth, True, best_action, stage.budget)
+                    found, bound, _ = find_best(program, numbers, truth, True, best_action, every_choice, stage.budget)
                     highest = value_of(c, s, truth, best_action)
                     if bound != found:
                         worst[0] = max(worst[0], bound - highest)

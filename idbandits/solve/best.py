@@ -18,6 +18,7 @@ from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve import search
 from idbandits.solve.assignment import assign
 from idbandits.solve.branch import branch
+from idbandits.solve.eligible import EVERY_CHOICE, Allowed, Eligibility
 from idbandits.solve.order import MOST_PATTERNS, sort, sort_by_patterns, try_patterns
 from idbandits.solve.search import ADDITIVE, FREE, MULTIPLICATIVE, SORTED, Decisions, Search, exceeds, value_at
 from idbandits.solve.structure import decisions_of
@@ -27,7 +28,7 @@ BUDGET = 200_000.0  # edges that a search may look at: a few milliseconds
 FEW = 20_000.0  # edges to look at, up to which all combinations are tried where decisions fall into stages
 MOST_EFFORT = 10**30  # whole numbers may be more than a float can hold, and files hold no infinite ones
 SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(
-    INTS, FLOATS, FLOATS, types.boolean, INTS, types.float64
+    INTS, FLOATS, FLOATS, types.boolean, INTS, INTS, types.float64
 )
 unpack = unpacker(Circuit, Decisions)
 
@@ -42,11 +43,15 @@ class Solution(NamedTuple):
     bound: float
 
 
-def best_action(d: Diagram, means: Means, context: Action | None = None, *, effort: float = 1.0) -> Solution:
+def best_action(
+    d: Diagram, means: Means, context: Action | None = None, *, effort: float = 1.0, allowed: Allowed = None
+) -> Solution:
     """The action with the highest expected reward; all decisions are made before anything is seen.
 
     The proof may be out of reach for many entangled decisions: then `exact` is False, `value` is that of the best
     action found and `bound` is an upper bound. More `effort` (a factor on the search allowed) may close the gap.
+    Only choices in `allowed` are made: a list for all decisions, or lists by decision (others make any choice), besides
+    those that `all_different` lets repeat.
 
     >>> d = Diagram("two coins")
     >>> coin = ["fair", "bent"]
@@ -54,13 +59,16 @@ def best_action(d: Diagram, means: Means, context: Action | None = None, *, effo
     >>> d.reward(heads, lambda first, second: first * (1 - second))
     >>> best_action(d, {"first": [0.5, 0.8], "second": [0.5, 0.9]})
     Solution(action={'A1': 'bent', 'A2': 'fair'}, value=0.4, exact=True, bound=0.4)
+    >>> best_action(d, {"first": [0.5, 0.8], "second": [0.5, 0.9]}, allowed={"A1": ["fair"]}).action
+    {'A1': 'fair', 'A2': 'fair'}
     """
     effort = check_effort(effort)
     model = compile(d)
     solver = model.derived(Solver)
     action = solver.blank_action(context)
+    eligible, flat = solver.eligible(allowed), model.flat_means(means)
     kernel = solver.kernel_for(effort)
-    value, bound, sound = kernel.entry(*solver.program, model.flat_means(means), False, action, BUDGET * effort)
+    value, bound, sound = kernel.entry(*solver.program, flat, False, action, eligible, BUDGET * effort)
     if not sound:
         model.parameter_vector(means)  # says what is wrong
         raise MeansError(f"means: those given for diagram {model.name!r} do not sum to 1 in every row")
@@ -95,6 +103,10 @@ class Solver:
         circuit, decisions = self._structures
         return self.program if effort == 1.0 else pack(circuit, decisions._replace(effort=effort))
 
+    def eligible(self, allowed: Allowed) -> Ints:
+        """The choices that may be made, for the kernel."""
+        return EVERY_CHOICE if allowed is None else self.model.derived(Eligibility).packed(allowed)
+
     def blank_action(self, context: Action | None, *, check: bool = True) -> Ints:
         """An action vector with the contexts filled in; without a check, of the first values."""
         action = self._blank.copy()
@@ -110,7 +122,7 @@ def _is_easy(c: Circuit, s: Decisions) -> bool:
         size, form = s.group_start[g + 1] - s.group_start[g], s.form[g]
         if size == 0 or form == ADDITIVE or (form == FREE and size <= MOST_PATTERNS):
             continue
-        in_python(search.count_candidates)(s, g, start)
+        in_python(search.count_candidates)(s, g, EVERY_CHOICE, start)
         edges = c.start[s.group_end[g + 1]] - c.start[s.group_end[g]]
         if in_python(search.cost_of_all)(s, g, start, edges) > (FEW if s.staged[g] else BUDGET):
             return False
@@ -168,12 +180,15 @@ def copy_rows(s: Decisions, means: Floats, p: Floats) -> bool:
 
 
 @part
-def search_of(c: Circuit, s: Decisions, g: int, p: Floats, start: Ints, candidates: Ints, budget: float) -> Search:
+def search_of(
+    c: Circuit, s: Decisions, g: int, p: Floats, start: Ints, eligible: Ints, candidates: Ints, budget: float
+) -> Search:
     """The search for the best choices of a group; the arrays are to be held until it is over."""
     size = s.group_start[g + 1] - s.group_start[g]
     return Search(
         Run(c, s.group_end[g], s.group_end[g + 1]), s, pointer(p, 0), size,
-        carray(pointer(s.group, s.group_start[g]), (size,)), pointer(start, 0), pointer(candidates, 0), budget,
+        carray(pointer(s.group, s.group_start[g]), (size,)), pointer(start, 0),
+        carray(pointer(eligible, 0), (len(eligible),)), pointer(candidates, 0), budget,
     )  # fmt: skip
 
 
@@ -186,13 +201,15 @@ def cost_of_group(q: Search, g: int) -> float:
 
 @part
 def solve_group(
-    c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, candidates: Ints, budget: float
-) -> tuple[float, float]:
+    c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, eligible: Ints, candidates: Ints,
+    budget: float,
+) -> tuple[float, float]:  # fmt: skip
     """The best choices for a group of decisions, and their value twice; a bound of infinity where this needs a search.
 
     What needs one is left at the feasible choices.
     """
-    q, form, values = search_of(c, s, g, p, start, candidates, budget), s.form[g], np.ones(c.leaves + c.inner)
+    q, form = search_of(c, s, g, p, start, eligible, candidates, budget), s.form[g]
+    values = np.ones(c.leaves + c.inner)
     if q.size > 0:
         if form == FREE and q.size <= MOST_PATTERNS:
             value = try_patterns(q, action)
@@ -200,7 +217,7 @@ def solve_group(
         search.find_candidates(q, action)
         if not ((form in (ADDITIVE, MULTIPLICATIVE)) and assign(q, g, action)):
             for k in q.group:
-                action[k] = s.feasible[k]
+                action[k] = search.feasible_choice(s, eligible, k)
             most = min(q.budget, FEW) if s.staged[g] else q.budget
             if cost_of_group(q, g) > most:
                 return value_at(q.run, q.p, action, values), np.inf
@@ -212,14 +229,16 @@ def solve_group(
 
 @part
 def solve_or_search(
-    c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, candidates: Ints, budget: float
-) -> tuple[float, float]:
+    c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, eligible: Ints, candidates: Ints,
+    budget: float,
+) -> tuple[float, float]:  # fmt: skip
     """The best choices found for a group of decisions, by the first way that applies; their value and a bound."""
-    value, bound = solve_group(c, s, g, p, action, start, candidates, budget)
+    value, bound = solve_group(c, s, g, p, action, start, eligible, candidates, budget)
     if bound != np.inf:
         return value, bound
-    q = search_of(c, s, g, p, start, candidates, budget)
-    if s.form[g] == SORTED:
+    q = search_of(c, s, g, p, start, eligible, candidates, budget)
+    form = search.form_of(q, g)
+    if form == SORTED:
         value, bound = sort_by_patterns(q, action) if q.size <= MOST_PATTERNS else sort(q, action)
     if exceeds(s, bound, value):
         value, swept = sweep(q, g, action)
@@ -227,7 +246,7 @@ def solve_or_search(
     if exceeds(s, bound, value) and cost_of_group(q, g) <= budget:
         value = search.try_all(q, action)
         bound = value
-    if s.form[g] != SORTED and exceeds(s, bound, value):
+    if form != SORTED and exceeds(s, bound, value):
         value, branched = branch(q, action)
         bound = min(bound, branched)
     if exceeds(s, bound, value):
@@ -239,10 +258,11 @@ work: Any = solve_group  # or `solve_or_search`, in the kernels that are generat
 
 
 def _solve(
-    program: Ints, numbers: Floats, means: Floats, expanded: bool, action: Ints, budget: float
+    program: Ints, numbers: Floats, means: Floats, expanded: bool, action: Ints, eligible: Ints, budget: float
 ) -> tuple[float, float, bool]:
     """Put the best action found into `action`, whose contexts are given; its value and an upper bound.
 
+    `eligible` has the choices that may be made, as `Eligibility` packs them; empty if all may.
     `means` are as users give them, or `expanded`: those of all states. False, and no action, if these are not means.
     """
     c, s = unpack(program, numbers)
@@ -250,13 +270,13 @@ def _solve(
     if not read_means(s, means, expanded, p):
         return 0.0, 0.0, False
     for k in range(s.decisions):
-        action[k] = s.feasible[k]
+        action[k] = search.feasible_choice(s, eligible, k)
     start = np.empty(s.decisions + 1, np.int64)
     total, most, budget = 0.0, 0.0, budget * s.effort
     for g in range(s.groups):
         by_patterns = s.form[g] == FREE and s.group_start[g + 1] - s.group_start[g] <= MOST_PATTERNS
-        candidates = np.empty(0 if by_patterns else search.count_candidates(s, g, start), np.int64)
-        value, bound = work(c, s, g, p, action, start, candidates, budget)
+        candidates = np.empty(0 if by_patterns else search.count_candidates(s, g, eligible, start), np.int64)
+        value, bound = work(c, s, g, p, action, start, eligible, candidates, budget)
         total, most = total + value, most + bound
     return total, most if exceeds(s, most, total) else total, abs(total) < np.inf
 
@@ -266,11 +286,12 @@ solve_easily = generated(_solve, SOLVE, "solve_easily", solve_group)
 
 
 @bare
-def shuffle_idle(s: Decisions, rng: Rng, action: Ints) -> None:
+def shuffle_idle(s: Decisions, rng: Rng, action: Ints, eligible: Ints) -> None:
     """Make decisions that nothing depends on at random, where that is in no other's way."""
     for k in range(s.decisions):
-        if s.use_start[k] == s.use_start[k + 1] and s.choices[k] > 1:
-            choice = below(rng, s.choices[k])
+        number = search.number_of_choices(s, eligible, k)
+        if s.use_start[k] == s.use_start[k + 1] and number > 1:
+            choice = search.choice_at(s, eligible, k, below(rng, number))
             free = True
             for other in range(s.decisions):
                 if other != k and search.clash(s, k, choice, other, action[other]):

@@ -14,7 +14,18 @@ from idbandits.circuit.passes import up
 from idbandits.kernel.compiling import bare, merged, part
 from idbandits.kernel.types import Bools, Floats, Ints
 from idbandits.solve.gains import HIGH, LOW, OPEN, Box, gain_of_key, gain_of_swap, new_box, read_weights, set_box
-from idbandits.solve.search import Decisions, Search, copy_action, exceeds, key_of, slopes_at, value_at
+from idbandits.solve.search import (
+    Decisions,
+    Search,
+    choice_at,
+    copy_action,
+    exceeds,
+    key_of,
+    may_repeat,
+    number_of_choices,
+    slopes_at,
+    value_at,
+)
 
 MOST_PATTERNS = 10  # decisions for which all patterns of classes are looked at
 
@@ -140,12 +151,13 @@ def try_patterns(q: Search, action: Ints) -> float:
 def lowest_and_highest(q: Search, action: Ints, k: int) -> tuple[int, int]:
     """The choices of a decision with the lowest and the highest key."""
     low, high, lowest, highest = 0, 0, np.inf, -np.inf
-    for i in range(q.s.choices[k]):
-        key = key_of(q, action, k, i)
+    for i in range(number_of_choices(q.s, q.eligible, k)):
+        choice = choice_at(q.s, q.eligible, k, i)
+        key = key_of(q, action, k, choice)
         if key > highest:
-            high, highest = i, key
+            high, highest = choice, key
         if key < lowest:
-            low, lowest = i, key
+            low, lowest = choice, key
     return low, high
 
 
@@ -215,17 +227,21 @@ def sort_by_patterns(q: Search, action: Ints) -> tuple[float, float]:
 
 @part
 def ranked(q: Search, action: Ints, k: int) -> Ints:
-    """The candidates of a decision, highest key first."""
-    number = q.start[k + 1] - q.start[k]
-    pool, keys = np.empty(number, np.int64), np.empty(number)
-    for i in range(number):
-        candidate = q.candidates[q.start[k] + i]
+    """The candidates of a decision, highest key first; those that may repeat are there once for every decision."""
+    number = 0
+    for i in range(q.start[k], q.start[k + 1]):
+        number += q.size if may_repeat(q.s, k, q.candidates[i]) else 1
+    pool, keys, filled = np.empty(number, np.int64), np.empty(number), 0
+    for i in range(q.start[k], q.start[k + 1]):
+        candidate = q.candidates[i]
         key = key_of(q, action, k, candidate)
-        j = i
-        while j > 0 and keys[j - 1] < key:
-            pool[j], keys[j] = pool[j - 1], keys[j - 1]
-            j -= 1
-        pool[j], keys[j] = candidate, key
+        for _ in range(q.size if may_repeat(q.s, k, candidate) else 1):
+            j = filled
+            while j > 0 and keys[j - 1] < key:
+                pool[j], keys[j] = pool[j - 1], keys[j - 1]
+                j -= 1
+            pool[j], keys[j] = candidate, key
+            filled += 1
     return pool
 
 
@@ -237,21 +253,16 @@ def order_classes(q: Search, box: Box, trial: Ints, pool: Ints, classes: Ints) -
     to it from any other order: if none can lose, it is the best, and what they lose at most bounds the rest. If
     some can, all orders are tried that agree with the swaps that are proven, if these are not too many.
     """
-    s, size, number = q.s, q.size, len(pool)
+    s, size = q.s, q.size
+    order = np.empty(size, np.int64)  # decisions by the item they get, highest first
     most = box.upper[q.run.c.leaves + q.run.last - 1]
     for k in q.group:  # in the class it is in, a key must not gain by leaving it
         own, other = (1.0, 0.0) if classes[k] == HIGH else (0.0, 1.0)
         if gain_of_key(q, box, k, own, other) < 0.0:
             if gain_of_key(q, box, k, other, own) > 0.0:  # something at least as good is in another class
                 return -np.inf, -np.inf
-            return arrange(q, trial, pool, classes), most
-    value = arrange(q, trial, pool, classes)
-    order, filled = np.empty(size, np.int64), 0  # decisions by the item they got, highest first
-    for i in range(number):
-        for k in q.group:
-            if trial[k] == pool[i]:
-                order[filled] = k
-                filled += 1
+            return arrange(q, trial, pool, classes, order), most
+    value = arrange(q, trial, pool, classes, order)
     loss = np.zeros(2)  # of a class: what a swap can lose at most, per unit of difference
     for i in range(size - 1):
         j, k = order[i], order[i + 1]
@@ -279,8 +290,11 @@ def order_classes(q: Search, box: Box, trial: Ints, pool: Ints, classes: Ints) -
 
 
 @part
-def arrange(q: Search, trial: Ints, pool: Ints, classes: Ints) -> float:
-    """Put the highest items on the positions of the high class, the lowest on the others, the steepest first."""
+def arrange(q: Search, trial: Ints, pool: Ints, classes: Ints, order: Ints) -> float:
+    """Put the highest items on the positions of the high class, the lowest on the others, the steepest first.
+
+    `order` gets the decisions in the order of their items.
+    """
     c, s, size, number = q.run.c, q.s, q.size, len(pool)
     values, slopes, weights = np.ones(c.leaves + c.inner), np.empty(c.leaves + c.inner), np.empty(c.slots)
     high = 0
@@ -289,7 +303,7 @@ def arrange(q: Search, trial: Ints, pool: Ints, classes: Ints) -> float:
     for k in q.group:  # the middle of the box, where positions differ only by their steepness
         trial[k] = pool[high // 2] if classes[k] == HIGH else pool[number - 1 - (size - high) // 2]
     slopes_at(q, trial, values, slopes, weights)
-    order, steep, most = np.empty(size, np.int64), np.empty(size), 0.0
+    steep, most = np.empty(size), 0.0
     for i, k in enumerate(q.group):
         steepness = 0.0
         for t in range(s.use_start[k], s.use_start[k + 1]):

@@ -26,6 +26,7 @@ class Decisions(NamedTuple):
     conflict: Indices  # of a pair of decisions: 1 if they may not share an item
     item_start: Indices  # of a decision: where the items of its choices begin; -1 where the choice is the item
     items: Indices
+    shared_items: int  # items from this number on are those of choices that may repeat
     dep_start: Indices  # of an inner node: the decisions that its own weights depend on
     dep: Indices
     use_start: Indices  # of a decision: the edges whose weight depends on it
@@ -64,6 +65,7 @@ class Search(NamedTuple):
     size: int  # how many decisions
     group: Ints  # the decisions
     start: Ints  # of a decision: its candidates are start[k] to start[k + 1] - 1
+    eligible: Ints  # the choices that may be made, packed as in `eligible`; empty if all may
     candidates: Ints  # choices that are worth a look
     budget: float  # edges that may be looked at
 
@@ -85,6 +87,53 @@ def of_means(c: Circuit, e: int, source: Means) -> float:
 def item(s: Decisions, k: int, choice: int) -> int:
     """The item that a choice stands for: the same number for equal labels of different decisions."""
     return choice if s.item_start[k] < 0 else s.items[s.item_start[k] + choice]
+
+
+@merged
+def may_repeat(s: Decisions, k: int, choice: int) -> bool:
+    """Whether decisions that exclude each other may still all make this choice."""
+    return s.item_start[k] >= 0 and s.items[s.item_start[k] + choice] >= s.shared_items
+
+
+@merged
+def is_listed(s: Decisions, eligible: Ints, k: int) -> bool:
+    """Whether only some choices of a decision may be made."""
+    return len(eligible) > 0 and eligible[s.decisions + k] >= 0
+
+
+@merged
+def number_of_choices(s: Decisions, eligible: Ints, k: int) -> int:
+    """How many choices of a decision may be made."""
+    listed = is_listed(s, eligible, k)
+    return eligible[2 * s.decisions + k] - eligible[s.decisions + k] if listed else s.choices[k]
+
+
+@merged
+def choice_at(s: Decisions, eligible: Ints, k: int, i: int) -> int:
+    """The i-th choice of a decision that may be made."""
+    return eligible[eligible[s.decisions + k] + i] if is_listed(s, eligible, k) else i
+
+
+@merged
+def feasible_choice(s: Decisions, eligible: Ints, k: int) -> int:
+    """The choice of a decision in an action that satisfies the constraints."""
+    return eligible[k] if len(eligible) > 0 else s.feasible[k]
+
+
+@merged
+def have_same_choices(s: Decisions, eligible: Ints, j: int, k: int) -> bool:
+    """Whether two decisions with the same values may make the same choices."""
+    return len(eligible) == 0 or eligible[s.decisions + j] == eligible[s.decisions + k]
+
+
+@bare
+def form_of(q: Search, g: int) -> int:
+    """How the reward of a group is composed: to be sorted, its decisions must have the same choices."""
+    if q.s.form[g] == SORTED:
+        for k in q.group:
+            if not have_same_choices(q.s, q.eligible, q.group[0], k):
+                return GENERAL
+    return q.s.form[g]
 
 
 @merged
@@ -137,12 +186,14 @@ def key_of(q: Search, action: Ints, k: int, choice: int) -> float:
 
 
 @bare
-def count_candidates(s: Decisions, g: int, start: Ints) -> int:
+def count_candidates(s: Decisions, g: int, eligible: Ints, start: Ints) -> int:
     """Fill in where the candidates of each decision begin; decisions outside of the group have none. Their number."""
     start[:] = 0
     for t in range(s.group_start[g], s.group_start[g + 1]):
         k = s.group[t]
         number, most = s.choices[k], s.needed[k]
+        if len(eligible) > 0 and eligible[s.decisions + k] >= 0:  # not `number_of_choices`: Python calls this too
+            number = eligible[2 * s.decisions + k] - eligible[s.decisions + k]
         if s.use_start[k] == s.use_start[k + 1]:  # nothing depends on it: any that is free will do
             number = min(most, number)
         elif s.key[k] >= 0 and s.linear[k]:
@@ -160,14 +211,14 @@ def find_candidates(q: Search, action: Ints) -> None:
     for k in q.group:
         first, number, most = q.start[k], q.start[k + 1] - q.start[k], s.needed[k]
         like = s.like[k]
-        if like < k and q.start[like] < q.start[like + 1]:
+        if like < k and q.start[like] < q.start[like + 1] and have_same_choices(s, q.eligible, like, k):
             for i in range(number):
                 q.candidates[first + i] = q.candidates[q.start[like] + i]
-        elif number == 2 * most and number < s.choices[k] and s.key[k] >= 0 and s.linear[k]:
+        elif number == 2 * most < number_of_choices(s, q.eligible, k) and s.key[k] >= 0 and s.linear[k]:
             extremes(q, action, k, most)
         else:
             for i in range(number):
-                q.candidates[first + i] = i
+                q.candidates[first + i] = choice_at(s, q.eligible, k, i)
 
 
 @part
@@ -186,14 +237,15 @@ def extremes(q: Search, action: Ints, k: int, most: int) -> None:
     action[k] = before
     for i in range(most):
         keys[i], keys[last - i] = -np.inf, np.inf
-    for i in range(q.s.choices[k]):
-        key = q.p[base + stride * i] if plain else key_of(q, action, k, i)
+    for i in range(number_of_choices(q.s, q.eligible, k)):
+        choice = choice_at(q.s, q.eligible, k, i)
+        key = q.p[base + stride * choice] if plain else key_of(q, action, k, choice)
         if key > keys[most - 1]:
             j = most - 1
             while j > 0 and keys[j - 1] < key:
                 keys[j], found[first + j] = keys[j - 1], found[first + j - 1]
                 j -= 1
-            keys[j], found[first + j] = key, i
+            keys[j], found[first + j] = key, choice
         if key < keys[most]:
             j = 0
             while j < most - 1 and keys[last - j] < key:
@@ -201,7 +253,7 @@ def extremes(q: Search, action: Ints, k: int, most: int) -> None:
             for moved in range(most - 1, j, -1):
                 keys[last - moved] = keys[last - moved + 1]
                 found[first + last - moved] = found[first + last - moved + 1]
-            keys[last - j], found[first + last - j] = key, i
+            keys[last - j], found[first + last - j] = key, choice
 
 
 @bare
@@ -281,7 +333,8 @@ def improve(q: Search, action: Ints) -> float:
         for t in range(q.size):
             for u in range(t):
                 j, k = q.group[u], q.group[t]
-                if s.conflict[j * s.decisions + k] and s.like[j] == s.like[k]:
+                alike = s.like[j] == s.like[k] and have_same_choices(s, q.eligible, j, k)
+                if s.conflict[j * s.decisions + k] and alike:
                     action[j], action[k] = action[k], action[j]
                     swapped = value_at(q.run, q.p, action, values)
                     if swapped > best + 1e-14 * abs(best) and all_fit(q, action):

@@ -61,6 +61,7 @@ def decisions_of(model: Model) -> Decisions:
         parameters=model.parameters.learned_size + len(model.parameters.known),
         choices=[n.states for n in model.decisions], conflict=conflict.ravel().tolist(),
         item_start=[-1] * number if items is None else starts(items)[:-1], items=[*chain(*(items or []))],
+        shared_items=feasibility.shared_items,
         dep_start=starts(deps), dep=[*chain(*deps)], use_start=starts(uses), use=[*chain(*uses)], edge_node=edge_node,
         linear=linear, key=key, needed=[1 + rivals.get(k, 0) for k in range(number)], like=like,
         group_start=starts(groups), group=[*chain(*groups)], group_end=rewards.ends, form=[form for form, _ in forms],

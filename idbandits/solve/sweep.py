@@ -14,7 +14,7 @@ import numpy as np
 
 from idbandits.kernel.compiling import bare, merged, part
 from idbandits.kernel.types import Floats, Ints
-from idbandits.solve.search import ROUNDING, SORTED, Search, improve, value_at
+from idbandits.solve.search import ROUNDING, SORTED, Search, form_of, improve, value_at
 from idbandits.solve.steps import (
     RESIDUES,
     Steps,
@@ -52,7 +52,7 @@ def sweep(q: Search, g: int, action: Ints) -> tuple[float, float]:
     s, size, first = q.s, q.size, q.s.group_start[g]
     values = np.ones(q.run.c.leaves + q.run.c.inner)
     best = value_at(q.run, q.p, action, values)
-    if s.staged[g] == 0 or (s.form[g] == SORTED and most_sets(q) > HOPELESS * q.budget):
+    if s.staged[g] == 0 or (form_of(q, g) == SORTED and most_sets(q) > HOPELESS * q.budget):
         return best, np.inf
     steps = new_steps(q, g)
     if not find_steps(q, g, action, steps) or not number_items(q, g, steps):

@@ -52,8 +52,8 @@ class Symmetry:
         classes: dict[Label, Label] = {}
         for label in labels:
             for other in dict.fromkeys(classes.values()):
-                if any((node.index(label) is None) != (node.index(other) is None) for node in self.model.decisions):
-                    continue  # a decision has one of them only
+                if any(self._role(k, label) != self._role(k, other) for k in range(len(self.model.decisions))):
+                    continue
                 swapped = self._after_swap(label, other)
                 if (kind[entries] != kind[swapped]).any():
                     continue
@@ -65,6 +65,11 @@ class Symmetry:
                     break
             classes.setdefault(label, label)
         return classes
+
+    def _role(self, k: int, label: Label) -> bool | None:
+        """Whether a choice of a decision may repeat; None if it has none with this label."""
+        choice = self.model.decisions[k].index(label)
+        return None if choice is None else choice in self.model.feasibility.repeatable[k]
 
     def _kinds_of_parameters(self) -> Ints:
         """A number that parameters share which are equal beforehand: learned ones of equal prior, equal known ones."""

@@ -16,6 +16,7 @@ from idbandits.errors import IdbanditsError, MeansError
 from idbandits.inference import State, name_of
 from idbandits.kernel.states import ACTS_ON_MEANS
 from idbandits.solve.best import BUDGET, Solver
+from idbandits.solve.eligible import EVERY_CHOICE
 from inferences import Counts, agent_of, every, taught
 from inside import best_assignment, learned_size
 from playing import world_of
@@ -133,7 +134,7 @@ def test_kernels_end_on_any_means(name: str) -> None:
         for share in (0.1, 1.0):
             means = np.where(rng.random(size) < share, number, rng.random(size))
             for given, expanded in ((means, True), (means[: size // 2], False)):
-                *_, sound = solver.kernel.entry(*solver.program, given, expanded, action, BUDGET)
+                *_, sound = solver.kernel.entry(*solver.program, given, expanded, action, EVERY_CHOICE, BUDGET)
                 assert not sound or ((given >= 0) & (given <= 1)).all()
 
 

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import pytest
+from lists import LISTS, check_all_searches
 from scipy.optimize import linear_sum_assignment
 
 import idbandits as idb
 import reference
 from diagrams import random_diagram, random_given, random_means
-from inside import best_assignment, forms_of, groups_of_decisions
-
-LISTS: dict[str, Callable[..., idb.Diagram]] = {
-    "cascade": idb.models.cascade,
-    "cascade_inverted": idb.models.cascade_inverted,
-    "cascade, learned": lambda *a, **k: idb.models.cascade(*a, learn_conditionals=True, **k),
-    "position_based": idb.models.position_based,
-    "semi_bandit": idb.models.semi_bandit,
-    "dependent_click": lambda *a, **k: idb.models.dependent_click(*a, reward="satisfaction", **k),
-    "dependent_click, clicks": idb.models.dependent_click,
-    "dynamic_bayesian": idb.models.dynamic_bayesian,
-    "dynamic_bayesian, simplified": lambda *a, **k: idb.models.dynamic_bayesian(*a, simplified=True, **k),
-    "click_chain": idb.models.click_chain,
-    "user_browsing": idb.models.user_browsing,
-}
+from inside import best_assignment, forms_of
 
 
 def best_by_trying(d: idb.Diagram, means: dict[str, np.ndarray]) -> float:
@@ -38,22 +23,6 @@ def best_by_trying(d: idb.Diagram, means: dict[str, np.ndarray]) -> float:
         for choice in itertools.product(*(range(n.states) for n in decisions))
         if reference.feasible(d, {n.name: c for n, c in zip(decisions, choice, strict=True)})
     )
-
-
-def check_all_searches(d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int]) -> set[str]:
-    """Every search finds a feasible action, the best one if it is to prove that; which searches there were."""
-    tried = set()
-    for group in groups_of_decisions(d, means, context):
-        best = group.best_value()
-        for result in group.search_all():
-            tried.add(result.search)
-            assert result.feasible
-            assert result.value == pytest.approx(result.evaluated, abs=1e-9)
-            assert result.value <= best + 1e-9 <= result.bound + 2e-9
-            if result.proves:
-                assert result.value == pytest.approx(best, abs=1e-9)
-                assert result.bound == pytest.approx(best, abs=1e-9)
-    return tried
 
 
 @pytest.mark.parametrize("name", LISTS)

@@ -26,6 +26,7 @@ from idbandits.kernel.draws import EDGE
 from idbandits.kernel.states import BEFORE, CAPACITY, FIGURES, HEADER, USED, counted_groups, group_columns, grown
 from idbandits.simulation.simulate import begin, random_numbers
 from idbandits.solve import assignment, branch, order, search, structure, sweep
+from idbandits.solve.eligible import Eligibility
 from idbandits.solve.search import Search
 
 __all__ = ["EDGE", "begin", "digamma_less_log", "random_numbers"]
@@ -426,6 +427,7 @@ FORMS = {
     search.ADDITIVE: "sum",
 }  # fmt: skip
 _assign, _branch, _find_candidates = alone(assignment.assign), alone(branch.branch), alone(search.find_candidates)
+_form_of = alone(search.form_of)
 _sort, _sort_by_patterns = alone(order.sort), alone(order.sort_by_patterns)
 _sweep = alone(sweep.sweep)
 _try_all, _try_patterns, _value_at = alone(search.try_all), alone(order.try_patterns), alone(search.value_at)
@@ -445,18 +447,25 @@ class SearchResult(NamedTuple):
 class Group:
     """Decisions whose choices are searched for together, under given means and in a given context."""
 
-    def __init__(self, d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int], number: int) -> None:
+    def __init__(
+        self, d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int], number: int, allowed: Any
+    ) -> None:
         model = idb.compile(d)
+        eligible = model.derived(Eligibility).packed(allowed)
         self.number, self.form = number, forms_of(d)[number]
         s = as_arrays(structure.decisions_of(model))
         run = Run(as_arrays(model.rewards.circuit), int(s.group_end[number]), int(s.group_end[number + 1]))
         members = s.group[s.group_start[number] : s.group_start[number + 1]]
         start = np.zeros(s.decisions + 1, dtype=np.int64)
-        candidates = np.empty(in_python(search.count_candidates)(s, number, start), dtype=np.int64)
+        candidates = np.empty(in_python(search.count_candidates)(s, number, eligible, start), dtype=np.int64)
         self.size = len(members)
-        self._action = np.array([*s.feasible, *context.values()], dtype=np.int64)
-        self._search = Search(run, s, model.parameter_vector(means), self.size, members, start, candidates, 0.0)
+        feasible = eligible[: s.decisions] if len(eligible) else s.feasible
+        self._action = np.array([*feasible, *context.values()], dtype=np.int64)
+        p = model.parameter_vector(means)
+        self._search = Search(run, s, p, self.size, members, start, eligible, candidates, 0.0)
         _find_candidates(self._search, self._action.copy())
+        if FORMS[_form_of(self._search, number)] != self.form:  # decisions that are to be sorted have lists that differ
+            self.form = "general"
 
     def best_value(self) -> float:
         """The value of the best action, by trying all."""
@@ -514,7 +523,9 @@ def frontiers_of(d: idb.Diagram) -> list[list[int] | None]:
     ]
 
 
-def groups_of_decisions(d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int]) -> list[Group]:
+def groups_of_decisions(
+    d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int], allowed: Any = None
+) -> list[Group]:
     """The groups of decisions that are searched one after the other."""
-    groups = [Group(d, means, context, number) for number in range(len(forms_of(d)))]
+    groups = [Group(d, means, context, number, allowed) for number in range(len(forms_of(d)))]
     return [group for group in groups if group.size]

@@ -106,9 +106,10 @@ def distribution_of_counts(
 
 def feasible(d: Diagram, action: Values) -> bool:
     """Whether an action satisfies all_different."""
+    labels = {name: d.nodes[name].values[choice] for name, choice in action.items()}
     return all(
-        d.nodes[a].values[action[a]] != d.nodes[b].values[action[b]]
-        for group in d.different
+        labels[a] != labels[b] or labels[a] in excepted
+        for group, excepted in d.constraints
         for a, b in itertools.combinations(group, 2)
     )
 
