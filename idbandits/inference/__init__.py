@@ -9,11 +9,10 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.errors import IdbanditsError, brief
-from idbandits.inference.ageing import age_of as _age_of
 from idbandits.inference.evidence import Evidence, folded, literal
-from idbandits.inference.forgetting import Forget
+from idbandits.inference.forgetting import Forget, fading
 from idbandits.kernel.columns import ANYTHING, DERIVED, NUMBERS, PSEUDO_COUNTS, Layout, plain_layout
-from idbandits.kernel.compiling import Kernel, in_python, kernel
+from idbandits.kernel.compiling import Kernel, kernel
 from idbandits.kernel.states import FIGURES, HEADER, ROUNDS, State, no_groups, with_groups
 from idbandits.kernel.types import Rng
 
@@ -35,11 +34,10 @@ from idbandits.inference.particles import Particles
 __all__ = [
     "AMBIGUOUS", "ANYTHING", "BY_NAME", "DERIVED", "DONE", "EP", "FIGURES", "IMPOSSIBLE", "LATER", "LEARN", "NOW",
     "NUMBERS", "PSEUDO_COUNTS", "ROUNDS", "THOROUGHLY", "UNKNOWN", "Evidence", "Exact", "Forget", "Gibbs",
-    "Incremental", "Inference", "Layout", "Moments", "Particles", "State", "Variational", "age_of", "beginning",
-    "check_forgetful", "folded", "kernel", "layout_of", "literal", "name_of", "named", "no_groups", "with_groups",
+    "Incremental", "Inference", "Layout", "Moments", "Particles", "State", "Variational", "beginning",
+    "check_forgetful", "fading", "folded", "kernel", "layout_of", "literal", "name_of", "named", "no_groups",
+    "with_groups",
 ]  # fmt: skip
-
-age_of = in_python(_age_of)  # for inferences in plain Python
 
 BY_NAME: dict[str, type[Any]] = {  # all that are imported above
     name.lower(): kind for name, kind in list(globals().items()) if isinstance(getattr(kind, "learn", None), Kernel)

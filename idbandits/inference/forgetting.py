@@ -11,9 +11,10 @@ from typing import Any, final
 import numpy as np
 
 from idbandits.errors import ODD, IdbanditsError, brief, check_number, check_whole, is_integer
-from idbandits.inference.ageing import LONG_AGO
+from idbandits.inference.ageing import LONG_AGO, age_of
+from idbandits.kernel.compiling import in_python
 from idbandits.kernel.states import AT, BY_ROUNDS, BY_TIME, CLOCK, HALF_LIFE, STEP, TICK, ZONE, State
-from idbandits.kernel.types import Floats
+from idbandits.kernel.types import Floats, Ints
 
 STEPS = 64  # of a half-life: all that was learned fades so often, each time by 1 % or so
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}  # seconds
@@ -101,6 +102,16 @@ class Forget:
         return f"Forget(half_life={self.settings['half_life']!r})"
 
 
+def fading(ints: Ints, floats: Floats, learned: int, times: int) -> tuple[float, float]:
+    """What is kept of all that was learned before, and the weight of the round: for inferences in plain Python.
+
+    To be asked once in `learn`, which works on a copy of the state; 1 and 1 if nothing is forgotten.
+    """
+    age = in_python(age_of)(ints, floats, learned, times)
+    ints[TICK] = age.tick
+    return age.keep, age.weight
+
+
 def forgetting(forget: Any) -> Forget | None:
     """The same, if it is one or None."""
     if forget is None or isinstance(forget, Forget):
@@ -155,9 +166,9 @@ def _seconds_of(at: Any) -> tuple[float, int]:
     try:
         if isinstance(time, datetime.datetime):
             zone = WITHOUT if time.tzinfo is None else WITH
-            time = (time.replace(tzinfo=datetime.UTC) if zone == WITHOUT else time).timestamp()  # NaN of pandas' NaT
+            time = (time.replace(tzinfo=datetime.UTC) if zone == WITHOUT else time).timestamp()
         return check_number("at", time, -MOST, MOST), zone
-    except IdbanditsError:
+    except ODD:  # also our own, and that of pandas' NaT
         raise IdbanditsError(f"at is {TIMES}, not {brief(at)}") from None
 
 
