@@ -17,17 +17,18 @@ from idbandits.agent.bundle import Bundle, load_bundle, save_bundle
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
 from idbandits.agent.posterior import Posterior
-from idbandits.agent.thompson import Thompson, check_revisable
+from idbandits.agent.thompson import Thompson, check_revisable, no_forgetting
 from idbandits.circuit.model import Action
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import FormatError, IdbanditsError, ImpossibleObservationError, check_whole
 from idbandits.files import path_of
-from idbandits.inference import BY_NAME, LATER, NOW, Exact, Inference, State, name_of
+from idbandits.inference import BY_NAME, NOW, Exact, Inference, State, name_of
 from idbandits.inference.comparing import Standing, first_standing, pack_rewarded, settle, settle_all, weigh
+from idbandits.inference.forgetting import Forget
 from idbandits.inference.predicting import Predictor, predict, predict_all
 from idbandits.inference.protocol import THOROUGHLY
-from idbandits.kernel.states import grown
+from idbandits.kernel.states import AT, ZONE, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solution
 from idbandits.solve.eligible import Allowed, are_eligible
@@ -64,12 +65,11 @@ class Structures:
 
     def __init__(
         self, structures: Sequence[Diagram] | Mapping[str, Diagram], inference: str | Inference | None = None,
-        seed: Any = None, *, effort: float = 1.0,
+        seed: Any = None, *, effort: float = 1.0, forget: Forget | None = None,
     ) -> None:  # fmt: skip
         diagrams, rng = named_structures(structures), generator(seed)
-        settings: dict[str, Any] = (
-            {"effort": effort} if inference is None else {"inference": inference, "effort": effort}
-        )
+        settings: dict[str, Any] = {"effort": effort, "forget": forget}
+        settings |= {} if inference is None else {"inference": inference}
         self._bind({name: Thompson(d, seed=rng, **settings) for name, d in diagrams.items()}, rng)
         self._known = Known([agent.state for agent in self._agents], first_standing(len(self._agents)))
 
@@ -181,19 +181,32 @@ class Structures:
         shares = rng.multinomial(draws, weights / weights.sum()).tolist()
         return ((i, known.states[i], rng, share) for i, share in enumerate(shares) if share)
 
-    def update(self, action: Action, observation: Mapping[str, Any], context: Action | None = None) -> None:
+    def update(
+        self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None
+    ) -> None:
         """Learn from a round; observed nodes that are missing or None were not seen.
 
         A structure in which it is impossible is out from now on; if it is impossible in all that are left, nothing
-        changes and an error is raised.
+        changes and an error is raised. `at` is when the round was played, as in `Thompson.update`.
         """
         vector, seen = self._first._encoded(action, context), self._first._seen(observation)
         with self.rng.bit_generator.lock:
             if self._never_refuses:
-                self._learn_in_place(vector, seen)
+                self._learn_in_place(vector, seen, at)
             else:
                 with self._all_or_nothing() as known:
-                    self._known = self._learned(known, vector, seen)
+                    self._known = self._learned(known, vector, seen, at)
+
+    def _set_times(self, known: Known, at: Any) -> None:
+        """Note in all states when the next round was played."""
+        forget, states = self._first.forget, known.states
+        if forget is None:
+            if at is not None:
+                raise no_forgetting(at)
+            return
+        time, zone = forget.time_of(at, int(known.standing.rounds[0]), int(states[0].ints[ZONE]))
+        for agent, state in zip(self._agents, states, strict=True):
+            state.floats[agent._evidence.learned + AT], state.ints[ZONE] = time, zone
 
     def _predicted(self, known: Known, vector: Ints, seen: Ints) -> tuple[list[tuple[Ints, Ints]], Floats, Floats]:
         """The round in each structure's numbers; its probabilities, as logarithms, and the marginals of its nodes."""
@@ -207,12 +220,13 @@ class Structures:
             self._refuse(known, vector, seen, "")
         return rounds, joint, marginals
 
-    def _learn_in_place(self, vector: Ints, seen: Ints) -> None:
+    def _learn_in_place(self, vector: Ints, seen: Ints, at: Any) -> None:
         states, standing = self._known
         rounds, joint, marginals = self._predicted(self._known, vector, seen)
         if not all(state.has_room() for state in states):
             states = [state if state.has_room() else grown(state) for state in states]
             self._known = Known(states, standing)
+        self._set_times(self._known, at)
         calls: list[tuple[Any, ...]] = [
             (agent._learn.entry, *agent._evidence.packed, *state, self.rng, *own, 1, NOW)
             for agent, state, own, p in zip(self._agents, states, rounds, joint, strict=True)
@@ -222,9 +236,10 @@ class Structures:
         # One call from Python's view, so that no handler of a signal runs when some have learned and others have not.
         list(starmap(operator.call, calls))
 
-    def _learned(self, known: Known, vector: Ints, seen: Ints) -> Known:
+    def _learned(self, known: Known, vector: Ints, seen: Ints, at: Any) -> Known:
         """What is known after a round, by states of its own."""
         rounds, joint, marginals = self._predicted(known, vector, seen)
+        self._set_times(known, at)
         states = [
             agent._learned(state, *own, 1, NOW) if p > -np.inf else state
             for agent, state, own, p in zip(self._agents, known.states, rounds, joint, strict=True)
@@ -244,23 +259,32 @@ class Structures:
             f"{model.action_of(vector)!r}, whatever the means"
         )
 
-    def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
+    def update_many(self, actions: Any, observations: Any, contexts: Any = None, *, at: Any = None) -> None:
         """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
 
         Missing values (None, NaN, NA, masked ones) were not seen. Rounds are predicted in blocks, each by what was
-        known before it; a block is a tenth of what came before.
+        known before it; a block is a tenth of what came before. `at` is a column of the times of `update`.
         """
         columns = encode_rounds(self._first._model, actions, observations, contexts)
         length, done = len(columns[0]) if columns else 0, 0
         with self._all_or_nothing() as known:
+            times, zone = self._times(known, at, length)
+            for state in known.states:
+                state.ints[ZONE] = zone
             while done < length:
                 size = max(1, min(BLOCK, int(GROWTH * known.standing.rounds[0])))
                 block = np.stack([column[done : done + size] for column in columns], axis=1)
-                known = self._block_learned(known, block, done)
+                known = self._block_learned(known, block, done, times[done : done + size])
                 done += size
             self._known = self._refreshed(known, THOROUGHLY)
 
-    def _block_learned(self, known: Known, rounds: Ints, number: int) -> Known:
+    def _times(self, known: Known, at: Any, length: int) -> tuple[Floats, int]:
+        """When rounds of a log were played, and the zone of all times up to then."""
+        if self._first.forget is None:
+            return self._first._times(known.states[0], at, length)
+        return self._first.forget.times_of(at, int(known.standing.rounds[0]), int(known.states[0].ints[ZONE]), length)
+
+    def _block_learned(self, known: Known, rounds: Ints, number: int, at: Floats) -> Known:
         structures, length = len(self._agents), len(rounds)
         joint, columns = np.empty((structures, length)), sum(self._predictors[0].states)
         marginals = np.empty((structures, length, columns))
@@ -277,7 +301,7 @@ class Structures:
             row = rounds[settled]
             self._refuse(known, row[:width], row[width:], f"in round {number + settled}, ")
         states = [
-            state if out else agent._all_learned(state, own[i], number)
+            state if out else agent._all_learned(state, own[i], number, at)
             for i, (agent, state, out) in enumerate(zip(self._agents, known.states, standing.is_out(), strict=True))
         ]
         return self._refreshed(Known(states, standing), NOW)
@@ -303,7 +327,7 @@ class Structures:
 
     def revise(
         self, action: Action, old_observation: Mapping[str, Any], new_observation: Mapping[str, Any] | None,
-        context: Action | None = None,
+        context: Action | None = None, *, at: Any = None,
     ) -> None:  # fmt: skip
         """Complete or correct a round that was learned from; take it back if the new observation is None.
 
@@ -319,15 +343,14 @@ class Structures:
             if new is not None:
                 _, joint, _ = self._predicted(known, vector, new)
                 known.standing.weights[joint == -np.inf] = -np.inf
+            self._set_times(known, at)
             states = list(known.states)
             for i, (agent, order) in enumerate(zip(self._agents, self._orders, strict=True)):
                 if out[i]:
                     continue
-                impossible = known.standing.weights[i] == -np.inf
-                taken_back = new is None or impossible
-                states[i] = agent._learned(states[i], *order.of_round(vector, old), -1, NOW if taken_back else LATER)
-                if new is not None and not impossible:
-                    states[i] = agent._learned(states[i], *order.of_round(vector, new), 1, NOW)
+                taken_back = new is None or known.standing.weights[i] == -np.inf
+                replacement = None if new is None or taken_back else order.of_round(vector, new)
+                states[i] = agent._revised(states[i], order.of_round(vector, old), replacement)
             self._known = Known(states, known.standing)
 
     def sample(self) -> dict[str, dict[str, Floats]]:
@@ -403,7 +426,8 @@ class Structures:
     def __repr__(self) -> str:
         inferences = ", ".join(dict.fromkeys(name_of(agent.inference) for agent in self._agents))
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"
-        return f"Thompson([{', '.join(map(repr, self._members))}], {inferences}; {rounds})"
+        forget = "" if self._first.forget is None else f", forget={self._first.forget!r}"
+        return f"Thompson([{', '.join(map(repr, self._members))}], {inferences}{forget}; {rounds})"
 
 
 def _restored(members: dict[str, Thompson], standing: Standing, rng: Rng) -> Structures:

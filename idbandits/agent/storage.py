@@ -25,13 +25,13 @@ from idbandits.diagram.declare import Diagram
 from idbandits.diagram.storage import parse_json
 from idbandits.errors import ODD, FormatError, IdbanditsError, brief, check_number
 from idbandits.files import write_whole
-from idbandits.inference import BY_NAME, Evidence, Inference, beginning, layout_of, named
+from idbandits.inference import BY_NAME, Evidence, Forget, Inference, beginning, check_forgetful, layout_of, named
 from idbandits.inference.protocol import Derived, Described
 from idbandits.kernel.columns import Columns, columns_of, shapes_of, state_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Rng
 
-FORMAT = "idbandits agent 3"
+FORMAT = "idbandits agent 4"
 HEAD = {"format", "diagram", "inference", "class", "settings", "rng"}
 BROKEN = "this is not the whole file of an agent"
 TYPES = {
@@ -58,6 +58,7 @@ class Saved(NamedTuple):
     state: State
     sample: Sample
     effort: float = 1.0
+    forget: Forget | None = None
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -73,6 +74,8 @@ def save_agent(path: Path, saved: Saved, evidence: Evidence) -> None:
     }  # fmt: skip
     if saved.effort != 1.0:
         head["effort"] = saved.effort
+    if saved.forget is not None:
+        head["forget"] = saved.forget.settings
     text = np.array(json.dumps(head, allow_nan=False))
     if text.nbytes > MOST_HEAD:
         raise FormatError(f"{path}: the diagram {saved.diagram.name!r} is too large for the file of an agent")
@@ -198,6 +201,7 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
         raise FormatError(f"the format is {brief(kind)}; this version reads {FORMAT!r}")
     members.check_names(["head", *Columns._fields, "sample", "rounds"])
     effort = check_number("effort", head.pop("effort", 1.0), 0)
+    forget_settings = head.pop("forget", None)
     if set(head) != HEAD:
         raise FormatError(f"its head has the keys {brief(sorted(head))}, not {sorted(HEAD)}")
     name, settings = head["inference"], head["settings"]
@@ -206,6 +210,7 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
         members.check_room(sum(table.size for table in d.learned.values()))
         built_in = type(named(str(name)))(**settings) if name is not None else None
         rng = generator_of(head["rng"])
+        forget = None if forget_settings is None else Forget(**forget_settings)
         model = compile(d)
     if not (diagram is None or isinstance(diagram, Diagram)):
         raise FormatError(f"diagram is a Diagram, the one that the agent must have learned in, not {brief(diagram)}")
@@ -220,15 +225,16 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
             f"not by {type(own).__name__} with {own.settings}"
         )
     sample = Sample.from_arrays(model, members.array("sample", (3,)), members.array("rounds", (None, None)))
-    return Saved(d, own, rng, _state(members, model, own), sample, effort)
+    check_forgetful(own, forget)
+    return Saved(d, own, rng, _state(members, model, own, forget), sample, effort, forget)
 
 
-def _state(members: _Members, model: Model, inference: Inference) -> State:
+def _state(members: _Members, model: Model, inference: Inference, forget: Forget | None) -> State:
     """The state whose columns are in a file."""
     evidence = inference.evidence(model)
     if isinstance(inference, Described):
         members.check_room(shapes_of(inference.layout(evidence)).floats[0])
-    fresh = beginning(inference, model, evidence, np.random.default_rng(0))  # what it draws is not kept
+    fresh = beginning(inference, model, evidence, np.random.default_rng(0), forget)  # what it draws is not kept
     layout = layout_of(inference, evidence, fresh)
     sizes = len(members.array("counts", (None,))), len(members.array("keys", (None,)))
     shapes = shapes_of(layout, *sizes)._asdict()

@@ -21,10 +21,11 @@ from idbandits.checking import warn_once
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
+from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
 from idbandits.files import path_of
-from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, beginning, name_of, named
+from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, beginning, check_forgetful, name_of, named
 from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
+from idbandits.inference.forgetting import NO_TIMES, Forget, forgetting
 from idbandits.inference.protocol import (
     AMBIGUOUS,
     IMPOSSIBLE,
@@ -42,7 +43,7 @@ from idbandits.inference.protocol import (
 )
 from idbandits.inference.repeating import NOTHING, count_acts
 from idbandits.kernel.compiling import Kernel
-from idbandits.kernel.states import ROUNDS, State, grown
+from idbandits.kernel.states import AT, ROUNDS, ZONE, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import BUDGET, Solution, Solver, check_effort
 from idbandits.solve.eligible import Allowed, are_eligible
@@ -59,6 +60,7 @@ class Thompson:
 
     `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/learning.md compares them.
     `effort` is that of `best_action`: a factor on the search for the best action under the means that are drawn.
+    With `forget`, what was learned fades: for worlds that change (docs/drift.md).
     Threads may share an agent: rounds are taken in one after the other, and compiled code runs without the GIL.
     With several diagrams, in a list or by name, it weighs them by how well they predict (`Structures`).
 
@@ -84,11 +86,11 @@ class Thompson:
 
     def __init__(
         self, d: Diagram | Sequence[Diagram] | Mapping[str, Diagram], inference: str | Inference = "gibbs",
-        seed: Any = None, *, effort: float = 1.0,
+        seed: Any = None, *, effort: float = 1.0, forget: Forget | None = None,
     ) -> None:  # fmt: skip
         d = cast(Diagram, d)  # several are refused here: they never come this far
         model, effort = compile(d), check_effort(effort)
-        self._bind(d.copy(), model, named(inference), effort)
+        self._bind(d.copy(), model, named(inference), effort, forgetting(forget))
         if isinstance(self.inference, Exact):
             check_exact(model, INEXACT)
         self.rng = generator(seed)
@@ -96,8 +98,9 @@ class Thompson:
         self._sample = self._nothing_kept()
         warn_once(model, stacklevel=2)
 
-    def _bind(self, d: Diagram, model: Model, inference: Inference, effort: float) -> None:
-        self.diagram, self._model, self.inference, self.effort = d, model, inference, effort
+    def _bind(self, d: Diagram, model: Model, inference: Inference, effort: float, forget: Forget | None) -> None:
+        check_forgetful(inference, forget)
+        self.diagram, self._model, self.inference, self.effort, self.forget = d, model, inference, effort, forget
         self._evidence = inference.evidence(model)
         self._solver = model.derived(Solver)
         self._solve, self._program = self._solver.kernel_for(effort), self._solver.program_for(effort)
@@ -109,15 +112,15 @@ class Thompson:
 
     def _beginning(self) -> State:
         """The state before the first round."""
-        return beginning(self.inference, self._model, self._evidence, self.rng)
+        return beginning(self.inference, self._model, self._evidence, self.rng, self.forget)
 
     def _nothing_kept(self) -> Sample:
         return Sample(len(self._latest[2]) + len(self._nothing_seen))
 
     @property
     def player(self) -> Player | None:
-        """How it acts and learns in compiled code; None if its inference is not a kernel."""
-        if not isinstance(self._learn, Kernel):
+        """How it acts and learns in compiled code; None if its inference is not a kernel, or rounds need times."""
+        if not isinstance(self._learn, Kernel) or (self.forget is not None and self.forget.by_time):
             return None
         return Player(act, self._learn, self._solve, self._program, self._evidence.packed)
 
@@ -218,23 +221,39 @@ class Thompson:
             raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, state)
         return hits
 
-    def update(self, action: Action, observation: Mapping[str, Any], context: Action | None = None) -> None:
-        """Learn from a round; observed nodes that are missing or None were not seen."""
+    def update(
+        self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None
+    ) -> None:
+        """Learn from a round; observed nodes that are missing or None were not seen.
+
+        An agent that forgets needs to know when the round was played (`at`), unless it counts rounds and it was now.
+        """
         vector, seen = self._encoded(action, context), self._seen(observation)
         with self.rng.bit_generator.lock:
             sample = self._remembered()
             state = self.state if isinstance(self._learn, Kernel) else self.state.copy()  # Python may be interrupted
+            zone = self._set_time(state, at) if self.forget is not None or at is not None else None
             self._last_round = vector, seen, self.rounds
             try:
                 self.state = self._learned(state, vector, seen, 1, NOW)
+                if zone is not None:
+                    self.state.ints[ZONE] = zone
             except ImpossibleObservationError:
                 sample.impossible += 1
                 raise
 
-    def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
+    def _set_time(self, state: State, at: Any) -> int:
+        """Note when the next round was played; the zone of all times up to then."""
+        if self.forget is None:
+            raise no_forgetting(at)
+        time, zone = self.forget.time_of(at, int(state.ints[ROUNDS]), int(state.ints[ZONE]))
+        state.floats[self._evidence.learned + AT] = time
+        return zone
+
+    def update_many(self, actions: Any, observations: Any, contexts: Any = None, *, at: Any = None) -> None:
         """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
 
-        Missing values (None, NaN, NA, masked ones) were not seen.
+        Missing values (None, NaN, NA, masked ones) were not seen. `at` is a column of the times of `update`.
 
         >>> d = Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
@@ -244,12 +263,15 @@ class Thompson:
         [[2.0, 2.0], [1.0, 1.0], [1.0, 2.0]]
         """
         columns = encode_rounds(self._model, actions, observations, contexts)
+        length = len(columns[0]) if columns else 0
         with self._all_or_nothing() as state:
+            times, zone = self._times(state, at, length)
             sample = self._remembered().copy()
-            for first in range(0, len(columns[0]) if columns else 0, CHUNK):
+            for first in range(0, length, CHUNK):
                 rounds = np.stack([c[first : first + CHUNK] for c in columns], axis=1)
-                state = self._all_learned(state, rounds, first)
+                state = self._all_learned(state, rounds, first, times[first : first + CHUNK])
                 sample.add_many(rounds)
+            state.ints[ZONE] = zone
             state = self._learned(state, self._latest[2], self._nothing_seen, 0, THOROUGHLY)
             self.state, self._sample = state, sample
 
@@ -264,25 +286,38 @@ class Thompson:
                 self.rng.bit_generator.state = before
                 raise
 
-    def _all_learned(self, state: State, rounds: Ints, number: int) -> State:
-        width, done = rounds.shape[1] - len(self._nothing_seen), 0
+    def _times(self, state: State, at: Any, length: int) -> tuple[Floats, int]:
+        """When rounds of a log were played: empty if that does not matter; the zone of all times up to then."""
+        if self.forget is None:
+            if at is not None:
+                raise no_forgetting(at)
+            return NO_TIMES, 0
+        return self.forget.times_of(at, int(state.ints[ROUNDS]), int(state.ints[ZONE]), length)
+
+    def _all_learned(self, state: State, rounds: Ints, number: int, at: Floats = NO_TIMES) -> State:
+        width, done, place = rounds.shape[1] - len(self._nothing_seen), 0, self._evidence.learned + AT
         while done < len(rounds):
             if not state.has_room():
                 state = grown(state)
             if isinstance(self._learn, Kernel):
                 learn, evidence = self._learn.handle, self._evidence.packed
-                done += learn_all(learn, evidence, state, self.rng, rounds[done:], width)
+                done += learn_all(learn, evidence, state, self.rng, rounds[done:], width, at[done:], place)
             if done < len(rounds) and state.has_room():  # refused, or not a kernel
                 row = np.ascontiguousarray(rounds[done])
+                if len(at):
+                    state.floats[place] = at[done]
                 state = self._learned(state, row[:width], row[width:], 1, LATER, f"in round {number + done}, ")
                 done += 1
         return state
 
     def revise(
         self, action: Action, old_observation: Mapping[str, Any], new_observation: Mapping[str, Any] | None,
-        context: Action | None = None,
+        context: Action | None = None, *, at: Any = None,
     ) -> None:  # fmt: skip
-        """Complete or correct a round that was learned from; take it back if the new observation is None."""
+        """Complete or correct a round that was learned from; take it back if the new observation is None.
+
+        `at` is when it was played, as in `update`: of a round that has faded, as much is taken back as is left.
+        """
         check_revisable(self.inference)
         vector = self._model.action_vector(action, context)
         old = self._seen(old_observation)
@@ -290,9 +325,20 @@ class Thompson:
         with self._all_or_nothing() as state:
             sample = self._remembered().copy()
             sample.replace(np.append(vector, old), None if new is None else np.append(vector, new))
-            state = self._learned(state, vector, old, -1, NOW if new is None else LATER)
-            state = state if new is None else self._learned(state, vector, new, 1, NOW)
+            if self.forget is not None or at is not None:
+                state.ints[ZONE] = self._set_time(state, at)
+            state = self._revised(state, (vector, old), None if new is None else (vector, new))
             self.state, self._sample = state, sample
+
+    def _revised(self, state: State, old: tuple[Ints, Ints], new: tuple[Ints, Ints] | None) -> State:
+        """The state, a copy, after a round took the place of another, or was taken back."""
+        place = slice(self._evidence.learned + AT, self._evidence.learned + AT + (self.forget is not None))
+        when = state.floats[place].copy()
+        state = self._learned(state, *old, -1, NOW if new is None else LATER)
+        if new is not None:
+            state.floats[place] = when
+            state = self._learned(state, *new, 1, NOW)
+        return state
 
     def _encoded(self, action: Action, context: Action | None) -> Ints:
         last_action, last_context, vector = self._latest
@@ -336,7 +382,8 @@ class Thompson:
         if status == AMBIGUOUS:
             refuse_ambiguous(model, vector, seen, INEXACT, where)
         shown = shown or "(nothing seen)"
-        raise ObservationError(f"{where}observation {shown} for action {action!r} was not learned before")
+        hint = "" if self.forget is None else "; if it was, and has faded since, say when: at=…"
+        raise ObservationError(f"{where}observation {shown} for action {action!r} was not learned before{hint}")
 
     @property
     def rounds(self) -> int:
@@ -412,13 +459,14 @@ class Thompson:
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.inference.settings.items())
         settings += f", effort={self.effort:g}" if self.effort != 1.0 else ""
+        settings += f", forget={self.forget!r}" if self.forget is not None else ""
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"
         return f"Thompson({self.diagram.name!r}, {name_of(self.inference)}{settings}; {rounds})"
 
     def copy(self, seed: Any = None) -> Thompson:
         """An agent that knows the same; with its own random numbers if a seed is given."""
         other = object.__new__(Thompson)
-        other._bind(self.diagram.copy(), self._model, self.inference, self.effort)
+        other._bind(self.diagram.copy(), self._model, self.inference, self.effort, self.forget)
         other.state, other.rng, other._sample = self._all_known()
         if seed is not None:
             other.rng = generator(seed)
@@ -429,7 +477,7 @@ class Thompson:
     def with_state(self, state: State, rng: Rng) -> Thompson:
         """An agent like this one that goes on with this state and these random numbers."""
         other = object.__new__(Thompson)
-        other._bind(self.diagram, self._model, self.inference, self.effort)
+        other._bind(self.diagram, self._model, self.inference, self.effort, self.forget)
         other.state, other.rng, other._sample = state, rng, self._nothing_kept()
         return other
 
@@ -443,12 +491,13 @@ class Thompson:
         return self.copy()
 
     def __reduce__(self) -> Any:
-        return _restored, (self.diagram, self.inference, self.effort, *self._all_known())
+        return _restored, (self.diagram, self.inference, self.effort, *self._all_known(), self.forget)
 
     def save(self, path: str | Path) -> None:
         """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
         state, rng, sample = self._all_known()
-        save_agent(path_of(path), Saved(self.diagram, self.inference, rng, state, sample, self.effort), self._evidence)
+        saved = Saved(self.diagram, self.inference, rng, state, sample, self.effort, self.forget)
+        save_agent(path_of(path), saved, self._evidence)
 
     @staticmethod
     def load(path: str | Path, *, diagram: Any = None, inference: Inference | None = None) -> Thompson:
@@ -458,7 +507,14 @@ class Thompson:
 
             return cast(Thompson, Structures.load(where, structures=diagram, inference=inference))
         saved = load_agent(where, diagram, inference)
-        return _restored(saved.diagram, saved.inference, saved.effort, saved.state, saved.rng, saved.sample)
+        return _restored(
+            saved.diagram, saved.inference, saved.effort, saved.state, saved.rng, saved.sample, saved.forget
+        )
+
+
+def no_forgetting(at: Any) -> IdbanditsError:
+    """The error of a time for an agent to which it does not matter."""
+    return IdbanditsError(f"at is for agents that forget, made with forget=idb.Forget(…); given {brief(at)}")
 
 
 def check_revisable(inference: Inference) -> None:
@@ -474,10 +530,16 @@ def _are_same(values: Any, last: Any) -> bool:
 
 
 def _restored(
-    d: Diagram, inference: Inference, effort: float, state: State, rng: Rng, sample: Sample | None = None
+    d: Diagram,
+    inference: Inference,
+    effort: float,
+    state: State,
+    rng: Rng,
+    sample: Sample | None = None,
+    forget: Forget | None = None,
 ) -> Thompson:
     """An agent that goes on with this state, these random numbers and these rounds."""
     agent = object.__new__(Thompson)
-    agent._bind(d, compile(d), inference, effort)
+    agent._bind(d, compile(d), inference, effort, forget)
     agent.state, agent.rng, agent._sample = state, rng, agent._nothing_kept() if sample is None else sample
     return agent

@@ -102,7 +102,7 @@ def _learn(
     program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
     effort: int,
 ) -> int:  # fmt: skip
-    work(unpack(program, numbers), State(ints, floats), rng, Round(action, seen, times, effort))
+    work(unpack(program, numbers), State(ints, floats), rng, Round(action, seen, times, effort, 1.0, 1.0))
     ints[ROUNDS] += times
     return DONE
 

@@ -10,13 +10,14 @@ import numpy as np
 from idbandits.circuit.model import Model
 from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.evidence import Evidence, folded, literal
+from idbandits.inference.forgetting import Forget, fading
 from idbandits.kernel.columns import ANYTHING, DERIVED, NUMBERS, PSEUDO_COUNTS, Layout, plain_layout
 from idbandits.kernel.compiling import Kernel, kernel
-from idbandits.kernel.states import HEADER, ROUNDS, State, no_groups, with_groups
+from idbandits.kernel.states import FIGURES, HEADER, ROUNDS, State, no_groups, with_groups
 from idbandits.kernel.types import Rng
 
 from idbandits.inference.protocol import (  # isort: skip
-    AMBIGUOUS, DONE, IMPOSSIBLE, LATER, LEARN, NOW, REQUIRED, THOROUGHLY, UNKNOWN, Described, Inference,
+    AMBIGUOUS, DONE, IMPOSSIBLE, LATER, LEARN, NOW, REQUIRED, THOROUGHLY, UNKNOWN, Described, Forgetful, Inference,
 )  # fmt: skip
 
 # The built-in inferences, one per line, in the order in which messages list them.
@@ -31,10 +32,11 @@ from idbandits.inference.particles import Particles
 # isort: on
 
 __all__ = [
-    "AMBIGUOUS", "ANYTHING", "BY_NAME", "DERIVED", "DONE", "EP", "IMPOSSIBLE", "LATER", "LEARN", "NOW", "NUMBERS",
-    "PSEUDO_COUNTS", "ROUNDS", "THOROUGHLY", "UNKNOWN", "Evidence", "Exact", "Gibbs", "Incremental", "Inference",
-    "Layout", "Moments", "Particles", "State", "Variational", "beginning", "folded", "kernel", "layout_of", "literal",
-    "name_of", "named", "no_groups", "with_groups",
+    "AMBIGUOUS", "ANYTHING", "BY_NAME", "DERIVED", "DONE", "EP", "FIGURES", "IMPOSSIBLE", "LATER", "LEARN", "NOW",
+    "NUMBERS", "PSEUDO_COUNTS", "ROUNDS", "THOROUGHLY", "UNKNOWN", "Evidence", "Exact", "Forget", "Gibbs",
+    "Incremental", "Inference", "Layout", "Moments", "Particles", "State", "Variational", "beginning",
+    "check_forgetful", "fading", "folded", "kernel", "layout_of", "literal", "name_of", "named", "no_groups",
+    "with_groups",
 ]  # fmt: skip
 
 BY_NAME: dict[str, type[Any]] = {  # all that are imported above
@@ -60,13 +62,13 @@ def name_of(inference: Inference) -> str:
     return next((name for name, kind in BY_NAME.items() if type(inference) is kind), type(inference).__name__)
 
 
-def beginning(inference: Inference, model: Model, evidence: Evidence, rng: Rng) -> State:
+def beginning(inference: Inference, model: Model, evidence: Evidence, rng: Rng, forget: Forget | None = None) -> State:
     """The state before the first round, of the types that kernels take for granted."""
     state: Any = inference.start(model, evidence, rng)
     if not isinstance(state, State):
         name = name_of(inference)
         raise IdbanditsError(f"inference {name!r}: `start` returns a State, not {brief(state)}")
-    sizes = (np.int64, HEADER), (np.float64, evidence.learned)
+    sizes = (np.int64, HEADER), (np.float64, evidence.learned + (0 if forget is None else FIGURES))
     for name, array, (kind, least) in zip(State._fields, state, sizes, strict=True):
         is_row = isinstance(array, np.ndarray) and array.ndim == 1 and array.flags.carray
         if not is_row or array.dtype != kind or len(array) < least:
@@ -75,7 +77,16 @@ def beginning(inference: Inference, model: Model, evidence: Evidence, rng: Rng) 
                 f"inference {name_of(inference)!r}: the {name} of a state are a writable array of at least "
                 f"{least} {kind.__name__}, not {shown}"
             )
+    if forget is not None:
+        forget.begin(state, evidence.learned)
     return state
+
+
+def check_forgetful(inference: Inference, forget: Forget | None) -> None:
+    """Raise if something is to be forgotten, and this inference cannot."""
+    if forget is not None and not (isinstance(inference, Forgetful) and inference.forgets):
+        able = ", ".join(name for name, kind in BY_NAME.items() if kind.forgets)
+        raise IdbanditsError(f"inference {name_of(inference)!r} cannot forget; {able} can")
 
 
 def layout_of(inference: Inference, evidence: Evidence, state: State) -> Layout:

@@ -1,12 +1,13 @@
 """Counting a round: what is certain is added to pseudo-counts once and for all, factors are counted in groups."""
 
+from idbandits.inference.ageing import thinned
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, UNKNOWN, Round
 from idbandits.inference.reduction import ROUNDING, is_certain, reduce
 from idbandits.inference.workspace import Parts, Workspace
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import LEAST, ROUNDS, Groups, insert, place_of
-from idbandits.kernel.types import Floats, Ints
+from idbandits.kernel.types import Floats, Ints, Rng
 
 
 @merged
@@ -42,7 +43,7 @@ def look_up(w: Workspace, groups: Groups, round_: Round) -> int:
     if new:
         drop_certain(w)
         find_groups(w, groups)
-    for i in range(w.places[0] if times < 0 else 0):
+    for i in range(w.places[0] if times < 0 and round_.weight == 1.0 else 0):
         if w.groups[i] < 0 or groups.counts[w.groups[i]] + times < 0:
             return UNKNOWN
     return DONE
@@ -60,31 +61,43 @@ def find_groups(w: Workspace, groups: Groups) -> bool:
 
 
 @merged
-def add_uses(w: Workspace, alpha: Floats, times: int) -> None:
+def add_uses(w: Workspace, alpha: Floats, times: float) -> None:
     """Add the certain uses of a round to pseudo-counts."""
     for i in range(1, w.uses[0] + 1):
         alpha[w.uses[i]] += times
 
 
 @bare
-def add_round(w: Workspace, groups: Groups, base: Floats, times: int) -> None:
-    """Count a round that was looked up."""
-    add_uses(w, base, times)
+def lift(w: Workspace, alpha: Floats) -> None:
+    """Raise the pseudo-counts of a round's certain uses to the prior, after more was taken back than was left."""
+    for i in range(1, w.uses[0] + 1):
+        alpha[w.uses[i]] = max(alpha[w.uses[i]], w.v.parameters[w.uses[i]])
+
+
+@bare
+def add_round(w: Workspace, groups: Groups, base: Floats, times: int, weight: float, rng: Rng) -> None:
+    """Count a round that was looked up; one that has faded, in the groups only with a probability of its weight."""
+    add_uses(w, base, times * weight)
     for i in range(w.places[0]):
         if w.groups[i] < 0:  # a factor may occur twice in a round
             first = w.places[1 + i]
             key, size = pointer(w.factors, first), w.places[2 + i] - first
             place = place_of(groups, key, size)
             w.groups[i] = groups.table[place] if groups.table[place] >= 0 else insert(groups, place, key, size)
-        groups.counts[w.groups[i]] += times
+        if weight == 1.0:
+            groups.counts[w.groups[i]] += times
+        else:
+            drawn = thinned(abs(times), weight, rng)
+            groups.counts[w.groups[i]] = max(0, groups.counts[w.groups[i]] + (drawn if times > 0 else -drawn))
     groups.header[ROUNDS] += times
 
 
 @bare
-def count_round(w: Workspace, groups: Groups, base: Floats, round_: Round) -> int:
+def count_round(w: Workspace, groups: Groups, base: Floats, round_: Round, rng: Rng) -> int:
     """Count a round if it can be: DONE, or why not, and then nothing has changed.
 
-    `groups` of the workspace has the groups that it belongs to.
+    `groups` of the workspace has the groups that it belongs to. Of a round that has faded since, what is still there
+    is taken back.
     """
     w.places[0] = 0
     if round_.times == 0:
@@ -92,9 +105,11 @@ def count_round(w: Workspace, groups: Groups, base: Floats, round_: Round) -> in
     status = look_up(w, groups, round_)
     if status != DONE:
         return status
-    add_round(w, groups, base, round_.times)
-    if round_.times < 0 and (is_below_prior(w.v, base) or is_below_zero(w, groups)):
-        add_round(w, groups, base, -round_.times)
+    add_round(w, groups, base, round_.times, round_.weight, rng)
+    if round_.weight < 1.0:
+        lift(w, base)
+    elif round_.times < 0 and (is_below_prior(w.v, base) or is_below_zero(w, groups)):
+        add_round(w, groups, base, -round_.times, 1.0, rng)
         return UNKNOWN
     return DONE
 

@@ -6,16 +6,18 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.errors import check_number, check_whole
-from idbandits.inference.counting import count_round, factor_of
+from idbandits.inference.ageing import fade, thin
+from idbandits.inference.counting import count_round, factor_of, look_up
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import add_counts, expect, split, value_of_factor
 from idbandits.inference.matching import match_factor
 from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, asymmetric, learner
 from idbandits.inference.workspace import GIVEN, Workspace
 from idbandits.inference.workspace import MEANS as BY_MEANS
-from idbandits.kernel.columns import DERIVED, NUMBERS, PSEUDO_COUNTS, Layout
+from idbandits.kernel.columns import DERIVED, NUMBERS, PSEUDO_COUNTS, SWITCHES, Layout
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.draws import draw_rows
+from idbandits.kernel.dropping import drop_empty_groups
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.types import Floats, Ints, Rng
 
@@ -23,10 +25,11 @@ from idbandits.kernel.states import (  # isort: skip
     BEFORE, EACH, FIGURES, SETTING, USED, Groups, State, copy, drawable, figures, groups_in, section, with_groups,
 )  # fmt: skip
 
-SWEEPS = SETTING  # of the header
+SWEEPS, SHRUNK = range(SETTING, SETTING + 2)  # of the header; SHRUNK: whether a group lost rounds since the last sweep
 DAMPING, SHARE = range(2)  # of the figures
-ACTING, BASE, SCRATCH, BELIEF, CHAIN, MEANS = range(6)  # sections of the floats: pseudo-counts to act by, those of what
-# is certain, zeros, those of the belief, those of the Gibbs chain, its means; then the sites
+# sections of the floats: pseudo-counts to act by, those of what is certain, zeros, those of the belief, those of the
+# Gibbs chain, its means, pseudo-counts at the start; then the sites
+ACTING, BASE, SCRATCH, BELIEF, CHAIN, MEANS, ORIGIN = range(7)
 CLOSE = 1e-9  # sweeps end when no pseudo-count changes by a larger part of it
 MANY_SWEEPS = 200  # after many rounds at once
 FIRST_STEPS = 100  # of Gibbs sampling before these
@@ -38,12 +41,24 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     """Count the round, renew all sites, then find the pseudo-counts to act by."""
     learned, groups = w.v.learned, groups_in(ints)
     base, acting = section(floats, BASE, learned), section(floats, ACTING, learned)
-    status = count_round(w, groups, base, round_)
+    if round_.keep < 1.0:
+        status = look_up(w, groups, round_)
+        if status != DONE:
+            return status
+        forget(w, ints, floats, rng, round_.keep)
+    status = count_round(w, groups, base, round_, rng)
+    for i in range(w.places[0] if status == DONE and round_.times < 0 else 0):
+        keep_site(groups, floats, w.groups[i])
     if status != DONE or round_.effort == LATER:
         return status
     if round_.effort == THOROUGHLY and ints[USED] > 0:
         begin_by_chain(w, groups, floats, rng)
-    total_up(w, groups, floats)
+    if not total_up(w, groups, floats) and ints[SHRUNK]:
+        for g in range(ints[USED]):
+            site_of(groups, floats, g)[0] = 0.0
+        begin_by_chain(w, groups, floats, rng)
+        total_up(w, groups, floats)
+    ints[SHRUNK] = 0
     belief = section(floats, BELIEF, learned)
     if ints[USED] > 0:
         limit = max(ints[SWEEPS], MANY_SWEEPS) if round_.effort == THOROUGHLY else ints[SWEEPS]
@@ -58,6 +73,28 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
             step(w, groups, chain, base, section(floats, MEANS, learned), rng)
         copy(chain, acting, learned)
     return DONE
+
+
+@bare
+def forget(w: Workspace, ints: Ints, floats: Floats, rng: Rng, keep: float) -> None:
+    """Let all that was learned fade: what is certain, and the rounds of groups one by one."""
+    learned, groups = w.v.learned, groups_in(ints)
+    fade(section(floats, BASE, learned), section(floats, ORIGIN, learned), learned, keep)
+    for g in range(ints[USED]):
+        if thin(groups, g, keep, rng):
+            keep_site(groups, floats, g)
+    drop_empty_groups(ints, floats)
+
+
+@merged
+def keep_site(groups: Groups, floats: Floats, g: int) -> None:
+    """Let the site of a group that lost rounds say the same of each that is left.
+
+    Together, such sites may say less than nothing of a row, where others were negative: `total_up` then finds out.
+    """
+    site = site_of(groups, floats, g)
+    site[0] = min(site[0], groups.counts[g])
+    groups.header[SHRUNK] = 1
 
 
 @merged
@@ -103,8 +140,10 @@ def begin_by_chain(w: Workspace, groups: Groups, floats: Floats, rng: Rng) -> No
 
 
 @bare
-def total_up(w: Workspace, groups: Groups, floats: Floats) -> None:
+def total_up(w: Workspace, groups: Groups, floats: Floats) -> bool:
     """The pseudo-counts of the belief: of what is certain, and of all sites as often as they occurred.
+
+    Says whether they are proper, which is to say positive.
 
     Where a group has grown, its site is made smaller, so that it says as much in all as before: proper pseudo-counts
     stay proper. The first number of a site is how often it had occurred.
@@ -119,8 +158,11 @@ def total_up(w: Workspace, groups: Groups, floats: Floats) -> None:
             if times != before:
                 site[w.offsets[i]] *= before / times if times > 0 else 0.0
             alpha[w.sites[i]] += times * site[w.offsets[i]]
+    proper = True
     for e in range(v.learned):  # rounding
+        proper &= alpha[e] > 0.0
         alpha[e] = drawable(alpha[e])
+    return proper
 
 
 @merged
@@ -197,7 +239,7 @@ class EP(BuiltIn):
     for good. So a `share` of the actions draws its means by Gibbs sampling, from the exact posterior.
     """
 
-    revisable = False
+    revisable = True
     learn = learner("EP")(learn)
 
     def __init__(self, sweeps: int = 1, damping: float = 0.5, share: float = 0.25) -> None:
@@ -211,15 +253,24 @@ class EP(BuiltIn):
         settings = np.zeros(FIGURES)
         settings[[DAMPING, SHARE]] = self.settings["damping"], self.settings["share"]
         p = asymmetric(evidence, rng)
-        floats = np.concatenate([p, settings, p, np.zeros(evidence.learned), p, p, p])
+        floats = np.concatenate([p, settings, p, np.zeros(evidence.learned), p, p, p, p])
         counts = (self.settings["sweeps"],)
         return with_groups(floats, evidence.most_groups, evidence.most_numbers, evidence.widest, counts)
 
     def layout(self, evidence: Evidence) -> Layout:
         """The sections, and the sites."""
         n, counts = evidence.learned, PSEUDO_COUNTS
-        floats = [(counts, n), (DERIVED, FIGURES), (counts, n), (DERIVED, n), (counts, 2 * n)]
-        return Layout(floats, [(NUMBERS, evidence.widest)], check_keys=evidence.check_factors, sites_by_row=True)
+        floats = [
+            (counts, n),
+            (DERIVED, FIGURES),
+            (counts, n),
+            (DERIVED, n),
+            (counts, 2 * n),
+            (DERIVED, n),
+            (counts, n),
+        ]
+        ints = [(DERIVED, SHRUNK - SETTING), (SWITCHES, 1)]
+        return Layout(floats, [(NUMBERS, evidence.widest)], ints, evidence.check_factors, sites_by_row=True)
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The pseudo-counts of the belief."""

@@ -9,7 +9,8 @@ from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.errors import DiagramError
-from idbandits.inference.counting import add_uses, drop_certain, is_below_prior
+from idbandits.inference.ageing import fade
+from idbandits.inference.counting import add_uses, drop_certain, is_below_prior, lift
 from idbandits.inference.evidence import Evidence, folded
 from idbandits.inference.factors import expect
 from idbandits.inference.protocol import AMBIGUOUS, DONE, IMPOSSIBLE, UNKNOWN, BuiltIn, Round, learner
@@ -35,8 +36,12 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
             return AMBIGUOUS
         if ints[ROUNDS] + round_.times < 0:
             return UNKNOWN
-        add_uses(w, floats, round_.times)
-        if round_.times < 0 and is_below_prior(w.v, floats):
+        if round_.keep < 1.0:
+            fade(floats, w.v.parameters, w.v.learned, round_.keep)
+        add_uses(w, floats, round_.times * round_.weight)
+        if round_.weight < 1.0:
+            lift(w, floats)
+        elif round_.times < 0 and is_below_prior(w.v, floats):
             add_uses(w, floats, -round_.times)
             return UNKNOWN
         ints[ROUNDS] += round_.times

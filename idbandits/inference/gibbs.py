@@ -12,8 +12,9 @@ from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.errors import check_whole
+from idbandits.inference.ageing import fade, thin
 from idbandits.inference.chain import Chain, count_latent, draw_row_once, link, visit
-from idbandits.inference.counting import count_round, factor_of
+from idbandits.inference.counting import count_round, factor_of, look_up
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import value_of_factor
 from idbandits.inference.moving import move_pairs, move_tables
@@ -22,6 +23,7 @@ from idbandits.inference.workspace import MEANS as BY_MEANS
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.kernel.columns import COUNTS, DERIVED, PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
+from idbandits.kernel.dropping import drop_empty_groups
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.random import RNG
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -45,14 +47,20 @@ MOST_VISITS = 10_000  # of groups, in one of these steps
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Count the round, then draw latent counts anew."""
     chain = chain_in(w, ints, floats)
+    average = section(floats, AVERAGE, w.v.learned)
+    if round_.keep < 1.0:
+        status = look_up(w, chain.groups, round_)
+        if status != DONE:
+            return status
+        forget(w, chain, ints, floats, rng, round_.keep)
+        fade(average, w.v.parameters, w.v.learned, round_.keep)
     used = ints[USED]
-    status = count_round(w, chain.groups, chain.base, round_)
+    status = count_round(w, chain.groups, chain.base, round_, rng)
     if status != DONE:
         return status
-    average = section(floats, AVERAGE, w.v.learned)
     for i in range(1, w.uses[0] + 1 if round_.times != 0 else 1):
         count_latent(chain, w.uses[i], 0.0)
-        average[w.uses[i]] = drawable(average[w.uses[i]] + round_.times)
+        average[w.uses[i]] = drawable(average[w.uses[i]] + round_.times * round_.weight)
     for g in range(used, ints[USED]):
         link(w, chain.groups, g)
     if ints[USED] == 0 or (round_.effort == LATER and round_.times >= 0):
@@ -74,6 +82,19 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
             step(w, chain, ints, rng, ints[USED])
             blend(w, chain, average, 0.05)
     return DONE
+
+
+@bare
+def forget(w: Workspace, chain: Chain, ints: Ints, floats: Floats, rng: Rng, keep: float) -> None:
+    """Let all that was learned fade: what is certain, and the rounds of groups, whose latent counts are drawn anew."""
+    fade(chain.base, w.v.parameters, w.v.learned, keep)
+    for e in range(w.v.learned):
+        count_latent(chain, e, 0.0)
+    begin_epoch(chain)
+    for g in range(ints[USED]):
+        if thin(chain.groups, g, keep, rng):
+            visit(w, chain, g, rng)
+    drop_empty_groups(ints, floats)
 
 
 @bare

@@ -6,6 +6,7 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.errors import check_flag, check_whole
+from idbandits.inference.ageing import fade
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import add_counts, expect
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, MOST_STEPS, BuiltIn, Round, coded, learner
@@ -30,6 +31,8 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     alpha, memo = section(floats, ALPHA, v.learned), section(floats, MEMO, v.learned)
     if not reduce(w, round_.action, round_.seen):
         return IMPOSSIBLE
+    if round_.keep < 1.0:
+        fade(alpha, v.parameters, v.learned, round_.keep)
     uses, fresh = w.other, w.fresh  # of the round: so far, and better
     number = touched_entries(w)
     for _ in range(round_.times):
@@ -42,11 +45,11 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
         for _ in range(ints[ITERATIONS]):
             moved = 0.0
             for i in range(1, w.uses[0] + 1):
-                fresh[w.uses[i]] += 1.0
+                fresh[w.uses[i]] += round_.weight
             for i in range(w.places[0]):
                 factor = pointer(w.factors, w.places[1 + i])
                 expect(w, factor, GEOMETRIC, alpha, memo)
-                add_counts(w, factor, 1.0, fresh)
+                add_counts(w, factor, round_.weight, fresh)
             for i in range(number):
                 e = w.rows[i]
                 alpha[e] = drawable(alpha[e] + fresh[e] - uses[e])

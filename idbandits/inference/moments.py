@@ -5,6 +5,7 @@ from typing import final
 import numpy as np
 
 from idbandits.circuit.model import Model
+from idbandits.inference.ageing import fade, thinned
 from idbandits.inference.counting import add_uses, drop_certain
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import expect, value_of_factor
@@ -12,12 +13,13 @@ from idbandits.inference.matching import match_factor, match_terms
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, asymmetric, learner
 from idbandits.inference.reduction import reduce, reduce_whole
 from idbandits.inference.workspace import GENERIC, MEANS, Workspace
+from idbandits.kernel.columns import DERIVED, PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import bare
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import FIGURES, ROUNDS, State, no_groups, section
 from idbandits.kernel.types import Floats, Ints, Rng
 
-ALPHA, MASSES = range(2)  # sections of the floats
+ALPHA, MASSES, ORIGIN = range(3)  # sections of the floats; ORIGIN: the pseudo-counts at the start
 
 
 @bare
@@ -28,27 +30,31 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     if not reduce(w, round_.action, round_.seen):
         return IMPOSSIBLE
     drop_certain(w)
+    if round_.keep < 1.0:
+        fade(alpha, section(floats, ORIGIN, v.learned), v.learned, round_.keep)
     if w.places[0] > 0 and shares_rows(w):
         reduce_whole(w, round_.action, round_.seen)
         factor = w.factors
-        for _ in range(round_.times):
+        for _ in range(thinned(round_.times, round_.weight, rng) if round_.weight < 1.0 else round_.times):
             expect(w, factor, MEANS, alpha, alpha)
             if not match_terms(w, factor, alpha, masses):
                 reduce(w, round_.action, round_.seen)
-                match_one_by_one(w, alpha, masses)
+                match_one_by_one(w, alpha, masses, 1.0, rng)
                 reduce_whole(w, round_.action, round_.seen)
     else:
         for _ in range(round_.times):
-            match_one_by_one(w, alpha, masses)
+            match_one_by_one(w, alpha, masses, round_.weight, rng)
     ints[ROUNDS] += round_.times
     return DONE
 
 
 @bare
-def match_one_by_one(w: Workspace, alpha: Floats, masses: Floats) -> None:
-    """Match a round that was reduced: first what is certain."""
-    add_uses(w, alpha, 1)
+def match_one_by_one(w: Workspace, alpha: Floats, masses: Floats, weight: float, rng: Rng) -> None:
+    """Match a round that was reduced: first what is certain; each factor with a probability of the round's weight."""
+    add_uses(w, alpha, weight)
     for i in range(w.places[0]):
+        if weight < 1.0 and rng.random() >= weight:
+            continue
         match_factor(w, pointer(w.factors, w.places[1 + i]), alpha, masses)
 
 
@@ -83,4 +89,10 @@ class Moments(BuiltIn):
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior, or nearly so where it is symmetric."""
-        return no_groups(np.concatenate([asymmetric(evidence, rng), np.zeros(FIGURES + evidence.learned)]))
+        alpha = asymmetric(evidence, rng)
+        return no_groups(np.concatenate([alpha, np.zeros(FIGURES + evidence.learned), alpha]))
+
+    def layout(self, evidence: Evidence) -> Layout:
+        """Pseudo-counts, and those at the start."""
+        n = evidence.learned
+        return Layout([(PSEUDO_COUNTS, n), (DERIVED, FIGURES + n), (PSEUDO_COUNTS, n)])

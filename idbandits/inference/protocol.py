@@ -10,6 +10,7 @@ from numba import types
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, brief
+from idbandits.inference.ageing import age_of
 from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import unpack as unpack_parts
@@ -18,7 +19,7 @@ from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, function_at, 
 from idbandits.kernel.draws import draw_rows, draw_some_rows
 from idbandits.kernel.fields import Packed
 from idbandits.kernel.random import RNG
-from idbandits.kernel.states import ACTS_ON_MEANS, State, has_room
+from idbandits.kernel.states import ACTS_ON_MEANS, TICK, State, has_room
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve.best import BUDGET, SOLVE, shuffle_idle
 from idbandits.solve.best import unpack as unpack_solver
@@ -64,6 +65,13 @@ class Revisable(Protocol):
     """What an inference may have besides: whether `learn` can take rounds back exactly."""
 
     revisable: bool
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """What an inference may have besides: whether `learn` lets what was learned before fade, as `age_of` says."""
+
+    forgets: bool
 
 
 @runtime_checkable
@@ -122,6 +130,8 @@ def asymmetric(evidence: Evidence, rng: Rng) -> Floats:
 class BuiltIn:
     """What the built-in inferences share: settings, and pseudo-counts that come first in the state and say all."""
 
+    forgets = True
+
     def __init__(self) -> None:
         self.settings: dict[str, Any] = {}
 
@@ -162,6 +172,8 @@ class Round(NamedTuple):
     seen: Ints
     times: int
     effort: int
+    keep: float  # the part of all that was learned before that is kept, now that this round comes
+    weight: float  # of this round; both are 1 unless the learner forgets
 
 
 def work(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
@@ -175,7 +187,10 @@ def _learn(
 ) -> int:  # fmt: skip
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
-    status = work(w, ints, floats, rng, Round(action, seen, times, effort))
+    age = age_of(ints, floats, w.v.learned, times)
+    status = work(w, ints, floats, rng, Round(action, seen, times, effort, age.keep, age.weight))
+    if status == DONE:
+        ints[TICK] = age.tick
     return int(held(status, int_scratch, float_scratch))
 
 
@@ -184,13 +199,20 @@ def learner(name: str) -> Callable[[Any], Kernel]:
     return lambda part: generated(_learn, LEARN, f"{name}.learn", part)
 
 
-@kernel(types.int64(handle_type(LEARN), PACKED, STATE, RNG, types.int64[:, ::1], types.int64))
-def learn_all(learn: Any, evidence: Packed, state: State, rng: Rng, rounds: Ints, width: int) -> int:
-    """Take in rounds one by one, until one is refused or the state is full; how many were taken in."""
+@kernel(types.int64(handle_type(LEARN), PACKED, STATE, RNG, types.int64[:, ::1], types.int64, FLOATS, types.int64))
+def learn_all(
+    learn: Any, evidence: Packed, state: State, rng: Rng, rounds: Ints, width: int, at: Floats, place: int
+) -> int:
+    """Take in rounds one by one, until one is refused or the state is full; how many were taken in.
+
+    `at` has when they were played, to be put in this place of the state; it is empty if that does not matter.
+    """
     ints, floats = state
     for t in range(len(rounds)):
         if not has_room(ints):
             return t
+        if len(at) > 0:
+            floats[place] = at[t]
         row = rounds[t]
         status = learn_at(learn)(evidence.ints, evidence.floats, ints, floats, rng, row[:width], row[width:], 1, LATER)
         if status != DONE:

@@ -8,13 +8,15 @@ from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.errors import check_flag, check_number, check_whole
-from idbandits.inference.counting import count_round, factor_of
+from idbandits.inference.ageing import fade, thin
+from idbandits.inference.counting import count_round, factor_of, look_up
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import add_counts, expect
 from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, THOROUGHLY, BuiltIn, Round, coded, learner
 from idbandits.inference.reduction import log_constant
 from idbandits.kernel.columns import DERIVED, NUMBERS, PSEUDO_COUNTS, SWITCHES, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
+from idbandits.kernel.dropping import drop_empty_groups
 from idbandits.kernel.types import Floats, Ints, Rng
 
 from idbandits.inference.workspace import (  # isort: skip
@@ -38,11 +40,16 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     """Count the round, then sweep over all groups: q(z) of each by q(theta), then q(theta) by all of them."""
     v, groups = w.v, groups_in(ints)
     alpha, base = section(floats, ALPHA, v.learned), section(floats, BASE, v.learned)
-    status = count_round(w, groups, base, round_)
+    if round_.keep < 1.0:
+        status = look_up(w, groups, round_)
+        if status != DONE:
+            return status
+        forget(w, ints, floats, rng, round_.keep)
+    status = count_round(w, groups, base, round_, rng)
     if status != DONE:
         return status
     if round_.times != 0:
-        figures(floats, v.learned)[CONSTANTS] += round_.times * log_constant(w)
+        figures(floats, v.learned)[CONSTANTS] += round_.times * round_.weight * log_constant(w)
     if round_.effort == LATER:
         return DONE
     if ints[USED] > 0 and (ints[START] == RANDOM or (ints[START] == WARM and ints[STARTED] == 0)):
@@ -65,6 +72,17 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
                 break
             last = elbo
     return DONE
+
+
+@bare
+def forget(w: Workspace, ints: Ints, floats: Floats, rng: Rng, keep: float) -> None:
+    """Let all that was learned fade: what is certain, and the rounds of groups one by one."""
+    learned, groups = w.v.learned, groups_in(ints)
+    fade(section(floats, BASE, learned), w.v.parameters, learned, keep)
+    figures(floats, learned)[CONSTANTS] *= keep
+    for g in range(ints[USED]):
+        thin(groups, g, keep, rng)
+    drop_empty_groups(ints, floats)
 
 
 @bare

@@ -14,8 +14,8 @@ from idbandits.errors import FormatError
 from idbandits.kernel.types import Floats, Ints
 
 from idbandits.kernel.states import (  # isort: skip
-    ACTS_ON_MEANS, BEFORE, CAPACITY, EACH, FILLED, HEADER, LEAST, MOST, PER_ROUND, ROUNDS, SETTING, USED, State,
-    group_columns, rehash, with_room_for,
+    ACTS_ON_MEANS, BEFORE, CAPACITY, EACH, FILLED, HEADER, LEAST, MOST, PER_ROUND, ROUNDS, SETTING, TICK, USED, ZONE,
+    State, group_columns, rehash, with_room_for,
 )  # fmt: skip
 
 MOST_ROUNDS = 2**50  # that are counted: sums of them, and floats, hold all of these numbers exactly
@@ -36,6 +36,11 @@ NUMBERS = Kind("numbers", -1e250, 1e250)  # of which sums over all rounds are fi
 COUNTS = Kind("counts", 0, MOST_ROUNDS)
 SWITCHES = Kind("switches", 0, 1)
 ANYTHING = Kind("anything")
+ALWAYS = {  # of the header: what files hold of every state
+    ROUNDS: Kind("rounds", 0, MOST_ROUNDS),
+    TICK: Kind("steps of the clock", -(2**62), 2**62),
+    ZONE: Kind("kinds of times", 0, 2),
+}
 DERIVED = Kind("derived", kept=False)  # settings, and numbers that are computed before they are used
 
 Runs: TypeAlias = Sequence[tuple[Kind, int]]  # of consecutive numbers; all that follow the last run are derived
@@ -56,7 +61,7 @@ class Layout(NamedTuple):
 class Columns(NamedTuple):
     """All that files hold of a state."""
 
-    ints: Ints  # the rounds, then those of the layout
+    ints: Ints  # those of ALWAYS, then those of the layout
     floats: Floats
     keys: Ints  # of all groups, one after the other
     sizes: Ints  # of the keys
@@ -88,7 +93,7 @@ class Shapes(NamedTuple):
 def shapes_of(layout: Layout, groups: int = 0, numbers: int = 0) -> Shapes:
     """The shapes of the columns of a state with this many groups, whose keys have so many numbers."""
     floats, site, ints = (sum(size for kind, size in runs if kind.kept) for runs in layout[:3])
-    return Shapes((1 + ints,), (floats,), (numbers,), (groups,), (groups,), (numbers, site))
+    return Shapes((len(ALWAYS) + ints,), (floats,), (numbers,), (groups,), (groups,), (numbers, site))
 
 
 def columns_of(state: State, layout: Layout) -> Columns:
@@ -99,8 +104,8 @@ def columns_of(state: State, layout: Layout) -> Columns:
     starts, counts, keys = group_columns(ints) if ints[CAPACITY] else (none, none, none)
     sites = floats[before:][: filled * each].reshape(filled, each)
     columns = Columns(
-        np.append(ints[ROUNDS], _taken(ints[SETTING:HEADER], layout.ints)), _taken(floats, layout.floats), keys.copy(),
-        np.diff(starts), counts.copy(), _taken(sites, layout.site),
+        np.append(ints[list(ALWAYS)], _taken(ints[SETTING:HEADER], layout.ints)), _taken(floats, layout.floats),
+        keys.copy(), np.diff(starts), counts.copy(), _taken(sites, layout.site),
     )  # fmt: skip
     _check(columns, layout)
     return columns
@@ -115,8 +120,9 @@ def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
     if used:
         state = with_room_for(state, used, filled)
     ints, floats = state
-    ints[ROUNDS], ints[USED], ints[FILLED] = columns.ints[0], used, filled
-    _put(columns.ints[1:], layout.ints, ints[SETTING:HEADER])
+    ints[USED], ints[FILLED] = used, filled
+    ints[list(ALWAYS)] = columns.ints[: len(ALWAYS)]
+    _put(columns.ints[len(ALWAYS) :], layout.ints, ints[SETTING:HEADER])
     _put(columns.floats, layout.floats, floats)
     before, each = int(ints[BEFORE]), int(ints[EACH])
     _put(columns.sites, layout.site, floats[before : before + filled * each].reshape(filled, each))
@@ -130,10 +136,11 @@ def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
 
 def _check(columns: Columns, layout: Layout) -> None:
     """Refuse columns with a number out of its range."""
-    _check_range("rounds", columns.ints[:1], COUNTS)
+    for value, kind in zip(columns.ints, ALWAYS.values(), strict=False):
+        _check_range(kind.name, value, kind)
     _check_range("counts of groups", columns.counts, COUNTS)
     for column, runs in (
-        (columns.ints[1:], layout.ints),
+        (columns.ints[len(ALWAYS) :], layout.ints),
         (columns.floats, layout.floats),
         (columns.sites, layout.site),
     ):

@@ -21,11 +21,19 @@ from idbandits.kernel.types import Floats, Ints
 # The header of the ints. ACTS_ON_MEANS: whether the floats begin with means to act on, not with pseudo-counts; ROUNDS:
 # how many were learned from; USED, CAPACITY: groups there are, and there is room for; FILLED, POOL: the same of numbers
 # in keys; PER_ROUND, LONGEST: groups and numbers that one round may add; LINKED: how many heads of links there are, 0
-# if keys are not linked; EACH: floats per number in the pool; BEFORE: floats before those; SETTING: the first of the
-# settings.
-ACTS_ON_MEANS, ROUNDS, USED, CAPACITY, FILLED, POOL, PER_ROUND, LONGEST, LINKED, EACH, BEFORE, SETTING = range(12)
-HEADER = 20
-FIGURES = 4  # floats after the pseudo-counts: settings and results of the learner
+# if keys are not linked; EACH: floats per number in the pool; BEFORE: floats before those; CLOCK: what a learner that
+# forgets tells ages by; TICK: the step of that clock up to which all that was learned has faded; ZONE: whether times
+# had a time zone; SETTING: the first of the settings.
+(
+    ACTS_ON_MEANS, ROUNDS, USED, CAPACITY, FILLED, POOL, PER_ROUND, LONGEST, LINKED, EACH, BEFORE, CLOCK, TICK, ZONE,
+    SETTING,
+) = range(15)  # fmt: skip
+HEADER = 24
+NEVER, BY_ROUNDS, BY_TIME = range(3)  # clocks; NEVER: nothing is forgotten
+# The figures, floats after the pseudo-counts: first those of the learner itself, then what one that forgets needs: the
+# length of a step of its clock, its half-life, and when the next round was played (NaN: now)
+STEP, HALF_LIFE, AT = range(4, 7)
+FIGURES = 7
 LEAST, MOST = 1e-300, 1e300  # of pseudo-counts
 
 
@@ -198,17 +206,22 @@ def insert(groups: Groups, place: int, key: Ints, size: int) -> int:
     return group
 
 
-@kernel(types.int64(INTS))
-def rehash(ints: Ints) -> int:
+@bare
+def fill_table(groups: Groups) -> int:
     """Fill the empty hash table from the keys; how many of them are different."""
-    groups = groups_in(ints)
     different = 0
-    for group in range(ints[USED]):
+    for group in range(groups.header[USED]):
         first = groups.start[group]
         place = place_of(groups, pointer(groups.pool, first), groups.start[group + 1] - first)
         different += groups.table[place] < 0
         groups.table[place] = group
     return different
+
+
+@kernel(types.int64(INTS))
+def rehash(ints: Ints) -> int:
+    """The same for a state."""
+    return fill_table(groups_in(ints))
 
 
 @merged

@@ -192,13 +192,9 @@ def play_fused(
     """A run of a compiled learner, which comes up for air from compiled code a few times a second; None if stopped."""
     player, solver, packed = learner.player, world.model.derived(Solver), pack(joint)
     assert player is not None
-    best, worst = world.reference
-    effort = world.effort if len(best) else min(world.effort, 1.0)  # of contexts that are not kept, at every change
+    kept = len(world.moment.reference.best) > 0
+    effort = world.effort if kept else min(world.effort, 1.0)  # of contexts that are not kept, at every change
     find_best, handles = solver.kernel_for(effort).handle, (player.act.handle, player.solve.handle, player.learn.handle)
-    stage = Stage(
-        world.sampler, world.values, world.rng, find_best, solver.program, world.parameters, BUDGET * effort, best,
-        worst,
-    )  # fmt: skip
     progress, totals = np.zeros(3, dtype=np.int64), np.zeros((len(marks), 3))
     tally = Tally(marks, progress, np.zeros(2), totals)
     rounds, step, seconds = int(marks[-1]), 64, 0.0
@@ -207,14 +203,20 @@ def play_fused(
             return None
         if not learner.state.has_room():
             learner.state = grown(learner.state)
+        world.round = begun
+        last, moment = world.course.same_until(begun, min(rounds, begun + step)), world.moment
+        stage = Stage(
+            moment.sampler, world.values, world.rng, find_best, solver.program, moment.parameters, BUDGET * effort,
+            *moment.reference,
+        )  # fmt: skip
         actor = Actor(*handles, player.solver, player.evidence, learner.state, learner.rng)
         started, marked = time.thread_time(), int(progress[MARKS])
-        if not loop(stage, actor, packed, tally, min(rounds, begun + step)):
+        if not loop(stage, actor, packed, tally, last):
             raise no_action(f"learner {learner!r}", learner.diagram, learner.state)
         took, played = time.thread_time() - started, int(progress[ROUNDS]) - begun
         passed = slice(marked, int(progress[MARKS]))
         totals[passed, SECONDS] = seconds + took * (marks[passed] - begun) / played
         seconds += took
         tell(played)
-        step = max(64, min(rounds, int(step * min(4.0, SLICE / max(took, 1e-9)))))
+        step = max(64, min(rounds, int(played * min(4.0, SLICE / max(took, 1e-9)))))
     return Run(totals, int(progress[SKIPPED]))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -15,17 +16,17 @@ from idbandits.circuit.model import Action, Means, Model, compile
 from idbandits.circuit.questions import reward_at
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.tables import TOLERANCE, Known, Label, Use
-from idbandits.errors import ContextError, DiagramError, brief
+from idbandits.errors import ContextError, DiagramError, brief, check_whole
 from idbandits.inference.protocol import PACKED
 from idbandits.kernel.compiling import INTS, bare, kernel, merged
 from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.random import RNG
 from idbandits.kernel.types import Floats, Indices, Ints, Rng, generator
+from idbandits.simulation.moments import Course, Moment
 from idbandits.solve.best import Solution, best_action, check_effort
 from idbandits.solve.search import ROUNDING
 
 EFFORT = 100.0  # of the search for the best action of a context, which regret refers to
-MOST_CONTEXTS = 100_000  # whose best values are kept
 
 
 class Sampler(NamedTuple):
@@ -91,24 +92,6 @@ def play(sampler: Packed, rng: Rng, values: Ints) -> float:
 
 
 @final
-class Reference(NamedTuple):
-    """The best expected reward of each context, as the loop finds it: the same for all copies of a world."""
-
-    best: Floats  # NaN while it is not known; empty where there are too many contexts
-    worst: Floats  # one number: by how much a bound exceeds a best value at most
-
-    @staticmethod
-    def of(contexts: int) -> Reference:
-        """The reference of so many contexts, before anything is known."""
-        return Reference(np.full(contexts, np.nan), np.zeros(1))
-
-    @property
-    def gap(self) -> float:
-        """By how much a best value may fall short at most."""
-        return float(self.worst[0])
-
-
-@final
 class Outcome(NamedTuple):
     """What happened in a round."""
 
@@ -132,6 +115,9 @@ class Outcome(NamedTuple):
 class World:
     """A diagram with true means. `contexts` maps context nodes to the probabilities of their values (else equal).
 
+    In a world that changes, `means` is a function of the round, 0, 1, 2, …, that returns them: the same object only if
+    they are the same. `round` says which it is; `step` ends it. All questions are about the present round.
+
     The best action of a context, which regret refers to, is searched for once, with an `effort` far above that of an
     agent. `best` says whether it is proven, and `gap` by how much it may fall short if not.
 
@@ -146,40 +132,63 @@ class World:
     """
 
     def __init__(
-        self, d: Diagram, means: Means, seed: Any = None, *, contexts: Mapping[str, Any] | None = None,
-        effort: float = EFFORT,
+        self, d: Diagram, means: Means | Callable[[int], Means], seed: Any = None, *,
+        contexts: Mapping[str, Any] | None = None, effort: float = EFFORT,
     ) -> None:  # fmt: skip
         self.model, self.diagram, self.effort = compile(d), d.copy(), check_effort(effort)
-        self.parameters = self.model.parameter_vector(means)
-        self.means = {name: np.array(means[name], dtype=np.float64) for name in self.model.learned}
         self._rewards = self.model.rewards  # refuses diagrams without
         chances = _context_tables(self.model, {} if contexts is None else contexts)
-        self.sampler = sampler_of(self.model, self.parameters, chances)
+        number = math.prod(n.states for n in self.model.contexts)
+        self.course = Course(self.model, means, number, functools.partial(sampler_of, self.model, contexts=chances))
+        self._present: tuple[int, Moment | None] = 0, None
         self.rng = generator(seed)
         self.values = np.zeros(len(self.model.nodes), dtype=np.int64)  # of all nodes in the present round
         places = {name: i for i, name in enumerate(self.model.nodes)}
         self._set = [places[node.name] for node in (*self.model.decisions, *self.model.contexts)]
         self._drawn: dict[str, Label] | None = None
-        self._best: dict[tuple[Any, ...], Solution] = {}
-        number = math.prod(n.states for n in self.model.contexts)
-        self.reference = Reference.of(number if number <= MOST_CONTEXTS else 0)
+
+    @property
+    def round(self) -> int:
+        """The number of the present round: how many were played before it. It may be set."""
+        return self._present[0]
+
+    @round.setter
+    def round(self, number: int) -> None:
+        self._present = check_whole("round", number, 0), None
+
+    @property
+    def moment(self) -> Moment:
+        """What is true in the present round."""
+        t, moment = self._present
+        if moment is None:  # not before it is asked for: there may be no next round
+            moment = self.course.at(t)
+            self._present = t, moment
+        return moment
+
+    @property
+    def means(self) -> dict[str, Floats]:
+        """The true means of the present round."""
+        return self.moment.means
 
     def context(self) -> dict[str, Label]:
         """Draw the context of the next round, which `step` then uses."""
         with self.rng.bit_generator.lock:
-            draw_contexts(self.sampler, self.rng, self.values)
+            draw_contexts(self.moment.sampler, self.rng, self.values)
             self._drawn = self._labels("context")
             return dict(self._drawn)
 
     def step(self, action: Action, context: Action | None = None) -> Outcome:
-        """Play a round: in this context, or the one drawn last, or a new one."""
+        """Play the present round: in this context, or the one drawn last, or a new one. Then it is the next round."""
         with self.rng.bit_generator.lock:
             context = self._next_context(action) if context is None else context
-            self.values[self._set] = vector = self.model.action_vector(action, context)
+            vector, moment = self.model.action_vector(action, context), self.moment
+            self.values[self._set] = vector
             self._drawn = None
-            reward = play(self.sampler, self.rng, self.values)
+            reward = play(moment.sampler, self.rng, self.values)
+            self._present = self.round + 1, moment if not self.course.drifts else None
             observed, latent, context = (self._labels(kind) for kind in ("observed", "latent", "context"))
-        return Outcome(observed, latent, reward, self.regret(self.model.action_of(vector), context), context)
+        regret = self._regret(moment, self.model.action_of(vector), context)
+        return Outcome(observed, latent, reward, regret, context)
 
     def _next_context(self, action: Action) -> dict[str, Label]:
         """The context drawn last, or a new one, which an action that is refused leaves undrawn."""
@@ -193,40 +202,54 @@ class World:
 
     def best(self, context: Action | None = None) -> Solution:
         """The best action, in a context."""
+        return self._best(self.moment, context)
+
+    def _best(self, moment: Moment, context: Action | None) -> Solution:
         places = tuple(self.model.context_vector(context))
-        if places not in self._best:
-            found = best_action(self.diagram, self.means, context, effort=self.effort)
-            value = self.expected(found.action, context)
-            self._best[places] = found._replace(value=value, bound=value if found.exact else max(found.bound, value))
-        return self._best[places]
+        if places not in moment.best:
+            found = best_action(self.diagram, moment.means, context, effort=self.effort)
+            value = self._expected(moment, found.action, context)
+            found = found._replace(value=value, bound=value if found.exact else max(found.bound, value))
+            worst = self.course.worst
+            worst[0] = max(worst[0], found.bound - value)
+            moment.best[places] = found
+        return moment.best[places]
 
     @property
     def gap(self) -> float:
-        """By how much the best action found may fall short at most, in any context met so far; 0 if all are proven."""
-        return max([self.reference.gap, *(found.bound - found.value for found in list(self._best.values()))])
+        """By how much a best action may fall short at most, in any round and context so far; 0 if all are proven."""
+        return float(self.course.worst[0])
 
     def expected(self, action: Action, context: Action | None = None) -> float:
         """The expected reward of an action, in a context."""
-        return reward_at(self._rewards, self.model.action_vector(action, context), self.parameters)
+        return self._expected(self.moment, action, context)
+
+    def _expected(self, moment: Moment, action: Action, context: Action | None) -> float:
+        return reward_at(self._rewards, self.model.action_vector(action, context), moment.parameters)
 
     def regret(self, action: Action, context: Action | None = None) -> float:
         """By how much an action's expected reward falls short of the best one's.
 
         It is negative, beyond rounding, where an action is better than a best one that is not proven to be that.
         """
-        best, value = self.best(context).value, self.expected(action, context)
+        return self._regret(self.moment, action, context)
+
+    def _regret(self, moment: Moment, action: Action, context: Action | None) -> float:
+        best, value = self._best(moment, context).value, self._expected(moment, action, context)
         return best - value if not 0 < value - best <= ROUNDING * (self._rewards.scale + abs(best)) else 0.0
 
     def copy(self, seed: Any = None) -> World:
-        """The same truth; with its own random numbers if a seed is given."""
+        """The same truth, in the same round; from round 0 on, with its own random numbers, if a seed is given."""
         other = copy.copy(self)
+        if seed is not None:
+            other.round = 0
         with self.rng.bit_generator.lock:
             other.rng = copy.deepcopy(self.rng) if seed is None else generator(seed)
             other.values = self.values.copy()
         return other
 
     def __repr__(self) -> str:
-        return f"World({self.diagram.name!r})"
+        return f"World({self.diagram.name!r}{f', round {self.round}' if self.course.drifts else ''})"
 
 
 def _context_tables(model: Model, contexts: Any) -> dict[str, Floats]:

@@ -166,7 +166,7 @@ NOT_REVISABLE = [name for name, case in INFERENCES.items() if not case.revisable
 @pytest.mark.parametrize("name", NOT_REVISABLE)
 def test_inferences_that_cannot_revise_say_which_can(name: str) -> None:
     agent = taught(name, models.cascade(4, 2))
-    words = (repr(type(agent.inference).__name__ if name == "own" else name), "exact, variational and gibbs can")
+    words = (repr(type(agent.inference).__name__ if name == "own" else name), "exact, variational, gibbs and ep can")
     seen = seen_without_clicks(agent)
     refused_by(agent, IdbanditsError, words, lambda: agent.revise({"A1": 0, "A2": 1}, seen, None))
 

@@ -77,7 +77,7 @@ INFERENCES: dict[str, Case] = {
     "incremental": Case(idb.Incremental, sequential=True),
     "moments": Case(idb.Moments, sequential=True),
     "gibbs": Case(idb.Gibbs, grouped=True, revisable=True, sampled=True),
-    "ep": Case(idb.EP, grouped=True),
+    "ep": Case(idb.EP, grouped=True, revisable=True),
     "particles": Case(idb.Particles, conjugate=False, sequential=True, sampled=True),
     "own": Case(Counts, revealed=True, sequential=True),
 }

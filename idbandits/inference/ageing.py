@@ -1,0 +1,78 @@
+"""The age of rounds, for learners that forget: what fades, and by how much.
+
+Time goes in steps, each a small part of the half-life. A round counts in full until the step in which it was played is
+over; then, with each step, all that was learned fades a little. So it does not matter when a round is learned: a late
+one begins with the weight that it would have by now.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from idbandits.kernel.compiling import bare, merged
+from idbandits.kernel.types import Floats, Ints, Rng
+
+from idbandits.kernel.states import (  # isort: skip
+    AT, BY_ROUNDS, CLOCK, HALF_LIFE, NEVER, ROUNDS, STEP, TICK, Groups,
+)  # fmt: skip
+
+LONG_AGO = -(2**62)  # the step before all others
+FEW = 8  # rounds that are thinned one by one
+
+
+class Age(NamedTuple):
+    """What the time at which a round is learned means."""
+
+    keep: float  # the part of all that was learned before that is kept; 1 unless a step has ended
+    weight: float  # of the round
+    tick: int  # the step that it is now
+
+
+@bare
+def age_of(ints: Ints, floats: Floats, learned: int, times: int) -> Age:
+    """The age of a round that is about to be learned; when it was played is read once."""
+    tick = ints[TICK]
+    if ints[CLOCK] == NEVER or times == 0:
+        return Age(1.0, 1.0, tick)
+    at, step, half_life = floats[learned + AT], floats[learned + STEP], floats[learned + HALF_LIFE]
+    floats[learned + AT] = np.nan
+    now = at
+    if ints[CLOCK] == BY_ROUNDS:
+        now = float(ints[ROUNDS])
+        at = now if np.isnan(at) else at
+    keep, weight = 1.0, 1.0
+    if np.isnan(now):
+        return Age(keep, weight, tick)
+    present, own = int(np.floor(now / step)), int(np.floor(at / step))
+    if present > tick:
+        keep = 0.5 ** ((present - tick) * step / half_life)
+        tick = present
+    if own < tick:
+        weight = 0.5 ** ((tick - own) * step / half_life)
+    return Age(keep, weight, tick)
+
+
+@bare
+def fade(alpha: Floats, origin: Floats, learned: int, keep: float) -> None:
+    """Keep a part of what was learned beyond the pseudo-counts at the start."""
+    for e in range(learned):
+        alpha[e] = origin[e] + keep * (alpha[e] - origin[e])
+
+
+@merged
+def thinned(count: int, keep: float, rng: Rng) -> int:
+    """How many of equal rounds are kept, each with the probability `keep`."""
+    if count > FEW:
+        return rng.binomial(count, keep)
+    left = 0
+    for _ in range(count):
+        left += rng.random() < keep
+    return left
+
+
+@merged
+def thin(groups: Groups, g: int, keep: float, rng: Rng) -> bool:
+    """Keep each round of a group with the probability `keep`, so that counts stay whole; whether any went."""
+    before = groups.counts[g]
+    groups.counts[g] = thinned(before, keep, rng)
+    return bool(groups.counts[g] < before)
