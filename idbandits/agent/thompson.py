@@ -13,6 +13,7 @@ import numpy as np
 from idbandits.agent.bundle import is_bundle
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.fit import FitReport, fit_report
+from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.posterior import Posterior
 from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
@@ -173,39 +174,71 @@ class Thompson:
         return Propensity(hits / number, float(np.sqrt(spread * (1 - spread) / number)))
 
     def update(self, action: Action, observation: Mapping[str, Any], context: Action | None = None) -> None:
-        """Learn from a round; observed nodes that are missing or None were not seen."""
+        """Learn from a round; observed nodes that are left out, None, NaN or NA were not seen."""
         vector, seen = self._encoded(action, context), self._seen(observation)
         with self.rng.bit_generator.lock:
             sample = self._remembered()
-            state = self.state if isinstance(self._learn, Kernel) else self.state.copy()  # Python may be interrupted
-            self._last_round = vector, seen, self.rounds
             try:
-                self.state = self._learned(state, vector, seen, 1, NOW)
+                self._learn_in_place(vector, seen)
             except ImpossibleObservationError:
                 sample.impossible += 1
                 raise
 
-    def update_many(self, actions: Any, observations: Any, contexts: Any = None) -> None:
-        """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
+    def _learn_in_place(self, vector: Ints, seen: Ints, where: str = "") -> None:
+        state = self.state if isinstance(self._learn, Kernel) else self.state.copy()  # Python may be interrupted
+        self._last_round = vector, seen, self.rounds
+        self.state = self._learned(state, vector, seen, 1, NOW, where)
 
-        Missing values (None, NaN, NA, masked ones) were not seen.
+    def update_many(
+        self, actions: Any, observations: Any = None, contexts: Any = None, *,
+        columns: Mapping[str, Any] | None = None, impossible: str = "error",
+    ) -> LogReport:  # fmt: skip
+        """Learn from many rounds at once: arrays by node name, or one data frame of all of them.
+
+        Missing values (None, NaN, NA, masked ones) were not seen. `columns` maps nodes to the names of their columns,
+        where these differ; columns of no node are then ignored. A round that the diagram rules out is an error, and
+        nothing is learned; with `impossible="skip"`, the others are.
 
         >>> d = Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
         >>> agent = Thompson(d, inference="exact")
         >>> agent.update_many({"coin": [0, 0, 2]}, {"heads": [1, 0, 1]})
+        LogReport(rounds=3, impossible=[])
         >>> agent.posterior()["heads"].alpha.tolist()
         [[2.0, 2.0], [1.0, 1.0], [1.0, 2.0]]
         """
-        columns = encode_rounds(self._model, actions, observations, contexts)
+        skips = check_skipping(impossible)
+        encoded = encode_rounds(self._model, actions, observations, contexts, columns)
+        length, skipped = len(encoded[0]) if encoded else 0, list[int]()
+        if length == 1:
+            row = np.array([column[0] for column in encoded], dtype=np.int64)
+            return self._one_learned(row, skips)
         with self._all_or_nothing() as state:
-            sample = self._remembered().copy()
-            for first in range(0, len(columns[0]) if columns else 0, CHUNK):
-                rounds = np.stack([c[first : first + CHUNK] for c in columns], axis=1)
-                state = self._all_learned(state, rounds, first)
-                sample.add_many(rounds)
-            state = self._learned(state, self._latest[2], self._nothing_seen, 0, THOROUGHLY)
+            sample, small = self._remembered().copy(), is_small(length, self.rounds)
+            for first in range(0, length, CHUNK):
+                rounds = np.stack([column[first : first + CHUNK] for column in encoded], axis=1)
+                state, refused = self._all_learned(state, rounds, first, NOW if small else LATER, skips)
+                sample.add_many(np.delete(rounds, refused, axis=0) if refused else rounds)
+                skipped += [first + t for t in refused]
+            if not small:
+                state = self._learned(state, self._latest[2], self._nothing_seen, 0, THOROUGHLY)
+            sample.impossible += len(skipped)
             self.state, self._sample = state, sample
+        return report_of(length, skipped)
+
+    def _one_learned(self, row: Ints, skips: bool) -> LogReport:
+        """Learn from a log of one round, as `update` does."""
+        width = len(row) - len(self._nothing_seen)
+        with self.rng.bit_generator.lock:
+            sample = self._remembered()
+            try:
+                self._learn_in_place(row[:width], row[width:], "in round 0, ")
+            except ImpossibleObservationError:
+                if not skips:
+                    raise
+                sample.impossible += 1
+                return report_of(1, [0])
+        return report_of(1, [])
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[State]:
@@ -218,19 +251,27 @@ class Thompson:
                 self.rng.bit_generator.state = before
                 raise
 
-    def _all_learned(self, state: State, rounds: Ints, number: int) -> State:
-        width, done = rounds.shape[1] - len(self._nothing_seen), 0
+    def _all_learned(
+        self, state: State, rounds: Ints, number: int, effort: int = LATER, skips: bool = False
+    ) -> tuple[State, list[int]]:
+        """The state after rounds, the first of which has this number; and which of them were skipped."""
+        width, done, skipped = rounds.shape[1] - len(self._nothing_seen), 0, list[int]()
         while done < len(rounds):
             if not state.has_room():
                 state = grown(state)
-            if isinstance(self._learn, Kernel):
+            if effort == LATER and isinstance(self._learn, Kernel):
                 learn, evidence = self._learn.handle, self._evidence.packed
                 done += learn_all(learn, evidence, state, self.rng, rounds[done:], width)
-            if done < len(rounds) and state.has_room():  # refused, or not a kernel
+            if done < len(rounds) and state.has_room():  # refused, or to be learned one by one
                 row = np.ascontiguousarray(rounds[done])
-                state = self._learned(state, row[:width], row[width:], 1, LATER, f"in round {number + done}, ")
+                try:
+                    state = self._learned(state, row[:width], row[width:], 1, effort, f"in round {number + done}, ")
+                except ImpossibleObservationError:
+                    if not skips:
+                        raise
+                    skipped.append(done)
                 done += 1
-        return state
+        return state, skipped
 
     def revise(
         self, action: Action, old_observation: Mapping[str, Any], new_observation: Mapping[str, Any] | None,

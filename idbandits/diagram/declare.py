@@ -22,6 +22,7 @@ from idbandits.diagram.support import possible
 from idbandits.diagram.tables import (  # isort: skip
     Known, Label, LearnedTable, Use, chance_table, check_letters, check_name, reward_table,
 )  # fmt: skip
+from idbandits.diagram.values import plain
 from idbandits.errors import ODD, DiagramError, FormatError, IdbanditsError, InfeasibleError, brief, is_integer
 from idbandits.files import path_of, write_whole
 from idbandits.kernel.types import Floats
@@ -86,13 +87,6 @@ class Reward:
 
     parents: tuple[str, ...]
     table: Floats
-
-
-def plain(value: Any) -> Any:
-    """A NumPy scalar as Python's own; what is masked, and dates, which would become numbers, as they are."""
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        return value if value.dtype.kind in "mM" or np.ma.is_masked(value) else value.item()
-    return value
 
 
 Nodes: TypeAlias = Node | str | Iterable[Node | str]  # handles or names
