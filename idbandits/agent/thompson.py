@@ -21,7 +21,7 @@ from idbandits.checking import warn_once
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
+from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
 from idbandits.files import path_of
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, beginning, name_of, named
 from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
@@ -405,7 +405,7 @@ class Thompson:
         return float(self.inference.elbo(self._evidence, self._snapshot()[0]))
 
     def __repr__(self) -> str:
-        settings = "".join(f", {name}={value!r}" for name, value in self.inference.settings.items())
+        settings = "".join(f", {name}={brief(value)}" for name, value in self.inference.settings.items())
         settings += f", effort={self.effort:g}" if self.effort != 1.0 else ""
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"
         return f"Thompson({self.diagram.name!r}, {name_of(self.inference)}{settings}; {rounds})"

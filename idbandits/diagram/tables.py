@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
-from idbandits.errors import DiagramError, PriorError, TableError, brief, check_whole, is_integer
+from idbandits.errors import DiagramError, PriorError, TableError, brief, check_whole, is_integer, shortened
 from idbandits.kernel.types import Bools, Floats, Ints, Rng
 
 if TYPE_CHECKING:  # `declare` imports this module
@@ -304,10 +305,11 @@ def _results(owner: str, function: Callable[..., Any], parents: Sequence[Node]) 
     """Every combination of the parents' values, and what a function returns for it."""
     for values in itertools.product(*(p.values for p in parents)):
         try:
-            yield values, function(*values)
+            result = function(*values)
         except Exception as error:
-            error.add_note(f"in the function of {owner}{_where(parents, values)}")
-            raise
+            raised = shortened(traceback.format_exception_only(error)[0])  # also of errors that cannot show themselves
+            raise TableError(f"{owner}: its function raised {raised}{_where(parents, values)}") from error
+        yield values, result
 
 
 def _numbers(value: Any) -> Floats | None:
