@@ -375,12 +375,16 @@ class Thompson:
 
     def posterior(self) -> dict[str, Posterior]:
         """The belief of every learned table."""
-        belief = self.inference.belief(self._evidence, *self._snapshot())
-        offsets = self._model.parameters.offsets
-        return {
-            name: Posterior(table, belief[..., offsets[name] : offsets[name] + table.size])
-            for name, table in self._model.learned.items()
-        }
+        state, rng = self._snapshot()
+        belief = self.inference.belief(self._evidence, state, rng)
+        counted = belief if belief.ndim == 1 else self.predictive(state).floats
+        known = belief.ndim == 1 or isinstance(self.inference, Predictive)
+        tables = {}
+        for name, table in self._model.learned.items():
+            first = self._model.parameters.offsets[name]
+            own = slice(first, first + table.size)
+            tables[name] = Posterior(self._model, name, belief[..., own], counted[own] if known else None)
+        return tables
 
     def fit_report(self) -> FitReport:
         """Whether what was seen speaks against the structure of the diagram, and where.

@@ -220,7 +220,9 @@ class Model:
         for name in means:
             if name not in self.learned:
                 these = f"diagram {self.name!r}; these are {', '.join(self.learned) or 'none'}"
-                raise MeansError(f"means: {brief(name)} is not a learned table of {these}")
+                several = f": those of one of several structures are meant, […][{brief(name)}]"
+                hint = several if isinstance(means[name], Mapping) else ""
+                raise MeansError(f"means: {brief(name)} is not a learned table of {these}{hint}")
         parts = []
         for name, table in self.learned.items():
             if name not in means:
