@@ -41,7 +41,7 @@ from idbandits.inference.protocol import (
     no_action,
 )
 from idbandits.kernel.compiling import Kernel
-from idbandits.kernel.states import ROUNDS, State, grown
+from idbandits.kernel.states import ACTS_ON_MEANS, ROUNDS, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solver, check_effort
 
@@ -377,13 +377,12 @@ class Thompson:
         """The belief of every learned table."""
         state, rng = self._snapshot()
         belief = self.inference.belief(self._evidence, state, rng)
-        counted = belief if belief.ndim == 1 else self.predictive(state).floats
-        known = belief.ndim == 1 or isinstance(self.inference, Predictive)
+        counted = belief if belief.ndim == 1 else None if state.ints[ACTS_ON_MEANS] else state.floats
         tables = {}
         for name, table in self._model.learned.items():
             first = self._model.parameters.offsets[name]
             own = slice(first, first + table.size)
-            tables[name] = Posterior(self._model, name, belief[..., own], counted[own] if known else None)
+            tables[name] = Posterior(self._model, name, belief[..., own], None if counted is None else counted[own])
         return tables
 
     def fit_report(self) -> FitReport:
