@@ -1,8 +1,11 @@
 """What can go wrong, and checks that many places share: messages name what was given and what is allowed."""
 
+import itertools
 import math
 from numbers import Integral, Real
-from typing import TypeGuard
+from typing import Any, TypeGuard
+
+LINE, DEPTH = 60, 4  # letters of a value in a message, and lists and the like in each other that are looked into
 
 
 class IdbanditsError(ValueError):
@@ -102,9 +105,31 @@ def check_flag(name: str, value: object, error: type[IdbanditsError] = Idbandits
 
 
 def brief(value: object) -> str:
-    """A value as messages show it, whatever it is: no longer than a line."""
+    """A value as messages show it, whatever it is: no longer than a line, and NumPy's scalars as users write them."""
     try:
-        text = " ".join(repr(value).split())
+        return shortened(_written(value, DEPTH))
     except Exception:  # nested too deeply, a number of too many digits, or a class that cannot show itself
-        text = f"a value of type {type(value).__name__}"
-    return text if len(text) <= 60 else text[:57] + "…"
+        return f"a value of type {type(value).__name__}"
+
+
+def shortened(text: str) -> str:
+    """A text in one line that is not too long."""
+    text = " ".join(text.split())
+    return text if len(text) <= LINE else text[: LINE - 3] + "…"
+
+
+def _written(value: Any, depth: int) -> str:
+    """The `repr` of a value, or its beginning; NumPy's scalars, also in lists and the like, without their type."""
+    kind = type(value)
+    if kind in (list, tuple) and depth:
+        items = ", ".join(_written(item, depth - 1) for item in value[:LINE])
+        return f"[{items}]" if kind is list else f"({items}{',' if len(value) == 1 else ''})"
+    if kind is dict and depth:
+        pairs = itertools.islice(value.items(), LINE)
+        return "{" + ", ".join(f"{_written(k, depth - 1)}: {_written(v, depth - 1)}" for k, v in pairs) + "}"
+    if kind.__module__ == "numpy" and kind.__name__ != "ndarray" and hasattr(kind, "dtype"):
+        if value.dtype.kind in "biufc":
+            return str(value)
+        if value.dtype.kind in "US":
+            return repr(value.item())
+    return repr(value)

@@ -1,67 +1,143 @@
 """Rounds as kernels take them: labels become places among the values of their nodes, -1 where nothing was seen."""
 
-import contextlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Node
-from idbandits.diagram.tables import plain
+from idbandits.diagram.values import is_missing, plain
 from idbandits.errors import ODD, ActionError, ContextError, IdbanditsError, ObservationError, brief
 from idbandits.kernel.types import Ints
 
 WRONG = -2  # in place of a value that is not one of its node
 FACTORIZED = "biufcmMUO"  # kinds of arrays whose distinct values pandas finds
+FEW = 100  # rounds whose distinct values are not looked for: that takes pandas, which is slow to import
 
 
-def encode_rounds(model: Model, actions: Any, observations: Any, contexts: Any) -> list[Ints]:
-    """Many rounds as columns: decisions, contexts, observed nodes (-1 where missing)."""
-    groups: list[tuple[str, Sequence[Node], Any, type[IdbanditsError]]] = [
-        ("actions", model.decisions, actions, ActionError),
-        ("contexts", model.contexts, contexts, ContextError),
-        ("observations", model.observed, observations, ObservationError),
+class Part(NamedTuple):
+    """One of the three parts of a log: what it is called, its nodes, and where their columns are."""
+
+    what: str
+    nodes: Sequence[Node]
+    data: Any
+    error: type[IdbanditsError]
+
+
+def encode_rounds(
+    model: Model, actions: Any, observations: Any, contexts: Any, columns: Mapping[str, Hashable] | None = None
+) -> list[Ints]:
+    """Many rounds as columns: decisions, contexts, observed nodes (-1 where missing).
+
+    If actions alone are given, all is in them. `columns` has the names that nodes have there, where these differ.
+    """
+    whole = observations is None and contexts is None
+    parts = [
+        Part("actions", model.decisions, actions, ActionError),
+        Part("contexts", model.contexts, actions if whole else contexts, ContextError),
+        Part("observations", model.observed, actions if whole else observations, ObservationError),
     ]
-    columns = [_encode_nodes(model, *group) for group in groups]
-    length = next((len(column) for own in columns for column in own.values()), 0)
-    for (what, _, _, error), own in zip(groups, columns, strict=True):
-        for name, column in own.items():
-            if len(column) != length:
-                raise error(f"{what}: {name!r} has {len(column)} rounds, others have {length}")
-    by_name, missing = columns[0] | columns[1] | columns[2], np.full(length, -1, dtype=np.int64)
-    encoded = [by_name.get(n.name, missing) for n in (*model.decisions, *model.contexts, *model.observed)]
-    model.feasibility.check_columns(encoded)
-    return encoded
+    names = _column_names_of(parts, columns)
+    tables = _collected(parts, names)
+    encoded: dict[str, Ints] = {}
+    for part, data in zip(parts, tables, strict=True):
+        of_others = list(model.nodes) if whole or not isinstance(data, Mapping) else []  # it may hold the whole log
+        if columns is None:
+            _refuse_others(model, part, data, of_others)
+        encoded |= _encode_part(part, data, names, columns or {})
+    length = next((len(column) for column in encoded.values()), 0)
+    for part in parts:
+        for node in part.nodes:
+            if len(encoded.get(node.name, range(length))) != length:
+                rounds = f"has {len(encoded[node.name])} rounds, others have {length}"
+                raise part.error(f"{part.what}: {node.name!r} {rounds}")
+    missing = np.full(length, -1, dtype=np.int64)
+    ordered = [encoded.get(node.name, missing) for part in parts for node in part.nodes]
+    model.feasibility.check_columns(ordered)
+    return ordered
 
 
-def _encode_nodes(
-    model: Model, what: str, nodes: Sequence[Node], data: Any, error: type[IdbanditsError]
-) -> dict[str, Ints]:
-    """The columns of nodes by name; observed nodes may be missing."""
-    data = {} if data is None else data
+def _column_names_of(parts: Sequence[Part], columns: Any) -> dict[str, Hashable]:
+    """The name of each node's column."""
+    names: dict[str, Hashable] = {node.name: node.name for part in parts for node in part.nodes}
+    if columns is not None and not isinstance(columns, Mapping):
+        raise IdbanditsError(
+            f"columns: a mapping of names of nodes to names of columns is needed, not {brief(columns)}"
+        )
+    for node, column in (columns or {}).items():
+        if node not in names:
+            raise IdbanditsError(
+                f"columns: {brief(node)} is not among the nodes of a log; these are {', '.join(names)}"
+            )
+        if not isinstance(column, Hashable):
+            raise IdbanditsError(f"columns: that of {node!r} has a name, not {brief(column)}")
+        names[node] = column
+    return names
+
+
+def _collected(parts: Sequence[Part], names: Mapping[str, Hashable]) -> list[Any]:
+    """What each part is read from: lazy frames are collected, each once, with the columns that are needed."""
+    collected: dict[int, Any] = {}
+    for part in parts:
+        if _is_lazy(part.data) and id(part.data) not in collected:
+            present = column_names(part.data) or []
+            wanted = [names[n.name] for other in parts if other.data is part.data for n in other.nodes]
+            try:
+                collected[id(part.data)] = part.data.select([name for name in present if name in wanted]).collect()
+            except Exception as error:  # of another library: files that are missing, columns that cannot be computed
+                raise part.error(f"{part.what}: the lazy frame cannot be collected ({brief(error)})") from error
+    return [collected.get(id(part.data), {} if part.data is None else part.data) for part in parts]
+
+
+def _is_lazy(data: Any) -> bool:
+    """Whether this is a query, as Polars' LazyFrame is."""
+    return hasattr(data, "collect_schema") and hasattr(data, "collect")
+
+
+def _refuse_others(model: Model, part: Part, data: Any, of_others: Sequence[str]) -> None:
+    """Refuse columns that belong to no node, or to nodes that have no place here."""
+    names = _names_in(part, part.data if _is_lazy(part.data) else data)
+    own = {node.name for node in part.nodes}
+    for i, name in enumerate(names):
+        if name not in of_others and name not in own:
+            these = f"these are {_listed(part)}; columns= names those to read, and ignores all others"
+            raise part.error(f"{part.what}: {brief(name)} is not such a node of diagram {model.name!r}; {these}")
+        if name in names[:i]:
+            raise part.error(f"{part.what}: column {name!r} occurs twice")
+
+
+def _names_in(part: Part, data: Any) -> list[Any]:
     names = column_names(data)
     if names is None:
-        raise error(f"{what}: arrays by node name or a data frame are needed, not {brief(data)}")
-    allowed = ", ".join(n.name for n in nodes) or "none"
-    own, frame = {n.name for n in nodes}, not isinstance(data, Mapping)
-    for i, name in enumerate(names):
-        of_others = frame and name in model.nodes  # one frame may hold the whole log
-        if not of_others and name not in own:
-            raise error(f"{what}: {name!r} is not such a node of diagram {model.name!r}; these are {allowed}")
-        if name in names[:i]:
-            raise error(f"{what}: column {name!r} occurs twice")
-    columns: dict[str, Ints] = {}
-    for node in nodes:
-        if node.name in names:
+        raise part.error(f"{part.what}: arrays by node name or a data frame are needed, not {brief(data)}")
+    return names
+
+
+def _listed(part: Part) -> str:
+    return ", ".join(node.name for node in part.nodes) or "none"
+
+
+def _encode_part(
+    part: Part, data: Any, names: Mapping[str, Hashable], required: Mapping[str, Hashable]
+) -> dict[str, Ints]:
+    """The columns of nodes by name; observed nodes may be missing, unless their columns were named."""
+    present, encoded = _names_in(part, data), dict[str, Ints]()
+    for node in part.nodes:
+        name = names[node.name]
+        if name in present:
+            if present.count(name) > 1:
+                raise part.error(f"{part.what}: column {brief(name)} occurs twice")
             try:
-                column = data[node.name]
+                column = data[name]
             except ODD:
-                raise error(f"{what}: there is no column {node.name!r} in {brief(data)}") from None
-            columns[node.name] = encode_column(what, node, column, error)
-        elif what != "observations":
-            raise error(f"{what}: {node.name!r} is missing; needed are {allowed}")
-    return columns
+                raise part.error(f"{part.what}: there is no column {brief(name)} in {brief(data)}") from None
+            encoded[node.name] = encode_column(part.what, node, column, part.error)
+        elif node.name in required:
+            raise part.error(f"{part.what}: there is no column {brief(name)}, which is that of {node.name!r}")
+        elif part.what != "observations":
+            raise part.error(f"{part.what}: {node.name!r} is missing; needed are {_listed(part)}")
+    return encoded
 
 
 def column_names(data: Any) -> list[Any] | None:
@@ -71,13 +147,15 @@ def column_names(data: Any) -> list[Any] | None:
     if isinstance(data, Mapping):
         return list(data)
     try:
+        if _is_lazy(data):
+            return list(data.collect_schema().names())
         return list(data.column_names if hasattr(data, "column_names") else data.columns)
     except (AttributeError, TypeError):
         return None
 
 
 def encode_column(what: str, node: Node, data: Any, error: type[IdbanditsError]) -> Ints:
-    """The places of values among a node's; -1 for None, NaN and what is masked, where they may be missing."""
+    """The places of values among a node's; -1 for what is missing, where it may be."""
     values = _flat(what, node, data, error)
     if values.dtype.kind in "iu" and node.values == range(node.states):
         places: Ints = values.astype(np.int64)
@@ -116,16 +194,22 @@ def _missing(what: str) -> int:
 
 def _places_of_labels(what: str, node: Node, values: Any) -> Ints:
     """The same for labels of any type."""
-    import pandas  # slow to import, and only needed here
+    codes, distinct = _factorized(values)
+    table = [_missing(what)]  # reached by -1, which stands for what is missing
+    for value in distinct:
+        place = node.index(value)
+        table.append(place if place is not None else _missing(what) if is_missing(value) else WRONG)
+    return np.array(table, dtype=np.int64)[codes + 1]
 
-    try:
-        codes, distinct = pandas.factorize(values, use_na_sentinel=True)
-    except ODD:  # values that cannot be hashed: arrays, what is masked, lists
-        codes, distinct = np.arange(len(values)), values
-    places = [node.index(value) for value in distinct]
-    for i, value in enumerate(distinct):
-        if places[i] is None:
-            with contextlib.suppress(*ODD):  # as of Decimal("sNaN")
-                places[i] = _missing(what) if value is np.ma.masked or pandas.isna(value) is True else None
-    table = np.array([*(WRONG if place is None else place for place in places), _missing(what)], dtype=np.int64)
-    return np.asarray(table[codes])
+
+def _factorized(values: Any) -> tuple[Ints, Any]:
+    """The number of each value among those that differ, and these; -1, perhaps, for what is missing."""
+    if len(values) > FEW:
+        import pandas  # slow to import, and only needed here
+
+        try:
+            codes, distinct = pandas.factorize(values, use_na_sentinel=True)
+            return codes, distinct
+        except ODD:  # values that cannot be hashed: arrays, what is masked, lists
+            pass
+    return np.arange(len(values)), values

@@ -1,10 +1,13 @@
 """What an agent believes of a learned table."""
 
-from collections.abc import Callable, Iterable
-from typing import final
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, final
 
 import numpy as np
 
+from idbandits.circuit.model import Model
+from idbandits.diagram.labels import numbered_axes, row_labels, state_labels
 from idbandits.diagram.tables import LearnedTable
 from idbandits.errors import ODD, IdbanditsError, brief
 from idbandits.kernel.types import Floats
@@ -17,14 +20,18 @@ class Posterior:
     """The belief of a learned table: independent Dirichlet rows, or draws of them.
 
     Two-state tables describe P(1), in the shape of the table; others have the states on the last axis. Rows that are
-    fixed have their mean and no deviation, and infinite pseudo-counts.
+    fixed have their mean and no deviation, and infinite pseudo-counts. Where means are asked for, a belief will do: it
+    is an array of its means.
     """
 
-    def __init__(self, table: LearnedTable, belief: Floats) -> None:
-        self._table = table
+    def __init__(self, model: Model, name: str, belief: Floats, counted: Floats | None) -> None:
+        table = self._table = model.learned[name]
+        self._rows, self._states = row_labels(model, name), state_labels(model, name)
         shape = (*table.shape, table.states)
         self._draws = belief.reshape(len(belief), *shape) if belief.ndim == 2 else None
         self._alpha: Floats = belief.reshape(shape).copy() if self._draws is None else _matched(self._draws)
+        added = np.full(shape, np.nan) if counted is None else counted.reshape(shape) - table.prior
+        self._rounds = np.maximum(added.sum(axis=-1), 0.0)
 
     @property
     def alpha(self) -> Floats:
@@ -68,6 +75,47 @@ class Posterior:
         wanted = wanted.reshape(wanted.shape + (1,) * self._alpha.ndim)
         return self._shown(betaincinv(self._alpha, _of_others(self._alpha), wanted))
 
+    @property
+    def rounds(self) -> Floats:
+        """In how many rounds each row mattered, as far as one can tell: its pseudo-counts beyond the prior.
+
+        Rounds in which nothing that was seen depends on it are not counted. The belief
+        of particles does not say, and has NaN.
+        """
+        return np.array(self._rounds)
+
+    def to_frame(self) -> Any:
+        """A data frame with one line per row of the table, and per state if there are more than two.
+
+        It has the labels of the row, then mean, sd, the quantiles 5 % and 95 %, and the rounds behind the row.
+
+        >>> from idbandits import Thompson, models
+        >>> agent = Thompson(models.cascade(["tea", "milk", "rice"], 2), seed=0)
+        >>> agent.update({"A1": "rice", "A2": "tea"}, {"C1": 0, "C2": 1})
+        >>> print(agent.posterior()["attraction"].to_frame().round(2).to_string(index=False))
+         row  mean   sd  5 %  95 %  rounds
+         tea  0.67 0.24 0.22  0.97     1.0
+        milk  0.50 0.29 0.05  0.95     0.0
+        rice  0.33 0.24 0.03  0.78     1.0
+        """
+        import pandas  # slow to import, and only needed here
+
+        axes, labels = self._rows
+        if self._table.states > 2:
+            axes, labels = (*axes, "state"), (*labels, self._states)
+        low, high = self.quantile(np.array([0.05, 0.95]))
+        rounds = (
+            self._rounds if self._table.states == 2 else np.broadcast_to(self._rounds[..., None], self._alpha.shape)
+        )
+        numbers = {"mean": self.mean, "sd": self.sd, "5 %": low, "95 %": high, "rounds": rounds}
+        if len({*axes, *numbers}) < len(axes) + len(numbers):  # a node that is called "mean"
+            axes = (*numbered_axes(len(self._rows.axes)), "state")[: len(axes)]
+        columns = dict(zip(axes, _repeated(labels), strict=True))
+        return pandas.DataFrame(columns | {name: np.ravel(column) for name, column in numbers.items()})
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        return np.asarray(self.mean, dtype=dtype)
+
     def _shown(self, full: Floats, fixed: Callable[[Floats], Floats] = np.asarray) -> Floats:
         """Numbers of all states as users see them, with what `fixed` makes of the probabilities of fixed rows."""
         full = self._with_fixed(full, fixed)
@@ -92,6 +140,15 @@ def means_of(tables: Iterable[LearnedTable], belief: Floats) -> Floats:
         rows /= rows.sum(axis=1, keepdims=True)
         first += table.size
     return means
+
+
+def _repeated(labels: Sequence[Sequence[Any]]) -> list[Any]:
+    """The label on each axis for every row of a table, row by row."""
+    places = np.indices([len(axis) for axis in labels]).reshape(len(labels), math.prod(map(len, labels)))
+    return [
+        place if isinstance(axis, range) else [axis[i] for i in place.tolist()]
+        for axis, place in zip(labels, places, strict=True)
+    ]
 
 
 def _of_others(alpha: Floats) -> Floats:

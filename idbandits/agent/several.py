@@ -15,6 +15,7 @@ import numpy as np
 from idbandits.agent.agreement import Order, named_structures, places_in, rewarded
 from idbandits.agent.bundle import Bundle, load_bundle, save_bundle
 from idbandits.agent.encoding import encode_rounds
+from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
 from idbandits.agent.posterior import Posterior
 from idbandits.agent.thompson import Thompson, check_revisable, no_forgetting
@@ -184,31 +185,38 @@ class Structures:
     def update(
         self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None
     ) -> None:
-        """Learn from a round; observed nodes that are missing or None were not seen.
+        """Learn from a round; observed nodes that are left out, None, NaN or NA were not seen.
 
         A structure in which it is impossible is out from now on; if it is impossible in all that are left, nothing
         changes and an error is raised. `at` is when the round was played, as in `Thompson.update`.
         """
-        vector, seen = self._first._encoded(action, context), self._first._seen(observation)
+        self._learn_now(self._first._encoded(action, context), self._first._seen(observation), at)
+
+    def _learn_now(self, vector: Ints, seen: Ints, at: Any, where: str = "") -> None:
         with self.rng.bit_generator.lock:
             if self._never_refuses:
-                self._learn_in_place(vector, seen, at)
+                self._learn_in_place(vector, seen, at, where)
             else:
                 with self._all_or_nothing() as known:
-                    self._known = self._learned(known, vector, seen, at)
+                    self._set_time(known, at)
+                    self._known = self._learned(known, vector, seen, where)
 
-    def _set_times(self, known: Known, at: Any) -> None:
+    def _set_time(self, known: Known, at: Any) -> None:
         """Note in all states when the next round was played."""
-        forget, states = self._first.forget, known.states
+        forget = self._first.forget
         if forget is None:
             if at is not None:
                 raise no_forgetting(at)
             return
-        time, zone = forget.time_of(at, int(known.standing.rounds[0]), int(states[0].ints[ZONE]))
-        for agent, state in zip(self._agents, states, strict=True):
+        self._note_time(known, *forget.time_of(at, int(known.standing.rounds[0]), int(known.states[0].ints[ZONE])))
+
+    def _note_time(self, known: Known, time: float, zone: int) -> None:
+        for agent, state in zip(self._agents, known.states, strict=True):
             state.floats[agent._evidence.learned + AT], state.ints[ZONE] = time, zone
 
-    def _predicted(self, known: Known, vector: Ints, seen: Ints) -> tuple[list[tuple[Ints, Ints]], Floats, Floats]:
+    def _predicted(
+        self, known: Known, vector: Ints, seen: Ints, where: str = ""
+    ) -> tuple[list[tuple[Ints, Ints]], Floats, Floats]:
         """The round in each structure's numbers; its probabilities, as logarithms, and the marginals of its nodes."""
         rounds = [order.of_round(vector, seen) for order in self._orders]
         joint, marginals = np.empty(len(rounds)), np.empty((len(rounds), sum(self._predictors[0].states)))
@@ -217,16 +225,16 @@ class Structures:
             joint[i] = predict.entry(*self._predictors[i].packed, belief, *own, marginals[i])
         joint[known.standing.weights == -np.inf] = -np.inf
         if not (joint > -np.inf).any():
-            self._refuse(known, vector, seen, "")
+            self._refuse(known, vector, seen, where)
         return rounds, joint, marginals
 
-    def _learn_in_place(self, vector: Ints, seen: Ints, at: Any) -> None:
+    def _learn_in_place(self, vector: Ints, seen: Ints, at: Any, where: str) -> None:
         states, standing = self._known
-        rounds, joint, marginals = self._predicted(self._known, vector, seen)
+        rounds, joint, marginals = self._predicted(self._known, vector, seen, where)
         if not all(state.has_room() for state in states):
             states = [state if state.has_room() else grown(state) for state in states]
             self._known = Known(states, standing)
-        self._set_times(self._known, at)
+        self._set_time(self._known, at)
         calls: list[tuple[Any, ...]] = [
             (agent._learn.entry, *agent._evidence.packed, *state, self.rng, *own, 1, NOW)
             for agent, state, own, p in zip(self._agents, states, rounds, joint, strict=True)
@@ -236,12 +244,11 @@ class Structures:
         # One call from Python's view, so that no handler of a signal runs when some have learned and others have not.
         list(starmap(operator.call, calls))
 
-    def _learned(self, known: Known, vector: Ints, seen: Ints, at: Any) -> Known:
+    def _learned(self, known: Known, vector: Ints, seen: Ints, where: str) -> Known:
         """What is known after a round, by states of its own."""
-        rounds, joint, marginals = self._predicted(known, vector, seen)
-        self._set_times(known, at)
+        rounds, joint, marginals = self._predicted(known, vector, seen, where)
         states = [
-            agent._learned(state, *own, 1, NOW) if p > -np.inf else state
+            agent._learned(state, *own, 1, NOW, where) if p > -np.inf else state
             for agent, state, own, p in zip(self._agents, known.states, rounds, joint, strict=True)
         ]
         settle(*self._rewarded, known.standing, joint, marginals, seen)
@@ -259,24 +266,27 @@ class Structures:
             f"{model.action_of(vector)!r}, whatever the means"
         )
 
-    def update_many(self, actions: Any, observations: Any, contexts: Any = None, *, at: Any = None) -> None:
-        """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
+    def update_many(
+        self, actions: Any, observations: Any = None, contexts: Any = None, *,
+        columns: Mapping[str, Any] | None = None, impossible: str = "error", at: Any = None,
+    ) -> LogReport:  # fmt: skip
+        """Learn from many rounds at once: arrays by node name, or one data frame of all of them.
 
-        Missing values (None, NaN, NA, masked ones) were not seen. Rounds are predicted in blocks, each by what was
-        known before it; a block is a tenth of what came before. `at` is a column of the times of `update`.
+        Its arguments are those of `Thompson.update_many`; impossible is what is so in all structures that are left.
+        Rounds are predicted in blocks, each by what was known before it; a block is a tenth of what came before.
         """
-        columns = encode_rounds(self._first._model, actions, observations, contexts)
-        length, done = len(columns[0]) if columns else 0, 0
+        skips = check_skipping(impossible)
+        encoded = encode_rounds(self._first._model, actions, observations, contexts, columns)
+        length = len(encoded[0]) if encoded else 0
+        if length == 1 and at is None:
+            return self._one_learned(np.array([column[0] for column in encoded], dtype=np.int64), skips)
         with self._all_or_nothing() as known:
             times, zone = self._times(known, at, length)
             for state in known.states:
                 state.ints[ZONE] = zone
-            while done < length:
-                size = max(1, min(BLOCK, int(GROWTH * known.standing.rounds[0])))
-                block = np.stack([column[done : done + size] for column in columns], axis=1)
-                known = self._block_learned(known, block, done, times[done : done + size])
-                done += size
-            self._known = self._refreshed(known, THOROUGHLY)
+            learn = self._few_learned if is_small(length, self.rounds) else self._many_learned
+            self._known, skipped = learn(known, encoded, times, skips)
+        return report_of(length, skipped)
 
     def _times(self, known: Known, at: Any, length: int) -> tuple[Floats, int]:
         """When rounds of a log were played, and the zone of all times up to then."""
@@ -284,7 +294,50 @@ class Structures:
             return self._first._times(known.states[0], at, length)
         return self._first.forget.times_of(at, int(known.standing.rounds[0]), int(known.states[0].ints[ZONE]), length)
 
-    def _block_learned(self, known: Known, rounds: Ints, number: int, at: Floats) -> Known:
+    def _one_learned(self, row: Ints, skips: bool) -> LogReport:
+        """Learn from a log of one round, as `update` does."""
+        width = self._orders[0].width
+        try:
+            self._learn_now(row[:width], row[width:], None, "in round 0, ")
+        except ImpossibleObservationError:
+            if not skips:
+                raise
+            return report_of(1, [0])
+        return report_of(1, [])
+
+    def _few_learned(
+        self, known: Known, encoded: Sequence[Ints], times: Floats, skips: bool
+    ) -> tuple[Known, list[int]]:
+        """What is known after some rounds, each learned as by `update`; and which of them were skipped."""
+        width, skipped = self._orders[0].width, list[int]()
+        for t, row in enumerate(np.stack(encoded, axis=1)):
+            if len(times):
+                self._note_time(known, times[t], int(known.states[0].ints[ZONE]))
+            try:
+                known = self._learned(known, row[:width], row[width:], f"in round {t}, ")
+            except ImpossibleObservationError:
+                if not skips:
+                    raise
+                skipped.append(t)
+        return known, skipped
+
+    def _many_learned(
+        self, known: Known, encoded: Sequence[Ints], times: Floats, skips: bool
+    ) -> tuple[Known, list[int]]:
+        """The same for more rounds, block by block."""
+        done, skipped = 0, list[int]()
+        while done < len(encoded[0]):
+            size = max(1, min(BLOCK, int(GROWTH * known.standing.rounds[0])))
+            block = np.stack([column[done : done + size] for column in encoded], axis=1)
+            known, refused = self._block_learned(known, block, times[done : done + size], done, skips)
+            skipped += [done + t for t in refused]
+            done += size
+        return self._refreshed(known, THOROUGHLY), skipped
+
+    def _block_learned(
+        self, known: Known, rounds: Ints, times: Floats, number: int, skips: bool
+    ) -> tuple[Known, list[int]]:
+        """What is known after a block of rounds, the first of which has this number; and which were skipped."""
         structures, length = len(self._agents), len(rounds)
         joint, columns = np.empty((structures, length)), sum(self._predictors[0].states)
         marginals = np.empty((structures, length, columns))
@@ -292,19 +345,32 @@ class Structures:
         for i, (agent, state) in enumerate(zip(self._agents, known.states, strict=True)):
             belief, width = agent.predictive(state), self._orders[i].width
             predict_all(*self._predictors[i].packed, belief, own[i], width, joint[i], marginals[i])
-        width, standing = self._orders[0].width, known.standing
-        settled = settle_all(
-            *self._rewarded, standing, np.ascontiguousarray(joint.T), np.ascontiguousarray(marginals.swapaxes(0, 1)),
-            np.ascontiguousarray(rounds[:, width:]),
-        )  # fmt: skip
-        if settled < length:
-            row = rounds[settled]
-            self._refuse(known, row[:width], row[width:], f"in round {number + settled}, ")
+        refused = self._settled(known, rounds, joint, marginals, number, skips)
+        left = np.delete(times, refused) if len(times) else times
         states = [
-            state if out else agent._all_learned(state, own[i], number, at)
-            for i, (agent, state, out) in enumerate(zip(self._agents, known.states, standing.is_out(), strict=True))
+            state if out else agent._all_learned(state, np.delete(own[i], refused, axis=0), number, at=left)[0]
+            for i, (agent, state, out) in enumerate(
+                zip(self._agents, known.states, known.standing.is_out(), strict=True)
+            )
         ]
-        return self._refreshed(Known(states, standing), NOW)
+        return self._refreshed(Known(states, known.standing), NOW), refused
+
+    def _settled(
+        self, known: Known, rounds: Ints, joint: Floats, marginals: Floats, number: int, skips: bool
+    ) -> list[int]:
+        """Weigh the structures by rounds that were predicted; which rounds are impossible in all that are left."""
+        width, first, refused = self._orders[0].width, 0, list[int]()
+        by_round, marginals = np.ascontiguousarray(joint.T), np.ascontiguousarray(marginals.swapaxes(0, 1))
+        seen = np.ascontiguousarray(rounds[:, width:])
+        while first < len(rounds):
+            first += settle_all(*self._rewarded, known.standing, by_round[first:], marginals[first:], seen[first:])
+            if first < len(rounds):
+                if not skips:
+                    row = rounds[first]
+                    self._refuse(known, row[:width], row[width:], f"in round {number + first}, ")
+                refused.append(first)
+                first += 1
+        return refused
 
     def _refreshed(self, known: Known, effort: int) -> Known:
         """Bring all beliefs up to date, after rounds that were only counted."""
@@ -343,7 +409,7 @@ class Structures:
             if new is not None:
                 _, joint, _ = self._predicted(known, vector, new)
                 known.standing.weights[joint == -np.inf] = -np.inf
-            self._set_times(known, at)
+            self._set_time(known, at)
             states = list(known.states)
             for i, (agent, order) in enumerate(zip(self._agents, self._orders, strict=True)):
                 if out[i]:

@@ -22,6 +22,7 @@ from idbandits.agent.generators import generator_of, state_of_generator
 from idbandits.agent.sample import Sample
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
+from idbandits.diagram.differences import differences
 from idbandits.diagram.storage import parse_json
 from idbandits.errors import ODD, FormatError, IdbanditsError, brief, check_number
 from idbandits.files import write_whole
@@ -44,6 +45,7 @@ TYPES = {
     "sample": np.int64,
     "rounds": np.int32,
 }
+MOST_CHANGES = 3  # of a diagram that are told
 MOST_HEAD = 2**28  # bytes of the head
 SMALL_HEAD, SMALL = 2**24, 2**26  # bytes that a few compressed ones may stand for; what is larger is written as it is
 MOST_RATIO = 100  # or this many for each compressed one, as other programs write them
@@ -215,7 +217,10 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
     if not (diagram is None or isinstance(diagram, Diagram)):
         raise FormatError(f"diagram is a Diagram, the one that the agent must have learned in, not {brief(diagram)}")
     if diagram is not None and diagram.to_dict() != d.to_dict():
-        raise FormatError(f"the agent in it learned in another diagram, {d.name!r}, not in {diagram.name!r}")
+        changes = differences(d, diagram) or ["it is declared in another way"]
+        more = f"; and {len(changes) - MOST_CHANGES} more" if len(changes) > MOST_CHANGES else ""
+        shown = "; ".join(changes[:MOST_CHANGES]) + more
+        raise FormatError(f"the agent in it learned in another diagram, {d.name!r}; in the one given, {shown}")
     own = built_in if inference is None else named(inference)
     if own is None:
         raise FormatError(f"its inference {brief(head['class'])} is not built in: pass it as inference=…")

@@ -13,6 +13,7 @@ import numpy as np
 from idbandits.agent.bundle import is_bundle
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.fit import FitReport, fit_report
+from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
 from idbandits.agent.posterior import Posterior, means_of
 from idbandits.agent.sample import Sample
@@ -43,7 +44,7 @@ from idbandits.inference.protocol import (
 )
 from idbandits.inference.repeating import NOTHING, count_acts
 from idbandits.kernel.compiling import Kernel
-from idbandits.kernel.states import AT, ROUNDS, ZONE, State, grown
+from idbandits.kernel.states import ACTS_ON_MEANS, AT, ROUNDS, ZONE, State, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import BUDGET, Solution, Solver, check_effort
 from idbandits.solve.eligible import Allowed, are_eligible
@@ -224,23 +225,26 @@ class Thompson:
     def update(
         self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None
     ) -> None:
-        """Learn from a round; observed nodes that are missing or None were not seen.
+        """Learn from a round; observed nodes that are left out, None, NaN or NA were not seen.
 
         An agent that forgets needs to know when the round was played (`at`), unless it counts rounds and it was now.
         """
         vector, seen = self._encoded(action, context), self._seen(observation)
         with self.rng.bit_generator.lock:
             sample = self._remembered()
-            state = self.state if isinstance(self._learn, Kernel) else self.state.copy()  # Python may be interrupted
-            zone = self._set_time(state, at) if self.forget is not None or at is not None else None
-            self._last_round = vector, seen, self.rounds
             try:
-                self.state = self._learned(state, vector, seen, 1, NOW)
-                if zone is not None:
-                    self.state.ints[ZONE] = zone
+                self._learn_in_place(vector, seen, at)
             except ImpossibleObservationError:
                 sample.impossible += 1
                 raise
+
+    def _learn_in_place(self, vector: Ints, seen: Ints, at: Any, where: str = "") -> None:
+        state = self.state if isinstance(self._learn, Kernel) else self.state.copy()  # Python may be interrupted
+        zone = self._set_time(state, at) if self.forget is not None or at is not None else None
+        self._last_round = vector, seen, self.rounds
+        self.state = self._learned(state, vector, seen, 1, NOW, where)
+        if zone is not None:
+            self.state.ints[ZONE] = zone
 
     def _set_time(self, state: State, at: Any) -> int:
         """Note when the next round was played; the zone of all times up to then."""
@@ -250,30 +254,59 @@ class Thompson:
         state.floats[self._evidence.learned + AT] = time
         return zone
 
-    def update_many(self, actions: Any, observations: Any, contexts: Any = None, *, at: Any = None) -> None:
-        """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
+    def update_many(
+        self, actions: Any, observations: Any = None, contexts: Any = None, *,
+        columns: Mapping[str, Any] | None = None, impossible: str = "error", at: Any = None,
+    ) -> LogReport:  # fmt: skip
+        """Learn from many rounds at once: arrays by node name, or one data frame of all of them.
 
-        Missing values (None, NaN, NA, masked ones) were not seen. `at` is a column of the times of `update`.
+        Missing values (None, NaN, NA, masked ones) were not seen. `columns` maps nodes to the names of their columns,
+        where these differ; columns of no node are then ignored. A round that the diagram rules out is an error, and
+        nothing is learned; with `impossible="skip"`, the others are. `at` is a column of the times of `update`.
 
         >>> d = Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
         >>> agent = Thompson(d, inference="exact")
         >>> agent.update_many({"coin": [0, 0, 2]}, {"heads": [1, 0, 1]})
+        LogReport(rounds=3, impossible=[])
         >>> agent.posterior()["heads"].alpha.tolist()
         [[2.0, 2.0], [1.0, 1.0], [1.0, 2.0]]
         """
-        columns = encode_rounds(self._model, actions, observations, contexts)
-        length = len(columns[0]) if columns else 0
+        skips = check_skipping(impossible)
+        encoded = encode_rounds(self._model, actions, observations, contexts, columns)
+        length, skipped = len(encoded[0]) if encoded else 0, list[int]()
+        if length == 1 and at is None:
+            row = np.array([column[0] for column in encoded], dtype=np.int64)
+            return self._one_learned(row, skips)
         with self._all_or_nothing() as state:
             times, zone = self._times(state, at, length)
-            sample = self._remembered().copy()
+            sample, small = self._remembered().copy(), is_small(length, self.rounds)
             for first in range(0, length, CHUNK):
-                rounds = np.stack([c[first : first + CHUNK] for c in columns], axis=1)
-                state = self._all_learned(state, rounds, first, times[first : first + CHUNK])
-                sample.add_many(rounds)
+                rounds = np.stack([column[first : first + CHUNK] for column in encoded], axis=1)
+                effort, own_times = NOW if small else LATER, times[first : first + CHUNK]
+                state, refused = self._all_learned(state, rounds, first, effort, skips, own_times)
+                sample.add_many(np.delete(rounds, refused, axis=0) if refused else rounds)
+                skipped += [first + t for t in refused]
             state.ints[ZONE] = zone
-            state = self._learned(state, self._latest[2], self._nothing_seen, 0, THOROUGHLY)
+            if not small:
+                state = self._learned(state, self._latest[2], self._nothing_seen, 0, THOROUGHLY)
+            sample.impossible += len(skipped)
             self.state, self._sample = state, sample
+        return report_of(length, skipped)
+
+    def _one_learned(self, row: Ints, skips: bool) -> LogReport:
+        """Learn from a log of one round, as `update` does."""
+        width = len(row) - len(self._nothing_seen)
+        with self.rng.bit_generator.lock:
+            sample = self._remembered()
+            try:
+                self._learn_in_place(row[:width], row[width:], None, "in round 0, ")
+            except ImpossibleObservationError:
+                if not skips:
+                    raise
+                sample.impossible += 1
+                return report_of(1, [0])
+        return report_of(1, [])
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[State]:
@@ -294,21 +327,30 @@ class Thompson:
             return NO_TIMES, 0
         return self.forget.times_of(at, int(state.ints[ROUNDS]), int(state.ints[ZONE]), length)
 
-    def _all_learned(self, state: State, rounds: Ints, number: int, at: Floats = NO_TIMES) -> State:
-        width, done, place = rounds.shape[1] - len(self._nothing_seen), 0, self._evidence.learned + AT
+    def _all_learned(
+        self, state: State, rounds: Ints, number: int, effort: int = LATER, skips: bool = False, at: Floats = NO_TIMES
+    ) -> tuple[State, list[int]]:
+        """The state after rounds, the first of which has this number; and which of them were skipped."""
+        width, done, skipped = rounds.shape[1] - len(self._nothing_seen), 0, list[int]()
+        place = self._evidence.learned + AT
         while done < len(rounds):
             if not state.has_room():
                 state = grown(state)
-            if isinstance(self._learn, Kernel):
+            if effort == LATER and isinstance(self._learn, Kernel):
                 learn, evidence = self._learn.handle, self._evidence.packed
                 done += learn_all(learn, evidence, state, self.rng, rounds[done:], width, at[done:], place)
-            if done < len(rounds) and state.has_room():  # refused, or not a kernel
+            if done < len(rounds) and state.has_room():  # refused, or to be learned one by one
                 row = np.ascontiguousarray(rounds[done])
                 if len(at):
                     state.floats[place] = at[done]
-                state = self._learned(state, row[:width], row[width:], 1, LATER, f"in round {number + done}, ")
+                try:
+                    state = self._learned(state, row[:width], row[width:], 1, effort, f"in round {number + done}, ")
+                except ImpossibleObservationError:
+                    if not skips:
+                        raise
+                    skipped.append(done)
                 done += 1
-        return state
+        return state, skipped
 
     def revise(
         self, action: Action, old_observation: Mapping[str, Any], new_observation: Mapping[str, Any] | None,
@@ -427,12 +469,15 @@ class Thompson:
 
     def posterior(self) -> dict[str, Posterior]:
         """The belief of every learned table."""
-        belief = self.inference.belief(self._evidence, *self._snapshot())
-        offsets = self._model.parameters.offsets
-        return {
-            name: Posterior(table, belief[..., offsets[name] : offsets[name] + table.size])
-            for name, table in self._model.learned.items()
-        }
+        state, rng = self._snapshot()
+        belief = self.inference.belief(self._evidence, state, rng)
+        counted = belief if belief.ndim == 1 else None if state.ints[ACTS_ON_MEANS] else state.floats
+        tables = {}
+        for name, table in self._model.learned.items():
+            first = self._model.parameters.offsets[name]
+            own = slice(first, first + table.size)
+            tables[name] = Posterior(self._model, name, belief[..., own], None if counted is None else counted[own])
+        return tables
 
     def fit_report(self) -> FitReport:
         """Whether what was seen speaks against the structure of the diagram, and where.
@@ -457,7 +502,7 @@ class Thompson:
         return float(self.inference.elbo(self._evidence, self._snapshot()[0]))
 
     def __repr__(self) -> str:
-        settings = "".join(f", {name}={value!r}" for name, value in self.inference.settings.items())
+        settings = "".join(f", {name}={brief(value)}" for name, value in self.inference.settings.items())
         settings += f", effort={self.effort:g}" if self.effort != 1.0 else ""
         settings += f", forget={self.forget!r}" if self.forget is not None else ""
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"

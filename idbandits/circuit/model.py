@@ -16,6 +16,7 @@ from idbandits.circuit.elimination import RewardPlan
 from idbandits.diagram.declare import Diagram, Node
 from idbandits.diagram.feasibility import Feasibility
 from idbandits.diagram.tables import MOST_REWARD, TOLERANCE, Label, LearnedTable
+from idbandits.diagram.values import is_missing
 from idbandits.errors import ODD, ActionError, ContextError, DiagramError, MeansError, ObservationError, brief
 from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Floats, Ints
@@ -170,7 +171,7 @@ class Model:
         return {name: values[chosen[k]] for k, name, values in self._choices}
 
     def observation_states(self, observation: Mapping[str, Any]) -> dict[str, int]:
-        """What was seen, as numbers; nodes that are missing (or None) were not seen."""
+        """What was seen, as numbers; nodes that are left out, or whose value is missing (`is_missing`), were not."""
         if not isinstance(observation, Mapping):
             raise ObservationError(f"an observation maps names of nodes to states; given {brief(observation)}")
         seen: dict[str, int] = {}
@@ -180,13 +181,11 @@ class Model:
                 what = "not a node of the diagram" if node is None else f"a {node.kind} node"
                 allowed = ", ".join(n.name for n in self.observed) or "none"
                 raise ObservationError(f"observation: {brief(name)} is {what}; the observed nodes are {allowed}")
-            if value is not None:
-                state = node.index(value)
-                if state is None:
-                    states = node.allowed()
-                    given = f"cannot be {brief(value)}; its states are {states}"
-                    raise ObservationError(f"observation: node {name!r} {given}")
+            if (state := node.index(value)) is not None:
                 seen[name] = state
+            elif not is_missing(value):
+                given = f"cannot be {brief(value)}; its states are {node.allowed()}"
+                raise ObservationError(f"observation: node {name!r} {given}")
         return seen
 
     def tables_of_means(self, parameters: Floats) -> dict[str, Floats]:
@@ -226,7 +225,9 @@ class Model:
         for name in means:
             if name not in self.learned:
                 these = f"diagram {self.name!r}; these are {', '.join(self.learned) or 'none'}"
-                raise MeansError(f"means: {brief(name)} is not a learned table of {these}")
+                several = f": those of one of several structures are meant, […][{brief(name)}]"
+                hint = several if isinstance(means[name], Mapping) else ""
+                raise MeansError(f"means: {brief(name)} is not a learned table of {these}{hint}")
         parts = []
         for name, table in self.learned.items():
             if name not in means:

@@ -8,7 +8,8 @@ import numpy as np
 from idbandits.circuit.model import Action, Likelihood, Means, Model, Rewards, compile
 from idbandits.circuit.passes import bind, differentiate_logs, evaluate
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import ImpossibleObservationError
+from idbandits.diagram.values import is_missing
+from idbandits.errors import ImpossibleObservationError, brief
 from idbandits.kernel.types import Floats, Ints
 
 
@@ -69,7 +70,7 @@ def posterior_of_latents(
     values, weights = _log_values(model, likelihood, action, observation, means, context)
     if values[-1] == -np.inf:
         _refuse_what_the_diagram_rules_out(model, action, observation, context)
-        raise ImpossibleObservationError(f"observation {dict(observation)!r} has probability zero under these means")
+        raise ImpossibleObservationError(f"observation {_shown(observation)} has probability zero under these means")
     slopes = np.empty_like(values)
     differentiate_logs(likelihood.program, weights, values, slopes)
     posterior = {}
@@ -102,8 +103,12 @@ def _refuse_what_the_diagram_rules_out(model: Model, action: Action, observation
     possible = np.concatenate([np.ones(model.parameters.learned_size), model.parameters.known])
     values, _ = _log_values(model, model.likelihood, action, observation, {}, context, possible)
     if values[-1] == -np.inf:
-        shown = ", ".join(f"{name} = {value!r}" for name, value in observation.items() if value is not None)
+        taken = model.action_of(model.action_vector(action, context))
         raise ImpossibleObservationError(
-            f"observation {shown}: diagram {model.name!r} gives it probability zero for action {dict(action)!r}, "
-            "whatever the means"
+            f"observation {_shown(observation)}: diagram {model.name!r} gives it probability zero for action "
+            f"{taken!r}, whatever the means"
         )
+
+
+def _shown(observation: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {brief(value)}" for name, value in observation.items() if not is_missing(value))

@@ -41,16 +41,27 @@ def row_labels(declared: Declared, table: str) -> RowLabels:
     >>> row_labels(models.cascade(["tea", "milk", "rice"], 2), "attraction")
     RowLabels(axes=('row',), labels=(('tea', 'milk', 'rice'),))
     """
-    own = declared.learned[table]
-    readers = [n for n in declared.nodes.values() if isinstance(n.cpd, Use) and n.cpd.name == table]
+    own, readers = declared.learned[table], _readers(declared, table)
     if own.declared.rows is not None:
-        return RowLabels(("row",), (range(own.shape[0]),))
+        return RowLabels(numbered_axes(1), (range(own.shape[0]),))
     parents = [[declared.nodes[name] for name in reader.parents] for reader in readers]
     names = {reader.parents for reader in readers}
-    numbered = ("row",) if len(own.shape) == 1 else tuple(f"row {k + 1}" for k in range(len(own.shape)))
-    return RowLabels(
-        names.pop() if len(names) == 1 else numbered, tuple(_shared_values(axis) for axis in zip(*parents, strict=True))
-    )
+    axes = names.pop() if len(names) == 1 else numbered_axes(len(own.shape))
+    return RowLabels(axes, tuple(_shared_values(axis) for axis in zip(*parents, strict=True)))
+
+
+def state_labels(declared: Declared, table: str) -> Sequence[Label]:
+    """How to call the states of a learned table: as the nodes that read it do, or by numbers if these differ."""
+    return _shared_values(_readers(declared, table))
+
+
+def numbered_axes(number: int) -> tuple[str, ...]:
+    """Names for axes that have none of their own."""
+    return ("row",) if number == 1 else tuple(f"row {k + 1}" for k in range(number))
+
+
+def _readers(declared: Declared, table: str) -> list[Node]:
+    return [n for n in declared.nodes.values() if isinstance(n.cpd, Use) and n.cpd.name == table]
 
 
 def _shared_values(nodes: Sequence[Node]) -> Sequence[Label]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
-from idbandits.errors import ODD, DiagramError, PriorError, TableError, brief, check_whole, is_integer
+from idbandits.diagram.values import plain
+from idbandits.errors import ODD, DiagramError, PriorError, TableError, brief, check_whole, is_integer, shortened
 from idbandits.kernel.types import Bools, Floats, Ints, Rng
 
 if TYPE_CHECKING:  # `declare` imports this module
@@ -160,13 +162,6 @@ class LearnedTable:
         for row, values in self.fixed.items():
             entries[..., row * self.states : (row + 1) * self.states] = shown(values)
         return entries
-
-
-def plain(value: Any) -> Any:
-    """A NumPy scalar as Python's own; what is masked, and dates, which would become numbers, as they are."""
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        return value if value.dtype.kind in "mM" or np.ma.is_masked(value) else value.item()
-    return value
 
 
 def check_name(owner: str, name: object) -> str:
@@ -396,10 +391,11 @@ def _results(owner: str, function: Callable[..., Any], parents: Sequence[Node]) 
     """Every combination of the parents' values, and what a function returns for it."""
     for values in itertools.product(*(p.values for p in parents)):
         try:
-            yield values, function(*values)
+            result = function(*values)
         except Exception as error:
-            error.add_note(f"in the function of {owner}{_where(parents, values)}")
-            raise
+            raised = shortened(traceback.format_exception_only(error)[0])  # also of errors that cannot show themselves
+            raise TableError(f"{owner}: its function raised {raised}{_where(parents, values)}") from error
+        yield values, result
 
 
 def _numbers(value: Any) -> Floats | None:

@@ -10,6 +10,7 @@ from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Action, Means, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import TOLERANCE, Label
+from idbandits.diagram.values import plain
 from idbandits.errors import MeansError, check_number
 from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, generated, in_python, part
 from idbandits.kernel.draws import below
@@ -77,6 +78,7 @@ def best_action(
 
 def check_effort(effort: Any) -> float:
     """The effort as a float, if it is a number from 0; an infinite one is as much as there can be."""
+    effort = plain(effort)
     if not (isinstance(effort, (int, float)) and effort >= 0):
         effort = check_number("effort", effort, 0)
     return float(min(effort, MOST_EFFORT))

@@ -7,16 +7,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow
 import pytest
 
 import idbandits as idb
 from idbandits import models
-from idbandits.errors import ActionError, ContextError, DiagramError, ImpossibleObservationError, ObservationError
+from idbandits.errors import (
+    ActionError,
+    ContextError,
+    DiagramError,
+    IdbanditsError,
+    ImpossibleObservationError,
+    ObservationError,
+)
 from inferences import agent_of, every, seen_without_clicks, taught
 from inside import groups, knowledge
 from playing import alpha_of, assert_close
-from refusals import refused_by
+from refusals import refused, refused_by
 from tea import ACTIONS, CONTEXTS, SEEN, tea_room
 
 # -- forms ---------------------------------------------------------------------------------------------------------
@@ -75,6 +83,12 @@ FORMS: dict[str, Callable[[Columns], Any]] = {
     "arrays of pyarrow": lambda part: {n: pyarrow.array(c) for n, c in part.items()},
     "dictionaries of pyarrow": lambda part: {n: pyarrow.array(c).dictionary_encode() for n, c in part.items()},
     "types of pyarrow": lambda part: pd.DataFrame(part).convert_dtypes(dtype_backend="pyarrow"),
+    "frame of Polars": pl.DataFrame,
+    "frame of Polars with categories": lambda part: pl.DataFrame(part).with_columns(
+        pl.col(pl.String).cast(pl.Categorical)
+    ),
+    "lazy frame of Polars": pl.LazyFrame,
+    "series of Polars": lambda part: {n: pl.Series(n, c) for n, c in part.items()},
     "NaN in lists": lambda part: {n: [float("nan") if x is None else x for x in c] for n, c in part.items()},
 }
 
@@ -90,6 +104,60 @@ def test_a_log_may_have_many_forms(form: str) -> None:
     for name, alpha in alpha_of(as_form).items():
         if name != "taste":  # which is latent: sweeps differ in number
             np.testing.assert_allclose(alpha, alpha_of(one_by_one)[name], rtol=1e-12)
+
+
+WHOLE: dict[str, Callable[[Columns], Any]] = {
+    "mapping": dict, "frame": pd.DataFrame, "table of pyarrow": pyarrow.table, "batch of pyarrow": pyarrow.RecordBatch.from_pydict,
+    "frame of Polars": pl.DataFrame, "lazy frame of Polars": pl.LazyFrame, "structured array": structured,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", WHOLE)
+def test_one_table_may_hold_the_whole_log_under_names_of_its_own(form: str) -> None:
+    expected, plain, for_each, renamed = (idb.Thompson(tea_room(), "moments", seed=0) for _ in range(4))
+    expected.update_many(ACTIONS, SEEN, CONTEXTS)
+    log = WHOLE[form](ACTIONS | SEEN | CONTEXTS)
+    plain.update_many(log)
+    if form != "mapping":  # of which only the nodes of its part are read
+        for_each.update_many(log, log, log)
+    others = {"id": [7, 8, 9, 10], "first": ["x"] * 4, "list": [[1]] * 4}
+    columns = {"first": "item", "sip": "clicked", "segment": "user"}
+    own = {columns.get(name, name): column for name, column in (ACTIONS | SEEN | CONTEXTS).items()}
+    renamed.update_many(WHOLE[form](own | others), columns=columns)
+    assert knowledge(expected) == knowledge(plain) == knowledge(renamed)
+    assert form == "mapping" or knowledge(for_each) == knowledge(plain)
+
+
+def test_a_lazy_frame_is_collected_once_and_only_with_what_is_needed() -> None:
+    collected = []
+
+    def note(frame: pl.DataFrame) -> pl.DataFrame:
+        collected.append(frame.columns)
+        return frame
+
+    log = pl.LazyFrame(ACTIONS | SEEN | CONTEXTS | {"id": [1, 2, 3, 4]})
+    agent = idb.Thompson(tea_room(), "moments", seed=0)
+    agent.update_many(*[log.map_batches(note, streamable=False)] * 3, columns={})
+    assert agent.rounds == 4
+    assert len(collected) == 1
+    broken = log.with_columns(sip=pl.col("id").cast(pl.String).str.to_integer(base=2))
+    refused_by(agent, ActionError, ("actions", "lazy frame"), lambda: agent.update_many(broken, columns={}))
+
+
+def test_extra_columns_are_refused_unless_columns_are_named() -> None:
+    agent = idb.Thompson(tea_room(), "moments", seed=0)
+    log = pd.DataFrame(ACTIONS | SEEN | CONTEXTS | {"id": 1})
+    refused_by(agent, ActionError, ("'id'", "first, second", "columns="), lambda: agent.update_many(log))
+    refused_by(
+        agent, IdbanditsError, ("columns", "'taste'", "sip"), lambda: agent.update_many(log, columns={"taste": "id"})
+    )
+    refused_by(agent, IdbanditsError, ("columns", "mapping", "3"), lambda: agent.update_many(log, columns=3))
+    refused_by(agent, IdbanditsError, ("columns", "'sip'", "[1]"), lambda: agent.update_many(log, columns={"sip": [1]}))
+    refused_by(
+        agent, ObservationError, ("'clicked'", "'sip'"), lambda: agent.update_many(log, columns={"sip": "clicked"})
+    )
+    agent.update_many(log, columns={})
+    assert agent.rounds == 4
 
 
 def test_exact_learns_from_a_log_with_missing_values_as_from_its_rounds() -> None:
@@ -250,3 +318,64 @@ def test_a_round_in_the_middle_of_a_log_that_exact_cannot_learn_from_is_refused_
         ("exact", "C1 = 0", "attraction"),
         lambda: agent.update_many({"A1": [0, 1], "A2": [1, 2]}, seen),
     )
+
+
+# -- impossible rounds, and logs of a few rounds ----------------------------------------------------------------------
+
+CASCADE = {"A1": [0, 1, 2, 3], "A2": [1, 2, 3, 0]}
+CLICKS = {"C1": [1, 0, 1, 0], "C2": [0, 1, 1, 1]}  # in a cascade, the third round is impossible
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("before", [0, 60])
+def test_impossible_rounds_are_skipped_and_reported(several: bool, before: int) -> None:
+    d: Any = {"one": models.cascade(4, 2), "other": models.cascade(4, 2)} if several else models.cascade(4, 2)
+    agent, expected = (idb.Thompson(d, "exact", seed=0) for _ in range(2))
+    for learner in (agent, expected):
+        for _ in range(before):
+            learner.update({"A1": 0, "A2": 1}, {"C1": 0, "C2": 0})
+    log = CASCADE, CLICKS
+    refused(ImpossibleObservationError, ("C1 = 1", "round 2"), lambda: agent.update_many(*log))
+    assert agent.rounds == before
+    report = agent.update_many(*log, impossible="skip")
+    assert (report.rounds, report.impossible.tolist()) == (3, [2])
+    expected.update_many(*({name: column[:2] + column[3:] for name, column in part.items()} for part in log))
+    assert agent.rounds == expected.rounds
+    if several:
+        assert agent.weights() == expected.weights()
+        assert_close(alpha_of(agent._agents[0]), alpha_of(expected._agents[0]), rtol=0)
+    else:
+        assert_close(alpha_of(agent), alpha_of(expected), rtol=0)
+        assert agent._sample.impossible == 1
+        np.testing.assert_array_equal(agent._remembered().rounds, expected._remembered().rounds)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_single_impossible_round_is_skipped_too(several: bool) -> None:
+    d = models.cascade(4, 2)
+    agent = idb.Thompson([d] if several else d, "exact", seed=0)
+    one = {"A1": [0], "A2": [1]}, {"C1": [1], "C2": [1]}
+    refused(ImpossibleObservationError, ("round 0",), lambda: agent.update_many(*one))
+    assert repr(agent.update_many(*one, impossible="skip")) == "LogReport(rounds=0, impossible=[0])"
+    assert repr(
+        agent.update_many({"A1": [0] * 9, "A2": [1] * 9}, {"C1": [1] * 9, "C2": [1] * 9}, impossible="skip")
+    ) == ("LogReport(rounds=0, impossible=[0, 1, 2, 3, 4, 5, 6, 7, … (9 in all)])")
+    assert agent.rounds == 0
+    refused(IdbanditsError, ("impossible", "'skip'", "'no'"), lambda: agent.update_many(*one, impossible="no"))
+
+
+@every
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_a_log_that_is_small_beside_what_is_known_is_learned_as_by_update(name: str, rounds: int) -> None:
+    one_by_one, at_once = (agent_of(name, models.position_based(4, 2)) for _ in range(2))
+    seen = seen_without_clicks(one_by_one)
+    for t in range(50 if rounds > 1 else 0):
+        for agent in (one_by_one, at_once):
+            agent.update({"A1": t % 3, "A2": 3}, seen)
+    for _ in range(rounds):
+        one_by_one.update({"A1": 2, "A2": 1}, seen)
+    report = at_once.update_many(
+        {"A1": [2] * rounds, "A2": [1] * rounds}, {node: [state] * rounds for node, state in seen.items()}
+    )
+    assert report.rounds == rounds
+    assert knowledge(at_once) == knowledge(one_by_one)

@@ -187,8 +187,6 @@ def _is_allowed(error: BaseException, call: Call) -> bool:
         return True
     if isinstance(error, (IdbanditsError, HostileError)) or (call.files and isinstance(error, OSError)):
         return True
-    if any(note.startswith("in the function of") for note in getattr(error, "__notes__", [])):
-        return True  # raised by a function of the caller's, as the note says
     if isinstance(
         error, (TypeError, NotImplementedError)
     ):  # of the call itself: its arguments do not fit, or `*` fails

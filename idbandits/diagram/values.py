@@ -1,0 +1,32 @@
+"""Values as users pass them: scalars of other libraries, and what stands for one that was not seen."""
+
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from idbandits.errors import ODD
+
+PANDAS_MISSING = ("NAType", "NaTType")  # by name: pandas is slow to import
+
+
+def plain(value: Any) -> Any:
+    """A NumPy scalar as Python's own; what is masked, and dates, which would become numbers, as they are."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return value if value.dtype.kind in "mM" or np.ma.is_masked(value) else value.item()
+    return value
+
+
+def is_missing(value: Any) -> bool:
+    """Whether this says that nothing was seen: None, NaN of any type, pandas' NA and NaT, and what is masked."""
+    if value is None or value is np.ma.masked:
+        return True
+    kind = type(value)
+    if kind.__module__.startswith("pandas.") and kind.__name__ in PANDAS_MISSING:
+        return True
+    if not isinstance(value, (Number, np.generic)) and not (isinstance(value, np.ndarray) and value.ndim == 0):
+        return False
+    try:
+        return bool(np.ma.is_masked(value) or value != value)  # only NaN differs from itself
+    except ODD:  # Decimal("sNaN")
+        return False
