@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from idbandits import baselines, models, theory
     from idbandits.agent.several import Structures
     from idbandits.agent.thompson import Thompson
@@ -38,6 +39,8 @@ _HOME = {  # the module of each name
 
 def __getattr__(name: str) -> Any:
     """Import a public name, or a room, when it is first used: `import idbandits` alone loads nothing."""
+    if name == "__version__":
+        return _version()
     try:
         home = importlib.import_module(f"{__name__}.{_HOME.get(name, name)}")
     except ModuleNotFoundError as error:
@@ -46,6 +49,21 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
     value = globals()[name] = getattr(home, name) if name in _HOME else home
     return value
+
+
+def _version() -> str:
+    """The version that pyproject.toml declares: in a source tree, that file says it, else what was installed."""
+    from importlib import metadata
+    from pathlib import Path
+
+    project = Path(__file__).parents[1] / "pyproject.toml"
+    if project.is_file():
+        import tomllib
+
+        declared: dict[str, Any] = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
+        if declared.get("name") == __name__:
+            return str(declared["version"])
+    return metadata.version(__name__)
 
 
 def __dir__() -> list[str]:

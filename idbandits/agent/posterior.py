@@ -79,8 +79,8 @@ class Posterior:
     def rounds(self) -> Floats:
         """In how many rounds each row mattered, as far as one can tell: its pseudo-counts beyond the prior.
 
-        Rounds in which nothing that was seen depends on it are not counted. The belief
-        of particles does not say, and has NaN.
+        Rounds in which nothing that was seen depends on it are not counted. Where latent counts are drawn, it is the
+        number in the last draw; particles do not say, and have NaN.
         """
         return np.array(self._rounds)
 

@@ -19,6 +19,7 @@ from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
 from idbandits.agent.posterior import Posterior
 from idbandits.agent.thompson import Thompson, check_revisable, no_forgetting
+from idbandits.agent.warming import Warmth, kernels_behind, warm_up
 from idbandits.circuit.model import Action
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
@@ -29,6 +30,7 @@ from idbandits.inference.comparing import Standing, first_standing, pack_rewarde
 from idbandits.inference.forgetting import Forget
 from idbandits.inference.predicting import Predictor, predict, predict_all
 from idbandits.inference.protocol import THOROUGHLY
+from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import AT, ZONE, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solution
@@ -488,6 +490,16 @@ class Structures:
         except IdbanditsError as error:
             raise FormatError(f"{where}: {error}") from None
         return _restored(members, bundle.standing, bundle.rng)
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """All compiled functions that any of its methods may need."""
+        members = (kernel for agent in self._agents for kernel in agent.kernels)
+        return list(dict.fromkeys([*members, *kernels_behind(__name__)]))
+
+    def warm_up(self, *, processes: int | None = 1) -> Warmth:
+        """Compile all that any method may need, as `Thompson.warm_up` does."""
+        return warm_up(self.kernels, processes)
 
     def __repr__(self) -> str:
         inferences = ", ".join(dict.fromkeys(name_of(agent.inference) for agent in self._agents))

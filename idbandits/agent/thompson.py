@@ -18,6 +18,7 @@ from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, 
 from idbandits.agent.posterior import Posterior, means_of
 from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
+from idbandits.agent.warming import Warmth, kernels_behind, warm_up
 from idbandits.checking import warn_once
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
@@ -500,6 +501,20 @@ class Thompson:
         if not isinstance(self.inference, Bounded):
             raise IdbanditsError(f"inference {name_of(self.inference)!r} has no ELBO; {BOUNDED} has")
         return float(self.inference.elbo(self._evidence, self._snapshot()[0]))
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """All compiled functions that any of its methods may need."""
+        own = [self._solve, *([self._learn] if isinstance(self._learn, Kernel) else [])]
+        return list(dict.fromkeys([*own, *kernels_behind(__name__, type(self.inference).__module__)]))
+
+    def warm_up(self, *, processes: int | None = 1) -> Warmth:
+        """Compile all that any method may need, so that no later call waits for it; what is on disk is only read.
+
+        With `processes`, so many compile at once (None: one per core): as always with `multiprocessing`, each of them
+        imports the main module, so a script needs `if __name__ == "__main__":`.
+        """
+        return warm_up(self.kernels, processes)
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={brief(value)}" for name, value in self.inference.settings.items())

@@ -13,8 +13,8 @@ DESCRIPTION = """
 Structured bandits: declare a decision problem as an influence diagram, and learn online to act well in it.
 
 A diagram is a JSON file: of a ready model (idbandits models), or of your own (Diagram.save in Python). draw, check,
-solve and simulate take such a file, or - for the standard input. idbandits COMMAND --help explains each, with an
-example.
+solve, compile and simulate take such a file, or - for the standard input. idbandits COMMAND --help explains each,
+with an example.
 """
 EXAMPLE = """
 idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
@@ -143,6 +143,24 @@ proven to be the best; if not, what no action exceeds.
 idbandits models position_based --items news,sport,music --positions 2 --out list.json
 idbandits solve list.json --means attraction=0.1,0.4,0.2 --means examination=0.9,0.5
 idbandits solve list.json --means random --seed 3 --json
+""",
+    ),
+    Command(
+        "compile", "compile all that learners in a diagram need, before it is needed",
+        run="idbandits.app.compiling:compile_learners",
+        options=(
+            FILE, option("--learner", action="append", metavar="NAME[:SETTINGS]", help="repeat it for several (gibbs)"),
+            option("--workers", type=whole_number(1, MOST_WORKERS), metavar="N", help="processes (one per core)"),
+        ),
+        description="""
+Compiles all machine code that agents with this diagram may need, in several processes at once, and keeps it on disk: in
+the image of a container, say, so that no request waits for a compiler. idbandits learners lists the learners. The code
+is kept beside the sources of the library, or in the folder that the environment variable NUMBA_CACHE_DIR names; it is
+for this processor, and for this version of the library.
+""",
+        example="""
+idbandits models cascade --items 5 --positions 2 --out cascade.json
+idbandits compile cascade.json --learner gibbs
 """,
     ),
     Command(

@@ -16,6 +16,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, final
 
+import idbandits
 from idbandits.app.interrupts import ignored, interruptible
 from idbandits.errors import IdbanditsError, brief
 from idbandits.files import path_of
@@ -107,6 +108,7 @@ def run(argv: Sequence[str], description: str, example: str, commands: Iterable[
 
 
 def _dispatch(argv: list[str], top: Parser, commands: Iterable[Command]) -> int:
+    top.add_argument("--version", action="version", version=f"idbandits {idbandits.__version__}")
     subparsers = top.add_subparsers(metavar="COMMAND", title="commands", parser_class=Parser)
     for command in commands:
         texts = help_of(command.description, command.example)

@@ -39,7 +39,7 @@ def simulate(arguments: Namespace) -> int:
     d = read_diagram(arguments.file)
     given, drawn = read_means(d, arguments.means, arguments.seed)
     world = World(d, given | drawn, contexts=read_contexts(d, arguments.contexts))
-    learners = _read_learners(d, arguments.learner or ["gibbs"])
+    learners = read_learners(d, arguments.learner or ["gibbs"])
     print_problem(d, drawn, arguments.seed)
     if not d.of_kind("context"):
         print_solution(world.best())
@@ -75,7 +75,7 @@ def _defaults(learner: type[Any]) -> dict[str, Any]:
     }
 
 
-def _read_learners(d: Diagram, texts: Sequence[str]) -> dict[str, Any]:
+def read_learners(d: Diagram, texts: Sequence[str]) -> dict[str, Any]:
     """The learners with these names, each with settings after a colon: `variational:sweeps=5,start=random`."""
     classes, learners = _classes(), dict[str, Any]()
     for text in texts:

@@ -123,10 +123,10 @@ class Kernel:
         self.function, self.signature = function, signature
         try:
             self._dispatcher: Any = njit(cache=True, **OPTIONS)(function)
-            self._folder: Path | None = Path(self._dispatcher.stats.cache_path)
-            disk.delete_stale(self._folder)
+            self.folder: Path | None = Path(self._dispatcher.stats.cache_path)
+            disk.delete_stale(self.folder)
         except RuntimeError:  # no folder may be written to, neither that of the source nor one of the user's
-            self._dispatcher, self._folder = njit(**OPTIONS)(function), None
+            self._dispatcher, self.folder = njit(**OPTIONS)(function), None
         functools.update_wrapper(self, function)
 
     def compile(self) -> None:
@@ -171,7 +171,7 @@ class Kernel:
             disk.add_checksums(self._files())
 
     def _files(self) -> list[Path]:
-        return [] if self._folder is None else disk.files_of(self.function, self._folder)
+        return [] if self.folder is None else disk.files_of(self.function, self.folder)
 
     @functools.cached_property
     def entry(self) -> Callable[..., Any]:
@@ -198,7 +198,7 @@ class Kernel:
 
     def is_on_disk(self) -> bool:
         """Whether there is machine code on disk; if it is for another machine, it is compiled again later."""
-        return self._folder is None or bool(disk.indices_of(self.function, self._folder))  # None: nor can there be
+        return self.folder is None or bool(disk.indices_of(self.function, self.folder))  # None: nor can there be
 
 
 def kernel(signature: Any) -> Callable[[Callable[..., Any]], Kernel]:

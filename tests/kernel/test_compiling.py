@@ -150,7 +150,7 @@ def test_what_is_on_disk_is_not_compiled_again(
 def test_what_no_folder_can_hold_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
     functions = kernels("end")
     for function in functions:
-        function._folder = None
+        function.folder = None
     compile_together(functions, 2)
     assert not list((tmp_path / "processes").iterdir())
 

@@ -1,0 +1,32 @@
+"""`idbandits compile`: all machine code that learners need, made before it is needed."""
+
+import os
+from argparse import Namespace
+from typing import Any
+
+from idbandits.agent.warming import kernels_behind, warm_up
+from idbandits.app.arguments import read_diagram
+from idbandits.app.simulate import read_learners
+from idbandits.kernel.compiling import Kernel
+
+DEFAULT = "gibbs"  # that of `Thompson`
+
+
+def compile_learners(arguments: Namespace) -> None:
+    """Compile all that learners in a diagram may need, and say what was done."""
+    learners = read_learners(read_diagram(arguments.file), arguments.learner or [DEFAULT])
+    folders: set[str] = set()
+    for name, learner in learners.items():
+        kernels = _kernels_of(learner)
+        warmth = warm_up(kernels, arguments.workers)
+        compiled = f"compiled {warmth.new}" if warmth.new else "all were compiled before"
+        print(f"{name}: {warmth.kernels} kernels, {compiled}; {warmth.seconds:.1f} s")
+        folders |= {str(kernel.folder) for kernel in kernels if kernel.folder is not None}
+    print(f"kept under {os.path.commonpath(folders)}" if folders else "nothing is kept: no folder may be written to")
+
+
+def _kernels_of(learner: Any) -> list[Kernel]:
+    """What a learner says that it needs; of a baseline, what it plays by and what its module calls."""
+    if hasattr(learner, "kernels"):
+        return list(learner.kernels)
+    return list(dict.fromkeys([*learner.player.kernels, *kernels_behind(type(learner).__module__)]))
