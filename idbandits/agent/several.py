@@ -15,10 +15,11 @@ import numpy as np
 from idbandits.agent.agreement import Order, named_structures, places_in, rewarded
 from idbandits.agent.bundle import Bundle, load_bundle, save_bundle
 from idbandits.agent.encoding import encode_rounds
+from idbandits.agent.learner import Learner, Round
 from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
 from idbandits.agent.posterior import Posterior
-from idbandits.agent.thompson import Thompson, check_revisable, no_forgetting
+from idbandits.agent.thompson import Thompson
 from idbandits.agent.warming import Warmth, kernels_behind, warm_up
 from idbandits.circuit.model import Action
 from idbandits.diagram.declare import Diagram
@@ -31,7 +32,7 @@ from idbandits.inference.forgetting import Forget
 from idbandits.inference.predicting import Predictor, predict, predict_all
 from idbandits.inference.protocol import THOROUGHLY
 from idbandits.kernel.compiling import Kernel
-from idbandits.kernel.states import AT, ZONE, grown
+from idbandits.kernel.states import ZONE, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solution
 from idbandits.solve.eligible import Allowed, are_eligible
@@ -73,26 +74,25 @@ class Structures:
         diagrams, rng = named_structures(structures), generator(seed)
         settings: dict[str, Any] = {"effort": effort, "forget": forget}
         settings |= {} if inference is None else {"inference": inference}
-        self._bind({name: Thompson(d, seed=rng, **settings) for name, d in diagrams.items()}, rng)
-        self._known = Known([agent.state for agent in self._agents], first_standing(len(self._agents)))
+        agents = {name: Thompson(d, seed=rng, **settings) for name, d in diagrams.items()}
+        self._bind({name: agent.learner for name, agent in agents.items()}, rng)
+        self._known = Known([agent.state for agent in agents.values()], first_standing(len(agents)))
 
-    def _bind(self, members: dict[str, Thompson], rng: Rng) -> None:
+    def _bind(self, members: dict[str, Learner], rng: Rng) -> None:
         self._members, self.rng = members, rng
-        agents = list(members.values())
-        for agent in agents:
-            agent.rng = rng
-        self._agents, self._first = agents, agents[0]
-        models = [agent._model for agent in agents]
+        learners = list(members.values())
+        self._learners, self._first = learners, learners[0]
+        models = [learner.model for learner in learners]
         self._predictors = [model.derived(Predictor) for model in models]
         self._orders = [Order(models[0], model) for model in models]
         self._rewarded = pack_rewarded(*rewarded(models))
-        kinds = [type(agent.inference) for agent in agents]
+        kinds = [type(learner.inference) for learner in learners]
         self._never_refuses = all(kind in BY_NAME.values() and kind is not Exact for kind in kinds)
 
     @property
     def diagrams(self) -> dict[str, Diagram]:
         """The structures by name."""
-        return {name: agent.diagram for name, agent in self._members.items()}
+        return {name: learner.diagram for name, learner in self._members.items()}
 
     @property
     def diagram(self) -> Diagram:
@@ -110,7 +110,7 @@ class Structures:
             return dict(zip(self._members, self._weights(self._known).tolist(), strict=True))
 
     def _weights(self, known: Known) -> Floats:
-        acting = np.empty(len(self._agents))
+        acting = np.empty(len(self._learners))
         weigh(known.standing, acting)
         return acting
 
@@ -122,18 +122,17 @@ class Structures:
         requests = self._requests(context, allowed)
         with self.rng.bit_generator.lock:
             drawn = int(np.searchsorted(np.cumsum(self._weights(self._known)), self.rng.random(), side="right"))
-            drawn = min(drawn, len(self._agents) - 1)
-            agent, (action, eligible) = self._agents[drawn], requests[drawn]
-            agent._choose(self._known.states[drawn], self.rng, action, eligible)
-        chosen = agent._model.action_of(action)
-        vector = action if self._orders[drawn].same else None
-        if vector is not None:
-            self._first._latest = dict(chosen), None if context is None else dict(context), vector
+            drawn = min(drawn, len(self._learners) - 1)
+            learner, (action, eligible) = self._learners[drawn], requests[drawn]
+            learner.choose(self._known.states[drawn], self.rng, action, eligible)
+        chosen = learner.model.action_of(action)
+        if self._orders[drawn].same:
+            self._first.remember(chosen, context, action)
         return chosen
 
     def _requests(self, context: Action | None, allowed: Allowed) -> list[tuple[Ints, Ints]]:
         """Of each structure: an action with the contexts filled in, and the choices that may be made."""
-        solvers = [agent._solver for agent in self._agents]
+        solvers = [learner.solver for learner in self._learners]
         action, eligible = solvers[0].blank_action(context), solvers[0].eligible(allowed)
         return [
             (action.copy(), eligible) if order.same else (solver.blank_action(context), solver.eligible(allowed))
@@ -145,35 +144,35 @@ class Structures:
         requests = self._requests(context, allowed)
         with self.rng.bit_generator.lock:
             heaviest = int(np.argmax(self._weights(self._known)))
-            return self._agents[heaviest]._best(self._known.states[heaviest], *requests[heaviest])
+            return self._learners[heaviest].best(self._known.states[heaviest], self.rng, *requests[heaviest])
 
     def propensity(
         self, action: Action, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000
     ) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
         number = check_whole("draws", draws, 1, MOST_DRAWS)
-        wanted = [agent._model.action_vector(action, context) for agent in self._agents]
+        wanted = [learner.model.action_vector(action, context) for learner in self._learners]
         eligible = [own for _, own in self._requests(context, allowed)]
-        if not are_eligible(wanted[0], eligible[0], len(self._first._model.decisions)):
+        if not are_eligible(wanted[0], eligible[0], len(self._first.model.decisions)):
             return NEVER
         hits = 0
         for i, state, rng, share in self._shares(number):
             own = wanted[i]
-            hits += self._agents[i]._count_acts(state, rng, own.copy(), eligible[i], share, wanted=own)
+            hits += self._learners[i].count_acts(state, rng, own.copy(), eligible[i], share, wanted=own)
         return propensity_of(hits, number)
 
     def marginals(self, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000) -> Marginals:
         """The probability of each choice of each decision if `act` was called now, by draws as for `propensity`."""
         number = check_whole("draws", draws, 1, MOST_DRAWS)
         requests = self._requests(context, allowed)
-        decisions = self._first._model.decisions
+        decisions = self._first.model.decisions
         counts = [np.zeros(node.states, dtype=np.int64) for node in decisions]
         for i, state, rng, share in self._shares(number):
-            agent, tally = self._agents[i], Tally(self._agents[i]._model)
-            agent._count_acts(state, rng, *requests[i], share, tally)
+            learner, tally = self._learners[i], Tally(self._learners[i].model)
+            learner.count_acts(state, rng, *requests[i], share, tally)
             by_name = tally.by_name()
             for node, total in zip(decisions, counts, strict=True):
-                total += by_name[node.name][places_in(node, agent._model.nodes[node.name])]
+                total += by_name[node.name][places_in(node, learner.model.nodes[node.name])]
         return Marginals(decisions, requests[0][1], counts, number)
 
     def _shares(self, draws: int) -> Iterator[tuple[int, State, Rng, int]]:
@@ -192,7 +191,7 @@ class Structures:
         A structure in which it is impossible is out from now on; if it is impossible in all that are left, nothing
         changes and an error is raised. `at` is when the round was played, as in `Thompson.update`.
         """
-        self._learn_now(self._first._encoded(action, context), self._first._seen(observation), at)
+        self._learn_now(self._first.action_vector(action, context), self._first.seen(observation), at)
 
     def _learn_now(self, vector: Ints, seen: Ints, at: Any, where: str = "") -> None:
         with self.rng.bit_generator.lock:
@@ -205,16 +204,13 @@ class Structures:
 
     def _set_time(self, known: Known, at: Any) -> None:
         """Note in all states when the next round was played."""
-        forget = self._first.forget
-        if forget is None:
-            if at is not None:
-                raise no_forgetting(at)
-            return
-        self._note_time(known, *forget.time_of(at, int(known.standing.rounds[0]), int(known.states[0].ints[ZONE])))
+        time = self._first.time_of(known.states[0], int(known.standing.rounds[0]), at)
+        if time is not None:
+            self._note_time(known, *time)
 
     def _note_time(self, known: Known, time: float, zone: int) -> None:
-        for agent, state in zip(self._agents, known.states, strict=True):
-            state.floats[agent._evidence.learned + AT], state.ints[ZONE] = time, zone
+        for learner, state in zip(self._learners, known.states, strict=True):
+            learner.note_time(state, time, zone)
 
     def _predicted(
         self, known: Known, vector: Ints, seen: Ints, where: str = ""
@@ -222,8 +218,8 @@ class Structures:
         """The round in each structure's numbers; its probabilities, as logarithms, and the marginals of its nodes."""
         rounds = [order.of_round(vector, seen) for order in self._orders]
         joint, marginals = np.empty(len(rounds)), np.empty((len(rounds), sum(self._predictors[0].states)))
-        for i, (agent, state, own) in enumerate(zip(self._agents, known.states, rounds, strict=True)):
-            belief = agent.predictive(state)
+        for i, (learner, state, own) in enumerate(zip(self._learners, known.states, rounds, strict=True)):
+            belief = learner.predictive(state)
             joint[i] = predict.entry(*self._predictors[i].packed, belief, *own, marginals[i])
         joint[known.standing.weights == -np.inf] = -np.inf
         if not (joint > -np.inf).any():
@@ -238,8 +234,8 @@ class Structures:
             self._known = Known(states, standing)
         self._set_time(self._known, at)
         calls: list[tuple[Any, ...]] = [
-            (agent._learn.entry, *agent._evidence.packed, *state, self.rng, *own, 1, NOW)
-            for agent, state, own, p in zip(self._agents, states, rounds, joint, strict=True)
+            (learner.learn.entry, *learner.evidence.packed, *state, self.rng, *own, 1, NOW)
+            for learner, state, own, p in zip(self._learners, states, rounds, joint, strict=True)
             if p > -np.inf
         ]
         calls.append((settle.entry, *self._rewarded, standing, joint, marginals, seen))
@@ -250,14 +246,14 @@ class Structures:
         """What is known after a round, by states of its own."""
         rounds, joint, marginals = self._predicted(known, vector, seen, where)
         states = [
-            agent._learned(state, *own, 1, NOW, where) if p > -np.inf else state
-            for agent, state, own, p in zip(self._agents, known.states, rounds, joint, strict=True)
+            learner.learned(state, self.rng, Round(*own), 1, NOW, where) if p > -np.inf else state
+            for learner, state, own, p in zip(self._learners, known.states, rounds, joint, strict=True)
         ]
         settle(*self._rewarded, known.standing, joint, marginals, seen)
         return Known(states, known.standing)
 
     def _refuse(self, known: Known, vector: Ints, seen: Ints, where: str) -> NoReturn:
-        model = self._first._model
+        model = self._first.model
         shown = ", ".join(
             f"{n.name} = {n.values[s]!r}" for n, s in zip(model.observed, seen.tolist(), strict=True) if s >= 0
         )
@@ -278,23 +274,17 @@ class Structures:
         Rounds are predicted in blocks, each by what was known before it; a block is a tenth of what came before.
         """
         skips = check_skipping(impossible)
-        encoded = encode_rounds(self._first._model, actions, observations, contexts, columns)
+        encoded = encode_rounds(self._first.model, actions, observations, contexts, columns)
         length = len(encoded[0]) if encoded else 0
         if length == 1 and at is None:
             return self._one_learned(np.array([column[0] for column in encoded], dtype=np.int64), skips)
         with self._all_or_nothing() as known:
-            times, zone = self._times(known, at, length)
+            times, zone = self._first.times_of(known.states[0], self.rounds, at, length)
             for state in known.states:
                 state.ints[ZONE] = zone
             learn = self._few_learned if is_small(length, self.rounds) else self._many_learned
             self._known, skipped = learn(known, encoded, times, skips)
         return report_of(length, skipped)
-
-    def _times(self, known: Known, at: Any, length: int) -> tuple[Floats, int]:
-        """When rounds of a log were played, and the zone of all times up to then."""
-        if self._first.forget is None:
-            return self._first._times(known.states[0], at, length)
-        return self._first.forget.times_of(at, int(known.standing.rounds[0]), int(known.states[0].ints[ZONE]), length)
 
     def _one_learned(self, row: Ints, skips: bool) -> LogReport:
         """Learn from a log of one round, as `update` does."""
@@ -340,19 +330,21 @@ class Structures:
         self, known: Known, rounds: Ints, times: Floats, number: int, skips: bool
     ) -> tuple[Known, list[int]]:
         """What is known after a block of rounds, the first of which has this number; and which were skipped."""
-        structures, length = len(self._agents), len(rounds)
+        structures, length = len(self._learners), len(rounds)
         joint, columns = np.empty((structures, length)), sum(self._predictors[0].states)
         marginals = np.empty((structures, length, columns))
         own = [np.ascontiguousarray(order.of_rounds(rounds)) for order in self._orders]
-        for i, (agent, state) in enumerate(zip(self._agents, known.states, strict=True)):
-            belief, width = agent.predictive(state), self._orders[i].width
+        for i, (learner, state) in enumerate(zip(self._learners, known.states, strict=True)):
+            belief, width = learner.predictive(state), self._orders[i].width
             predict_all(*self._predictors[i].packed, belief, own[i], width, joint[i], marginals[i])
         refused = self._settled(known, rounds, joint, marginals, number, skips)
         left = np.delete(times, refused) if len(times) else times
         states = [
-            state if out else agent._all_learned(state, np.delete(own[i], refused, axis=0), number, at=left)[0]
-            for i, (agent, state, out) in enumerate(
-                zip(self._agents, known.states, known.standing.is_out(), strict=True)
+            state
+            if out
+            else learner.all_learned(state, self.rng, np.delete(own[i], refused, axis=0), number, at=left)[0]
+            for i, (learner, state, out) in enumerate(
+                zip(self._learners, known.states, known.standing.is_out(), strict=True)
             )
         ]
         return self._refreshed(Known(states, known.standing), NOW), refused
@@ -377,8 +369,8 @@ class Structures:
     def _refreshed(self, known: Known, effort: int) -> Known:
         """Bring all beliefs up to date, after rounds that were only counted."""
         states = [
-            state if out else agent._learned(state, agent._latest[2], agent._nothing_seen, 0, effort)
-            for agent, state, out in zip(self._agents, known.states, known.standing.is_out(), strict=True)
+            state if out else learner.settled(state, self.rng, effort)
+            for learner, state, out in zip(self._learners, known.states, known.standing.is_out(), strict=True)
         ]
         return Known(states, known.standing)
 
@@ -401,11 +393,11 @@ class Structures:
 
         Weights are those of predictions that were made before, and remain.
         """
-        for agent in self._agents:
-            check_revisable(agent.inference)
+        for learner in self._learners:
+            learner.check_revisable()
         first = self._first
-        vector, old = first._model.action_vector(action, context), first._seen(old_observation)
-        new = None if new_observation is None else first._seen(new_observation)
+        vector, old = first.model.action_vector(action, context), first.seen(old_observation)
+        new = None if new_observation is None else first.seen(new_observation)
         with self._all_or_nothing() as known:
             out = known.standing.is_out()
             if new is not None:
@@ -413,12 +405,12 @@ class Structures:
                 known.standing.weights[joint == -np.inf] = -np.inf
             self._set_time(known, at)
             states = list(known.states)
-            for i, (agent, order) in enumerate(zip(self._agents, self._orders, strict=True)):
+            for i, (learner, order) in enumerate(zip(self._learners, self._orders, strict=True)):
                 if out[i]:
                     continue
                 taken_back = new is None or known.standing.weights[i] == -np.inf
-                replacement = None if new is None or taken_back else order.of_round(vector, new)
-                states[i] = agent._revised(states[i], order.of_round(vector, old), replacement)
+                replacement = None if new is None or taken_back else Round(*order.of_round(vector, new))
+                states[i] = learner.revised(states[i], self.rng, Round(*order.of_round(vector, old)), replacement)
             self._known = Known(states, known.standing)
 
     def sample(self) -> dict[str, dict[str, Floats]]:
@@ -437,7 +429,7 @@ class Structures:
     def _apart(self, known: Known, rng: Rng) -> dict[str, Thompson]:
         """The structures as agents of their own, with these states."""
         members = zip(self._members.items(), known.states, strict=True)
-        return {name: agent.with_state(state, rng) for (name, agent), state in members}
+        return {name: Thompson.of(learner, state, rng) for (name, learner), state in members}
 
     def _snapshot(self) -> tuple[Known, Rng]:
         """Copies of what is known and of the random numbers, which other threads do not change."""
@@ -451,7 +443,7 @@ class Structures:
             rng = generator(seed)
         other = _restored(self._apart(known, rng), known.standing, rng)
         if seed is not None and not other.rounds:
-            states = [agent._beginning() for agent in other._agents]
+            states = [learner.beginning(rng) for learner in other._learners]
             other._known = Known(states, known.standing)
         return other
 
@@ -494,7 +486,7 @@ class Structures:
     @property
     def kernels(self) -> list[Kernel]:
         """All compiled functions that any of its methods may need."""
-        members = (kernel for agent in self._agents for kernel in agent.kernels)
+        members = (kernel for agent in self._apart(self._known, self.rng).values() for kernel in agent.kernels)
         return list(dict.fromkeys([*members, *kernels_behind(__name__)]))
 
     def warm_up(self, *, processes: int | None = 1) -> Warmth:
@@ -502,7 +494,7 @@ class Structures:
         return warm_up(self.kernels, processes)
 
     def __repr__(self) -> str:
-        inferences = ", ".join(dict.fromkeys(name_of(agent.inference) for agent in self._agents))
+        inferences = ", ".join(dict.fromkeys(name_of(learner.inference) for learner in self._learners))
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"
         forget = "" if self._first.forget is None else f", forget={self._first.forget!r}"
         return f"Thompson([{', '.join(map(repr, self._members))}], {inferences}{forget}; {rounds})"
@@ -511,6 +503,6 @@ class Structures:
 def _restored(members: dict[str, Thompson], standing: Standing, rng: Rng) -> Structures:
     """An agent that goes on with these states and these random numbers."""
     agent = object.__new__(Structures)
-    agent._bind(members, rng)
+    agent._bind({name: member.learner for name, member in members.items()}, rng)
     agent._known = Known([member.state for member in members.values()], standing)
     return agent

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from idbandits.agent.generators import generator_of, state_of_generator
+from idbandits.agent.learner import Settings
 from idbandits.agent.sample import Sample
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
@@ -55,12 +56,10 @@ class Saved(NamedTuple):
     """What a file holds of an agent."""
 
     diagram: Diagram
-    inference: Inference
+    settings: Settings
     rng: Rng
     state: State
     sample: Sample
-    effort: float = 1.0
-    forget: Forget | None = None
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -68,21 +67,22 @@ class Saved(NamedTuple):
 
 def save_agent(path: Path, saved: Saved, evidence: Evidence) -> None:
     """Write an agent to a file, whole or not at all; one that could not be read again is refused."""
-    kind = type(saved.inference)
+    inference, effort, forget = saved.settings
+    kind = type(inference)
     name = next((name for name, built_in in BY_NAME.items() if kind is built_in), None)
     head = {
         "format": FORMAT, "diagram": saved.diagram.to_dict(), "inference": name, "class": kind.__name__,
-        "settings": _plain(saved.inference), "rng": state_of_generator(saved.rng),
+        "settings": _plain(inference), "rng": state_of_generator(saved.rng),
     }  # fmt: skip
-    if saved.effort != 1.0:
-        head["effort"] = saved.effort
-    if saved.forget is not None:
-        head["forget"] = saved.forget.settings
+    if effort != 1.0:
+        head["effort"] = effort
+    if forget is not None:
+        head["forget"] = forget.settings
     text = np.array(json.dumps(head, allow_nan=False))
     if text.nbytes > MOST_HEAD:
         raise FormatError(f"{path}: the diagram {saved.diagram.name!r} is too large for the file of an agent")
     try:
-        columns = columns_of(saved.state, layout_of(saved.inference, evidence, saved.state))
+        columns = columns_of(saved.state, layout_of(inference, evidence, saved.state))
     except FormatError as error:
         raise FormatError(f"{path}: the agent was not saved, as it could not be loaded again: {error}") from None
     buffer = io.BytesIO()
@@ -231,7 +231,7 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
         )
     sample = Sample.from_arrays(model, members.array("sample", (3,)), members.array("rounds", (None, None)))
     check_forgetful(own, forget)
-    return Saved(d, own, rng, _state(members, model, own, forget), sample, effort, forget)
+    return Saved(d, Settings(own, effort, forget), rng, _state(members, model, own, forget), sample)
 
 
 def _state(members: _Members, model: Model, inference: Inference, forget: Forget | None) -> State:

@@ -13,46 +13,30 @@ import numpy as np
 from idbandits.agent.bundle import is_bundle
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.fit import FitReport, fit_report
+from idbandits.agent.learner import INEXACT, Learner, Round, Settings, rounds_in
 from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
-from idbandits.agent.posterior import Posterior, means_of
+from idbandits.agent.posterior import Posterior
 from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
 from idbandits.agent.warming import Warmth, kernels_behind, warm_up
 from idbandits.checking import warn_once
-from idbandits.circuit.model import Action, Model, compile
+from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
+from idbandits.errors import IdbanditsError, ImpossibleObservationError, brief, check_whole
 from idbandits.files import path_of
-from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, beginning, check_forgetful, name_of, named
-from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
-from idbandits.inference.forgetting import NO_TIMES, Forget, forgetting
-from idbandits.inference.protocol import (
-    AMBIGUOUS,
-    IMPOSSIBLE,
-    THOROUGHLY,
-    UNKNOWN,
-    Bounded,
-    Player,
-    Predictive,
-    Revisable,
-    act,
-    draw,
-    joint_draws,
-    learn_all,
-    no_action,
-)
-from idbandits.inference.repeating import NOTHING, count_acts
+from idbandits.inference import BY_NAME, LATER, NOW, Inference, name_of, named
+from idbandits.inference.exact import Exact, check_exact
+from idbandits.inference.forgetting import Forget, forgetting
+from idbandits.inference.protocol import THOROUGHLY, Bounded, Player
 from idbandits.kernel.compiling import Kernel
-from idbandits.kernel.states import ACTS_ON_MEANS, AT, ROUNDS, ZONE, State, grown
+from idbandits.kernel.states import ZONE, State
 from idbandits.kernel.types import Floats, Ints, Rng, generator
-from idbandits.solve.best import BUDGET, Solution, Solver, check_effort
+from idbandits.solve.best import Solution, check_effort
 from idbandits.solve.eligible import Allowed, are_eligible
 
 CHUNK = 1_000_000  # rounds of a log that are encoded at once
-INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
-REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kind.revisable).rsplit(", ", 1))
 BOUNDED = " and ".join(name for name, kind in BY_NAME.items() if issubclass(kind, Bounded))
 
 
@@ -78,6 +62,8 @@ class Thompson:
     np.float64(0.99)
     """
 
+    learner: Learner  # all but its state
+
     def __new__(cls, d: Any = None, *settings: Any, **named_settings: Any) -> Any:
         """An agent; of several diagrams, one that weighs them (`Structures`)."""
         if not isinstance(d, (list, tuple, Mapping)):
@@ -91,61 +77,72 @@ class Thompson:
         seed: Any = None, *, effort: float = 1.0, forget: Forget | None = None,
     ) -> None:  # fmt: skip
         d = cast(Diagram, d)  # several are refused here: they never come this far
-        model, effort = compile(d), check_effort(effort)
-        self._bind(d.copy(), model, named(inference), effort, forgetting(forget))
+        model = compile(d)
+        settings = Settings(named(inference), check_effort(effort), forgetting(forget))
+        self.learner = Learner(d.copy(), model, settings)
         if isinstance(self.inference, Exact):
             check_exact(model, INEXACT)
         self.rng = generator(seed)
-        self.state = self._beginning()
-        self._sample = self._nothing_kept()
+        self.state = self.learner.beginning(self.rng)
+        self._sample = _no_rounds(self.learner)
+        self._last_round: tuple[Round, int] | None = None
         warn_once(model, stacklevel=2)
 
-    def _bind(self, d: Diagram, model: Model, inference: Inference, effort: float, forget: Forget | None) -> None:
-        check_forgetful(inference, forget)
-        self.diagram, self._model, self.inference, self.effort, self.forget = d, model, inference, effort, forget
-        self._evidence = inference.evidence(model)
-        self._solver = model.derived(Solver)
-        self._solve, self._program = self._solver.kernel_for(effort), self._solver.program_for(effort)
-        self._learn: Any = inference.learn
-        self._last_round: tuple[Ints, Ints, int] | None = None
-        self._latest: tuple[Any, Any, Ints] = (None, None, self._solver.blank_action(None, check=False))
-        self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
-        self._nothing_seen = np.full(len(model.observed), -1, dtype=np.int64)
+    @staticmethod
+    def of(learner: Learner, state: State, rng: Rng, sample: Sample | None = None) -> Thompson:
+        """An agent that goes on with this state, these random numbers and these remembered rounds."""
+        agent: Thompson = object.__new__(Thompson)
+        agent.learner, agent.state, agent.rng, agent._last_round = learner, state, rng, None
+        agent._sample = _no_rounds(learner) if sample is None else sample
+        return agent
 
-    def _beginning(self) -> State:
-        """The state before the first round."""
-        return beginning(self.inference, self._model, self._evidence, self.rng, self.forget)
+    @property
+    def diagram(self) -> Diagram:
+        """The diagram that it acts in."""
+        return self.learner.diagram
 
-    def _nothing_kept(self) -> Sample:
-        return Sample(len(self._latest[2]) + len(self._nothing_seen))
+    @property
+    def inference(self) -> Inference:
+        """How it learns."""
+        return self.learner.inference
+
+    @property
+    def effort(self) -> float:
+        """The factor on the search for the best action."""
+        return self.learner.settings.effort
+
+    @property
+    def forget(self) -> Forget | None:
+        """How fast what was learned fades, if it does."""
+        return self.learner.forget
 
     @property
     def player(self) -> Player | None:
         """How it acts and learns in compiled code; None if its inference is not a kernel, or rounds need times."""
-        if not isinstance(self._learn, Kernel) or (self.forget is not None and self.forget.by_time):
-            return None
-        return Player(act, self._learn, self._solve, self._program, self._evidence.packed)
+        return self.learner.player
 
     def act(self, context: Action | None = None, *, allowed: Allowed = None) -> dict[str, Label]:
         """The action that is best under means drawn from the belief.
 
         Only choices in `allowed` are made: a list for all decisions, or lists by decision, as in `best_action`.
         """
-        action, eligible = self._solver.blank_action(context), self._solver.eligible(allowed)
+        learner = self.learner
+        action, eligible = learner.solver.blank_action(context), learner.solver.eligible(allowed)
         with self.rng.bit_generator.lock:
-            self._choose(self.state, self.rng, action, eligible)
-        chosen = self._model.action_of(action)
-        self._latest = dict(chosen), None if context is None else dict(context), action
+            learner.choose(self.state, self.rng, action, eligible)
+        chosen = learner.model.action_of(action)
+        learner.remember(chosen, context, action)
         return chosen
-
-    def _choose(self, state: State, rng: Rng, action: Ints, eligible: Ints) -> None:
-        if not act.entry(self._solve.handle, self._program, self._evidence.packed, state, rng, action, eligible):
-            raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, state)
 
     def _snapshot(self) -> tuple[State, Rng]:
         """Copies of the state and of the random numbers, which other threads do not change."""
         with self.rng.bit_generator.lock:
             return self.state.copy(), copy.deepcopy(self.rng)
+
+    def _apart(self) -> tuple[State, Rng]:
+        """A copy of the state, and random numbers other than those of the next actions."""
+        state, rng = self._snapshot()
+        return state, np.random.default_rng(rng.integers(2**63))
 
     def _all_known(self) -> tuple[State, Rng, Sample]:
         """The same, and the rounds that are remembered."""
@@ -155,40 +152,30 @@ class Thompson:
     def _remembered(self) -> Sample:
         """The sample, with the last round of `update`: it is added late, because nothing may follow learning there."""
         if self._last_round is not None:
-            vector, seen, rounds = self._last_round
+            round_, rounds = self._last_round
             self._last_round = None
             if self.rounds > rounds:
-                self._sample.add(vector, seen)
+                self._sample.add(*round_)
         return self._sample
 
     def best_action(self, context: Action | None = None, *, allowed: Allowed = None) -> Solution:
         """The action that is best under the mean of the belief: what to do where nothing more is to be learned."""
-        action, eligible = self._solver.blank_action(context), self._solver.eligible(allowed)
+        solver = self.learner.solver
+        action, eligible = solver.blank_action(context), solver.eligible(allowed)
         with self.rng.bit_generator.lock:
-            return self._best(self.state, action, eligible)
-
-    def _best(self, state: State, action: Ints, eligible: Ints) -> Solution:
-        if isinstance(self.inference, Predictive):
-            belief = self.inference.predictive(self._evidence, state)
-        else:
-            belief = self.inference.belief(self._evidence, state, copy.deepcopy(self.rng))
-        means = means_of(self._model.learned.values(), belief)
-        value, bound, sound = self._solve.entry(*self._program, means, True, action, eligible, BUDGET)
-        if not sound:
-            raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, state)
-        return Solution(self._model.action_of(action), value, bound == value, bound)
+            return self.learner.best(self.state, self.rng, action, eligible)
 
     def propensity(
         self, action: Action, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000
     ) -> Propensity:
         """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
         number = check_whole("draws", draws, 1, MOST_DRAWS)
-        wanted, eligible = self._model.action_vector(action, context), self._solver.eligible(allowed)
-        if not are_eligible(wanted, eligible, len(self._model.decisions)):
+        learner = self.learner
+        wanted, eligible = learner.model.action_vector(action, context), learner.solver.eligible(allowed)
+        if not are_eligible(wanted, eligible, len(learner.model.decisions)):
             return NEVER
-        state, rng = self._snapshot()
-        rng = np.random.default_rng(rng.integers(2**63))  # not what the next act will draw
-        return propensity_of(self._count_acts(state, rng, wanted.copy(), eligible, number, wanted=wanted), number)
+        state, rng = self._apart()
+        return propensity_of(learner.count_acts(state, rng, wanted.copy(), eligible, number, wanted=wanted), number)
 
     def marginals(self, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000) -> Marginals:
         """The probability of each choice of each decision if `act` was called now, by draws as for `propensity`.
@@ -198,30 +185,16 @@ class Thompson:
         Marginals by 1,000 draws:
                    A1     A2
         choice
-        tea     0.328  0.343
-        coffee  0.342  0.321
-        juice   0.330  0.336
+        tea     0.328  0.329
+        coffee  0.329  0.350
+        juice   0.343  0.321
         """
         number = check_whole("draws", draws, 1, MOST_DRAWS)
-        action, eligible, tally = self._solver.blank_action(context), self._solver.eligible(allowed), Tally(self._model)
-        state, rng = self._snapshot()
-        rng = np.random.default_rng(rng.integers(2**63))  # not what the next act will draw
-        self._count_acts(state, rng, action, eligible, number, tally)
-        return Marginals(self._model.decisions, eligible, list(tally.by_name().values()), number)
-
-    def _count_acts(
-        self, state: State, rng: Rng, action: Ints, eligible: Ints, number: int, tally: Tally | None = None,
-        wanted: Ints = NOTHING,
-    ) -> int:  # fmt: skip
-        """Act so many times and tally the choices; how often this was the wanted action."""
-        first, counts = (NOTHING, NOTHING) if tally is None else (tally.first, tally.counts)
-        hits = count_acts(
-            self._solve, self._program, self._evidence.packed, state, rng, action, eligible, wanted, first, counts,
-            number,
-        )  # fmt: skip
-        if hits < 0:
-            raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, state)
-        return hits
+        learner = self.learner
+        action, eligible = learner.solver.blank_action(context), learner.solver.eligible(allowed)
+        state, rng = self._apart()
+        learner.count_acts(state, rng, action, eligible, number, tally := Tally(learner.model))
+        return Marginals(learner.model.decisions, eligible, list(tally.by_name().values()), number)
 
     def update(
         self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None
@@ -230,30 +203,27 @@ class Thompson:
 
         An agent that forgets needs to know when the round was played (`at`), unless it counts rounds and it was now.
         """
-        vector, seen = self._encoded(action, context), self._seen(observation)
+        round_ = Round(self.learner.action_vector(action, context), self.learner.seen(observation))
         with self.rng.bit_generator.lock:
             sample = self._remembered()
             try:
-                self._learn_in_place(vector, seen, at)
+                self._learn_in_place(round_, at)
             except ImpossibleObservationError:
                 sample.impossible += 1
                 raise
 
-    def _learn_in_place(self, vector: Ints, seen: Ints, at: Any, where: str = "") -> None:
-        state = self.state if isinstance(self._learn, Kernel) else self.state.copy()  # Python may be interrupted
-        zone = self._set_time(state, at) if self.forget is not None or at is not None else None
-        self._last_round = vector, seen, self.rounds
-        self.state = self._learned(state, vector, seen, 1, NOW, where)
-        if zone is not None:
-            self.state.ints[ZONE] = zone
-
-    def _set_time(self, state: State, at: Any) -> int:
-        """Note when the next round was played; the zone of all times up to then."""
-        if self.forget is None:
-            raise no_forgetting(at)
-        time, zone = self.forget.time_of(at, int(state.ints[ROUNDS]), int(state.ints[ZONE]))
-        state.floats[self._evidence.learned + AT] = time
-        return zone
+    def _learn_in_place(self, round_: Round, at: Any, where: str = "") -> None:
+        learner = self.learner
+        state = self.state if isinstance(learner.learn, Kernel) else self.state.copy()  # Python may be interrupted
+        time, zone = learner.time_of(state, self.rounds, at), state.ints[ZONE]
+        if time is not None:
+            learner.note_time(state, *time)
+        self._last_round = round_, self.rounds
+        try:
+            self.state = learner.learned(state, self.rng, round_, 1, NOW, where)
+        except IdbanditsError:
+            state.ints[ZONE] = zone
+            raise
 
     def update_many(
         self, actions: Any, observations: Any = None, contexts: Any = None, *,
@@ -273,35 +243,37 @@ class Thompson:
         >>> agent.posterior()["heads"].alpha.tolist()
         [[2.0, 2.0], [1.0, 1.0], [1.0, 2.0]]
         """
-        skips = check_skipping(impossible)
-        encoded = encode_rounds(self._model, actions, observations, contexts, columns)
+        skips, learner = check_skipping(impossible), self.learner
+        encoded = encode_rounds(learner.model, actions, observations, contexts, columns)
         length, skipped = len(encoded[0]) if encoded else 0, list[int]()
         if length == 1 and at is None:
             row = np.array([column[0] for column in encoded], dtype=np.int64)
             return self._one_learned(row, skips)
         with self._all_or_nothing() as state:
-            times, zone = self._times(state, at, length)
+            times, zone = learner.times_of(state, self.rounds, at, length)
             sample, small = self._remembered().copy(), is_small(length, self.rounds)
             for first in range(0, length, CHUNK):
                 rounds = np.stack([column[first : first + CHUNK] for column in encoded], axis=1)
                 effort, own_times = NOW if small else LATER, times[first : first + CHUNK]
-                state, refused = self._all_learned(state, rounds, first, effort, skips, own_times)
+                state, refused = learner.all_learned(
+                    state, self.rng, rounds, first, effort=effort, skips=skips, at=own_times
+                )
                 sample.add_many(np.delete(rounds, refused, axis=0) if refused else rounds)
                 skipped += [first + t for t in refused]
             state.ints[ZONE] = zone
             if not small:
-                state = self._learned(state, self._latest[2], self._nothing_seen, 0, THOROUGHLY)
+                state = learner.settled(state, self.rng, THOROUGHLY)
             sample.impossible += len(skipped)
             self.state, self._sample = state, sample
         return report_of(length, skipped)
 
     def _one_learned(self, row: Ints, skips: bool) -> LogReport:
         """Learn from a log of one round, as `update` does."""
-        width = len(row) - len(self._nothing_seen)
+        width = len(self.learner.blank.action)
         with self.rng.bit_generator.lock:
             sample = self._remembered()
             try:
-                self._learn_in_place(row[:width], row[width:], None, "in round 0, ")
+                self._learn_in_place(Round(row[:width], row[width:]), None, "in round 0, ")
             except ImpossibleObservationError:
                 if not skips:
                     raise
@@ -320,39 +292,6 @@ class Thompson:
                 self.rng.bit_generator.state = before
                 raise
 
-    def _times(self, state: State, at: Any, length: int) -> tuple[Floats, int]:
-        """When rounds of a log were played: empty if that does not matter; the zone of all times up to then."""
-        if self.forget is None:
-            if at is not None:
-                raise no_forgetting(at)
-            return NO_TIMES, 0
-        return self.forget.times_of(at, int(state.ints[ROUNDS]), int(state.ints[ZONE]), length)
-
-    def _all_learned(
-        self, state: State, rounds: Ints, number: int, effort: int = LATER, skips: bool = False, at: Floats = NO_TIMES
-    ) -> tuple[State, list[int]]:
-        """The state after rounds, the first of which has this number; and which of them were skipped."""
-        width, done, skipped = rounds.shape[1] - len(self._nothing_seen), 0, list[int]()
-        place = self._evidence.learned + AT
-        while done < len(rounds):
-            if not state.has_room():
-                state = grown(state)
-            if effort == LATER and isinstance(self._learn, Kernel):
-                learn, evidence = self._learn.handle, self._evidence.packed
-                done += learn_all(learn, evidence, state, self.rng, rounds[done:], width, at[done:], place)
-            if done < len(rounds) and state.has_room():  # refused, or to be learned one by one
-                row = np.ascontiguousarray(rounds[done])
-                if len(at):
-                    state.floats[place] = at[done]
-                try:
-                    state = self._learned(state, row[:width], row[width:], 1, effort, f"in round {number + done}, ")
-                except ImpossibleObservationError:
-                    if not skips:
-                        raise
-                    skipped.append(done)
-                done += 1
-        return state, skipped
-
     def revise(
         self, action: Action, old_observation: Mapping[str, Any], new_observation: Mapping[str, Any] | None,
         context: Action | None = None, *, at: Any = None,
@@ -361,77 +300,22 @@ class Thompson:
 
         `at` is when it was played, as in `update`: of a round that has faded, as much is taken back as is left.
         """
-        check_revisable(self.inference)
-        vector = self._model.action_vector(action, context)
-        old = self._seen(old_observation)
-        new = None if new_observation is None else self._seen(new_observation)
+        learner = self.learner
+        learner.check_revisable()
+        vector = learner.model.action_vector(action, context)
+        old = Round(vector, learner.seen(old_observation))
+        new = None if new_observation is None else Round(vector, learner.seen(new_observation))
         with self._all_or_nothing() as state:
             sample = self._remembered().copy()
-            sample.replace(np.append(vector, old), None if new is None else np.append(vector, new))
-            if self.forget is not None or at is not None:
-                state.ints[ZONE] = self._set_time(state, at)
-            state = self._revised(state, (vector, old), None if new is None else (vector, new))
-            self.state, self._sample = state, sample
-
-    def _revised(self, state: State, old: tuple[Ints, Ints], new: tuple[Ints, Ints] | None) -> State:
-        """The state, a copy, after a round took the place of another, or was taken back."""
-        place = slice(self._evidence.learned + AT, self._evidence.learned + AT + (self.forget is not None))
-        when = state.floats[place].copy()
-        state = self._learned(state, *old, -1, NOW if new is None else LATER)
-        if new is not None:
-            state.floats[place] = when
-            state = self._learned(state, *new, 1, NOW)
-        return state
-
-    def _encoded(self, action: Action, context: Action | None) -> Ints:
-        last_action, last_context, vector = self._latest
-        try:  # faster than checking again what `act` chose
-            if _are_same(action, last_action) and (context is last_context or _are_same(context, last_context)):
-                return vector
-        except ODD:  # an array, or whatever else, where a value is expected
-            pass
-        return self._model.action_vector(action, context)
-
-    def _seen(self, observation: Mapping[str, Any]) -> Ints:
-        if type(observation) is dict and len(observation) == len(self._states):
-            try:
-                return np.array([place[type(v := observation[name]), v] for name, place in self._states], np.int64)
-            except ODD:
-                pass  # something is missing, of another type, or to be refused
-        states = self._model.observation_states(observation)
-        return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)
-
-    def _learned(self, state: State, vector: Ints, seen: Ints, times: int, effort: int, where: str = "") -> State:
-        """The state after a round: the same arrays, or larger ones."""
-        if not state.has_room():
-            state = grown(state)
-        status = self._learn(*self._evidence.packed, *state, self.rng, vector, seen, times, effort)
-        if type(status) is not int or not DONE <= status <= UNKNOWN:  # of an inference of the user's
-            said = f"what `learn` of inference {name_of(self.inference)!r} says"
-            status = check_whole(said, status, DONE, UNKNOWN)
-        if status != DONE:
-            self._refuse(status, vector, seen, where)
-        return state
-
-    def _refuse(self, status: int, vector: Ints, seen: Ints, where: str) -> None:
-        model, action = self._model, self._model.action_of(vector)
-        states = zip(model.observed, seen.tolist(), strict=True)
-        shown = ", ".join(f"{n.name} = {n.values[s]!r}" for n, s in states if s >= 0)
-        if status == IMPOSSIBLE:
-            raise ImpossibleObservationError(
-                f"{where}observation {shown}: diagram {model.name!r} gives it probability zero for action {action!r}, "
-                "whatever the means"
-            )
-        if status == AMBIGUOUS:
-            refuse_ambiguous(model, vector, seen, INEXACT, where)
-        shown = shown or "(nothing seen)"
-        hint = "" if self.forget is None else "; if it was, and has faded since, say when: at=…"
-        raise ObservationError(f"{where}observation {shown} for action {action!r} was not learned before{hint}")
+            sample.replace(np.concatenate(old), None if new is None else np.concatenate(new))
+            if (time := learner.time_of(state, self.rounds, at)) is not None:
+                learner.note_time(state, *time)
+            self.state, self._sample = learner.revised(state, self.rng, old, new), sample
 
     @property
     def rounds(self) -> int:
         """How many rounds were learned from."""
-        return int(self.state.ints[ROUNDS])
+        return rounds_in(self.state)
 
     def weights(self) -> dict[str, float]:
         """The weight of each structure by name: there is one."""
@@ -439,11 +323,8 @@ class Thompson:
 
     def sample(self) -> dict[str, Floats]:
         """One draw of the means of all learned tables."""
-        means = np.empty(self._evidence.live)
         with self.rng.bit_generator.lock:
-            if not draw(self._evidence.packed, self.state, self.rng, means):
-                raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, self.state)
-        return self._model.tables_of_means(means)
+            return self.learner.sample(self.state, self.rng)
 
     def draws(self, number: int) -> dict[str, Floats]:
         """So many draws of all means from the belief, by table: all that stand at one place belong together.
@@ -460,25 +341,12 @@ class Thompson:
         >>> product.shape, bool(0.97 < product.mean() < 1)
         ((1000,), True)
         """
-        count = check_whole("the number of draws", number, 1, MOST_DRAWS // max(1, self._evidence.learned))
-        state, rng = self._snapshot()
-        rng = np.random.default_rng(rng.integers(2**63))  # not what the next act will draw
-        means = joint_draws(self.inference, self._evidence, state, rng, count)
-        if means is None:
-            raise no_action(f"inference {name_of(self.inference)!r}", self.diagram, state)
-        return self._model.tables_of_means(means)
+        count = check_whole("the number of draws", number, 1, MOST_DRAWS // max(1, self.learner.evidence.learned))
+        return self.learner.draws(*self._apart(), count)
 
     def posterior(self) -> dict[str, Posterior]:
         """The belief of every learned table."""
-        state, rng = self._snapshot()
-        belief = self.inference.belief(self._evidence, state, rng)
-        counted = belief if belief.ndim == 1 else None if state.ints[ACTS_ON_MEANS] else state.floats
-        tables = {}
-        for name, table in self._model.learned.items():
-            first = self._model.parameters.offsets[name]
-            own = slice(first, first + table.size)
-            tables[name] = Posterior(self._model, name, belief[..., own], None if counted is None else counted[own])
-        return tables
+        return self.learner.posterior(*self._snapshot())
 
     def fit_report(self) -> FitReport:
         """Whether what was seen speaks against the structure of the diagram, and where.
@@ -494,18 +362,19 @@ class Thompson:
         1 round: too few to judge the structure by; 100 are needed.
         """
         state, _, sample = self._all_known()
-        return fit_report(self._model, state.floats[: self._evidence.live], sample)
+        return fit_report(self.learner.model, state.floats[: self.learner.evidence.live], sample)
 
     def elbo(self) -> float:
         """The evidence lower bound L(q) of the paper, for variational inference."""
         if not isinstance(self.inference, Bounded):
             raise IdbanditsError(f"inference {name_of(self.inference)!r} has no ELBO; {BOUNDED} has")
-        return float(self.inference.elbo(self._evidence, self._snapshot()[0]))
+        return float(self.inference.elbo(self.learner.evidence, self._snapshot()[0]))
 
     @property
     def kernels(self) -> list[Kernel]:
         """All compiled functions that any of its methods may need."""
-        own = [self._solve, *([self._learn] if isinstance(self._learn, Kernel) else [])]
+        learn = self.learner.learn
+        own = [self.learner.solve, *([learn] if isinstance(learn, Kernel) else [])]
         return list(dict.fromkeys([*own, *kernels_behind(__name__, type(self.inference).__module__)]))
 
     def warm_up(self, *, processes: int | None = 1) -> Warmth:
@@ -525,39 +394,23 @@ class Thompson:
 
     def copy(self, seed: Any = None) -> Thompson:
         """An agent that knows the same; with its own random numbers if a seed is given."""
-        other = object.__new__(Thompson)
-        other._bind(self.diagram.copy(), self._model, self.inference, self.effort, self.forget)
-        other.state, other.rng, other._sample = self._all_known()
+        state, rng, sample = self._all_known()
         if seed is not None:
-            other.rng = generator(seed)
-            if not other.rounds:
-                other.state = other._beginning()
-        return other
-
-    def with_state(self, state: State, rng: Rng) -> Thompson:
-        """An agent like this one that goes on with this state and these random numbers."""
-        other = object.__new__(Thompson)
-        other._bind(self.diagram, self._model, self.inference, self.effort, self.forget)
-        other.state, other.rng, other._sample = state, rng, self._nothing_kept()
-        return other
-
-    def predictive(self, state: State) -> State:
-        """A state as predictions are made from it: it begins with the pseudo-counts, or means, to predict by."""
-        if isinstance(self.inference, Predictive):
-            return State(state.ints, self.inference.predictive(self._evidence, state))
-        return state
+            rng = generator(seed)
+            state = state if rounds_in(state) else self.learner.beginning(rng)
+        return Thompson.of(self.learner, state, rng, sample)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Thompson:
         return self.copy()
 
     def __reduce__(self) -> Any:
-        return _restored, (self.diagram, self.inference, self.effort, *self._all_known(), self.forget)
+        return _restored, (self.diagram, self.learner.settings, *self._all_known())
 
     def save(self, path: str | Path) -> None:
         """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
         state, rng, sample = self._all_known()
-        saved = Saved(self.diagram, self.inference, rng, state, sample, self.effort, self.forget)
-        save_agent(path_of(path), saved, self._evidence)
+        saved = Saved(self.diagram, self.learner.settings, rng, state, sample)
+        save_agent(path_of(path), saved, self.learner.evidence)
 
     @staticmethod
     def load(path: str | Path, *, diagram: Any = None, inference: Inference | None = None) -> Thompson:
@@ -567,39 +420,13 @@ class Thompson:
 
             return cast(Thompson, Structures.load(where, structures=diagram, inference=inference))
         saved = load_agent(where, diagram, inference)
-        return _restored(
-            saved.diagram, saved.inference, saved.effort, saved.state, saved.rng, saved.sample, saved.forget
-        )
+        return _restored(saved.diagram, saved.settings, saved.state, saved.rng, saved.sample)
 
 
-def no_forgetting(at: Any) -> IdbanditsError:
-    """The error of a time for an agent to which it does not matter."""
-    return IdbanditsError(f"at is for agents that forget, made with forget=idb.Forget(…); given {brief(at)}")
+def _no_rounds(learner: Learner) -> Sample:
+    """A sample of no rounds."""
+    return Sample(sum(map(len, learner.blank)))
 
 
-def check_revisable(inference: Inference) -> None:
-    """Raise unless this inference can take rounds back."""
-    if not (isinstance(inference, Revisable) and inference.revisable):
-        name = name_of(inference)
-        raise IdbanditsError(f"inference {name!r} cannot take a round back exactly; {REVISABLE} can")
-
-
-def _are_same(values: Any, last: Any) -> bool:
-    """Whether these are the same labels: equal values with equal hashes, which those of arrays do not have."""
-    return type(values) is dict and values == last and hash((*values.values(),)) == hash((*last.values(),))
-
-
-def _restored(
-    d: Diagram,
-    inference: Inference,
-    effort: float,
-    state: State,
-    rng: Rng,
-    sample: Sample | None = None,
-    forget: Forget | None = None,
-) -> Thompson:
-    """An agent that goes on with this state, these random numbers and these rounds."""
-    agent = object.__new__(Thompson)
-    agent._bind(d, compile(d), inference, effort, forget)
-    agent.state, agent.rng, agent._sample = state, rng, agent._nothing_kept() if sample is None else sample
-    return agent
+def _restored(d: Diagram, settings: Settings, state: State, rng: Rng, sample: Sample) -> Thompson:
+    return Thompson.of(Learner(d, compile(d), settings), state, rng, sample)

@@ -196,7 +196,7 @@ def test_a_stuck_belief_is_not_the_structures_fault() -> None:
     for _ in range(800):
         action = {"A0": int(rng.integers(3)), "A1": int(rng.integers(3))}
         agent.update(action, world.step(action).observation)
-    agent.state.floats[: agent._evidence.learned] = 100.0  # all alike: EM does not leave that
+    agent.state.floats[: agent.learner.evidence.learned] = 100.0  # all alike: EM does not leave that
     assert agent.fit_report().fits
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 import idbandits as idb
+from idbandits.agent.learner import Round
 from idbandits.baselines import confidence, grab
 from idbandits.circuit import passes, plain
 from idbandits.circuit.circuit import Circuit, Run
@@ -59,7 +60,7 @@ def knowledge(learner: Any) -> tuple[bytes, bytes, str]:
 
 def kept(agent: idb.Thompson) -> tuple[Any, ...]:
     """All that a file keeps of an agent, to be compared by ==: the same without scratch numbers, and room for groups."""
-    columns = columns_of(agent.state, layout_of(agent.inference, agent._evidence, agent.state))
+    columns = columns_of(agent.state, layout_of(agent.inference, agent.learner.evidence, agent.state))
     return *((c.shape, c.tobytes()) for c in columns), str(agent.rng.bit_generator.state)
 
 
@@ -83,7 +84,7 @@ def with_more_room(agent: idb.Thompson) -> idb.Thompson:
 
 def determined(agent: idb.Thompson) -> np.ndarray:
     """The pseudo-counts of what was determined by observations, without the groups."""
-    size = agent._evidence.learned
+    size = agent.learner.evidence.learned
     return agent.state.floats[size + FIGURES : 2 * size + FIGURES]
 
 
@@ -91,23 +92,23 @@ def learn_repeatedly(
     agent: idb.Thompson, action: Mapping[str, Any], observation: Mapping[str, Any], times: int
 ) -> None:
     """Let an agent learn from any number of equal rounds at once."""
-    _learn(agent, agent._model.action_vector(action), agent._seen(observation), times, NOW)
+    _learn(agent, agent.learner.model.action_vector(action), agent.learner.seen(observation), times, NOW)
 
 
 def learn_without_settling(
     agent: idb.Thompson, action: Mapping[str, Any], observation: Mapping[str, Any], context: Mapping[str, Any] | None
 ) -> None:
     """Let an agent count a round, and leave its belief as it is."""
-    _learn(agent, agent._model.action_vector(action, context), agent._seen(observation), 1, LATER)
+    _learn(agent, agent.learner.model.action_vector(action, context), agent.learner.seen(observation), 1, LATER)
 
 
 def settle(agent: idb.Thompson) -> None:
     """Let an agent bring its belief up to date, as after a round."""
-    _learn(agent, agent._solver.blank_action(None, check=False), agent._nothing_seen, 0, NOW)
+    _learn(agent, agent.learner.solver.blank_action(None, check=False), agent.learner.blank.seen, 0, NOW)
 
 
 def _learn(agent: idb.Thompson, vector: np.ndarray, seen: np.ndarray, times: int, effort: int) -> None:
-    agent.state = agent._learned(agent.state, vector, seen, times, effort)
+    agent.state = agent.learner.learned(agent.state, agent.rng, Round(vector, seen), times, effort)
 
 
 def ambiguous_observation(d: idb.Diagram) -> dict[str, int]:
@@ -367,28 +368,28 @@ def latent_counts(agent: idb.Thompson) -> list[np.ndarray]:
 
 def pseudo_counts(agent: idb.Thompson) -> np.ndarray:
     """The pseudo-counts of all learned entries that the next action is drawn from: given latent counts."""
-    return agent.state.floats[: agent._evidence.learned].copy()
+    return agent.state.floats[: agent.learner.evidence.learned].copy()
 
 
 def with_all_derived_again(agent: idb.Thompson) -> idb.Thompson:
     """A copy of an agent of which all that is derived was spoilt, and derived again as after loading."""
     other = agent.copy()
-    size = agent._evidence.learned
+    size = agent.learner.evidence.learned
     heads = slice(HEADER, HEADER + 2 * size)
     other.state.ints[heads] = -1
     for section in (gibbs.ALPHA, gibbs.COUNTED):
         first = section * size + (FIGURES if section else 0)
         other.state.floats[first : first + size] = np.nan
-    other.state = other.inference.restored(other._evidence, other.state)
+    other.state = other.inference.restored(other.learner.evidence, other.state)
     return other
 
 
 def pseudo_counts_of_updates(agent: idb.Thompson, number: int) -> np.ndarray:
     """The pseudo-counts after each of so many updates without a round, one per row."""
-    action, nothing = agent._solver.blank_action(None, check=False), agent._nothing_seen
-    kept = np.empty((number, agent._evidence.learned))
+    action, nothing = agent.learner.solver.blank_action(None, check=False), agent.learner.blank.seen
+    kept = np.empty((number, agent.learner.evidence.learned))
     for row in kept:
-        agent.inference.learn(*agent._evidence.packed, *agent.state, agent.rng, action, nothing, 0, NOW)
+        agent.inference.learn(*agent.learner.evidence.packed, *agent.state, agent.rng, action, nothing, 0, NOW)
         row[:] = agent.state.floats[: len(row)]
     return kept
 
@@ -396,7 +397,7 @@ def pseudo_counts_of_updates(agent: idb.Thompson, number: int) -> np.ndarray:
 def moved(agent: idb.Thompson, means: np.ndarray, moves: int, *, tables: bool) -> np.ndarray:
     """Draws of all means, one per row, after so many moves of each: of pairs, or of tables."""
     state, after = agent.state.copy(), means.copy()
-    _move(*agent._evidence.packed, *state, np.random.default_rng(0), after, moves, tables)
+    _move(*agent.learner.evidence.packed, *state, np.random.default_rng(0), after, moves, tables)
     return after
 
 

@@ -1,0 +1,286 @@
+"""What an agent is besides its state: a diagram and an inference, ready to act and to learn in any state."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from idbandits.agent.marginals import Tally
+from idbandits.agent.posterior import Posterior, means_of
+from idbandits.circuit.model import Action, Model
+from idbandits.diagram.declare import Diagram
+from idbandits.diagram.tables import Label
+from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
+from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, beginning, check_forgetful, name_of
+from idbandits.inference.exact import refuse_ambiguous
+from idbandits.inference.forgetting import NO_TIMES, Forget
+from idbandits.inference.repeating import NOTHING, count_acts
+from idbandits.kernel.compiling import Kernel
+from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.solve.best import BUDGET, Solution, Solver
+
+from idbandits.inference.protocol import (  # isort: skip
+    AMBIGUOUS, IMPOSSIBLE, UNKNOWN, Player, Predictive, Revisable, act, draw, joint_draws, learn_all, no_action,
+)  # fmt: skip
+from idbandits.kernel.states import ACTS_ON_MEANS, AT, ROUNDS, ZONE, State, grown  # isort: skip
+
+INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
+REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kind.revisable).rsplit(", ", 1))
+
+
+class Round(NamedTuple):
+    """A round as numbers: decisions and contexts, and the observed nodes, -1 where nothing was seen."""
+
+    action: Ints
+    seen: Ints
+
+
+class Settings(NamedTuple):
+    """How an agent learns and acts, whatever its diagram."""
+
+    inference: Inference
+    effort: float
+    forget: Forget | None
+
+
+@final
+class Learner:
+    """A diagram and an inference: it acts by states and learns in them, and has none of its own.
+
+    States are changed in place, or larger ones take their place. Locks are the callers' business.
+    """
+
+    def __init__(self, d: Diagram, model: Model, settings: Settings) -> None:
+        self.diagram, self.model, self.settings = d, model, settings
+        self.inference, effort, self.forget = settings
+        check_forgetful(self.inference, self.forget)
+        self.evidence = self.inference.evidence(model)
+        self.solver = model.derived(Solver)
+        self.solve, self.program = self.solver.kernel_for(effort), self.solver.program_for(effort)
+        self.learn: Any = self.inference.learn
+        self.blank = Round(
+            self.solver.blank_action(None, check=False), np.full(len(model.observed), -1, dtype=np.int64)
+        )
+        self._latest: tuple[Any, Any, Ints] = (None, None, self.blank.action)
+        self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"inference {name_of(self.inference)!r}"
+
+    @property
+    def player(self) -> Player | None:
+        """How it acts and learns in compiled code; None if its inference is not a kernel, or rounds need times."""
+        if not isinstance(self.learn, Kernel) or (self.forget is not None and self.forget.by_time):
+            return None
+        return Player(act, self.learn, self.solve, self.program, self.evidence.packed)
+
+    def beginning(self, rng: Rng) -> State:
+        """The state before the first round."""
+        return beginning(self.inference, self.model, self.evidence, rng, self.forget)
+
+    # -- rounds as numbers ---------------------------------------------------------------------------------------------
+
+    def remember(self, action: dict[str, Label], context: Action | None, vector: Ints) -> None:
+        """Remember the numbers of an action that was just chosen: it is likely to be the next that is asked for."""
+        self._latest = dict(action), None if context is None else dict(context), vector
+
+    def action_vector(self, action: Action, context: Action | None) -> Ints:
+        """An action and its context as numbers."""
+        last_action, last_context, vector = self._latest
+        try:  # faster than checking again what `act` chose
+            if _are_same(action, last_action) and (context is last_context or _are_same(context, last_context)):
+                return vector
+        except ODD:  # an array, or whatever else, where a value is expected
+            pass
+        return self.model.action_vector(action, context)
+
+    def seen(self, observation: Mapping[str, Any]) -> Ints:
+        """An observation as numbers."""
+        if type(observation) is dict and len(observation) == len(self._states):
+            try:
+                return np.array([place[type(v := observation[name]), v] for name, place in self._states], np.int64)
+            except ODD:
+                pass  # something is missing, of another type, or to be refused
+        states = self.model.observation_states(observation)
+        return np.array([states.get(n.name, -1) for n in self.model.observed], dtype=np.int64)
+
+    # -- acting --------------------------------------------------------------------------------------------------------
+
+    def choose(self, state: State, rng: Rng, action: Ints, eligible: Ints) -> None:
+        """Complete an action, whose contexts are given, by the choices that are best under means that are drawn."""
+        if not act.entry(self.solve.handle, self.program, self.evidence.packed, state, rng, action, eligible):
+            raise no_action(self.name, self.diagram, state)
+
+    def best(self, state: State, rng: Rng, action: Ints, eligible: Ints) -> Solution:
+        """The action that is best under the mean of the belief."""
+        if isinstance(self.inference, Predictive):
+            belief = self.inference.predictive(self.evidence, state)
+        else:
+            belief = self.inference.belief(self.evidence, state, copy.deepcopy(rng))
+        means = means_of(self.model.learned.values(), belief[..., : self.evidence.live])
+        value, bound, sound = self.solve.entry(*self.program, means, True, action, eligible, BUDGET)
+        if not sound:
+            raise no_action(self.name, self.diagram, state)
+        return Solution(self.model.action_of(action), value, bound == value, bound)
+
+    def count_acts(
+        self, state: State, rng: Rng, action: Ints, eligible: Ints, number: int, tally: Tally | None = None,
+        wanted: Ints = NOTHING,
+    ) -> int:  # fmt: skip
+        """Act so many times and tally the choices; how often this was the wanted action."""
+        first, counts = (NOTHING, NOTHING) if tally is None else (tally.first, tally.counts)
+        hits = count_acts(
+            self.solve, self.program, self.evidence.packed, state, rng, action, eligible, wanted, first, counts, number
+        )
+        if hits < 0:
+            raise no_action(self.name, self.diagram, state)
+        return hits
+
+    # -- beliefs -------------------------------------------------------------------------------------------------------
+
+    def sample(self, state: State, rng: Rng) -> dict[str, Floats]:
+        """One draw of the means of all learned tables, as `choose` makes it."""
+        means = np.empty(self.evidence.live)
+        if not draw(self.evidence.packed, state, rng, means):
+            raise no_action(self.name, self.diagram, state)
+        return self.model.tables_of_means(means)
+
+    def draws(self, state: State, rng: Rng, number: int) -> dict[str, Floats]:
+        """So many joint draws of all means."""
+        means = joint_draws(self.inference, self.evidence, state, rng, number)
+        if means is None:
+            raise no_action(self.name, self.diagram, state)
+        return self.model.tables_of_means(means)
+
+    def posterior(self, state: State, rng: Rng) -> dict[str, Posterior]:
+        """The belief of every learned table."""
+        belief = self.inference.belief(self.evidence, state, rng)
+        counted = belief if belief.ndim == 1 else None if state.ints[ACTS_ON_MEANS] else state.floats
+        tables = {}
+        for name, table in self.model.learned.items():
+            first = self.model.parameters.offsets[name]
+            own = slice(first, first + table.size)
+            tables[name] = Posterior(self.model, name, belief[..., own], None if counted is None else counted[own])
+        return tables
+
+    def predictive(self, state: State) -> State:
+        """A state as predictions are made from it: it begins with the pseudo-counts, or means, to predict by."""
+        if isinstance(self.inference, Predictive):
+            return State(state.ints, self.inference.predictive(self.evidence, state))
+        return state
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def learned(self, state: State, rng: Rng, round_: Round, times: int, effort: int, where: str = "") -> State:
+        """The state after a round: the same arrays, or larger ones."""
+        if not state.has_room():
+            state = grown(state)
+        status = self.learn(*self.evidence.packed, *state, rng, *round_, times, effort)
+        if type(status) is not int or not DONE <= status <= UNKNOWN:  # of an inference of the user's
+            status = check_whole(f"what `learn` of {self.name} says", status, DONE, UNKNOWN)
+        if status != DONE:
+            self._refuse(status, round_, where)
+        return state
+
+    def _refuse(self, status: int, round_: Round, where: str) -> None:
+        model, action = self.model, self.model.action_of(round_.action)
+        states = zip(model.observed, round_.seen.tolist(), strict=True)
+        shown = ", ".join(f"{n.name} = {n.values[s]!r}" for n, s in states if s >= 0)
+        if status == IMPOSSIBLE:
+            raise ImpossibleObservationError(
+                f"{where}observation {shown}: diagram {model.name!r} gives it probability zero for action {action!r}, "
+                "whatever the means"
+            )
+        if status == AMBIGUOUS:
+            refuse_ambiguous(model, *round_, INEXACT, where)
+        shown = shown or "(nothing seen)"
+        hint = "" if self.forget is None else "; if it was, and has faded since, say when: at=…"
+        raise ObservationError(f"{where}observation {shown} for action {action!r} was not learned before{hint}")
+
+    def settled(self, state: State, rng: Rng, effort: int) -> State:
+        """The state with its belief brought up to date, after rounds that were only counted."""
+        return self.learned(state, rng, self.blank, 0, effort)
+
+    def all_learned(
+        self, state: State, rng: Rng, rounds: Ints, number: int, *, effort: int = LATER, skips: bool = False,
+        at: Floats = NO_TIMES,
+    ) -> tuple[State, list[int]]:  # fmt: skip
+        """The state after rounds, the first of which has this number; and which of them were skipped."""
+        width, done, skipped = len(self.blank.action), 0, list[int]()
+        place = self.evidence.learned + AT
+        while done < len(rounds):
+            if not state.has_room():
+                state = grown(state)
+            if effort == LATER and isinstance(self.learn, Kernel):
+                learn, evidence = self.learn.handle, self.evidence.packed
+                done += learn_all(learn, evidence, state, rng, rounds[done:], width, at[done:], place)
+            if done < len(rounds) and state.has_room():  # refused, or to be learned one by one
+                row = np.ascontiguousarray(rounds[done])
+                if len(at):
+                    state.floats[place] = at[done]
+                try:
+                    round_ = Round(row[:width], row[width:])
+                    state = self.learned(state, rng, round_, 1, effort, f"in round {number + done}, ")
+                except ImpossibleObservationError:
+                    if not skips:
+                        raise
+                    skipped.append(done)
+                done += 1
+        return state, skipped
+
+    def revised(self, state: State, rng: Rng, old: Round, new: Round | None) -> State:
+        """The state, a copy, after a round took the place of another, or was taken back."""
+        place = slice(self.evidence.learned + AT, self.evidence.learned + AT + (self.forget is not None))
+        when = state.floats[place].copy()
+        state = self.learned(state, rng, old, -1, NOW if new is None else LATER)
+        if new is not None:
+            state.floats[place] = when
+            state = self.learned(state, rng, new, 1, NOW)
+        return state
+
+    def check_revisable(self) -> None:
+        """Raise unless rounds can be taken back."""
+        if not (isinstance(self.inference, Revisable) and self.inference.revisable):
+            raise IdbanditsError(f"{self.name} cannot take a round back exactly; {REVISABLE} can")
+
+    # -- times, for agents that forget ---------------------------------------------------------------------------------
+
+    def time_of(self, state: State, rounds: int, at: Any) -> tuple[float, int] | None:
+        """When a round was played after so many others, and the zone of all times; None if that does not matter."""
+        if self.forget is None:
+            if at is not None:
+                raise _no_forgetting(at)
+            return None
+        return self.forget.time_of(at, rounds, int(state.ints[ZONE]))
+
+    def times_of(self, state: State, rounds: int, at: Any, length: int) -> tuple[Floats, int]:
+        """When rounds of a log were played: empty if that does not matter; the zone of all times up to then."""
+        if self.forget is None:
+            if at is not None:
+                raise _no_forgetting(at)
+            return NO_TIMES, 0
+        return self.forget.times_of(at, rounds, int(state.ints[ZONE]), length)
+
+    def note_time(self, state: State, time: float, zone: int) -> None:
+        """Note in a state when the next round was played, and the zone of all times up to then."""
+        state.floats[self.evidence.learned + AT], state.ints[ZONE] = time, zone
+
+
+def rounds_in(state: State) -> int:
+    """How many rounds were learned from in a state."""
+    return int(state.ints[ROUNDS])
+
+
+def _no_forgetting(at: Any) -> IdbanditsError:
+    """The error of a time for an agent to which it does not matter."""
+    return IdbanditsError(f"at is for agents that forget, made with forget=idb.Forget(…); given {brief(at)}")
+
+
+def _are_same(values: Any, last: Any) -> bool:
+    """Whether these are the same labels: equal values with equal hashes, which those of arrays do not have."""
+    return type(values) is dict and values == last and hash((*values.values(),)) == hash((*last.values(),))
