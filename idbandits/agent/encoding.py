@@ -9,7 +9,7 @@ from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Node
 from idbandits.diagram.values import is_missing, plain
 from idbandits.errors import ODD, ActionError, ContextError, IdbanditsError, ObservationError, brief
-from idbandits.kernel.types import Ints
+from idbandits.kernel.types import Bools, Ints
 
 WRONG = -2  # in place of a value that is not one of its node
 FACTORIZED = "biufcmMUO"  # kinds of arrays whose distinct values pandas finds
@@ -26,11 +26,13 @@ class Part(NamedTuple):
 
 
 def encode_rounds(
-    model: Model, actions: Any, observations: Any, contexts: Any, columns: Mapping[str, Hashable] | None = None
-) -> list[Ints]:
+    model: Model, actions: Any, observations: Any, contexts: Any, columns: Mapping[str, Hashable] | None = None, *,
+    strict: bool = True,
+) -> list[Ints]:  # fmt: skip
     """Many rounds as columns: decisions, contexts, observed nodes (-1 where missing).
 
     If actions alone are given, all is in them. `columns` has the names that nodes have there, where these differ.
+    Unless it is `strict`, values that are not those of their nodes are WRONG, and not refused.
     """
     whole = observations is None and contexts is None
     parts = [
@@ -45,7 +47,7 @@ def encode_rounds(
         of_others = list(model.nodes) if whole or not isinstance(data, Mapping) else []  # it may hold the whole log
         if columns is None:
             _refuse_others(model, part, data, of_others)
-        encoded |= _encode_part(part, data, names, columns or {})
+        encoded |= _encode_part(part, data, names, columns or {}, strict)
     length = next((len(column) for column in encoded.values()), 0)
     for part in parts:
         for node in part.nodes:
@@ -54,8 +56,14 @@ def encode_rounds(
                 raise part.error(f"{part.what}: {node.name!r} {rounds}")
     missing = np.full(length, -1, dtype=np.int64)
     ordered = [encoded.get(node.name, missing) for part in parts for node in part.nodes]
-    model.feasibility.check_columns(ordered)
+    right = np.flatnonzero(is_right(ordered)) if not strict else slice(None)
+    model.feasibility.check_columns([column[right] for column in ordered])
     return ordered
+
+
+def is_right(columns: Sequence[Ints]) -> Bools:
+    """Of every round: whether all its values are those of their nodes."""
+    return np.asarray(np.all([column != WRONG for column in columns], axis=0))
 
 
 def _column_names_of(parts: Sequence[Part], columns: Any) -> dict[str, Hashable]:
@@ -119,7 +127,7 @@ def _listed(part: Part) -> str:
 
 
 def _encode_part(
-    part: Part, data: Any, names: Mapping[str, Hashable], required: Mapping[str, Hashable]
+    part: Part, data: Any, names: Mapping[str, Hashable], required: Mapping[str, Hashable], strict: bool
 ) -> dict[str, Ints]:
     """The columns of nodes by name; observed nodes may be missing, unless their columns were named."""
     present, encoded = _names_in(part, data), dict[str, Ints]()
@@ -132,7 +140,7 @@ def _encode_part(
                 column = data[name]
             except ODD:
                 raise part.error(f"{part.what}: there is no column {brief(name)} in {brief(data)}") from None
-            encoded[node.name] = encode_column(part.what, node, column, part.error)
+            encoded[node.name] = encode_column(part.what, node, column, part.error, strict)
         elif node.name in required:
             raise part.error(f"{part.what}: there is no column {brief(name)}, which is that of {node.name!r}")
         elif part.what != "observations":
@@ -154,8 +162,8 @@ def column_names(data: Any) -> list[Any] | None:
         return None
 
 
-def encode_column(what: str, node: Node, data: Any, error: type[IdbanditsError]) -> Ints:
-    """The places of values among a node's; -1 for what is missing, where it may be."""
+def encode_column(what: str, node: Node, data: Any, error: type[IdbanditsError], strict: bool = True) -> Ints:
+    """The places of values among a node's; -1 for what is missing, where it may be, and WRONG unless it is strict."""
     values = _flat(what, node, data, error)
     if values.dtype.kind in "iu" and node.values == range(node.states):
         places: Ints = values.astype(np.int64)
@@ -164,7 +172,7 @@ def encode_column(what: str, node: Node, data: Any, error: type[IdbanditsError])
         places = _places_of_labels(what, node, values)
     if isinstance(data, np.ma.MaskedArray):
         places[np.ma.getmaskarray(data)] = _missing(what)
-    if (wrong := places == WRONG).any():
+    if strict and (wrong := places == WRONG).any():
         at = int(np.argmax(wrong))
         masked = isinstance(data, np.ma.MaskedArray) and np.ma.getmaskarray(data)[at]
         shown = "masked" if masked else brief(plain(values[at]))

@@ -10,11 +10,13 @@ import numpy as np
 
 from idbandits.agent.marginals import Tally
 from idbandits.agent.posterior import Posterior, means_of
-from idbandits.circuit.model import Action, Model
+from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, beginning, check_forgetful, name_of
+from idbandits.inference.entries import Entries, RetiredRow
+from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget
 from idbandits.inference.repeating import NOTHING, count_acts
@@ -38,12 +40,24 @@ class Round(NamedTuple):
     seen: Ints
 
 
+class Past(NamedTuple):
+    """What is known of diagrams that an agent was in before."""
+
+    retired: tuple[RetiredRow, ...] = ()
+    constants: tuple[float, ...] = ()  # known values that only earlier rounds depend on
+    longest: Longest = Longest(0, 0)  # factors of earlier rounds
+    earlier: tuple[Diagram, ...] = ()  # the latest first
+
+
 class Settings(NamedTuple):
     """How an agent learns and acts, whatever its diagram."""
 
     inference: Inference
     effort: float
     forget: Forget | None
+
+
+NO_PAST = Past()
 
 
 @final
@@ -53,11 +67,13 @@ class Learner:
     States are changed in place, or larger ones take their place. Locks are the callers' business.
     """
 
-    def __init__(self, d: Diagram, model: Model, settings: Settings) -> None:
-        self.diagram, self.model, self.settings = d, model, settings
+    def __init__(self, d: Diagram, model: Model, settings: Settings, past: Past = NO_PAST) -> None:
+        self.diagram, self.model, self.settings, self.past = d, model, settings, past
         self.inference, effort, self.forget = settings
         check_forgetful(self.inference, self.forget)
         self.evidence = self.inference.evidence(model)
+        if past != NO_PAST:
+            self.evidence = self.evidence.about(Entries(model, past.retired, past.constants), past.longest)
         self.solver = model.derived(Solver)
         self.solve, self.program = self.solver.kernel_for(effort), self.solver.program_for(effort)
         self.learn: Any = self.inference.learn
@@ -79,6 +95,12 @@ class Learner:
             return None
         return Player(act, self.learn, self.solve, self.program, self.evidence.packed)
 
+    def guest(self, d: Diagram) -> Learner:
+        """A learner of another diagram for the states of this one."""
+        other = Learner(d, compile(d), self.settings)
+        other.evidence = other.evidence.about(self.evidence.entries, self.evidence.longest)
+        return other
+
     def beginning(self, rng: Rng) -> State:
         """The state before the first round."""
         return beginning(self.inference, self.model, self.evidence, rng, self.forget)
@@ -98,6 +120,11 @@ class Learner:
         except ODD:  # an array, or whatever else, where a value is expected
             pass
         return self.model.action_vector(action, context)
+
+    def round_of(self, row: Ints) -> Round:
+        """A round that stands in one row."""
+        width = len(self.blank.action)
+        return Round(row[:width], row[width:])
 
     def seen(self, observation: Mapping[str, Any]) -> Ints:
         """An observation as numbers."""
@@ -207,10 +234,10 @@ class Learner:
         return self.learned(state, rng, self.blank, 0, effort)
 
     def all_learned(
-        self, state: State, rng: Rng, rounds: Ints, number: int, *, effort: int = LATER, skips: bool = False,
+        self, state: State, rng: Rng, rounds: Ints, numbers: Ints, *, effort: int = LATER, skips: bool = False,
         at: Floats = NO_TIMES,
     ) -> tuple[State, list[int]]:  # fmt: skip
-        """The state after rounds, the first of which has this number; and which of them were skipped."""
+        """The state after rounds, which messages call by these numbers; and which of them were skipped."""
         width, done, skipped = len(self.blank.action), 0, list[int]()
         place = self.evidence.learned + AT
         while done < len(rounds):
@@ -224,8 +251,7 @@ class Learner:
                 if len(at):
                     state.floats[place] = at[done]
                 try:
-                    round_ = Round(row[:width], row[width:])
-                    state = self.learned(state, rng, round_, 1, effort, f"in round {number + done}, ")
+                    state = self.learned(state, rng, self.round_of(row), 1, effort, f"in round {numbers[done]}, ")
                 except ImpossibleObservationError:
                     if not skips:
                         raise

@@ -33,7 +33,7 @@ def report_of(length: int, impossible: Sequence[int]) -> LogReport:
 
 
 def is_small(length: int, before: int) -> bool:
-    """Whether a log is learned round by round, as by `update`; after others, also empty ones, agents settle thoroughly."""
+    """Whether a log is learned round by round, as by `update`; after others, also empty ones, agents settle."""
     return 1 <= length <= max(1, min(MOST_SMALL, SMALL * before))
 
 

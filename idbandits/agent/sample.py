@@ -18,6 +18,7 @@ LEAST_ROOM = 64  # that memory is taken for
 MOST_COUNT = 2**62
 FAR = 1_000_000  # rounds that are looked ahead for the next one to keep
 ROWS = types.int32[:, ::1]
+GONE = -2  # in place of a value that a model does not have
 
 
 @bare
@@ -131,6 +132,26 @@ class Sample:
         other = Sample(self._rows.shape[1])
         other.count, other.kept, other.impossible = self.count, self.kept, self.impossible
         other._rows = self._rows[: self.kept].copy()
+        return other
+
+    def moved(self, old: Model, new: Model) -> Sample:
+        """The rounds that another model has, too, by names and labels."""
+        rows, axes = self._rows[: self.kept], [*old.decisions, *old.contexts, *old.observed]
+        places = {node.name: i for i, node in enumerate(axes)}
+        columns, fits = [], np.ones(self.kept, np.bool_)
+        for node in (*new.decisions, *new.contexts, *new.observed):
+            if node.name in places:
+                own = axes[places[node.name]]
+                numbers = [*(GONE if (at := node.index(v)) is None else at for v in own.values), -1]
+                column = np.array(numbers, np.int32)[rows[:, places[node.name]]]
+            else:
+                column = np.full(self.kept, -1 if node.kind == "observed" else GONE, np.int32)
+            fits &= column != GONE
+            columns.append(column)
+        other = Sample(len(columns))
+        other.kept, other.impossible = int(fits.sum()), self.impossible
+        other.count = self.count if other.kept == self.kept else self.count * other.kept // self.kept
+        other._rows = np.stack([*columns, fits], axis=1)[fits, :-1].astype(np.int32)
         return other
 
     def to_arrays(self) -> tuple[Ints, npt.NDArray[np.int32]]:

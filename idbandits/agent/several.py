@@ -339,10 +339,11 @@ class Structures:
             predict_all(*self._predictors[i].packed, belief, own[i], width, joint[i], marginals[i])
         refused = self._settled(known, rounds, joint, marginals, number, skips)
         left = np.delete(times, refused) if len(times) else times
+        numbers = np.delete(np.arange(number, number + len(rounds)), refused)
         states = [
             state
             if out
-            else learner.all_learned(state, self.rng, np.delete(own[i], refused, axis=0), number, at=left)[0]
+            else learner.all_learned(state, self.rng, np.delete(own[i], refused, axis=0), numbers, at=left)[0]
             for i, (learner, state, out) in enumerate(
                 zip(self._learners, known.states, known.standing.is_out(), strict=True)
             )

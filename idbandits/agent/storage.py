@@ -19,15 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from idbandits.agent.generators import generator_of, state_of_generator
-from idbandits.agent.learner import Settings
+from idbandits.agent.learner import NO_PAST, Learner, Past, Settings
+from idbandits.agent.past import past_from_data, past_to_data
 from idbandits.agent.sample import Sample
-from idbandits.circuit.model import Model, compile
+from idbandits.circuit.model import compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.differences import differences
 from idbandits.diagram.storage import parse_json
 from idbandits.errors import ODD, FormatError, IdbanditsError, brief, check_number
 from idbandits.files import write_whole
-from idbandits.inference import BY_NAME, Evidence, Forget, Inference, beginning, check_forgetful, layout_of, named
+from idbandits.inference import BY_NAME, Evidence, Forget, Inference, check_forgetful, layout_of, named
 from idbandits.inference.protocol import Derived, Described
 from idbandits.kernel.columns import Columns, columns_of, shapes_of, state_of
 from idbandits.kernel.states import State
@@ -57,6 +58,7 @@ class Saved(NamedTuple):
 
     diagram: Diagram
     settings: Settings
+    past: Past
     rng: Rng
     state: State
     sample: Sample
@@ -78,6 +80,8 @@ def save_agent(path: Path, saved: Saved, evidence: Evidence) -> None:
         head["effort"] = effort
     if forget is not None:
         head["forget"] = forget.settings
+    if saved.past != NO_PAST:
+        head["past"] = past_to_data(saved.past)
     text = np.array(json.dumps(head, allow_nan=False))
     if text.nbytes > MOST_HEAD:
         raise FormatError(f"{path}: the diagram {saved.diagram.name!r} is too large for the file of an agent")
@@ -203,7 +207,7 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
         raise FormatError(f"the format is {brief(kind)}; this version reads {FORMAT!r}")
     members.check_names(["head", *Columns._fields, "sample", "rounds"])
     effort = check_number("effort", head.pop("effort", 1.0), 0)
-    forget_settings = head.pop("forget", None)
+    forget_settings, past_data = head.pop("forget", None), head.pop("past", None)
     if set(head) != HEAD:
         raise FormatError(f"its head has the keys {brief(sorted(head))}, not {sorted(HEAD)}")
     name, settings = head["inference"], head["settings"]
@@ -214,6 +218,7 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
         rng = generator_of(head["rng"])
         forget = None if forget_settings is None else Forget(**forget_settings)
         model = compile(d)
+        past = NO_PAST if past_data is None else past_from_data(past_data, model)
     if not (diagram is None or isinstance(diagram, Diagram)):
         raise FormatError(f"diagram is a Diagram, the one that the agent must have learned in, not {brief(diagram)}")
     if diagram is not None and diagram.to_dict() != d.to_dict():
@@ -231,15 +236,16 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
         )
     sample = Sample.from_arrays(model, members.array("sample", (3,)), members.array("rounds", (None, None)))
     check_forgetful(own, forget)
-    return Saved(d, Settings(own, effort, forget), rng, _state(members, model, own, forget), sample)
+    agent_settings = Settings(own, effort, forget)
+    return Saved(d, agent_settings, past, rng, _state(members, Learner(d, model, agent_settings, past)), sample)
 
 
-def _state(members: _Members, model: Model, inference: Inference, forget: Forget | None) -> State:
+def _state(members: _Members, learner: Learner) -> State:
     """The state whose columns are in a file."""
-    evidence = inference.evidence(model)
+    inference, evidence = learner.inference, learner.evidence
     if isinstance(inference, Described):
         members.check_room(shapes_of(inference.layout(evidence)).floats[0])
-    fresh = beginning(inference, model, evidence, np.random.default_rng(0), forget)  # what it draws is not kept
+    fresh = learner.beginning(np.random.default_rng(0))  # what it draws is not kept
     layout = layout_of(inference, evidence, fresh)
     sizes = len(members.array("counts", (None,))), len(members.array("keys", (None,)))
     shapes = shapes_of(layout, *sizes)._asdict()

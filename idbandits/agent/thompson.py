@@ -11,11 +11,11 @@ from typing import Any, cast, final
 import numpy as np
 
 from idbandits.agent.bundle import is_bundle
-from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.fit import FitReport, fit_report
-from idbandits.agent.learner import INEXACT, Learner, Round, Settings, rounds_in
+from idbandits.agent.learner import INEXACT, Learner, Past, Round, Settings, rounds_in
 from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
+from idbandits.agent.moving import MISFITS, Carried, Late, hosting, late_round, moved, sorted_log
 from idbandits.agent.posterior import Posterior
 from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
@@ -63,6 +63,7 @@ class Thompson:
     """
 
     learner: Learner  # all but its state
+    carried: Carried | None = None  # what it took along, if it moved
 
     def __new__(cls, d: Any = None, *settings: Any, **named_settings: Any) -> Any:
         """An agent; of several diagrams, one that weighs them (`Structures`)."""
@@ -203,7 +204,14 @@ class Thompson:
 
         An agent that forgets needs to know when the round was played (`at`), unless it counts rounds and it was now.
         """
-        round_ = Round(self.learner.action_vector(action, context), self.learner.seen(observation))
+        try:
+            round_ = Round(self.learner.action_vector(action, context), self.learner.seen(observation))
+        except MISFITS:
+            late = late_round(self.learner, action, observation, context)
+            if late is None:
+                raise
+            self._learn_late(late, at)
+            return
         with self.rng.bit_generator.lock:
             sample = self._remembered()
             try:
@@ -225,6 +233,20 @@ class Thompson:
             state.ints[ZONE] = zone
             raise
 
+    def _learn_late(self, late: Late, at: Any) -> None:
+        """Learn from a round of a diagram that it was in before."""
+        with self._all_or_nothing() as state:
+            time = self.learner.time_of(state, self.rounds, at)
+            host, state, guest = hosting(self.learner, state, self.rng, late)
+            if time is not None:
+                host.note_time(state, *time)
+            state = guest.learned(state, self.rng, guest.round_of(late.rounds[0]), 1, NOW)
+            self._go_on(host, state, self._remembered())
+
+    def _go_on(self, learner: Learner, state: State, sample: Sample) -> None:
+        """Go on with all of these, none of which is seen without the others, whatever a handler of signals does."""
+        vars(self).update(learner=learner, state=state, _sample=sample)
+
     def update_many(
         self, actions: Any, observations: Any = None, contexts: Any = None, *,
         columns: Mapping[str, Any] | None = None, impossible: str = "error", at: Any = None,
@@ -244,36 +266,40 @@ class Thompson:
         [[2.0, 2.0], [1.0, 1.0], [1.0, 2.0]]
         """
         skips, learner = check_skipping(impossible), self.learner
-        encoded = encode_rounds(learner.model, actions, observations, contexts, columns)
-        length, skipped = len(encoded[0]) if encoded else 0, list[int]()
-        if length == 1 and at is None:
+        encoded, numbers, late = sorted_log(learner, (actions, observations, contexts, columns))
+        length, skipped = len(numbers), list[int]()
+        if length == 1 and at is None and not late:
             row = np.array([column[0] for column in encoded], dtype=np.int64)
             return self._one_learned(row, skips)
         with self._all_or_nothing() as state:
-            times, zone = learner.times_of(state, self.rounds, at, length)
+            times, zone = learner.times_of(state, self.rounds, at, length + sum(len(own.numbers) for own in late))
             sample, small = self._remembered().copy(), is_small(length, self.rounds)
             for first in range(0, length, CHUNK):
                 rounds = np.stack([column[first : first + CHUNK] for column in encoded], axis=1)
-                effort, own_times = NOW if small else LATER, times[first : first + CHUNK]
+                own, effort = numbers[first : first + CHUNK], NOW if small else LATER
                 state, refused = learner.all_learned(
-                    state, self.rng, rounds, first, effort=effort, skips=skips, at=own_times
+                    state, self.rng, rounds, own, effort=effort, skips=skips, at=times[own] if len(times) else times
                 )
                 sample.add_many(np.delete(rounds, refused, axis=0) if refused else rounds)
-                skipped += [first + t for t in refused]
+                skipped += own[refused].tolist()
+            for rest in late:
+                learner, state, guest = hosting(learner, state, self.rng, rest)
+                when = times[rest.numbers] if len(times) else times
+                state, refused = guest.all_learned(state, self.rng, rest.rounds, rest.numbers, skips=skips, at=when)
+                skipped += rest.numbers[refused].tolist()
             state.ints[ZONE] = zone
             if not small:
                 state = learner.settled(state, self.rng, THOROUGHLY)
             sample.impossible += len(skipped)
-            self.state, self._sample = state, sample
-        return report_of(length, skipped)
+            self._go_on(learner, state, sample)
+        return report_of(length + sum(len(rest.numbers) for rest in late), sorted(skipped))
 
     def _one_learned(self, row: Ints, skips: bool) -> LogReport:
         """Learn from a log of one round, as `update` does."""
-        width = len(self.learner.blank.action)
         with self.rng.bit_generator.lock:
             sample = self._remembered()
             try:
-                self._learn_in_place(Round(row[:width], row[width:]), None, "in round 0, ")
+                self._learn_in_place(self.learner.round_of(row), None, "in round 0, ")
             except ImpossibleObservationError:
                 if not skips:
                     raise
@@ -300,17 +326,49 @@ class Thompson:
 
         `at` is when it was played, as in `update`: of a round that has faded, as much is taken back as is left.
         """
-        learner = self.learner
+        learner, late = self.learner, None
         learner.check_revisable()
-        vector = learner.model.action_vector(action, context)
-        old = Round(vector, learner.seen(old_observation))
-        new = None if new_observation is None else Round(vector, learner.seen(new_observation))
+        try:
+            vector, old = learner.model.action_vector(action, context), learner.seen(old_observation)
+        except MISFITS:
+            late = late_round(learner, action, old_observation, context)
+            if late is None:
+                raise
         with self._all_or_nothing() as state:
-            sample = self._remembered().copy()
-            sample.replace(np.concatenate(old), None if new is None else np.concatenate(new))
-            if (time := learner.time_of(state, self.rounds, at)) is not None:
+            time, guest, sample = learner.time_of(state, self.rounds, at), learner, self._remembered().copy()
+            if late is not None:
+                learner, state, guest = hosting(learner, state, self.rng, late)
+                vector, old = guest.round_of(late.rounds[0])
+            new = None if new_observation is None else guest.seen(new_observation)
+            if late is None:
+                sample.replace(np.append(vector, old), None if new is None else np.append(vector, new))
+            if time is not None:
                 learner.note_time(state, *time)
-            self.state, self._sample = learner.revised(state, self.rng, old, new), sample
+            state = guest.revised(state, self.rng, Round(vector, old), None if new is None else Round(vector, new))
+            self._go_on(learner, state, sample)
+
+    def moved_to(self, d: Diagram) -> Thompson:
+        """An agent in another diagram that knows all that this one knows about what both have, by names and labels.
+
+        Rows that are new start from their prior. Rows that are gone still inform the rest, and rounds that were played
+        before may still be learned from (`update`, `update_many`, `revise`). `carried` says what was taken along.
+
+        >>> from idbandits import models
+        >>> agent = Thompson(models.cascade(["tea", "milk"], 1), seed=0)
+        >>> agent.update({"A1": "tea"}, {"C1": 1})
+        >>> agent = agent.moved_to(models.cascade(["tea", "rice"], 1))
+        >>> agent.posterior()["attraction"].alpha.tolist()
+        [[1.0, 2.0], [1.0, 1.0]]
+        >>> agent.carried
+        attraction: rows 1 kept, 1 new
+        0 groups of rounds
+        """
+        state, rng, sample = self._all_known()
+        learner, state, carried = moved(self.learner, state, rng, d)
+        agent = Thompson.of(learner, state, rng, sample.moved(self.learner.model, learner.model))
+        agent.carried = carried
+        warn_once(learner.model, stacklevel=2)
+        return agent
 
     @property
     def rounds(self) -> int:
@@ -404,12 +462,12 @@ class Thompson:
         return self.copy()
 
     def __reduce__(self) -> Any:
-        return _restored, (self.diagram, self.learner.settings, *self._all_known())
+        return _restored, (self.diagram, self.learner.settings, self.learner.past, *self._all_known())
 
     def save(self, path: str | Path) -> None:
         """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
         state, rng, sample = self._all_known()
-        saved = Saved(self.diagram, self.learner.settings, rng, state, sample)
+        saved = Saved(self.diagram, self.learner.settings, self.learner.past, rng, state, sample)
         save_agent(path_of(path), saved, self.learner.evidence)
 
     @staticmethod
@@ -420,7 +478,7 @@ class Thompson:
 
             return cast(Thompson, Structures.load(where, structures=diagram, inference=inference))
         saved = load_agent(where, diagram, inference)
-        return _restored(saved.diagram, saved.settings, saved.state, saved.rng, saved.sample)
+        return _restored(saved.diagram, saved.settings, saved.past, saved.state, saved.rng, saved.sample)
 
 
 def _no_rounds(learner: Learner) -> Sample:
@@ -428,5 +486,5 @@ def _no_rounds(learner: Learner) -> Sample:
     return Sample(sum(map(len, learner.blank)))
 
 
-def _restored(d: Diagram, settings: Settings, state: State, rng: Rng, sample: Sample) -> Thompson:
-    return Thompson.of(Learner(d, compile(d), settings), state, rng, sample)
+def _restored(d: Diagram, settings: Settings, past: Past, state: State, rng: Rng, sample: Sample) -> Thompson:
+    return Thompson.of(Learner(d, compile(d), settings, past), state, rng, sample)

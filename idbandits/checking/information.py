@@ -76,7 +76,7 @@ class Information:
     def log_likelihoods(self, means: Floats) -> Floats:
         """Those of the rounds at some means."""
         c = self.model.likelihood.circuit
-        factors = [means[_entries(c, slot, self.rounds.actions)] for slot in range(c.slots)]
+        factors = [means[plain.entries_after(c, slot, self.rounds.actions)] for slot in range(c.slots)]
         root: Floats = plain.up(c, self._leaves(self.rounds), plain.chained(c, factors))[-1]
         return np.log(np.maximum(root, FAINT))
 
@@ -231,7 +231,7 @@ def gradients(
     for first in range(0, number, size):
         some = slice(first, first + size)
         here = actions[some]
-        entries = [_entries(c, slot, here) for slot in range(c.slots)]
+        entries = [plain.entries_after(c, slot, here) for slot in range(c.slots)]
         factors = [means[places] for places in entries]
         weights = plain.chained(c, factors)
         by_slot = [np.zeros(len(here))] * c.slots
@@ -243,15 +243,6 @@ def gradients(
                 own = entries[part] < learned  # others are known, or fixed
                 slopes[cases[own], entries[part][own]] += (by_slot[slot] * rest)[own]
     return values, slopes
-
-
-def _entries(c: Circuit, slot: int, actions: Ints) -> Ints:
-    """The parameters that a slot stands for by itself, one per action."""
-    base, strides, place = c.atom(slot)
-    index = np.zeros(len(actions), dtype=np.int64)
-    for axis, stride in strides:
-        index += stride * actions[:, axis]
-    return base + (index if place < 0 else np.asarray(c.lookup)[place + index])
 
 
 def _add_slopes(

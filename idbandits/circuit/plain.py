@@ -23,6 +23,15 @@ def entry(c: Circuit, slot: int, action: Numbers) -> int:
     return base + (index if place < 0 else c.lookup[place + index])
 
 
+def entries_after(c: Circuit, slot: int, actions: Ints) -> Ints:
+    """The parameters that a slot stands for by itself, one per action."""
+    base, strides, place = c.atom(slot)
+    index = np.zeros(len(actions), dtype=np.int64)
+    for axis, stride in strides:
+        index += stride * actions[:, axis]
+    return base + (index if place < 0 else np.asarray(c.lookup)[place + index])
+
+
 def entries_read(c: Circuit, slot: int, sizes: Sequence[int]) -> Ints:
     """The parameters that a slot may stand for by itself; decisions and contexts have so many choices."""
     base, strides, place = c.atom(slot)

@@ -16,7 +16,7 @@ import numpy as np
 from idbandits.circuit.model import Model
 from idbandits.diagram.labels import row_labels
 from idbandits.diagram.tables import Label
-from idbandits.kernel.types import Floats, Ints
+from idbandits.kernel.types import Bools, Floats, Ints
 
 RowName: TypeAlias = tuple[str, int, tuple[Label, ...]]  # a learned table, its number of states, the labels of a row
 
@@ -121,6 +121,19 @@ class Entries:
     def values(self) -> list[tuple[float, int]]:
         """The known values, each with a number that tells equal ones apart."""
         return list(_numbered(self.known.tolist()))
+
+    def including(self, others: Entries, wanted: Bools) -> Entries:
+        """These entries, and others that are wanted and lacking: their rows are retired here, known values constant."""
+        retired = [
+            RetiredRow(name[0], name[2], row.prior)
+            for name, row in others.rows.items()
+            if name not in self.rows and wanted[row.first : row.first + name[1]].any()
+        ]
+        known, used = set(self.values), zip(others.values, wanted[others.learned :].tolist(), strict=True)
+        constants = [value for (value, number), is_used in used if is_used and (value, number) not in known]
+        if not retired and not constants:
+            return self
+        return Entries(self.model, [*self.retired, *retired], [*self.constants, *constants])
 
     def places_of_entries(self, others: Entries) -> Ints:
         """For each of other entries the one here, by names, labels and known values; -1 if there is none."""

@@ -12,13 +12,13 @@ from idbandits.checking import relabellings
 from idbandits.circuit.build import starts
 from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.model import Likelihood, Model
-from idbandits.circuit.plain import entries_read
+from idbandits.circuit.plain import entries_after, entries_read
 from idbandits.errors import FormatError
 from idbandits.inference.entries import Entries
 from idbandits.inference.factors import find_wrong
 from idbandits.inference.workspace import Parts
 from idbandits.kernel.fields import pack
-from idbandits.kernel.types import Floats, Ints
+from idbandits.kernel.types import Bools, Floats, Ints
 
 Source: TypeAlias = tuple[int, int, int]  # an observed node, its first leaf, its number of states
 Span: TypeAlias = tuple[int, int]  # of nodes
@@ -86,6 +86,14 @@ class Evidence:
     def about(self, entries: Entries, longest: Longest) -> Evidence:
         """The same likelihood for states with other entries, and with factors of this size."""
         return Evidence(self.model, self._likelihood, literal=self._literal, entries=entries, longest=longest)
+
+    def lacking(self, actions: Ints) -> tuple[Entries, Bools]:
+        """The model's own entries, and which of them these actions read that states do not have."""
+        own, c = Entries(self.model), self._likelihood.parts.circuit
+        wanted = np.zeros(own.learned + len(own.known), np.bool_)
+        for slot in range(c.slots):
+            wanted[entries_after(c, slot, actions)] = True
+        return own, wanted & (self.entries.places_of_entries(own) < 0)
 
     @cached_property
     def relabellings(self) -> list[list[Ints]]:

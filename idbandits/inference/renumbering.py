@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from idbandits.inference.entries import Entries, RetiredRow
-from idbandits.inference.evidence import Longest
+from idbandits.inference.entries import Entries
 from idbandits.kernel.columns import MEANS, PSEUDO_COUNTS, Columns, Kind, Layout
 from idbandits.kernel.compiling import INTS, kernel
 from idbandits.kernel.states import LEAST
@@ -16,29 +15,21 @@ from idbandits.kernel.types import Bools, Floats, Ints
 NOTHING_LEARNED = 1e-9  # how far a pseudo-count is from the prior by rounding, as a part of it
 
 
-@kernel(types.UniTuple(types.int64, 2)(INTS, INTS, INTS))
-def survey(keys: Ints, sizes: Ints, marks: Ints) -> tuple[int, int]:
-    """Mark the entries that factors read; how many nodes and terms one has at most. Of broken keys, little is read."""
-    most_nodes, most_terms, first = 0, 0, 0
+@kernel(types.void(INTS, INTS, INTS))
+def mark_entries(keys: Ints, sizes: Ints, marks: Ints) -> None:
+    """Mark the entries that factors read."""
+    first = 0
     for g in range(len(sizes)):
-        last = first + sizes[g]
-        at, terms = first + 1, 0
+        at = first + 1
         for _ in range(keys[first]):
-            if at >= last:
-                break
-            own = keys[at]
+            terms = keys[at]
             at += 1
-            for _ in range(own):
-                if at >= last:
-                    break
-                terms += 1
-                for i in range(at + 1, min(at + 1 + keys[at], last)):
-                    if 0 <= keys[i] < len(marks):
+            for _ in range(terms):
+                for i in range(at + 1, at + 1 + keys[at]):
+                    if keys[i] >= 0:
                         marks[keys[i]] = 1
-                at += 1 + max(0, keys[at])
-        most_nodes, most_terms = max(most_nodes, min(keys[first], sizes[g])), max(most_terms, terms)
-        first = last
-    return most_nodes, most_terms
+                at += 1 + keys[at]
+        first += sizes[g]
 
 
 @kernel(types.void(INTS, INTS, INTS, INTS))
@@ -105,24 +96,12 @@ class Old(NamedTuple):
     columns: Columns
 
 
-def needed(old: Old, new: Entries) -> tuple[Entries, Longest]:
-    """The new entries with all that the old columns are about: rows that something was learned of, and known values.
-
-    Also how large the old factors are.
-    """
+def needed(old: Old, new: Entries) -> Entries:
+    """The new entries with all that the old columns are about: rows that something was learned of, and known values."""
     marks = np.zeros(old.entries.learned + len(old.entries.known), np.int64)
-    longest = survey(old.columns.keys, old.columns.sizes, marks)
+    mark_entries(old.columns.keys, old.columns.sizes, marks)
     marks[: old.entries.learned] |= _is_learned(old)
-    retired = list(new.retired)
-    retired += [
-        RetiredRow(name[0], name[2], row.prior)
-        for name, row in old.entries.rows.items()
-        if name not in new.rows and marks[row.first : row.first + name[1]].any()
-    ]
-    have = set(new.values)
-    used = zip(old.entries.values, marks[old.entries.learned :].tolist(), strict=True)
-    constants = [*new.constants, *(value for (value, n), mark in used if mark and (value, n) not in have)]
-    return Entries(new.model, retired, constants), Longest(*longest)
+    return new.including(old.entries, marks > 0)
 
 
 def _is_learned(old: Old) -> Bools:

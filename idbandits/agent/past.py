@@ -1,0 +1,60 @@
+"""What is known of earlier diagrams, in files: every number and name is checked."""
+
+from typing import Any
+
+import numpy as np
+
+from idbandits.agent.learner import Past
+from idbandits.circuit.model import Model
+from idbandits.diagram.declare import MOST_STATES, Diagram
+from idbandits.diagram.tables import LEAST_PRIOR, MOST_PRIOR, Label
+from idbandits.errors import FormatError, brief, check_number, check_whole
+from idbandits.inference.entries import Entries, RetiredRow
+from idbandits.inference.evidence import Longest
+
+MOST_LONG = 1_000_000  # nodes or terms of a factor
+FIELDS = {"retired", "constants", "longest", "earlier"}
+
+
+def past_to_data(past: Past) -> dict[str, Any]:
+    """What is known of earlier diagrams, as plain data."""
+    return {
+        "retired": [{"table": r.table, "row": list(r.labels), "prior": r.prior.tolist()} for r in past.retired],
+        "constants": list(past.constants),
+        "longest": list(past.longest),
+        "earlier": [d.to_dict() for d in past.earlier],
+    }
+
+
+def past_from_data(data: Any, model: Model) -> Past:
+    """The same from plain data, which need not be what it should be."""
+    if not isinstance(data, dict) or set(data) != FIELDS:
+        raise FormatError(f"past: it has the keys {', '.join(sorted(FIELDS))}, not {brief(data)}")
+    retired = tuple(_retired_row(row) for row in _list("past.retired", data["retired"]))
+    names = [row.name for row in retired]
+    if len(set(names)) < len(names) or any(name in Entries(model).rows for name in names):
+        raise FormatError("past.retired: a row occurs twice, or is one of the diagram")
+    constants = [check_number("past.constants", x, 0, 1) for x in _list("past.constants", data["constants"])]
+    longest = [check_whole("past.longest", n, 0, MOST_LONG) for n in _list("past.longest", data["longest"])]
+    if len(longest) != 2:
+        raise FormatError(f"past.longest: two numbers, not {brief(longest)}")
+    earlier = tuple(Diagram.from_dict(d) for d in _list("past.earlier", data["earlier"]))
+    return Past(retired, tuple(constants), Longest(*longest), earlier)
+
+
+def _retired_row(data: Any) -> RetiredRow:
+    if not isinstance(data, dict) or set(data) != {"table", "row", "prior"} or not isinstance(data["table"], str):
+        raise FormatError(f"past.retired: a row has a table, labels and a prior, not {brief(data)}")
+    labels: list[Label] = _list("past.retired: the labels of a row", data["row"])
+    if not all(isinstance(label, (str, int, float)) for label in labels):
+        raise FormatError(f"past.retired: the labels of a row are texts and numbers, not {brief(labels)}")
+    what = f"past.retired: the prior of a row of {data['table']!r}"
+    prior = [check_number(what, x, LEAST_PRIOR, MOST_PRIOR) for x in _list(what, data["prior"])]
+    check_whole(f"{what}: the number of states", len(prior), 2, MOST_STATES)
+    return RetiredRow(data["table"], tuple(labels), np.array(prior))
+
+
+def _list(what: str, data: Any) -> list[Any]:
+    if not isinstance(data, list):
+        raise FormatError(f"{what}: a list is needed, not {brief(data)}")
+    return data
