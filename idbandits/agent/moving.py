@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, NoReturn, TypeAlias, final
 
 import numpy as np
 
-from idbandits.agent.encoding import encode_rounds, is_right
+from idbandits.agent.encoding import WRONG, encode_rounds, is_right
 from idbandits.agent.learner import INEXACT, Learner, Past
 from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram
@@ -130,8 +129,6 @@ def sorted_log(learner: Learner, log: Log) -> tuple[list[Ints], Ints, list[Late]
     except MISFITS:
         if not learner.past.earlier:
             raise
-        misfit = sys.exception()
-    assert misfit is not None
     encoded = encode_rounds(learner.model, *log, strict=False)
     present = is_right(encoded)
     left, late = ~present, list[Late]()
@@ -142,8 +139,18 @@ def sorted_log(learner: Learner, log: Log) -> tuple[list[Ints], Ints, list[Late]
             left[own] = False
             late += [Late(d, np.stack([column[own] for column in columns], axis=1), own)] if len(own) else []
     if left.any():
-        raise misfit
+        _refuse(learner, encoded, int(np.argmax(left)))
     return [column[present] for column in encoded], np.flatnonzero(present), late
+
+
+def _refuse(learner: Learner, encoded: Sequence[Ints], number: int) -> NoReturn:
+    """Raise the error of a round that fits no diagram."""
+    model = learner.model
+    nodes = [*model.decisions, *model.contexts, *model.observed]
+    node = next(n for n, column in zip(nodes, encoded, strict=True) if column[number] == WRONG)
+    error = {"decision": ActionError, "context": ContextError}.get(node.kind, ObservationError)
+    never = "has a value that it has neither in this diagram nor in an earlier one"
+    raise error(f"{node.name!r} in round {number} {never}; allowed: {node.allowed()}")
 
 
 class Hosted(NamedTuple):

@@ -414,6 +414,19 @@ class Structures:
                 states[i] = learner.revised(states[i], self.rng, Round(*order.of_round(vector, old)), replacement)
             self._known = Known(states, known.standing)
 
+    def moved_to(self, structures: Sequence[Diagram] | Mapping[str, Diagram]) -> Structures:
+        """An agent with other diagrams by the same names that knows all that this one knows, as `Thompson.moved_to`.
+
+        Rounds that were played before are learned from as long as the new diagrams can have them.
+        """
+        diagrams = named_structures(structures)
+        if list(diagrams) != list(self._members):
+            these = f"{', '.join(map(repr, self._members))}, in this order"
+            raise IdbanditsError(f"an agent of several structures moves to as many with the same names: {these}")
+        known, rng = self._snapshot()
+        agents = self._apart(known, rng)
+        return _restored({name: agents[name].moved_to(d) for name, d in diagrams.items()}, known.standing, rng)
+
     def sample(self) -> dict[str, dict[str, Floats]]:
         """One draw of the means of all learned tables, by structure."""
         with self.rng.bit_generator.lock:

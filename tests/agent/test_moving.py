@@ -1,0 +1,267 @@
+"""Agents that move to another diagram: what they know goes along, by names and labels."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import idbandits as idb
+from diagrams import with_fixed_means
+from idbandits import models
+from idbandits.errors import ActionError, DiagramError, FormatError, IdbanditsError, ImpossibleObservationError
+from inferences import INFERENCES, agent_of
+from inside import groups, knowledge
+
+OLD, NEW = ["a", "b", "c", "d"], ["d", "b", "e"]  # another order, two gone, one new
+
+
+def played(d: idb.Diagram, agent: Any, rounds: int = 60, seed: int = 0) -> Any:
+    """The agent after some rounds in a world of this diagram."""
+    rng = np.random.default_rng(seed)
+    means = with_fixed_means(d, {t.name: rng.uniform(0.2, 0.8, t.means_shape) for t in d.learned.values()})
+    world = idb.World(d, means, seed=seed)
+    for _ in range(rounds):
+        action = agent.act()
+        agent.update(action, world.step(action).observation)
+    return agent
+
+
+def counts(agent: idb.Thompson) -> dict[tuple[Any, ...], list[float]]:
+    """The pseudo-counts that an agent acts by, by the name of the table and the label of the row."""
+    found, first = {}, 0
+    for name, table in agent.diagram.learned.items():
+        labels = agent.diagram.nodes["A1"].values if name == "attraction" else range(table.shape[0])
+        for label in labels:
+            found[name, label] = agent.state.floats[first : first + table.states].tolist()
+            first += table.states
+    return found
+
+
+def list_model(items: Any, positions: int = 2, **settings: Any) -> idb.Diagram:
+    return models.position_based(items, positions, **settings)
+
+
+@pytest.mark.parametrize("name", [name for name in INFERENCES if name not in ("exact", "own")])
+def test_nothing_changes_about_rows_that_both_have(name: str) -> None:
+    agent = played(list_model(OLD), agent_of(name, list_model(OLD)))
+    moved = agent.moved_to(list_model(NEW))
+    before, after = counts(agent), counts(moved)
+    for key in before.keys() & after.keys():
+        assert before[key] == after[key]
+    assert {key for key in after if key not in before} == {("attraction", "e")}
+    assert moved.rounds == agent.rounds
+    assert str(moved.rng.bit_generator.state) == str(agent.rng.bit_generator.state)
+    if name not in ("particles", "ep", "moments"):  # those start at random, or a little off the prior
+        assert after["attraction", "e"] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", [name for name in INFERENCES if name not in ("exact", "own")])
+def test_to_the_same_diagram_nothing_changes(name: str) -> None:
+    agent = played(list_model(OLD), agent_of(name, list_model(OLD)))
+    moved = agent.moved_to(list_model(OLD))
+    learner = agent.copy()
+    for _ in range(20):
+        action = learner.act()
+        assert moved.act() == action
+        for one in (learner, moved):
+            one.update(action, {"C1": 0, "C2": 1})
+
+
+def test_rows_that_are_gone_inform_the_rest_and_may_come_back() -> None:
+    d = list_model(OLD, fixed={"examination": {0: 1.0}})
+    agent = played(d, idb.Thompson(d, "variational", seed=0), 300)
+    moved = agent.moved_to(list_model(["x", "y"], fixed={"examination": {0: 1.0}}))
+    moved.update_many({"A1": [], "A2": []}, {"C1": [], "C2": []})
+    agent.update_many({"A1": [], "A2": []}, {"C1": [], "C2": []})
+    assert sorted(groups(moved).values()) == sorted(groups(agent).values())
+    before, after = agent.posterior()["examination"], moved.posterior()["examination"]
+    np.testing.assert_allclose(after.alpha, before.alpha, rtol=1e-9)
+    assert moved.carried.tables["attraction"] == (0, 2, 4)
+    assert "attraction: rows 2 new, 4 retired" in repr(moved.carried)
+    back = moved.moved_to(d)
+    assert counts(back) == counts(agent)
+    assert back.carried.tables["attraction"] == (4, 0, 0)
+
+
+@pytest.mark.parametrize("name", ["gibbs", "variational", "ep"])
+def test_groups_go_along_whatever_the_numbers_of_their_entries(name: str) -> None:
+    """After a move there and back, the belief is as if there had been no move: every latent count is in its place."""
+    wide = models.dynamic_bayesian(["p", "q", "r"], 3)
+    agent = played(wide, agent_of(name, wide), 80)
+    there = agent.moved_to(models.dynamic_bayesian(["r", "z", "q", "p", "y"], 3))
+    back = there.moved_to(wide)
+    assert groups(back) == groups(agent)
+    np.testing.assert_array_equal(
+        back.state.floats[: back.learner.evidence.live], agent.state.floats[: agent.learner.evidence.live]
+    )
+    for one in (agent, back):
+        one.update({"A1": "p", "A2": "q", "A3": "r"}, {"C1": 0, "C2": 1, "C3": 0})
+    assert groups(back) == groups(agent)
+
+
+@pytest.mark.parametrize("name", ["gibbs", "variational", "ep"])
+def test_late_rounds_of_retired_items_are_learned_and_revised(name: str) -> None:
+    late = {"A1": "a", "A2": "d"}, {"C1": 0, "C2": 1}
+    stayed = played(list_model(OLD), agent_of(name, list_model(OLD)))
+    moved = stayed.moved_to(list_model(NEW))
+    for agent in (stayed, moved):
+        agent.update(*late)
+        assert agent.rounds == 61
+    assert groups(moved.moved_to(list_model(OLD))) == groups(stayed)
+    moved.revise(*late, None)
+    assert moved.rounds == 60
+
+
+def test_items_never_shown_before_they_were_retired_are_learned_from_too() -> None:
+    agent = idb.Thompson(list_model(OLD), seed=0).moved_to(list_model(NEW))
+    agent.update({"A1": "a", "A2": "c"}, {"C1": 1, "C2": 0})
+    assert agent.rounds == 1
+    back = agent.moved_to(list_model(OLD))
+    assert counts(back)["attraction", "a"] == [1.0, 2.0]
+
+
+def test_logs_may_mix_rounds_of_all_diagrams() -> None:
+    log = {"A1": ["a", "d", "e", "c"], "A2": ["b", "e", "b", "d"]}, {"C1": [1, 1, 1, 1], "C2": [1, 1, 1, 1]}
+    agent = idb.Thompson(list_model(OLD), seed=0).moved_to(list_model(NEW))
+    report = agent.update_many(*log)
+    assert report.rounds == agent.rounds == 4
+    assert counts(agent)["attraction", "d"] == [1.0, 3.0]  # clicks leave nothing in doubt
+    assert counts(agent.moved_to(list_model(OLD)))["attraction", "c"] == [1.0, 2.0]
+    with pytest.raises(
+        ActionError, match="'A1' in round 1 has a value that it has neither in this diagram nor in an earlier one"
+    ):
+        agent.update_many({"A1": ["a", "w"], "A2": ["b", "b"]}, {"C1": [1, 1]})
+    assert agent.rounds == 4
+
+
+def test_impossible_late_rounds_are_told_by_their_numbers() -> None:
+    agent = idb.Thompson(models.cascade(OLD, 2), seed=0).moved_to(models.cascade(NEW, 2))
+    log = {"A1": ["a", "d", "a"], "A2": ["c", "b", "c"]}, {"C1": [0, 1, 1], "C2": [1, 0, 1]}
+    with pytest.raises(ImpossibleObservationError, match="in round 2, "):
+        agent.update_many(*log)
+    assert agent.rounds == 0
+    report = agent.update_many(*log, impossible="skip")
+    assert (report.rounds, report.impossible.tolist()) == (2, [2])
+
+
+def test_positions_and_nodes_may_differ() -> None:
+    agent = played(list_model(OLD, 3), idb.Thompson(list_model(OLD, 3), seed=0))
+    moved = agent.moved_to(list_model(NEW, 2))
+    assert moved.carried.tables["examination"] == (2, 0, 1)
+    assert counts(moved)["examination", 1] == counts(agent)["examination", 1]
+    moved.update({"A1": "a", "A2": "b", "A3": "c"}, {"C1": 0, "C2": 0, "C3": 1})  # played with three positions
+    wider = moved.moved_to(list_model([*NEW, "f"], 4))
+    assert wider.carried.tables["examination"] == (3, 1, 0)
+    other = wider.moved_to(models.cascade(NEW, 2))
+    assert counts(other)["attraction", "b"] == counts(wider)["attraction", "b"]
+    played(models.cascade(NEW, 2), other, 20)
+
+
+def test_a_new_prior_takes_the_place_of_the_old_one() -> None:
+    agent = idb.Thompson(models.cascade(OLD, 1), "exact", seed=0)
+    agent.update({"A1": "b"}, {"C1": 1})
+    moved = agent.moved_to(models.cascade(NEW, 1, prior={"attraction": [5.0, 2.0]}))
+    assert counts(moved) == {("attraction", "d"): [5, 2], ("attraction", "b"): [5, 3], ("attraction", "e"): [5, 2]}
+
+
+@pytest.mark.parametrize("name", ["gibbs", "ep", "variational", "moments", "particles"])
+def test_files_copies_and_pickles_know_the_past(name: str, tmp_path: Path) -> None:
+    agent = played(list_model(OLD), agent_of(name, list_model(OLD))).moved_to(list_model(NEW))
+    agent.update({"A1": "a", "A2": "c"}, {"C1": 0, "C2": 0})
+    agent.save(tmp_path / "agent")
+    others = [idb.Thompson.load(tmp_path / "agent"), pickle.loads(pickle.dumps(agent)), agent.copy()]
+    late = {"A1": "c", "A2": "a"}, {"C1": 0, "C2": 0}
+    agent.update(*late)
+    for other in others:
+        other.update(*late)
+        assert [other.act() for _ in range(10)] == [one.act() for one in [agent.copy()] for _ in range(10)]
+        assert other.rounds == agent.rounds
+
+
+def test_the_remembered_rounds_are_those_that_both_diagrams_have() -> None:
+    agent = idb.Thompson(list_model(OLD), seed=0)
+    agent.update({"A1": "d", "A2": "b"}, {"C1": 1, "C2": None})
+    agent.update({"A1": "a", "A2": "b"}, {"C1": 1, "C2": 0})
+    moved = agent.moved_to(list_model(NEW))
+    assert moved._remembered().rounds.tolist() == [[0, 1, 1, -1]]
+    assert moved.fit_report().rounds == 1
+
+
+def test_several_structures_move_together() -> None:
+    def structures(items: list[str]) -> list[idb.Diagram]:
+        return [models.cascade(items, 2), models.position_based(items, 2)]
+
+    agent = idb.Thompson(structures(OLD), seed=0)
+    for _ in range(20):
+        agent.update({"A1": "d", "A2": "b"}, {"C1": 0, "C2": 1})
+    moved = agent.moved_to(structures(NEW))
+    assert moved.weights() == agent.weights()
+    assert moved.rounds == 20
+    assert moved.act()["A1"] in NEW
+    with pytest.raises(IdbanditsError, match="moves to as many with the same names: 'cascade', 'position-based'"):
+        agent.moved_to([models.cascade(NEW, 2), models.saturated(NEW, 2)])
+
+
+def test_agents_that_forget_move_too() -> None:
+    d = list_model(OLD)
+    agent = played(d, idb.Thompson(d, seed=0, forget=idb.Forget(half_life=30)))
+    moved = agent.moved_to(list_model(NEW))
+    assert counts(moved)["attraction", "b"] == counts(agent)["attraction", "b"]
+    for _ in range(300):
+        moved.update({"A1": "d", "A2": "e"}, {"C1": 1, "C2": 1})
+    assert sum(counts(moved)["attraction", "b"]) == pytest.approx(2.0, abs=0.1)  # back at the prior
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    agent = idb.Thompson(list_model(OLD), seed=0)
+    with pytest.raises(DiagramError, match="an agent moves to a Diagram, not to 3"):
+        agent.moved_to(3)  # type: ignore[arg-type]
+    exact = idb.Thompson(models.cascade(OLD, 2), "exact")
+    with pytest.raises(DiagramError, match="'exact' cannot learn from"):
+        exact.moved_to(list_model(OLD))
+    own = agent_of("own", models.semi_bandit(3, 1))
+    with pytest.raises(IdbanditsError, match="cannot move to another diagram"):
+        own.moved_to(models.semi_bandit(4, 1))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("retired", 3),
+        ("retired", [{"table": "attraction", "row": ["d"], "prior": [1.0, 1.0]}]),
+        ("retired", [{"table": "attraction", "row": ["z"], "prior": [1.0]}]),
+        ("retired", [{"table": "attraction", "row": ["z"], "prior": [1.0, -1.0]}]),
+        ("retired", [{"table": "attraction", "row": [["z"]], "prior": [1.0, 1.0]}]),
+        ("retired", []),
+        ("constants", [2.0]),
+        ("constants", ["x"]),
+        ("longest", [1]),
+        ("longest", [10**9, 10**9]),
+        ("earlier", [{}]),
+        ("earlier", {"a": 1}),
+    ],
+)
+def test_a_past_that_cannot_be_is_refused(field: str, value: Any, tmp_path: Path) -> None:
+    agent = played(list_model(OLD), idb.Thompson(list_model(OLD), seed=0)).moved_to(list_model(NEW))
+    agent.save(path := tmp_path / "agent.npz")
+    with np.load(path) as file:
+        parts = dict(file)
+    head = json.loads(str(parts["head"]))
+    head["past"][field] = value
+    parts["head"] = np.array(json.dumps(head))
+    with path.open("wb") as file:
+        np.savez(file, **parts)
+    with pytest.raises(FormatError):
+        idb.Thompson.load(path)
+
+
+def test_knowledge_is_not_shared() -> None:
+    agent = played(list_model(OLD), idb.Thompson(list_model(OLD), seed=0))
+    before = knowledge(agent)
+    played(list_model(NEW), agent.moved_to(list_model(NEW)))
+    assert knowledge(agent) == before
