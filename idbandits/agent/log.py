@@ -33,8 +33,8 @@ def report_of(length: int, impossible: Sequence[int]) -> LogReport:
 
 
 def is_small(length: int, before: int) -> bool:
-    """Whether a log is learned round by round, as by `update`; after others, also empty ones, agents settle."""
-    return 1 <= length <= max(1, min(MOST_SMALL, SMALL * before))
+    """Whether a log is learned round by round, as by `update`; after others, even empty ones, agents settle."""
+    return 0 < length <= max(1, min(MOST_SMALL, SMALL * before))
 
 
 def check_skipping(impossible: Any) -> bool:

@@ -317,8 +317,8 @@ class Structures:
         self, known: Known, encoded: Sequence[Ints], times: Floats, skips: bool
     ) -> tuple[Known, list[int]]:
         """The same for more rounds, block by block."""
-        done, skipped = 0, list[int]()
-        while done < len(encoded[0]):
+        length, done, skipped = len(encoded[0]) if encoded else 0, 0, list[int]()
+        while done < length:
             size = max(1, min(BLOCK, int(GROWTH * known.standing.rounds[0])))
             block = np.stack([column[done : done + size] for column in encoded], axis=1)
             known, refused = self._block_learned(known, block, times[done : done + size], done, skips)

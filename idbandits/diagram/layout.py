@@ -1,5 +1,6 @@
 """Where the boxes and edges of a picture lie: plain data, in points (1/72 inch); y grows downwards."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
@@ -16,6 +17,7 @@ Edge = tuple[str, str]
 Point = tuple[float, float]
 Route = tuple[Point, ...]  # cubic Bézier curves joined end to end: 3 n + 1 control points
 _GAP, _ROW_GAP = 12.0, 30.0  # between neighbours in a row, and between rows, at least
+_CROWD = 8  # nodes without parents in a row: more are wrapped into several rows
 
 
 class Stop(NamedTuple):
@@ -132,7 +134,7 @@ def grid(half_widths: Mapping[str, float], edges: Sequence[Edge], rewards: Itera
     later_last = sorted(edges, key=lambda edge: 0 <= numbers[edge[0]] < numbers[edge[1]])  # those to later positions
     family_edges = list(dict.fromkeys((family[a], family[b]) for a, b in later_last))
     children = _acyclic(family.values(), family_edges)
-    family_rows = _family_rows(children, family_edges, {family[name] for name in rewards})
+    family_rows, packed = _family_rows(children, family_edges, {family[name] for name in rewards})
     family_xs = _sugiyama(family_rows, [(parent, child) for parent in children for child in children[parent]])
     for a, b in family_edges:
         if b not in children[a]:  # leads to a later position, on the right
@@ -146,7 +148,7 @@ def grid(half_widths: Mapping[str, float], edges: Sequence[Edge], rewards: Itera
     for stop in _stops(rows, edges):
         a, b = family[stop.parent], family[stop.child]
         xs[stop] = family_xs[Stop(a, b, stop.row)] + stride * position[stop.parent if _repeats(a) else stop.child]
-    return rows, _spread(xs, half_widths)
+    return rows, _spread(xs, half_widths, packed)
 
 
 def path(edge: Edge, rows: Mapping[str, int]) -> list[Stop]:
@@ -156,7 +158,7 @@ def path(edge: Edge, rows: Mapping[str, int]) -> list[Stop]:
     return [Stop(a, a, first), *(Stop(a, b, row) for row in range(first + step, last, step)), Stop(b, b, last)]
 
 
-def _families(names: Iterable[str], edges: Iterable[Edge]) -> dict[str, str]:
+def _families(names: Iterable[str], edges: Sequence[Edge]) -> dict[str, str]:
     """The family of each node: the stem of its numbered name and a star, or its name and a dot."""
     split = {name: split_number(name) for name in names}
     inner_edges = [(split[a], split[b]) for a, b in edges if split[a][0] == split[b][0]]
@@ -166,6 +168,9 @@ def _families(names: Iterable[str], edges: Iterable[Edge]) -> dict[str, str]:
     stems = [stem for stem, _ in numbered.values()]
     positions = {number for stem, number in numbered.values() if stems.count(stem) > 1}
     starred = {name for name, (_, number) in numbered.items() if number in positions}
+    alone = len({split[name][0] for name in starred}) == 1 and not {child for _, child in edges} & starred
+    if alone and len(starred) > _CROWD:  # many nodes without parents, and nothing else that is repeated beside them
+        starred = set()
     return {name: f"{stem}*" if name in starred else f"{name}." for name, (stem, _) in split.items()}
 
 
@@ -186,13 +191,19 @@ def _acyclic(families: Iterable[str], edges: Iterable[Edge]) -> dict[str, list[s
     return children
 
 
-def _family_rows(children: Mapping[str, Sequence[str]], edges: Sequence[Edge], rewards: set[str]) -> dict[str, int]:
-    """The row of each family: below its parents, or right above its first child if it has none; rewards last."""
+def _family_rows(
+    children: Mapping[str, Sequence[str]], edges: Sequence[Edge], rewards: set[str]
+) -> tuple[dict[str, int], set[int]]:
+    """The row of each family: below its parents, or right above its first child if it has none; rewards last.
+
+    And the rows of families without parents that are too many for one row.
+    """
     parents = {family: [parent for parent in children if family in children[parent]] for family in children}
     depth: dict[str, int] = {}
     for family in TopologicalSorter(parents).static_order():
         depth[family] = 1 + max((depth[parent] for parent in parents[family]), default=-1)
     depth |= {a: min(depth[b] for b in children[a]) - 1 for a in children if children[a] and not parents[a]}
+    wrapped = _wrapped([a for a in children if not (parents[a] or _repeats(a) or a in rewards)], depth, children)
     both_ways = [edge for a, b in edges for edge in ((a, b), (b, a))]
     near = {family: [depth[b] for a, b in both_ways if a == family != b] for family in children}
     order = sorted(children, key=lambda family: fmean(near[family] or [0]))
@@ -201,14 +212,28 @@ def _family_rows(children: Mapping[str, Sequence[str]], edges: Sequence[Edge], r
         if family in rewards and not children[family]:
             return len(children), 0, 0
         if not _repeats(family):
-            return depth[family], 0, 0
+            return depth[family], -wrapped.get(family, 0), 0
         if parents[family] or not children[family]:  # families of several nodes have rows of their own
             return depth[family], 1 + order.index(family), 0
         first = min(map(level, children[family]))
         return first[0], first[1] - 0.5, order.index(family)
 
     levels = sorted({level(family) for family in children})
-    return {family: levels.index(level(family)) for family in children}
+    rows = {family: levels.index(level(family)) for family in children}
+    return rows, {rows[family] for family in wrapped}
+
+
+def _wrapped(
+    families: Sequence[str], depth: Mapping[str, int], children: Mapping[str, Sequence[str]]
+) -> dict[str, int]:
+    """By how many rows families without parents are moved up, where there are many: those without edges to the top."""
+    moved: dict[str, int] = {}
+    for level in {depth[family] for family in families}:
+        row = sorted((a for a in families if depth[a] == level), key=lambda family: not children[family])
+        if len(row) > _CROWD:
+            length = max(_CROWD // 2, math.isqrt(2 * len(row)))  # so that the picture is not too wide nor too high
+            moved |= {family: place // length for place, family in enumerate(row)}
+    return moved
 
 
 def _stops(rows: Mapping[str, int], edges: Iterable[Edge]) -> list[Stop]:
@@ -240,8 +265,8 @@ def _positions(family: Mapping[str, str], edges: Sequence[Edge]) -> dict[str, fl
     return {name: fmean(near[name] or range(len(ranks)) or [0]) for name in family}
 
 
-def _spread(xs: Mapping[Stop, float], half_widths: Mapping[str, float]) -> Xs:
-    """The same x in points, stretched until no neighbours in a row overlap."""
+def _spread(xs: Mapping[Stop, float], half_widths: Mapping[str, float], packed: set[int]) -> Xs:
+    """The same x in points, stretched until no neighbours in a row overlap; packed rows are as narrow as can be."""
     units: Xs = {}
     for row in {stop.row for stop in xs}:
         stops = sorted((stop for stop in xs if stop.row == row), key=xs.__getitem__)
@@ -250,5 +275,12 @@ def _spread(xs: Mapping[Stop, float], half_widths: Mapping[str, float]) -> Xs:
         units |= {stop: x + shift for stop, x in zip(stops, moved, strict=True)}
     half = {stop: half_widths[stop.parent] if stop.parent == stop.child else 3.0 for stop in units}
     neighbours = [(a, b) for a, b in pairwise(units) if a.row == b.row]  # units are row by row, from left to right
-    scale = max([(half[a] + _GAP + half[b]) / (units[b] - units[a]) for a, b in neighbours], default=1.0)
-    return {stop: x * scale for stop, x in units.items()}
+    distance = {(a, b): half[a] + _GAP + half[b] for a, b in neighbours}
+    scale = max([distance[a, b] / (units[b] - units[a]) for a, b in neighbours if a.row not in packed], default=1.0)
+    points = {stop: x * scale for stop, x in units.items()}
+    middle = fmean([x for stop, x in points.items() if stop.row not in packed] or [0.0])
+    for row in packed:
+        stops = [stop for stop in units if stop.row == row]
+        places = list(accumulate((distance[step] for step in pairwise(stops)), initial=0.0))
+        points |= {stop: middle + place - places[-1] / 2 for stop, place in zip(stops, places, strict=True)}
+    return points

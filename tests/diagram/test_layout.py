@@ -12,7 +12,7 @@ import pytest
 from idbandits.diagram.boxes import label, listed
 from idbandits.diagram.layout import Layout, Place, along, arrange
 from idbandits.diagram.pictures import Picture
-from samples import MODEL_PICTURES, PICTURES, over, picture
+from samples import CROWDED_PICTURES, MODEL_PICTURES, PICTURES, over, picture
 
 
 @functools.cache  # each picture is checked in several ways
@@ -131,3 +131,15 @@ def test_numbers_after_letters_are_subscripts(name: str, shown: str) -> None:
 )
 def test_lists_of_names_are_short(names: list[str], words: str) -> None:
     assert listed(names) == words
+
+
+@over(CROWDED_PICTURES)
+def test_many_nodes_without_parents_are_wrapped_into_rows(drawn: Picture) -> None:
+    left, top, right, bottom = arranged(drawn).corners()
+    assert 0.4 < (right - left) / (bottom - top) < 2.5
+
+
+def test_a_few_nodes_without_parents_stay_in_one_row() -> None:
+    drawn = picture("Few", [("A", "C")], nodes=list("EFGHIJ"))
+    layout = arrange(drawn.boxes, drawn.edges)
+    assert len({layout.places[name].y for name in "AEFGHIJ"}) == 1

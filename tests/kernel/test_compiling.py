@@ -55,7 +55,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 
 def pretended_kernel(function: Any, folder: Path) -> Any:
-    kernel: Any = SimpleNamespace(function=function, _folder=folder)
+    kernel: Any = SimpleNamespace(function=function, folder=folder)
     kernel.is_on_disk = lambda: Kernel.is_on_disk(kernel)
     return kernel
 

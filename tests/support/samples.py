@@ -120,7 +120,17 @@ OTHER_PICTURES = {
     "parts": picture("Parts", [("A", "C"), ("B", "D")], nodes=["E", "F"]),
     "stem is a name too": picture("Mixed", [("A", "A1"), ("A1", "A2"), ("A01", "A2")]),
 }
-PICTURES = MODEL_PICTURES | OTHER_PICTURES
+_ALONE, _READ = [f"context {chr(97 + i)}" for i in range(20)], [f"input {chr(97 + i)}" for i in range(12)]
+CROWDED_PICTURES = {
+    "20 contexts": picture("Crowd", [("A", "C"), (_ALONE[0], "C")], nodes=_ALONE),
+    "20 numbered contexts": picture("Crowd", [("A", "C"), ("x3", "C")], nodes=[f"x{i}" for i in range(20)]),
+    "12 contexts that are read": picture("Crowd", [("A", "C"), *((name, "C") for name in _READ)]),
+    "contexts of both sorts": picture("Crowd", [("A", "C"), *((name, "C") for name in _READ)], nodes=_ALONE),
+    "contexts of positions": picture(
+        "Crowd", [(f"A{k}", f"C{k}") for k in range(4)] + [(name, "C1") for name in _READ[:3]], nodes=_ALONE
+    ),
+}
+PICTURES = MODEL_PICTURES | OTHER_PICTURES | CROWDED_PICTURES
 
 
 def over(pictures: Mapping[str, Picture]) -> pytest.MarkDecorator:
