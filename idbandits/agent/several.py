@@ -16,15 +16,15 @@ from idbandits.agent.agreement import Order, named_structures, rewarded
 from idbandits.agent.bundle import Bundle, load_bundle, save_bundle
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.posterior import Posterior
-from idbandits.agent.thompson import MOST_DRAWS, Propensity, Thompson, check_revisable, no_forgetting
+from idbandits.agent.thompson import MOST_DRAWS, Propensity, Thompson, check_revisable
 from idbandits.circuit.model import Action
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import FormatError, IdbanditsError, ImpossibleObservationError, check_whole
 from idbandits.files import path_of
-from idbandits.inference import BY_NAME, NOW, Exact, Inference, State, name_of
+from idbandits.inference import BY_NAME, LATER, NOW, Exact, Inference, State, name_of
 from idbandits.inference.comparing import Standing, first_standing, pack_rewarded, settle, settle_all, weigh
-from idbandits.inference.forgetting import Forget
+from idbandits.inference.forgetting import Forget, When, when_all_played, when_played
 from idbandits.inference.predicting import Predictor, predict, predict_all
 from idbandits.inference.protocol import THOROUGHLY
 from idbandits.kernel.states import AT, ZONE, grown
@@ -155,16 +155,13 @@ class Structures:
                 with self._all_or_nothing() as known:
                     self._known = self._learned(known, vector, seen, at)
 
-    def _set_times(self, known: Known, at: Any) -> None:
-        """Note in all states when the next round was played."""
-        forget, states = self._first.forget, known.states
-        if forget is None:
-            if at is not None:
-                raise no_forgetting(at)
-            return
-        time, zone = forget.time_of(at, int(known.standing.rounds[0]), int(states[0].ints[ZONE]))
-        for agent, state in zip(self._agents, states, strict=True):
-            state.floats[agent._evidence.learned + AT], state.ints[ZONE] = time, zone
+    def _when(self, at: Any) -> When | None:
+        return when_played(self._first.forget, at, self.rounds, self._zone)
+
+    @property
+    def _zone(self) -> int:
+        """The zone of all times so far: structures that are out do not hear of them."""
+        return max(int(state.ints[ZONE]) for state in self._known.states)
 
     def _predicted(self, known: Known, vector: Ints, seen: Ints) -> tuple[list[tuple[Ints, Ints]], Floats, Floats]:
         """The round in each structure's numbers; its probabilities, as logarithms, and the marginals of its nodes."""
@@ -180,11 +177,14 @@ class Structures:
 
     def _learn_in_place(self, vector: Ints, seen: Ints, at: Any) -> None:
         states, standing = self._known
+        when = self._when(at)
         rounds, joint, marginals = self._predicted(self._known, vector, seen)
         if not all(state.has_room() for state in states):
             states = [state if state.has_room() else grown(state) for state in states]
             self._known = Known(states, standing)
-        self._set_times(self._known, at)
+        if when is not None:
+            for agent, state in zip(self._agents, states, strict=True):
+                state.floats[agent._evidence.learned + AT], state.ints[ZONE] = when
         calls: list[tuple[Any, ...]] = [
             (agent._learn.entry, *agent._evidence.packed, *state, self.rng, *own, 1, NOW)
             for agent, state, own, p in zip(self._agents, states, rounds, joint, strict=True)
@@ -196,10 +196,10 @@ class Structures:
 
     def _learned(self, known: Known, vector: Ints, seen: Ints, at: Any) -> Known:
         """What is known after a round, by states of its own."""
+        when = self._when(at)
         rounds, joint, marginals = self._predicted(known, vector, seen)
-        self._set_times(known, at)
         states = [
-            agent._learned(state, *own, 1, NOW) if p > -np.inf else state
+            agent._learned(state, *own, 1, NOW, when=when) if p > -np.inf else state
             for agent, state, own, p in zip(self._agents, known.states, rounds, joint, strict=True)
         ]
         settle(*self._rewarded, known.standing, joint, marginals, seen)
@@ -226,7 +226,7 @@ class Structures:
         columns = encode_rounds(self._first._model, actions, observations, contexts)
         length, done = len(columns[0]) if columns else 0, 0
         with self._all_or_nothing() as known:
-            times, zone = self._times(known, at, length)
+            times, zone = when_all_played(self._first.forget, at, self.rounds, self._zone, length)
             for state in known.states:
                 state.ints[ZONE] = zone
             while done < length:
@@ -235,12 +235,6 @@ class Structures:
                 known = self._block_learned(known, block, done, times[done : done + size])
                 done += size
             self._known = self._refreshed(known, THOROUGHLY)
-
-    def _times(self, known: Known, at: Any, length: int) -> tuple[Floats, int]:
-        """When rounds of a log were played, and the zone of all times up to then."""
-        if self._first.forget is None:
-            return self._first._times(known.states[0], at, length)
-        return self._first.forget.times_of(at, int(known.standing.rounds[0]), int(known.states[0].ints[ZONE]), length)
 
     def _block_learned(self, known: Known, rounds: Ints, number: int, at: Floats) -> Known:
         structures, length = len(self._agents), len(rounds)
@@ -301,14 +295,16 @@ class Structures:
             if new is not None:
                 _, joint, _ = self._predicted(known, vector, new)
                 known.standing.weights[joint == -np.inf] = -np.inf
-            self._set_times(known, at)
+            when = self._when(at)
             states = list(known.states)
             for i, (agent, order) in enumerate(zip(self._agents, self._orders, strict=True)):
                 if out[i]:
                     continue
-                taken_back = new is None or known.standing.weights[i] == -np.inf
-                replacement = None if new is None or taken_back else order.of_round(vector, new)
-                states[i] = agent._revised(states[i], order.of_round(vector, old), replacement)
+                impossible = known.standing.weights[i] == -np.inf
+                effort = NOW if new is None or impossible else LATER
+                states[i] = agent._learned(states[i], *order.of_round(vector, old), -1, effort, when=when)
+                if new is not None and not impossible:
+                    states[i] = agent._learned(states[i], *order.of_round(vector, new), 1, NOW, when=when)
             self._known = Known(states, known.standing)
 
     def sample(self) -> dict[str, dict[str, Floats]]:

@@ -20,11 +20,11 @@ from idbandits.checking import warn_once
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
+from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
 from idbandits.files import path_of
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, beginning, check_forgetful, name_of, named
 from idbandits.inference.exact import Exact, check_exact, refuse_ambiguous
-from idbandits.inference.forgetting import NO_TIMES, Forget, forgetting
+from idbandits.inference.forgetting import Forget, When, forgetting, when_all_played, when_played
 from idbandits.inference.protocol import (
     AMBIGUOUS,
     IMPOSSIBLE,
@@ -186,23 +186,16 @@ class Thompson:
         with self.rng.bit_generator.lock:
             sample = self._remembered()
             state = self.state if isinstance(self._learn, Kernel) else self.state.copy()  # Python may be interrupted
-            zone = self._set_time(state, at) if self.forget is not None or at is not None else None
+            when = self._when(at) if self.forget is not None or at is not None else None
             self._last_round = vector, seen, self.rounds
             try:
-                self.state = self._learned(state, vector, seen, 1, NOW)
-                if zone is not None:
-                    self.state.ints[ZONE] = zone
+                self.state = self._learned(state, vector, seen, 1, NOW, when=when)
             except ImpossibleObservationError:
                 sample.impossible += 1
                 raise
 
-    def _set_time(self, state: State, at: Any) -> int:
-        """Note when the next round was played; the zone of all times up to then."""
-        if self.forget is None:
-            raise no_forgetting(at)
-        time, zone = self.forget.time_of(at, int(state.ints[ROUNDS]), int(state.ints[ZONE]))
-        state.floats[self._evidence.learned + AT] = time
-        return zone
+    def _when(self, at: Any) -> When | None:
+        return when_played(self.forget, at, self.rounds, int(self.state.ints[ZONE]))
 
     def update_many(self, actions: Any, observations: Any, contexts: Any = None, *, at: Any = None) -> None:
         """Learn from many rounds at once: arrays by node name, or a data frame of all of them, passed for each.
@@ -219,7 +212,7 @@ class Thompson:
         columns = encode_rounds(self._model, actions, observations, contexts)
         length = len(columns[0]) if columns else 0
         with self._all_or_nothing() as state:
-            times, zone = self._times(state, at, length)
+            times, zone = when_all_played(self.forget, at, self.rounds, int(state.ints[ZONE]), length)
             sample = self._remembered().copy()
             for first in range(0, length, CHUNK):
                 rounds = np.stack([c[first : first + CHUNK] for c in columns], axis=1)
@@ -240,15 +233,7 @@ class Thompson:
                 self.rng.bit_generator.state = before
                 raise
 
-    def _times(self, state: State, at: Any, length: int) -> tuple[Floats, int]:
-        """When rounds of a log were played: empty if that does not matter; the zone of all times up to then."""
-        if self.forget is None:
-            if at is not None:
-                raise no_forgetting(at)
-            return NO_TIMES, 0
-        return self.forget.times_of(at, int(state.ints[ROUNDS]), int(state.ints[ZONE]), length)
-
-    def _all_learned(self, state: State, rounds: Ints, number: int, at: Floats = NO_TIMES) -> State:
+    def _all_learned(self, state: State, rounds: Ints, number: int, at: Floats) -> State:
         width, done, place = rounds.shape[1] - len(self._nothing_seen), 0, self._evidence.learned + AT
         while done < len(rounds):
             if not state.has_room():
@@ -258,9 +243,9 @@ class Thompson:
                 done += learn_all(learn, evidence, state, self.rng, rounds[done:], width, at[done:], place)
             if done < len(rounds) and state.has_room():  # refused, or not a kernel
                 row = np.ascontiguousarray(rounds[done])
-                if len(at):
-                    state.floats[place] = at[done]
-                state = self._learned(state, row[:width], row[width:], 1, LATER, f"in round {number + done}, ")
+                when = When(at[done], int(state.ints[ZONE])) if len(at) else None
+                where = f"in round {number + done}, "
+                state = self._learned(state, row[:width], row[width:], 1, LATER, where, when)
                 done += 1
         return state
 
@@ -279,20 +264,10 @@ class Thompson:
         with self._all_or_nothing() as state:
             sample = self._remembered().copy()
             sample.replace(np.append(vector, old), None if new is None else np.append(vector, new))
-            if self.forget is not None or at is not None:
-                state.ints[ZONE] = self._set_time(state, at)
-            state = self._revised(state, (vector, old), None if new is None else (vector, new))
+            when = self._when(at)
+            state = self._learned(state, vector, old, -1, NOW if new is None else LATER, when=when)
+            state = state if new is None else self._learned(state, vector, new, 1, NOW, when=when)
             self.state, self._sample = state, sample
-
-    def _revised(self, state: State, old: tuple[Ints, Ints], new: tuple[Ints, Ints] | None) -> State:
-        """The state, a copy, after a round took the place of another, or was taken back."""
-        place = slice(self._evidence.learned + AT, self._evidence.learned + AT + (self.forget is not None))
-        when = state.floats[place].copy()
-        state = self._learned(state, *old, -1, NOW if new is None else LATER)
-        if new is not None:
-            state.floats[place] = when
-            state = self._learned(state, *new, 1, NOW)
-        return state
 
     def _encoded(self, action: Action, context: Action | None) -> Ints:
         last_action, last_context, vector = self._latest
@@ -312,16 +287,22 @@ class Thompson:
         states = self._model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self._model.observed], dtype=np.int64)
 
-    def _learned(self, state: State, vector: Ints, seen: Ints, times: int, effort: int, where: str = "") -> State:
+    def _learned(
+        self, state: State, vector: Ints, seen: Ints, times: int, effort: int, where: str = "", when: When | None = None
+    ) -> State:
         """The state after a round: the same arrays, or larger ones."""
         if not state.has_room():
             state = grown(state)
+        if when is not None:
+            state.floats[self._evidence.learned + AT] = when.time
         status = self._learn(*self._evidence.packed, *state, self.rng, vector, seen, times, effort)
         if type(status) is not int or not DONE <= status <= UNKNOWN:  # of an inference of the user's
             said = f"what `learn` of inference {name_of(self.inference)!r} says"
             status = check_whole(said, status, DONE, UNKNOWN)
         if status != DONE:
             self._refuse(status, vector, seen, where)
+        if when is not None:
+            state.ints[ZONE] = when.zone
         return state
 
     def _refuse(self, status: int, vector: Ints, seen: Ints, where: str) -> None:
@@ -464,11 +445,6 @@ class Thompson:
         return _restored(
             saved.diagram, saved.inference, saved.effort, saved.state, saved.rng, saved.sample, saved.forget
         )
-
-
-def no_forgetting(at: Any) -> IdbanditsError:
-    """The error of a time for an agent to which it does not matter."""
-    return IdbanditsError(f"at is for agents that forget, made with forget=idb.Forget(…); given {brief(at)}")
 
 
 def check_revisable(inference: Inference) -> None:

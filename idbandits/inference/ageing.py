@@ -60,7 +60,7 @@ def fade(alpha: Floats, origin: Floats, learned: int, keep: float) -> None:
 
 @merged
 def thinned(count: int, keep: float, rng: Rng) -> int:
-    """How many of so many equal rounds are kept: a part of them, rounded up or down at random so that the mean is right.
+    """How many of equal rounds are kept: a part of them, rounded up or down at random so that the mean is right.
 
     Each round is kept with the probability `keep`, but not apart from the others: that would add noise.
     """
