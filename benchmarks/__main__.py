@@ -20,6 +20,7 @@ TOPICS = (
     "posterior",
     "cost",
     "structures",
+    "drift",
     "fit",
     "speed",
     "literal_peer",
