@@ -27,7 +27,8 @@ from idbandits.solve.search import (
     value_at,
 )
 
-MOST_PATTERNS = 10  # decisions for which all patterns of classes are looked at
+MOST_PATTERNS = 10  # decisions without constraints for which all patterns of classes are looked at
+FEW_PATTERNS = 5  # decisions that exclude each other for which they are: more are sorted faster by branching
 
 
 @part
@@ -256,12 +257,10 @@ def order_classes(q: Search, box: Box, trial: Ints, pool: Ints, classes: Ints) -
     s, size = q.s, q.size
     order = np.empty(size, np.int64)  # decisions by the item they get, highest first
     most = box.upper[q.run.c.leaves + q.run.last - 1]
-    for k in q.group:  # in the class it is in, a key must not gain by leaving it
+    for k in q.group:
         own, other = (1.0, 0.0) if classes[k] == HIGH else (0.0, 1.0)
-        if gain_of_key(q, box, k, own, other) < 0.0:
-            if gain_of_key(q, box, k, other, own) > 0.0:  # something at least as good is in another class
-                return -np.inf, -np.inf
-            return arrange(q, trial, pool, classes, order), most
+        if gain_of_key(q, box, k, other, own) > 0.0:  # something at least as good is in another class
+            return -np.inf, -np.inf
     value = arrange(q, trial, pool, classes, order)
     loss = np.zeros(2)  # of a class: what a swap can lose at most, per unit of difference
     for i in range(size - 1):

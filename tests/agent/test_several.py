@@ -150,7 +150,7 @@ def test_actions_are_those_of_the_structures_by_their_weights() -> None:
     agent = Structures(likes, seed=2)
     taken = np.mean([agent.act()["A"] for _ in range(4000)])
     assert abs(taken - 0.5) < 5 * 0.5 / math.sqrt(4000)
-    chance, error = agent.propensity({"A": 1}, draws=2000)
+    chance, error, _ = agent.propensity({"A": 1}, draws=2000)
     assert abs(chance - 0.5) < 5 * error
 
 
