@@ -18,8 +18,9 @@ from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve import search
 from idbandits.solve.assignment import assign
 from idbandits.solve.branch import branch
+from idbandits.solve.chain import is_chain, sort_chain
 from idbandits.solve.eligible import EVERY_CHOICE, Allowed, Eligibility
-from idbandits.solve.order import FEW_PATTERNS, MOST_PATTERNS, sort, sort_by_patterns, try_patterns
+from idbandits.solve.order import MOST_PATTERNS, sort, try_patterns
 from idbandits.solve.search import ADDITIVE, FREE, MULTIPLICATIVE, SORTED, Decisions, Search, exceeds, value_at
 from idbandits.solve.structure import decisions_of
 from idbandits.solve.sweep import sweep
@@ -238,8 +239,10 @@ def solve_or_search(
         return value, bound
     q = search_of(c, s, g, p, start, eligible, candidates, budget)
     form = search.form_of(q, g)
-    if form == SORTED:
-        value, bound = sort_by_patterns(q, action) if q.size <= FEW_PATTERNS else sort(q, action)
+    if form == SORTED and is_chain(q, g):
+        value, bound = sort_chain(q, g, action)
+    if form == SORTED and exceeds(s, bound, value):
+        value, bound = sort(q, action)
     if exceeds(s, bound, value):
         value, swept = sweep(q, g, action)
         bound = min(bound, swept)

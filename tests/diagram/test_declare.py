@@ -12,7 +12,8 @@ import pytest
 
 import idbandits as idb
 from idbandits import Diagram, models
-from idbandits.errors import DiagramError
+from idbandits.errors import DiagramError, InfeasibleError
+from refusals import refused
 from samples import MODELS, every_feature
 
 
