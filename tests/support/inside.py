@@ -25,7 +25,7 @@ from idbandits.kernel.compiling import in_python
 from idbandits.kernel.draws import EDGE
 from idbandits.kernel.states import BEFORE, CAPACITY, FIGURES, HEADER, USED, counted_groups, group_columns, grown
 from idbandits.simulation.simulate import begin, random_numbers
-from idbandits.solve import assignment, branch, chain, order, search, structure, sweep
+from idbandits.solve import assignment, branch, order, relay, search, structure, sweep
 from idbandits.solve.eligible import Eligibility
 from idbandits.solve.search import Search
 
@@ -428,7 +428,7 @@ FORMS = {
 }  # fmt: skip
 _assign, _branch, _find_candidates = alone(assignment.assign), alone(branch.branch), alone(search.find_candidates)
 _form_of = alone(search.form_of)
-_is_chain, _sort_chain = alone(chain.is_chain), alone(chain.sort_chain)
+_is_relay, _sort_relay = alone(relay.is_relay), alone(relay.sort_relay)
 _sort = alone(order.sort)
 _sweep = alone(sweep.sweep)
 _try_all, _try_patterns, _value_at = alone(search.try_all), alone(order.try_patterns), alone(search.value_at)
@@ -483,10 +483,10 @@ class Group:
                 action = self._action.copy()
                 value, bound = method(self._search._replace(budget=budget), action)
                 results.append(self._result(name, action, value, bound, name == "branch" and budget > 0))
-            if self.form == "sorted" and _is_chain(self._search, self.number):
+            if self.form == "sorted" and _is_relay(self._search, self.number):
                 action = self._action.copy()
-                value, bound = _sort_chain(self._search._replace(budget=budget), self.number, action)
-                results.append(self._result("sort chain", action, value, bound, budget > 0))
+                value, bound = _sort_relay(self._search._replace(budget=budget), self.number, action)
+                results.append(self._result("relay", action, value, bound, budget > 0))
             action = self._action.copy()
             value, bound = _sweep(self._search._replace(budget=budget), self.number, action)
             if bound < np.inf:  # else it does not apply
