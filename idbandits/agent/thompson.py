@@ -122,6 +122,10 @@ class Thompson:
         """How it acts and learns in compiled code; None if its inference is not a kernel, or rounds need times."""
         return self.learner.player
 
+    def eligible(self, allowed: Allowed) -> Ints:
+        """The choices that may be made, as numbers for kernels; none if all may."""
+        return self.learner.solver.eligible(allowed)
+
     def act(self, context: Action | None = None, *, allowed: Allowed = None) -> dict[str, Label]:
         """The action that is best under means drawn from the belief.
 
