@@ -101,7 +101,7 @@ def test_learners_in_python_and_several_structures_are_told() -> None:
     learners = {"second": Second(), "several": structures}
     result = idb.simulate(world(), learners, rounds=40, runs=1, progress=False)
     assert (result.summary()["regret_mean"] > 0).all()
-    with pytest.raises(IdbanditsError, match="learner 'ucb': .* cannot be told which choices are allowed"):
+    with pytest.raises(IdbanditsError, match=r"learner 'ucb': .* cannot be told which choices are allowed"):
         idb.simulate(world(), {"ucb": idb.baselines.UCB1(models.position_based(6, 2))}, rounds=5, progress=False)
 
 
