@@ -193,9 +193,9 @@ class Thompson:
         Marginals by 1,000 draws:
                    A1     A2
         choice
-        tea     0.328  0.343
-        coffee  0.342  0.321
-        juice   0.330  0.336
+        tea     0.328  0.329
+        coffee  0.329  0.350
+        juice   0.343  0.321
         """
         number = check_whole("draws", draws, 1, MOST_DRAWS)
         action, eligible, tally = self._solver.blank_action(context), self._solver.eligible(allowed), Tally(self._model)
