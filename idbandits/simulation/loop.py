@@ -200,7 +200,7 @@ def play_fused(
     """A run of a compiled learner, which comes up for air from compiled code a few times a second; None if stopped."""
     player, solver, packed = learner.player, world.model.derived(Solver), pack(joint)
     assert player is not None
-    effort, varies = world.effort_for(len(world.moment.reference.best) > 0), world.eligibility.varies
+    effort, varies = world.effort_for(len(world.moment.reference.best) > 0), world.assortment.varies
     find_best, handles = solver.kernel_for(effort).handle, (player.act.handle, player.solve.handle, player.learn.handle)
     progress, totals = np.zeros(3, dtype=np.int64), np.zeros((len(marks), 3))
     tally = Tally(marks, progress, np.zeros(2), totals)

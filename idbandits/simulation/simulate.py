@@ -169,7 +169,7 @@ Plan: TypeAlias = Callable[[World, Any, Ints, threading.Event, Callable[[int], A
 def plan(world: World, name: str, learner: Any) -> Plan:
     """The way to run a learner, once it is known to fit the world."""
     diagram = getattr(learner, "diagram", None)
-    if world.eligibility.limits and isinstance(learner, Baseline):
+    if world.assortment.limits and isinstance(learner, Baseline):
         kind = type(learner).__name__
         raise IdbanditsError(f"learner {name!r}: {kind} cannot be told which choices are allowed, as this world needs")
     if isinstance(diagram, Diagram):
@@ -197,7 +197,7 @@ def in_python(world: World, learner: Any, marks: Ints, stop: threading.Event, te
     for t in range(1, int(marks[-1]) + 1):
         context = world.context() if contextual else None
         extra: dict[str, Any] = {"context": {n.name: context[n.name] for n in known}} if context and known else {}
-        allowed = {"allowed": world.allowed()} if world.eligibility.limits else {}
+        allowed = {"allowed": world.allowed()} if world.assortment.limits else {}
         before = time.thread_time()
         action = learner.act(**extra, **allowed)
         seconds += time.thread_time() - before

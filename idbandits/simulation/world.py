@@ -22,7 +22,7 @@ from idbandits.kernel.compiling import INTS, bare, kernel, merged
 from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.random import RNG
 from idbandits.kernel.types import Floats, Indices, Ints, Rng, generator
-from idbandits.simulation.eligibility import Eligibility, Eligible
+from idbandits.simulation.assortment import Assortment, Eligible
 from idbandits.simulation.moments import Course, Moment
 from idbandits.solve.best import Solution, best_action, check_effort
 from idbandits.solve.eligible import Allowed
@@ -152,7 +152,7 @@ class World:
         places = {name: i for i, name in enumerate(self.model.nodes)}
         self._set = [places[node.name] for node in (*self.model.decisions, *self.model.contexts)]
         self._drawn: dict[str, Label] | None = None
-        self.eligibility = Eligibility(self.model, allowed)
+        self.assortment = Assortment(self.model, allowed)
         self._listed: Eligible | None = None  # what is eligible in the present round, once it is drawn
 
     @property
@@ -186,7 +186,7 @@ class World:
         """The same, also as numbers: drawn before the context, and once per round."""
         with self.rng.bit_generator.lock:
             if self._listed is None:
-                self._listed = self.eligibility.at(self.round, self.rng)
+                self._listed = self.assortment.at(self.round, self.rng)
             return self._listed
 
     def context(self) -> dict[str, Label]:
@@ -203,12 +203,12 @@ class World:
         with self.rng.bit_generator.lock:
             context = self._next_context(action) if context is None else context
             vector, moment = self.model.action_vector(action, context), self.moment
-            self.eligibility.check(vector, eligible)
+            self.assortment.check(vector, eligible)
             self.values[self._set] = vector
             self._drawn = None
             reward = play(moment.sampler, self.rng, self.values)
             self._present = self.round + 1, moment if not self.course.drifts else None
-            self._listed = eligible if not self.eligibility.varies else None
+            self._listed = eligible if not self.assortment.varies else None
             observed, latent, context = (self._labels(kind) for kind in ("observed", "latent", "context"))
         regret = self._regret(moment, eligible, self.model.action_of(vector), context)
         return Outcome(observed, latent, reward, regret, context)
@@ -236,14 +236,14 @@ class World:
             found = found._replace(value=value, bound=value if found.exact else max(found.bound, value))
             worst = self.course.worst
             worst[0] = max(worst[0], found.bound - value)
-            if self.eligibility.varies:
+            if self.assortment.varies:
                 return found
             moment.best[places] = found
         return moment.best[places]
 
     def effort_for(self, kept: bool) -> float:
         """The effort of a search for the best action of a context; it is less where that is not kept for later."""
-        return self.effort if kept and not self.eligibility.varies else min(self.effort, 1.0)
+        return self.effort if kept and not self.assortment.varies else min(self.effort, 1.0)
 
     @property
     def gap(self) -> float:

@@ -20,7 +20,7 @@ class Eligible(NamedTuple):
 
 
 @final
-class Eligibility:
+class Assortment:
     """The same list in all rounds, or those that a function of the round and of random numbers returns."""
 
     def __init__(self, model: Model, allowed: Allowed | Callable[[int, Rng], Allowed]) -> None:
