@@ -6,9 +6,10 @@ import numpy as np
 
 from idbandits.kernel.compiling import bare, part
 from idbandits.kernel.types import Floats, Ints
-from idbandits.solve.search import ADDITIVE, MULTIPLICATIVE, ROUNDING, Search, item, score, slopes_at
+from idbandits.solve.search import ADDITIVE, MULTIPLICATIVE, Search, item, score, slopes_at
 
 CLEAR = 1e-3  # of the largest rewards: a product that is so large shows its factors well
+NOISE = 1e-15  # of them: a product that is not larger shows rounding only
 
 
 @part
@@ -37,7 +38,7 @@ def assign(q: Search, g: int, action: Ints) -> bool:
             break
         first_base = abs(base)
     if s.form[g] == MULTIPLICATIVE:
-        if abs(base) <= ROUNDING * scale:
+        if abs(base) <= NOISE * scale:
             return False
         for k in q.group:
             score(q, action, k, values, slopes, scores)
