@@ -20,6 +20,7 @@ TOPICS = (
     "posterior",
     "cost",
     "structures",
+    "churn",
     "fit",
     "speed",
     "literal_peer",

@@ -32,7 +32,7 @@ def what_is_seen(age: float, bought_on: float) -> dict[str, int]:
     return {f"bought by {day}": int(bought_on <= day) for day in DAYS if day <= age}
 
 
-@pytest.mark.parametrize("states", itertools.product([None, 0, 1], repeat=3), ids=str)
+@pytest.mark.parametrize("states", list(itertools.product([None, 0, 1], repeat=3)), ids=str)
 @pytest.mark.parametrize("card", CARDS)
 def test_every_observation_is_as_likely_as_by_enumeration(card: str, states: Any) -> None:
     d = shop()

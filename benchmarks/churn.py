@@ -1,0 +1,158 @@
+"""Items that come and go: what moving to the next diagram gains over starting anew, changes, and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+import idbandits as idb
+from benchmarks.cost import joined
+from benchmarks.report import DisagreementError, Row, Topic, duration
+from benchmarks.timing import timed
+from idbandits import Diagram, models
+from idbandits.kernel.types import Floats, Rng
+
+ITEMS, POSITIONS, REPLACED = 30, 5, 3
+PHASES, ROUNDS, RUNS = 10, 1000, 10  # rounds of a phase
+BAR = 1 / 3  # of the regret of starting anew
+MANY = 100_000  # rounds of a log in which hardly two are the same
+
+Make: TypeAlias = Callable[[Sequence[int]], Diagram]
+
+
+class Kind(NamedTuple):
+    """A model of some items, the table that has a row for each of them, and how the other means are drawn."""
+
+    make: Make
+    of_items: str
+    others: Callable[[Rng], Mapping[str, Floats]]
+
+
+KINDS = {
+    "semi-bandit": Kind(lambda items: models.semi_bandit(items, POSITIONS), "mean", lambda rng: {}),
+    "cascade": Kind(lambda items: models.cascade(items, POSITIONS), "attraction", lambda rng: {}),
+    "position-based": Kind(
+        lambda items: models.position_based(items, POSITIONS),
+        "attraction",
+        lambda rng: {"examination": np.array([0.95, 0.8, 0.65, 0.5, 0.35]) * rng.uniform(0.9, 1.0, POSITIONS)},
+    ),
+    "position-based, first examination known": Kind(
+        lambda items: models.position_based(items, POSITIONS, fixed={"examination": {0: 0.95}}),
+        "attraction",
+        lambda rng: {"examination": np.array([0.95, *np.array([0.8, 0.65, 0.5, 0.35]) * rng.uniform(0.9, 1.0, 4)])},
+    ),
+    "dependent click": Kind(
+        lambda items: models.dependent_click(items, POSITIONS),
+        "attraction",
+        lambda rng: {"satisfaction": rng.uniform(0.2, 0.6, POSITIONS)},
+    ),
+}
+
+
+class Run(NamedTuple):
+    """One run: total regrets, how many remaining rows were compared, groups at the end, and seconds of each move."""
+
+    anew: float
+    moved: float
+    rows: int
+    groups: int
+    seconds: Sequence[float]
+
+
+def unchanged(before: idb.Thompson, after: idb.Thompson) -> int:
+    """The number of rows that both agents have; their pseudo-counts are equal, bit by bit."""
+    old, new = (agent.learner.evidence.entries.rows for agent in (before, after))
+    common = old.keys() & new.keys()
+    for name in common:
+        pairs = ((before, old[name].first), (after, new[name].first))
+        first, second = (agent.state.floats[at : at + name[1]] for agent, at in pairs)
+        if first.tobytes() != second.tobytes():
+            raise DisagreementError(f"{name}: {first} before the move, {second} after it")
+    return len(common)
+
+
+def play(kind: Kind, phases: int, rounds: int, seed: int) -> Run:
+    """Both agents meet the same worlds: all items of one phase, less some, and as many new ones, are in the next."""
+    rng = np.random.default_rng(seed)
+    draw = lambda n: rng.uniform(0.02, 0.5, n)  # noqa: E731
+    others, items, worth = kind.others(rng), list(range(ITEMS)), list(draw(ITEMS))
+    moved, totals, rows, seconds = idb.Thompson(kind.make(items), seed=seed), np.zeros(2), 0, []
+    for phase in range(phases):
+        d = kind.make(items)
+        if phase:
+            before = moved
+            moved, taken = timed(before.moved_to, d)
+            rows += unchanged(before, moved)
+            seconds.append(taken)
+        world = idb.World(d, {kind.of_items: np.array(worth), **others})
+        for which, agent in enumerate((idb.Thompson(d, seed=[seed, phase]), moved)):
+            answering = world.copy(seed=[seed, phase])
+            for _ in range(rounds):
+                action = agent.act()
+                outcome = answering.step(action)
+                agent.update(action, outcome.observation)
+                totals[which] += outcome.regret
+        for place in rng.choice(ITEMS, REPLACED, replace=False).tolist():
+            items[place], worth[place] = max(items) + 1, float(draw(1)[0])
+    groups = moved.moved_to(moved.diagram).carried
+    return Run(*totals.tolist(), rows, groups.groups if groups else 0, seconds)
+
+
+def _of_kind(name: str, kind: Kind, phases: int, rounds: int, runs: int) -> Row:
+    played = [play(kind, phases, rounds, seed) for seed in range(1, runs + 1)]
+    anew, moved = (np.array([run[k] for run in played]) for k in (0, 1))
+    ratio = float(moved.mean() / anew.mean())
+    error = float((moved - ratio * anew).std(ddof=1) / np.sqrt(runs) / anew.mean())
+    missed = [f"{ratio:.2f} of the regret of starting anew, bar {BAR:.2f}"] * int(ratio > BAR)
+    return Row(
+        [
+            name,
+            *(f"{r.mean():.0f} ± {r.std(ddof=1) / np.sqrt(runs):.0f}" for r in (anew, moved)),
+            f"{ratio:.2f} ± {error:.2f}",
+            f"{sum(run.rows for run in played):,}",
+            f"{np.median([run.groups for run in played]):,.0f}",
+            duration(float(np.median([s for run in played for s in run.seconds]))),
+            "no" if missed else "yes",
+        ],
+        missed,
+    )
+
+
+def _of_many_groups(rounds: int) -> Row:
+    """A move after so many rounds that one latent node joins, most of them a group of their own."""
+    rng, d = np.random.default_rng(0), joined()
+    lists = np.argsort(rng.random((rounds, 20)), axis=1)[:, :5]
+    agent = idb.Thompson(d, seed=0)
+    agent.update_many(
+        {f"A{k + 1}": lists[:, k] for k in range(5)}, {f"C{k + 1}": rng.integers(0, 2, rounds) for k in range(5)}
+    )
+    moves = [timed(agent.moved_to, joined(23)) for _ in range(3)]
+    carried = moves[0][0].carried
+    groups = f"{carried.groups:,}" if carried else "–"
+    seconds = float(np.median([taken for _, taken in moves]))
+    return Row(
+        [f"one latent node, 5 of 20, {rounds:,} rounds", "–", "–", "–", f"{unchanged(agent, moves[0][0]):,}", groups]
+        + [duration(seconds), "–"]
+    )
+
+
+def _rows(quick: bool) -> Iterator[Row]:
+    phases, runs = (3, 2) if quick else (PHASES, RUNS)
+    for name, kind in KINDS.items():
+        yield _of_kind(name, kind, phases, ROUNDS, runs)
+    yield _of_many_groups(MANY // 10 if quick else MANY)
+
+
+TOPIC = Topic(
+    "Items that come and go",
+    f"{ITEMS} items × {POSITIONS} positions, attraction from 0.02 to 0.5; {REPLACED} items, chosen at random, are replaced "
+    f"every {ROUNDS:,} rounds, {PHASES * ROUNDS:,} rounds in all; the default inference. Total regret, mean and "
+    f"standard error of {RUNS} runs, of an agent that starts anew each time, and of one that moves to the next diagram "
+    "(`moved_to`). Unchanged rows: how often a row was in both diagrams, or retired, and had exactly the same "
+    "pseudo-counts after the move as before it; one that had not would end the measurement. A move includes compiling "
+    f"the new diagram. *Bar*: at most {BAR:.2f} of the regret.",
+    ["model", "starting anew", "moved", "ratio", "unchanged rows", "groups", "a move takes", "met"],
+    _rows,
+)
