@@ -15,6 +15,7 @@ from idbandits import Diagram, models
 from idbandits.kernel.types import Floats, Rng
 
 ITEMS, POSITIONS, REPLACED = 30, 5, 3
+WORTH = 0.02, 0.5  # how attractive items are: anything between
 PHASES, ROUNDS, RUNS = 10, 1000, 10  # rounds of a phase
 BAR = 1 / 3  # of the regret of starting anew
 MANY = 100_000  # rounds of a log in which hardly two are the same
@@ -76,9 +77,8 @@ def unchanged(before: idb.Thompson, after: idb.Thompson) -> int:
 def play(kind: Kind, phases: int, rounds: int, seed: int) -> Run:
     """Both agents meet the same worlds: all items of one phase, less some, and as many new ones, are in the next."""
     rng = np.random.default_rng(seed)
-    draw = lambda n: rng.uniform(0.02, 0.5, n)  # noqa: E731
-    others, items, worth = kind.others(rng), list(range(ITEMS)), list(draw(ITEMS))
-    moved, totals, rows, seconds = idb.Thompson(kind.make(items), seed=seed), np.zeros(2), 0, []
+    others, items, worth = kind.others(rng), list(range(ITEMS)), rng.uniform(*WORTH, ITEMS)
+    moved, regrets, rows, seconds = idb.Thompson(kind.make(items), seed=seed), np.zeros(2), 0, []
     for phase in range(phases):
         d = kind.make(items)
         if phase:
@@ -86,18 +86,23 @@ def play(kind: Kind, phases: int, rounds: int, seed: int) -> Run:
             moved, taken = timed(before.moved_to, d)
             rows += unchanged(before, moved)
             seconds.append(taken)
-        world = idb.World(d, {kind.of_items: np.array(worth), **others})
+        world = idb.World(d, {kind.of_items: worth, **others})
         for which, agent in enumerate((idb.Thompson(d, seed=[seed, phase]), moved)):
             answering = world.copy(seed=[seed, phase])
             for _ in range(rounds):
                 action = agent.act()
                 outcome = answering.step(action)
                 agent.update(action, outcome.observation)
-                totals[which] += outcome.regret
+                regrets[which] += outcome.regret
         for place in rng.choice(ITEMS, REPLACED, replace=False).tolist():
-            items[place], worth[place] = max(items) + 1, float(draw(1)[0])
-    groups = moved.moved_to(moved.diagram).carried
-    return Run(*totals.tolist(), rows, groups.groups if groups else 0, seconds)
+            items[place], worth[place] = max(items) + 1, rng.uniform(*WORTH)
+    return Run(float(regrets[0]), float(regrets[1]), rows, groups_of(moved), seconds)
+
+
+def groups_of(agent: idb.Thompson) -> int:
+    """How many groups of rounds an agent keeps."""
+    carried = agent.moved_to(agent.diagram).carried
+    return carried.groups if carried else 0
 
 
 def _of_kind(name: str, kind: Kind, phases: int, rounds: int, runs: int) -> Row:
@@ -129,13 +134,9 @@ def _of_many_groups(rounds: int) -> Row:
         {f"A{k + 1}": lists[:, k] for k in range(5)}, {f"C{k + 1}": rng.integers(0, 2, rounds) for k in range(5)}
     )
     moves = [timed(agent.moved_to, joined(23)) for _ in range(3)]
-    carried = moves[0][0].carried
-    groups = f"{carried.groups:,}" if carried else "–"
     seconds = float(np.median([taken for _, taken in moves]))
-    return Row(
-        [f"one latent node, 5 of 20, {rounds:,} rounds", "–", "–", "–", f"{unchanged(agent, moves[0][0]):,}", groups]
-        + [duration(seconds), "–"]
-    )
+    name, rows = f"one latent node, 5 of 20, {rounds:,} rounds", unchanged(agent, moves[0][0])
+    return Row([name, "–", "–", "–", f"{rows:,}", f"{groups_of(agent):,}", duration(seconds), "–"])
 
 
 def _rows(quick: bool) -> Iterator[Row]:
@@ -147,9 +148,10 @@ def _rows(quick: bool) -> Iterator[Row]:
 
 TOPIC = Topic(
     "Items that come and go",
-    f"{ITEMS} items × {POSITIONS} positions, attraction from 0.02 to 0.5; {REPLACED} items, chosen at random, are replaced "
-    f"every {ROUNDS:,} rounds, {PHASES * ROUNDS:,} rounds in all; the default inference. Total regret, mean and "
-    f"standard error of {RUNS} runs, of an agent that starts anew each time, and of one that moves to the next diagram "
+    f"{ITEMS} items × {POSITIONS} positions, attraction evenly from {WORTH[0]} to {WORTH[1]}; {REPLACED} items, chosen at "
+    f"random, are replaced every {ROUNDS:,} rounds, {PHASES * ROUNDS:,} rounds in all; the default inference. Total "
+    f"regret, mean and standard error of {RUNS} runs, of an agent that starts anew each time, and of one that moves to "
+    "the next diagram "
     "(`moved_to`). Unchanged rows: how often a row was in both diagrams, or retired, and had exactly the same "
     "pseudo-counts after the move as before it; one that had not would end the measurement. A move includes compiling "
     f"the new diagram. *Bar*: at most {BAR:.2f} of the regret.",
