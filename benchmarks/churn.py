@@ -16,7 +16,8 @@ from idbandits.kernel.types import Floats, Rng
 
 ITEMS, POSITIONS, REPLACED = 30, 5, 3
 WORTH = 0.02, 0.5  # how attractive items are: anything between
-PHASES, ROUNDS, RUNS = 10, 1000, 10  # rounds of a phase
+EXAMINATION = 0.95, 0.8, 0.65, 0.5, 0.35
+PHASES, ROUNDS, RUNS = 10, 1000, 20  # rounds of a phase
 BAR = 1 / 3  # of the regret of starting anew
 MANY = 100_000  # rounds of a log in which hardly two are the same
 
@@ -37,12 +38,12 @@ KINDS = {
     "position-based": Kind(
         lambda items: models.position_based(items, POSITIONS),
         "attraction",
-        lambda rng: {"examination": np.array([0.95, 0.8, 0.65, 0.5, 0.35]) * rng.uniform(0.9, 1.0, POSITIONS)},
+        lambda rng: {"examination": np.array(EXAMINATION)},
     ),
     "position-based, first examination known": Kind(
-        lambda items: models.position_based(items, POSITIONS, fixed={"examination": {0: 0.95}}),
+        lambda items: models.position_based(items, POSITIONS, fixed={"examination": {0: EXAMINATION[0]}}),
         "attraction",
-        lambda rng: {"examination": np.array([0.95, *np.array([0.8, 0.65, 0.5, 0.35]) * rng.uniform(0.9, 1.0, 4)])},
+        lambda rng: {"examination": np.array(EXAMINATION)},
     ),
     "dependent click": Kind(
         lambda items: models.dependent_click(items, POSITIONS),
@@ -148,8 +149,8 @@ def _rows(quick: bool) -> Iterator[Row]:
 
 TOPIC = Topic(
     "Items that come and go",
-    f"{ITEMS} items × {POSITIONS} positions, attraction evenly from {WORTH[0]} to {WORTH[1]}; {REPLACED} items, chosen at "
-    f"random, are replaced every {ROUNDS:,} rounds, {PHASES * ROUNDS:,} rounds in all; the default inference. Total "
+    f"{ITEMS} items × {POSITIONS} positions, attraction evenly from {WORTH[0]} to {WORTH[1]}; {REPLACED} items, chosen "
+    f"at random, are replaced every {ROUNDS:,} rounds, {PHASES * ROUNDS:,} rounds in all; the default inference. Total "
     f"regret, mean and standard error of {RUNS} runs, of an agent that starts anew each time, and of one that moves to "
     "the next diagram "
     "(`moved_to`). Unchanged rows: how often a row was in both diagrams, or retired, and had exactly the same "
