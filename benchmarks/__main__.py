@@ -12,6 +12,7 @@ from benchmarks.report import DisagreementError, Measured, Topic, machine, write
 TOPICS = (
     "circuits",
     "searches",
+    "allowed",
     "pyagrum_diagrams",
     "pyagrum_position_based",
     "networks",
@@ -21,6 +22,7 @@ TOPICS = (
     "cost",
     "structures",
     "churn",
+    "drift",
     "fit",
     "speed",
     "literal_peer",

@@ -58,13 +58,18 @@ def _check_alike(first: str, a: Diagram, second: str, b: Diagram) -> None:
                 values = f"{left[name].allowed()} in {first!r}, {right[name].allowed()} in {second!r}"
                 raise DiagramError(f"{who}: the values of {kind} {name!r} are {values}")
     left_pairs, right_pairs = (
-        {(pair, frozenset(own)) for group, own in d.constraints for pair in combinations(sorted(group), 2)}
+        {pair: frozenset(own) for group, own in d.constraints for pair in combinations(sorted(group), 2)}
         for d in (a, b)
     )
-    if odd := sorted(left_pairs ^ right_pairs, key=lambda pair: pair[0]):
-        names, where = " and ".join(map(repr, odd[0][0])), first if odd[0] in left_pairs else second
-        except_ = f" (except for {brief(sorted(odd[0][1], key=str))})" if odd[0][1] else ""
-        raise DiagramError(f"{who}: {names} must be different{except_} in {where!r} only")
+    for pair in sorted({*left_pairs, *right_pairs}):
+        names = " and ".join(map(repr, pair))
+        if pair not in left_pairs or pair not in right_pairs:
+            where = first if pair in left_pairs else second
+            raise DiagramError(f"{who}: {names} must be different in {where!r} only")
+        if odd := left_pairs[pair] ^ right_pairs[pair]:
+            label = min(odd, key=str)
+            where = first if label in left_pairs[pair] else second
+            raise DiagramError(f"{who}: {names} may both be {label!r} in {where!r} only")
 
 
 def places_in(source: Node, target: Node) -> Any:

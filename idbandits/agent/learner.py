@@ -13,12 +13,12 @@ from idbandits.agent.posterior import Posterior, means_of
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
+from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, beginning, check_forgetful, name_of
 from idbandits.inference.entries import Entries, RetiredRow
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
-from idbandits.inference.forgetting import NO_TIMES, Forget
+from idbandits.inference.forgetting import NO_TIMES, Forget, When, when_all_played, when_played
 from idbandits.inference.repeating import NOTHING, count_acts
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -203,15 +203,22 @@ class Learner:
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
-    def learned(self, state: State, rng: Rng, round_: Round, times: int, effort: int, where: str = "") -> State:
+    def learned(
+        self, state: State, rng: Rng, round_: Round, times: int, effort: int, *, when: When | None = None,
+        where: str = "",
+    ) -> State:  # fmt: skip
         """The state after a round: the same arrays, or larger ones."""
         if not state.has_room():
             state = grown(state)
+        if when is not None:
+            state.floats[self.evidence.learned + AT] = when.time
         status = self.learn(*self.evidence.packed, *state, rng, *round_, times, effort)
         if type(status) is not int or not DONE <= status <= UNKNOWN:  # of an inference of the user's
             status = check_whole(f"what `learn` of {self.name} says", status, DONE, UNKNOWN)
         if status != DONE:
             self._refuse(status, round_, where)
+        if when is not None:
+            state.ints[ZONE] = when.zone
         return state
 
     def _refuse(self, status: int, round_: Round, where: str) -> None:
@@ -247,11 +254,10 @@ class Learner:
                 learn, evidence = self.learn.handle, self.evidence.packed
                 done += learn_all(learn, evidence, state, rng, rounds[done:], width, at[done:], place)
             if done < len(rounds) and state.has_room():  # refused, or to be learned one by one
-                row = np.ascontiguousarray(rounds[done])
-                if len(at):
-                    state.floats[place] = at[done]
+                row, where = np.ascontiguousarray(rounds[done]), f"in round {numbers[done]}, "
+                when = When(at[done], int(state.ints[ZONE])) if len(at) else None
                 try:
-                    state = self.learned(state, rng, self.round_of(row), 1, effort, f"in round {numbers[done]}, ")
+                    state = self.learned(state, rng, self.round_of(row), 1, effort, when=when, where=where)
                 except ImpossibleObservationError:
                     if not skips:
                         raise
@@ -259,52 +265,28 @@ class Learner:
                 done += 1
         return state, skipped
 
-    def revised(self, state: State, rng: Rng, old: Round, new: Round | None) -> State:
+    def revised(self, state: State, rng: Rng, old: Round, new: Round | None, when: When | None) -> State:
         """The state, a copy, after a round took the place of another, or was taken back."""
-        place = slice(self.evidence.learned + AT, self.evidence.learned + AT + (self.forget is not None))
-        when = state.floats[place].copy()
-        state = self.learned(state, rng, old, -1, NOW if new is None else LATER)
-        if new is not None:
-            state.floats[place] = when
-            state = self.learned(state, rng, new, 1, NOW)
-        return state
+        state = self.learned(state, rng, old, -1, NOW if new is None else LATER, when=when)
+        return state if new is None else self.learned(state, rng, new, 1, NOW, when=when)
 
     def check_revisable(self) -> None:
         """Raise unless rounds can be taken back."""
         if not (isinstance(self.inference, Revisable) and self.inference.revisable):
             raise IdbanditsError(f"{self.name} cannot take a round back exactly; {REVISABLE} can")
 
-    # -- times, for agents that forget ---------------------------------------------------------------------------------
+    def when(self, state: State, rounds: int, at: Any) -> When | None:
+        """When a round was played, after so many others that a state knows; None if that does not matter."""
+        return when_played(self.forget, at, rounds, int(state.ints[ZONE]))
 
-    def time_of(self, state: State, rounds: int, at: Any) -> tuple[float, int] | None:
-        """When a round was played after so many others, and the zone of all times; None if that does not matter."""
-        if self.forget is None:
-            if at is not None:
-                raise _no_forgetting(at)
-            return None
-        return self.forget.time_of(at, rounds, int(state.ints[ZONE]))
-
-    def times_of(self, state: State, rounds: int, at: Any, length: int) -> tuple[Floats, int]:
-        """When rounds of a log were played: empty if that does not matter; the zone of all times up to then."""
-        if self.forget is None:
-            if at is not None:
-                raise _no_forgetting(at)
-            return NO_TIMES, 0
-        return self.forget.times_of(at, rounds, int(state.ints[ZONE]), length)
-
-    def note_time(self, state: State, time: float, zone: int) -> None:
-        """Note in a state when the next round was played, and the zone of all times up to then."""
-        state.floats[self.evidence.learned + AT], state.ints[ZONE] = time, zone
+    def when_all(self, state: State, rounds: int, at: Any, length: int) -> When:
+        """The same for a column of times, one per round."""
+        return when_all_played(self.forget, at, rounds, int(state.ints[ZONE]), length)
 
 
 def rounds_in(state: State) -> int:
     """How many rounds were learned from in a state."""
     return int(state.ints[ROUNDS])
-
-
-def _no_forgetting(at: Any) -> IdbanditsError:
-    """The error of a time for an agent to which it does not matter."""
-    return IdbanditsError(f"at is for agents that forget, made with forget=idb.Forget(…); given {brief(at)}")
 
 
 def _are_same(values: Any, last: Any) -> bool:

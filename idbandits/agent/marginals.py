@@ -11,6 +11,7 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Node
+from idbandits.diagram.tables import Label
 from idbandits.kernel.types import Floats, Ints
 from idbandits.solve.eligible import choices_of
 
@@ -76,7 +77,7 @@ class Marginals:
 
     def __init__(self, decisions: Sequence[Node], eligible: Ints, counts: Sequence[Ints], draws: int) -> None:
         self.draws = draws
-        self._names = [node.name for node in decisions]
+        self._decisions, self._names = decisions, [node.name for node in decisions]
         places = [choices_of(node.states, eligible, k, len(decisions)) for k, node in enumerate(decisions)]
         self._labels = [[node.values[i] for i in own] for node, own in zip(decisions, places, strict=True)]
         self._counts = [own[np.asarray(at)] for own, at in zip(counts, places, strict=True)]
@@ -107,9 +108,15 @@ class Marginals:
     def _table(self, columns: Sequence[Floats]) -> pandas.DataFrame:
         import pandas
 
-        rows = pandas.Index(list(dict.fromkeys(label for own in self._labels for label in own)), name="choice")
+        found = dict.fromkeys(label for own in self._labels for label in own)
+        rows = pandas.Index(sorted(found, key=self._place), name="choice")
         own = zip(self._names, self._labels, columns, strict=True)
         return pandas.DataFrame({name: pandas.Series(c, index=labels).reindex(rows) for name, labels, c in own}, rows)
+
+    def _place(self, label: Label) -> tuple[int, int]:
+        """Where a label is declared first."""
+        places = ((k, node.index(label)) for k, node in enumerate(self._decisions))
+        return next((k, place) for k, place in places if place is not None)
 
     def __repr__(self) -> str:
         draws = "1 draw" if self.draws == 1 else f"{self.draws:,} draws"

@@ -28,11 +28,11 @@ from idbandits.errors import FormatError, IdbanditsError, ImpossibleObservationE
 from idbandits.files import path_of
 from idbandits.inference import BY_NAME, NOW, Exact, Inference, State, name_of
 from idbandits.inference.comparing import Standing, first_standing, pack_rewarded, settle, settle_all, weigh
-from idbandits.inference.forgetting import Forget
+from idbandits.inference.forgetting import Forget, When, when_all_played, when_played
 from idbandits.inference.predicting import Predictor, predict, predict_all
 from idbandits.inference.protocol import THOROUGHLY
 from idbandits.kernel.compiling import Kernel
-from idbandits.kernel.states import ZONE, grown
+from idbandits.kernel.states import AT, ZONE, grown
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solution
 from idbandits.solve.eligible import Allowed, are_eligible
@@ -199,18 +199,15 @@ class Structures:
                 self._learn_in_place(vector, seen, at, where)
             else:
                 with self._all_or_nothing() as known:
-                    self._set_time(known, at)
-                    self._known = self._learned(known, vector, seen, where)
+                    self._known = self._learned(known, vector, seen, self._when(at), where)
 
-    def _set_time(self, known: Known, at: Any) -> None:
-        """Note in all states when the next round was played."""
-        time = self._first.time_of(known.states[0], int(known.standing.rounds[0]), at)
-        if time is not None:
-            self._note_time(known, *time)
+    def _when(self, at: Any) -> When | None:
+        return when_played(self._first.forget, at, self.rounds, self._zone)
 
-    def _note_time(self, known: Known, time: float, zone: int) -> None:
-        for learner, state in zip(self._learners, known.states, strict=True):
-            learner.note_time(state, time, zone)
+    @property
+    def _zone(self) -> int:
+        """The zone of all times so far: structures that are out do not hear of them."""
+        return max(int(state.ints[ZONE]) for state in self._known.states)
 
     def _predicted(
         self, known: Known, vector: Ints, seen: Ints, where: str = ""
@@ -228,11 +225,14 @@ class Structures:
 
     def _learn_in_place(self, vector: Ints, seen: Ints, at: Any, where: str) -> None:
         states, standing = self._known
+        when = self._when(at)
         rounds, joint, marginals = self._predicted(self._known, vector, seen, where)
         if not all(state.has_room() for state in states):
             states = [state if state.has_room() else grown(state) for state in states]
             self._known = Known(states, standing)
-        self._set_time(self._known, at)
+        if when is not None:
+            for learner, state in zip(self._learners, states, strict=True):
+                state.floats[learner.evidence.learned + AT], state.ints[ZONE] = when
         calls: list[tuple[Any, ...]] = [
             (learner.learn.entry, *learner.evidence.packed, *state, self.rng, *own, 1, NOW)
             for learner, state, own, p in zip(self._learners, states, rounds, joint, strict=True)
@@ -242,11 +242,11 @@ class Structures:
         # One call from Python's view, so that no handler of a signal runs when some have learned and others have not.
         list(starmap(operator.call, calls))
 
-    def _learned(self, known: Known, vector: Ints, seen: Ints, where: str) -> Known:
+    def _learned(self, known: Known, vector: Ints, seen: Ints, when: When | None, where: str) -> Known:
         """What is known after a round, by states of its own."""
         rounds, joint, marginals = self._predicted(known, vector, seen, where)
         states = [
-            learner.learned(state, self.rng, Round(*own), 1, NOW, where) if p > -np.inf else state
+            learner.learned(state, self.rng, Round(*own), 1, NOW, when=when, where=where) if p > -np.inf else state
             for learner, state, own, p in zip(self._learners, known.states, rounds, joint, strict=True)
         ]
         settle(*self._rewarded, known.standing, joint, marginals, seen)
@@ -279,7 +279,7 @@ class Structures:
         if length == 1 and at is None:
             return self._one_learned(np.array([column[0] for column in encoded], dtype=np.int64), skips)
         with self._all_or_nothing() as known:
-            times, zone = self._first.times_of(known.states[0], self.rounds, at, length)
+            times, zone = when_all_played(self._first.forget, at, self.rounds, self._zone, length)
             for state in known.states:
                 state.ints[ZONE] = zone
             learn = self._few_learned if is_small(length, self.rounds) else self._many_learned
@@ -303,10 +303,9 @@ class Structures:
         """What is known after some rounds, each learned as by `update`; and which of them were skipped."""
         width, skipped = self._orders[0].width, list[int]()
         for t, row in enumerate(np.stack(encoded, axis=1)):
-            if len(times):
-                self._note_time(known, times[t], int(known.states[0].ints[ZONE]))
+            when = When(times[t], int(known.states[0].ints[ZONE])) if len(times) else None
             try:
-                known = self._learned(known, row[:width], row[width:], f"in round {t}, ")
+                known = self._learned(known, row[:width], row[width:], when, f"in round {t}, ")
             except ImpossibleObservationError:
                 if not skips:
                     raise
@@ -404,14 +403,14 @@ class Structures:
             if new is not None:
                 _, joint, _ = self._predicted(known, vector, new)
                 known.standing.weights[joint == -np.inf] = -np.inf
-            self._set_time(known, at)
+            when = self._when(at)
             states = list(known.states)
             for i, (learner, order) in enumerate(zip(self._learners, self._orders, strict=True)):
                 if out[i]:
                     continue
                 taken_back = new is None or known.standing.weights[i] == -np.inf
                 replacement = None if new is None or taken_back else Round(*order.of_round(vector, new))
-                states[i] = learner.revised(states[i], self.rng, Round(*order.of_round(vector, old)), replacement)
+                states[i] = learner.revised(states[i], self.rng, Round(*order.of_round(vector, old)), replacement, when)
             self._known = Known(states, known.standing)
 
     def moved_to(self, structures: Sequence[Diagram] | Mapping[str, Diagram]) -> Structures:

@@ -122,6 +122,10 @@ class Thompson:
         """How it acts and learns in compiled code; None if its inference is not a kernel, or rounds need times."""
         return self.learner.player
 
+    def eligible(self, allowed: Allowed) -> Ints:
+        """The choices that may be made, as numbers for kernels; none if all may."""
+        return self.learner.solver.eligible(allowed)
+
     def act(self, context: Action | None = None, *, allowed: Allowed = None) -> dict[str, Label]:
         """The action that is best under means drawn from the belief.
 
@@ -223,24 +227,16 @@ class Thompson:
     def _learn_in_place(self, round_: Round, at: Any, where: str = "") -> None:
         learner = self.learner
         state = self.state if isinstance(learner.learn, Kernel) else self.state.copy()  # Python may be interrupted
-        time, zone = learner.time_of(state, self.rounds, at), state.ints[ZONE]
-        if time is not None:
-            learner.note_time(state, *time)
+        when = learner.when(state, self.rounds, at) if self.forget is not None or at is not None else None
         self._last_round = round_, self.rounds
-        try:
-            self.state = learner.learned(state, self.rng, round_, 1, NOW, where)
-        except IdbanditsError:
-            state.ints[ZONE] = zone
-            raise
+        self.state = learner.learned(state, self.rng, round_, 1, NOW, when=when, where=where)
 
     def _learn_late(self, late: Late, at: Any) -> None:
         """Learn from a round of a diagram that it was in before."""
         with self._all_or_nothing() as state:
-            time = self.learner.time_of(state, self.rounds, at)
+            when = self.learner.when(state, self.rounds, at)
             host, state, guest = hosting(self.learner, state, self.rng, late)
-            if time is not None:
-                host.note_time(state, *time)
-            state = guest.learned(state, self.rng, guest.round_of(late.rounds[0]), 1, NOW)
+            state = guest.learned(state, self.rng, guest.round_of(late.rounds[0]), 1, NOW, when=when)
             self._go_on(host, state, self._remembered())
 
     def _go_on(self, learner: Learner, state: State, sample: Sample) -> None:
@@ -272,7 +268,8 @@ class Thompson:
             row = np.array([column[0] for column in encoded], dtype=np.int64)
             return self._one_learned(row, skips)
         with self._all_or_nothing() as state:
-            times, zone = learner.times_of(state, self.rounds, at, length + sum(len(own.numbers) for own in late))
+            total = length + sum(len(rest.numbers) for rest in late)
+            times, zone = learner.when_all(state, self.rounds, at, total)
             sample, small = self._remembered().copy(), is_small(length, self.rounds)
             for first in range(0, length, CHUNK):
                 rounds = np.stack([column[first : first + CHUNK] for column in encoded], axis=1)
@@ -292,7 +289,7 @@ class Thompson:
                 state = learner.settled(state, self.rng, THOROUGHLY)
             sample.impossible += len(skipped)
             self._go_on(learner, state, sample)
-        return report_of(length + sum(len(rest.numbers) for rest in late), sorted(skipped))
+        return report_of(total, sorted(skipped))
 
     def _one_learned(self, row: Ints, skips: bool) -> LogReport:
         """Learn from a log of one round, as `update` does."""
@@ -335,16 +332,15 @@ class Thompson:
             if late is None:
                 raise
         with self._all_or_nothing() as state:
-            time, guest, sample = learner.time_of(state, self.rounds, at), learner, self._remembered().copy()
+            when, guest, sample = learner.when(state, self.rounds, at), learner, self._remembered().copy()
             if late is not None:
                 learner, state, guest = hosting(learner, state, self.rng, late)
                 vector, old = guest.round_of(late.rounds[0])
             new = None if new_observation is None else guest.seen(new_observation)
             if late is None:
                 sample.replace(np.append(vector, old), None if new is None else np.append(vector, new))
-            if time is not None:
-                learner.note_time(state, *time)
-            state = guest.revised(state, self.rng, Round(vector, old), None if new is None else Round(vector, new))
+            replacement = None if new is None else Round(vector, new)
+            state = guest.revised(state, self.rng, Round(vector, old), replacement, when)
             self._go_on(learner, state, sample)
 
     def moved_to(self, d: Diagram) -> Thompson:

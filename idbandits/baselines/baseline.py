@@ -68,6 +68,10 @@ class Baseline:
         """How many rounds were learned from."""
         return int(self.state.ints[ROUNDS])
 
+    def eligible(self, allowed: Any) -> Ints:
+        """No numbers: all choices may be made, and baselines cannot be told otherwise."""
+        return np.empty(0, np.int64)
+
     def copy(self, seed: Any = None) -> Self:
         """A learner that knows the same; with its own random numbers if a seed is given."""
         other = copy.copy(self)

@@ -114,8 +114,13 @@ def _of_tables(a: Diagram, b: Diagram) -> Iterator[str]:
 def _of_table(who: str, a: LearnedTable, b: LearnedTable) -> Iterator[str]:
     if (a.shape, a.states) != (b.shape, b.states):
         yield f"{who} has the shape {(*b.shape, b.states)}, not {(*a.shape, a.states)}"
-    elif not np.array_equal(a.prior, b.prior):
-        yield f"{who} has another prior"
+    else:
+        if not np.array_equal(a.prior, b.prior):
+            yield f"{who} has another prior"
+        if not np.array_equal(a.beforehand < 0, b.beforehand < 0):
+            yield f"{who} has other rows that are fixed"
+        elif not np.array_equal(np.minimum(a.beforehand, 0), np.minimum(b.beforehand, 0)):
+            yield f"{who} has rows that are fixed at other values"
 
 
 def _of_rewards(a: Diagram, b: Diagram) -> Iterator[str]:
@@ -129,5 +134,5 @@ def _of_rewards(a: Diagram, b: Diagram) -> Iterator[str]:
 
 
 def _of_constraints(a: Diagram, b: Diagram) -> Iterator[str]:
-    if list(a.different) != list(b.different):
-        yield "all_different holds for other decisions"
+    if list(a.constraints) != list(b.constraints):
+        yield "all_different holds for other decisions, or with other exceptions"

@@ -17,7 +17,6 @@ from idbandits.kernel.states import (  # isort: skip
 )  # fmt: skip
 
 LONG_AGO = -(2**62)  # the step before all others
-FEW = 8  # rounds that are thinned one by one
 
 
 class Age(NamedTuple):
@@ -61,13 +60,13 @@ def fade(alpha: Floats, origin: Floats, learned: int, keep: float) -> None:
 
 @merged
 def thinned(count: int, keep: float, rng: Rng) -> int:
-    """How many of equal rounds are kept, each with the probability `keep`."""
-    if count > FEW:
-        return rng.binomial(count, keep)
-    left = 0
-    for _ in range(count):
-        left += rng.random() < keep
-    return left
+    """How many of equal rounds are kept: a part of them, rounded up or down at random so that the mean is right.
+
+    Each round is kept with the probability `keep`, but not apart from the others: that would add noise.
+    """
+    part = count * keep
+    whole = int(part)
+    return whole + (1 if rng.random() < part - whole else 0)
 
 
 @merged

@@ -6,7 +6,7 @@ import datetime
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -23,6 +23,13 @@ MOST = 1e15  # of half-lives, in rounds or seconds, and of times, in seconds fro
 UNKNOWN, WITHOUT, WITH = range(3)  # zones of the times so far: not known, as they are numbers; without one; with one
 NO_TIMES = np.empty(0)
 TIMES = "a datetime, a datetime64, an ISO text or a number of seconds"
+
+
+class When(NamedTuple):
+    """When a round was played, or each of many (none, if that does not matter); the zone of all times up to then."""
+
+    time: Any
+    zone: int
 
 
 @final
@@ -59,27 +66,27 @@ class Forget:
         step = length / STEPS if self.by_time else max(1.0, length / STEPS)
         state.floats[[learned + STEP, learned + HALF_LIFE, learned + AT]] = step, length, np.nan
 
-    def time_of(self, at: Any, rounds: int, zone: int) -> tuple[float, int]:
-        """When a round was played, as kernels take it, after so many rounds; and the zone of all times up to then."""
+    def when(self, at: Any, rounds: int, zone: int) -> When:
+        """When a round was played, after so many rounds and times of this zone."""
         if not self.by_time:
-            return math.nan if at is None else check_whole("at (the rounds before the action)", at, 0, rounds), zone
+            return When(np.nan if at is None else check_whole("at (the rounds before the action)", at, 0, rounds), zone)
         if at is None:
             raise IdbanditsError(f"at: with a half-life of {_text_of(self.half_life)}, say when: {TIMES}")
         seconds, own = _seconds_of(at)
-        return seconds, _one_zone(zone, own, at)
+        return When(seconds, _one_zone(zone, own, at))
 
-    def times_of(self, at: Any, rounds: int, zone: int, length: int) -> tuple[Floats, int]:
+    def when_all(self, at: Any, rounds: int, zone: int, length: int) -> When:
         """The same for a column of times, one per round; none are needed where rounds are counted."""
         if at is None:
             if self.by_time and length:
-                self.time_of(None, rounds, zone)
-            return NO_TIMES, zone
+                self.when(None, rounds, zone)
+            return When(NO_TIMES, zone)
         column = _column_of(at)
         if len(column) != length:
             raise IdbanditsError(f"at has {len(column)} times, and there are {length} rounds")
         if not self.by_time:
             numbers = [check_whole(f"at in round {i}", n, 0, rounds + i) for i, n in enumerate(column.tolist())]
-            return np.array(numbers, dtype=np.float64), zone
+            return When(np.array(numbers, dtype=np.float64), zone)
         seconds = np.empty(length)
         if column.dtype.kind == "M":
             seconds[:] = column.astype("datetime64[us]").astype(np.int64) / 1e6
@@ -96,7 +103,7 @@ class Forget:
                     raise IdbanditsError(f"in round {i}, {error}") from None
         if len(wrong := np.flatnonzero(~(abs(seconds) <= MOST))):
             raise IdbanditsError(f"in round {wrong[0]}, at is {TIMES}, not {brief(column[wrong[0]])}")
-        return seconds, zone
+        return When(seconds, zone)
 
     def __repr__(self) -> str:
         return f"Forget(half_life={self.settings['half_life']!r})"
@@ -110,6 +117,27 @@ def fading(ints: Ints, floats: Floats, learned: int, times: int) -> tuple[float,
     age = in_python(age_of)(ints, floats, learned, times)
     ints[TICK] = age.tick
     return age.keep, age.weight
+
+
+def when_played(forget: Forget | None, at: Any, rounds: int, zone: int) -> When | None:
+    """When a round was played; None if nothing is forgotten, and then it is not to be said."""
+    if forget is None:
+        _check_none(at)
+        return None
+    return forget.when(at, rounds, zone)
+
+
+def when_all_played(forget: Forget | None, at: Any, rounds: int, zone: int, length: int) -> When:
+    """The same for a column of times, one per round."""
+    if forget is None:
+        _check_none(at)
+        return When(NO_TIMES, zone)
+    return forget.when_all(at, rounds, zone, length)
+
+
+def _check_none(at: Any) -> None:
+    if at is not None:
+        raise IdbanditsError(f"at is for agents that forget, made with forget=idb.Forget(…); given {brief(at)}")
 
 
 def forgetting(forget: Any) -> Forget | None:

@@ -246,6 +246,9 @@ class Playing(Protocol):
     def player(self) -> Player | None:
         """How it acts and learns; None if it does so in Python."""
 
+    def eligible(self, allowed: Any) -> Ints:
+        """The choices that may be made, as numbers; none if all may."""
+
     def copy(self, seed: Any = None) -> Self:
         """A learner that knows the same; with its own random numbers if a seed is given."""
 

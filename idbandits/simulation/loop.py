@@ -23,6 +23,7 @@ from idbandits.solve.best import BUDGET, SOLVE, Solver, value_of
 from idbandits.solve.best import unpack as unpack_solver
 from idbandits.solve.search import copy_action, exceeds
 
+NOTHING_KEPT = np.empty(0)
 SLICE = 0.2  # seconds of work between looks at the clock and at interruptions
 
 
@@ -88,6 +89,7 @@ class Stage(NamedTuple):
     solver: Packed
     parameters: Floats
     budget: float  # of that kernel
+    eligible: Ints  # choices, for that kernel
     best: Floats  # of a context: the best expected reward, NaN while it is not known; empty where there are too many
     worst: Floats  # by how much a bound exceeds a best value at most
 
@@ -102,6 +104,7 @@ class Actor(NamedTuple):
     evidence: Packed
     state: State
     rng: Rng
+    eligible: Ints  # choices
 
 
 class Tally(NamedTuple):
@@ -115,8 +118,12 @@ class Tally(NamedTuple):
 
 ROUNDS, MARKS, SKIPPED = range(3)  # rounds done, marks passed, rounds that the learner's diagram ruled out
 REWARD, REGRET, SECONDS = range(3)
-STAGE = types.NamedTuple([PACKED, INTS, RNG, handle_type(SOLVE), PACKED, FLOATS, types.float64, FLOATS, FLOATS], Stage)
-ACTOR = types.NamedTuple([handle_type(ACT), handle_type(SOLVE), handle_type(LEARN), PACKED, PACKED, STATE, RNG], Actor)
+STAGE = types.NamedTuple(
+    [PACKED, INTS, RNG, handle_type(SOLVE), PACKED, FLOATS, types.float64, INTS, FLOATS, FLOATS], Stage
+)
+ACTOR = types.NamedTuple(
+    [handle_type(ACT), handle_type(SOLVE), handle_type(LEARN), PACKED, PACKED, STATE, RNG, INTS], Actor
+)
 TALLY = types.NamedTuple([INTS, INTS, FLOATS, types.float64[:, ::1]], Tally)
 act_at = function_at(ACT)
 unpack_joint = unpacker(Joint)
@@ -136,13 +143,12 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
     action, seen = np.zeros(j.decisions + j.contexts, np.int64), np.empty(j.observed, np.int64)
     truly = np.zeros(size, np.int64)  # the action in the world's order: decisions, then contexts
     latest, best_action = np.full(size, -1, np.int64), np.zeros(size, np.int64)
-    every_choice = np.empty(0, np.int64)
     expected, highest = 0.0, 0.0
     while progress[ROUNDS] < last and has_room(ints):
         draw_entries(sampler, 0, sampler.contexts, world_rng, values)
         for k in range(j.decisions, j.decisions + j.contexts):
             action[k] = j.value[j.start[k] + values[j.place[k]]]
-        if not act(actor.solve, actor.solver, actor.evidence, actor.state, rng, action, every_choice):
+        if not act(actor.solve, actor.solver, actor.evidence, actor.state, rng, action, actor.eligible):
             return False
         for k in range(j.decisions):
             values[j.place[k]] = j.value[j.start[k] + action[k]]
@@ -162,7 +168,9 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
                 else:
                     copy_action(truly, best_action)
                     program, numbers = stage.solver
-                    found, bound, _ = find_best(program, numbers, truth, True, best_action, every_choice, stage.budget)
+                    found, bound, _ = find_best(
+                        program, numbers, truth, True, best_action, stage.eligible, stage.budget
+                    )
                     highest = value_of(c, s, truth, best_action)
                     if bound != found:
                         worst[0] = max(worst[0], bound - highest)
@@ -192,8 +200,7 @@ def play_fused(
     """A run of a compiled learner, which comes up for air from compiled code a few times a second; None if stopped."""
     player, solver, packed = learner.player, world.model.derived(Solver), pack(joint)
     assert player is not None
-    kept = len(world.moment.reference.best) > 0
-    effort = world.effort if kept else min(world.effort, 1.0)  # of contexts that are not kept, at every change
+    effort, varies = world.effort_for(len(world.moment.reference.best) > 0), world.assortment.varies
     find_best, handles = solver.kernel_for(effort).handle, (player.act.handle, player.solve.handle, player.learn.handle)
     progress, totals = np.zeros(3, dtype=np.int64), np.zeros((len(marks), 3))
     tally = Tally(marks, progress, np.zeros(2), totals)
@@ -204,12 +211,15 @@ def play_fused(
         if not learner.state.has_room():
             learner.state = grown(learner.state)
         world.round = begun
-        last, moment = world.course.same_until(begun, min(rounds, begun + step)), world.moment
+        end = min(rounds, begun + step) if not varies else begun + 1
+        last, moment, eligible = world.course.same_until(begun, end), world.moment, world.eligible()
+        best, worst = moment.reference
         stage = Stage(
             moment.sampler, world.values, world.rng, find_best, solver.program, moment.parameters, BUDGET * effort,
-            *moment.reference,
+            eligible.numbers, best if not varies else NOTHING_KEPT, worst,
         )  # fmt: skip
-        actor = Actor(*handles, player.solver, player.evidence, learner.state, learner.rng)
+        choices = learner.eligible(eligible.allowed)
+        actor = Actor(*handles, player.solver, player.evidence, learner.state, learner.rng, choices)
         started, marked = time.thread_time(), int(progress[MARKS])
         if not loop(stage, actor, packed, tally, last):
             raise no_action(f"learner {learner!r}", learner.diagram, learner.state)

@@ -38,7 +38,8 @@ def simulate(
 ) -> Result:  # fmt: skip
     """Let every learner play `runs` runs of `rounds` rounds, each from a fresh copy of what was passed.
 
-    Learners have methods `act()` and `update(action, observation)`, which get `context=` too in worlds with contexts.
+    Learners have methods `act()` and `update(action, observation)`, which get `context=` too in worlds with contexts;
+    `act` gets `allowed=` where not all choices are eligible.
     Runs are shared out to `workers` threads (all cores if None); results do not depend on how many. They are kept at
     evenly spaced `checkpoints`, or after `"every"` round. Ctrl-C keeps the finished runs.
 
@@ -168,6 +169,9 @@ Plan: TypeAlias = Callable[[World, Any, Ints, threading.Event, Callable[[int], A
 def plan(world: World, name: str, learner: Any) -> Plan:
     """The way to run a learner, once it is known to fit the world."""
     diagram = getattr(learner, "diagram", None)
+    if world.assortment.limits and isinstance(learner, Baseline):
+        kind = type(learner).__name__
+        raise IdbanditsError(f"learner {name!r}: {kind} cannot be told which choices are allowed, as this world needs")
     if isinstance(diagram, Diagram):
         joint, kernels = joint_of(world, diagram, name), kernels_of(world, learner)
         for each in kernels:  # here, because Ctrl-C ends the compiler in the main thread only
@@ -192,9 +196,10 @@ def in_python(world: World, learner: Any, marks: Ints, stop: threading.Event, te
     at, told, skipped, looked = 0, 0, 0, time.perf_counter()
     for t in range(1, int(marks[-1]) + 1):
         context = world.context() if contextual else None
-        extra = {"context": {n.name: context[n.name] for n in known}} if context is not None and known else {}
+        extra: dict[str, Any] = {"context": {n.name: context[n.name] for n in known}} if context and known else {}
+        allowed = {"allowed": world.allowed()} if world.assortment.limits else {}
         before = time.thread_time()
-        action = learner.act(**extra)
+        action = learner.act(**extra, **allowed)
         seconds += time.thread_time() - before
         outcome = world.step(action, context)
         seen = outcome.seen_by(diagram) if isinstance(diagram, Diagram) else outcome.observation

@@ -22,8 +22,10 @@ from idbandits.kernel.compiling import INTS, bare, kernel, merged
 from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.random import RNG
 from idbandits.kernel.types import Floats, Indices, Ints, Rng, generator
+from idbandits.simulation.assortment import Assortment, Eligible
 from idbandits.simulation.moments import Course, Moment
 from idbandits.solve.best import Solution, best_action, check_effort
+from idbandits.solve.eligible import Allowed
 from idbandits.solve.search import ROUNDING
 
 EFFORT = 100.0  # of the search for the best action of a context, which regret refers to
@@ -118,6 +120,9 @@ class World:
     In a world that changes, `means` is a function of the round, 0, 1, 2, …, that returns them: the same object only if
     they are the same. `round` says which it is; `step` ends it. All questions are about the present round.
 
+    Where not all choices are eligible, `allowed` says which are, as in `best_action`; or it is a function of the round
+    and a NumPy generator that returns that. Regret then refers to the best eligible action.
+
     The best action of a context, which regret refers to, is searched for once, with an `effort` far above that of an
     agent. `best` says whether it is proven, and `gap` by how much it may fall short if not.
 
@@ -133,7 +138,8 @@ class World:
 
     def __init__(
         self, d: Diagram, means: Means | Callable[[int], Means], seed: Any = None, *,
-        contexts: Mapping[str, Any] | None = None, effort: float = EFFORT,
+        contexts: Mapping[str, Any] | None = None, allowed: Allowed | Callable[[int, Rng], Allowed] = None,
+        effort: float = EFFORT,
     ) -> None:  # fmt: skip
         self.model, self.diagram, self.effort = compile(d), d.copy(), check_effort(effort)
         self._rewards = self.model.rewards  # refuses diagrams without
@@ -146,6 +152,8 @@ class World:
         places = {name: i for i, name in enumerate(self.model.nodes)}
         self._set = [places[node.name] for node in (*self.model.decisions, *self.model.contexts)]
         self._drawn: dict[str, Label] | None = None
+        self.assortment = Assortment(self.model, allowed)
+        self._listed: Eligible | None = None  # what is eligible in the present round, once it is drawn
 
     @property
     def round(self) -> int:
@@ -154,7 +162,7 @@ class World:
 
     @round.setter
     def round(self, number: int) -> None:
-        self._present = check_whole("round", number, 0), None
+        self._present, self._listed = (check_whole("round", number, 0), None), None
 
     @property
     def moment(self) -> Moment:
@@ -170,8 +178,20 @@ class World:
         """The true means of the present round."""
         return self.moment.means
 
+    def allowed(self) -> Allowed:
+        """What is eligible in the present round, for `act(allowed=…)`; None if all choices are."""
+        return self.eligible().allowed
+
+    def eligible(self) -> Eligible:
+        """The same, also as numbers: drawn before the context, and once per round."""
+        with self.rng.bit_generator.lock:
+            if self._listed is None:
+                self._listed = self.assortment.at(self.round, self.rng)
+            return self._listed
+
     def context(self) -> dict[str, Label]:
         """Draw the context of the next round, which `step` then uses."""
+        self.eligible()
         with self.rng.bit_generator.lock:
             draw_contexts(self.moment.sampler, self.rng, self.values)
             self._drawn = self._labels("context")
@@ -179,15 +199,18 @@ class World:
 
     def step(self, action: Action, context: Action | None = None) -> Outcome:
         """Play the present round: in this context, or the one drawn last, or a new one. Then it is the next round."""
+        eligible = self.eligible()
         with self.rng.bit_generator.lock:
             context = self._next_context(action) if context is None else context
             vector, moment = self.model.action_vector(action, context), self.moment
+            self.assortment.check(vector, eligible)
             self.values[self._set] = vector
             self._drawn = None
             reward = play(moment.sampler, self.rng, self.values)
             self._present = self.round + 1, moment if not self.course.drifts else None
+            self._listed = eligible if not self.assortment.varies else None
             observed, latent, context = (self._labels(kind) for kind in ("observed", "latent", "context"))
-        regret = self._regret(moment, self.model.action_of(vector), context)
+        regret = self._regret(moment, eligible, self.model.action_of(vector), context)
         return Outcome(observed, latent, reward, regret, context)
 
     def _next_context(self, action: Action) -> dict[str, Label]:
@@ -201,19 +224,26 @@ class World:
         return {n.name: n.values[self.values[i]] for i, n in enumerate(self.model.nodes.values()) if n.kind == kind}
 
     def best(self, context: Action | None = None) -> Solution:
-        """The best action, in a context."""
-        return self._best(self.moment, context)
+        """The best eligible action, in a context."""
+        return self._best(self.moment, self.eligible(), context)
 
-    def _best(self, moment: Moment, context: Action | None) -> Solution:
-        places = tuple(self.model.context_vector(context))
+    def _best(self, moment: Moment, eligible: Eligible, context: Action | None) -> Solution:
+        places = *self.model.context_vector(context), eligible.numbers.tobytes()
         if places not in moment.best:
-            found = best_action(self.diagram, moment.means, context, effort=self.effort)
+            effort = self.effort_for(len(moment.reference.best) > 0)
+            found = best_action(self.diagram, moment.means, context, effort=effort, allowed=eligible.allowed)
             value = self._expected(moment, found.action, context)
             found = found._replace(value=value, bound=value if found.exact else max(found.bound, value))
             worst = self.course.worst
             worst[0] = max(worst[0], found.bound - value)
+            if self.assortment.varies:
+                return found
             moment.best[places] = found
         return moment.best[places]
+
+    def effort_for(self, kept: bool) -> float:
+        """The effort of a search for the best action of a context; it is less where that is not kept for later."""
+        return self.effort if kept and not self.assortment.varies else min(self.effort, 1.0)
 
     @property
     def gap(self) -> float:
@@ -232,10 +262,10 @@ class World:
 
         It is negative, beyond rounding, where an action is better than a best one that is not proven to be that.
         """
-        return self._regret(self.moment, action, context)
+        return self._regret(self.moment, self.eligible(), action, context)
 
-    def _regret(self, moment: Moment, action: Action, context: Action | None) -> float:
-        best, value = self._best(moment, context).value, self._expected(moment, action, context)
+    def _regret(self, moment: Moment, eligible: Eligible, action: Action, context: Action | None) -> float:
+        best, value = self._best(moment, eligible, context).value, self._expected(moment, action, context)
         return best - value if not 0 < value - best <= ROUNDING * (self._rewards.scale + abs(best)) else 0.0
 
     def copy(self, seed: Any = None) -> World:

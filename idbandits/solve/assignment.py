@@ -6,7 +6,9 @@ import numpy as np
 
 from idbandits.kernel.compiling import bare, part
 from idbandits.kernel.types import Floats, Ints
-from idbandits.solve.search import ADDITIVE, MULTIPLICATIVE, Search, item, score, slopes_at
+from idbandits.solve.search import ADDITIVE, MULTIPLICATIVE, ROUNDING, Search, item, score, slopes_at
+
+CLEAR = 1e-3  # of the largest rewards: a product that is so large shows its factors well
 
 
 @part
@@ -16,10 +18,10 @@ def assign(q: Search, g: int, action: Ints) -> bool:
     nodes = c.leaves + c.inner
     values, slopes = np.ones(nodes), np.empty(nodes)
     weights, scores = np.empty(c.slots), np.empty(start[s.decisions])
-    zero, base = s.zero[g], 0.0
-    for end in range(2):  # a base of first or of last candidates: a product that is 0 shows nothing of its factors
+    zero, base, first_base, scale = s.zero[g], 0.0, 0.0, s.zero[s.groups]
+    for turn in range(3):  # a base of first or of last candidates: a product near 0 shows nothing of its factors
         for k in q.group:
-            action[k] = q.candidates[start[k + 1] - 1] if end else q.candidates[start[k]]
+            action[k] = q.candidates[start[k + 1] - 1] if turn == 1 else q.candidates[start[k]]
         slopes_at(q, action, values, slopes, weights)
         for k in q.group:
             score(q, action, k, values, slopes, scores)
@@ -31,10 +33,11 @@ def assign(q: Search, g: int, action: Ints) -> bool:
                     scores[start[k]] = scores[i]
                     action[k] = q.candidates[i]
         base = slopes_at(q, action, values, slopes, weights) - zero
-        if base != 0.0:
+        if abs(base) > CLEAR * scale or (turn == 1 and abs(base) >= first_base):
             break
+        first_base = abs(base)
     if s.form[g] == MULTIPLICATIVE:
-        if base == 0.0:
+        if abs(base) <= ROUNDING * scale:
             return False
         for k in q.group:
             score(q, action, k, values, slopes, scores)

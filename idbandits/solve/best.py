@@ -20,7 +20,8 @@ from idbandits.solve import search
 from idbandits.solve.assignment import assign
 from idbandits.solve.branch import branch
 from idbandits.solve.eligible import EVERY_CHOICE, Allowed, Eligibility
-from idbandits.solve.order import MOST_PATTERNS, sort, sort_by_patterns, try_patterns
+from idbandits.solve.order import MOST_PATTERNS, sort, try_patterns
+from idbandits.solve.relay import is_relay, sort_relay
 from idbandits.solve.search import ADDITIVE, FREE, MULTIPLICATIVE, SORTED, Decisions, Search, exceeds, value_at
 from idbandits.solve.structure import decisions_of
 from idbandits.solve.sweep import sweep
@@ -240,8 +241,10 @@ def solve_or_search(
         return value, bound
     q = search_of(c, s, g, p, start, eligible, candidates, budget)
     form = search.form_of(q, g)
-    if form == SORTED:
-        value, bound = sort_by_patterns(q, action) if q.size <= MOST_PATTERNS else sort(q, action)
+    if form == SORTED and is_relay(q, g):
+        value, bound = sort_relay(q, g, action)
+    if form == SORTED and exceeds(s, bound, value):
+        value, bound = sort(q, action)
     if exceeds(s, bound, value):
         value, swept = sweep(q, g, action)
         bound = min(bound, swept)

@@ -35,6 +35,7 @@ class Eligibility:
         for k, node in enumerate(model.decisions):
             alike.setdefault((node.values, tuple(self._feasibility.repeatable[k])), []).append(k)
         self._alike = list(alike.values())  # sets of decisions with the same values, of which the same may repeat
+        self._kind = {k: kind for kind, decisions in enumerate(self._alike) for k in decisions}
         self._default = self._feasibility.some_action()
 
     def packed(self, allowed: Allowed) -> Ints:
@@ -59,31 +60,31 @@ class Eligibility:
         """One list for all decisions: each may make those of the choices that it has."""
         labels = _listed("allowed", allowed)
         lists: list[list[int] | None] = [None] * len(self._decisions)
-        strange = set(range(len(labels))) if len(self._alike) > 1 else set()
         for decisions in self._alike:
-            node = self._decisions[decisions[0]]
-            if len(self._alike) == 1:
-                places = self._indices("allowed", decisions[0], labels)
-            else:
-                indices = [node.index(label) for label in labels]
-                strange -= {i for i, place in enumerate(indices) if place is not None}
-                places = {place for place in indices if place is not None}
-            own = self._completed(decisions[0], places)
+            own = self._completed(decisions[0], self._indices("allowed", decisions[0], self._own(decisions[0], labels)))
             for k in decisions:
                 lists[k] = own
-        if strange:
-            raise ActionError(f"allowed: {brief(labels[min(strange)])} is no choice of any decision")
-        for k, places_of in enumerate(lists):
-            if places_of is not None and not places_of:
-                node = self._decisions[k]
-                what = f"allowed: decision {node.name!r} has none of {brief(labels)}; its choices are {node.allowed()}"
-                raise InfeasibleError(f"{what} (lists by decision leave it unrestricted)")
+        if len(self._alike) != 1:
+            for label in labels:
+                if all(node.index(label) is None for node in self._decisions):
+                    raise ActionError(f"allowed: {brief(label)} is no choice of any decision")
         return lists
+
+    def _own(self, k: int, labels: Sequence[Any]) -> Sequence[Any]:
+        """Those labels that a decision has; all, if every decision has the same."""
+        if len(self._alike) == 1 or not labels:
+            return labels
+        node = self._decisions[k]
+        own = [label for label in labels if node.index(label) is not None]
+        if not own and not self._feasibility.repeatable[k]:
+            what = f"allowed: decision {node.name!r} has none of {brief(labels)}; its choices are {node.allowed()}"
+            raise InfeasibleError(f"{what} (with lists by decision, those that are left out may make any choice)")
+        return own
 
     def _by_decision(self, allowed: Mapping[str, Iterable[Label]]) -> Lists:
         """One list per decision; those that are left out may make every choice."""
         lists: list[list[int] | None] = [None] * len(self._decisions)
-        seen: dict[tuple[int, ...], list[int]] = {}
+        seen: dict[tuple[int, ...], list[int]] = {}  # by kind of decision, and the choices
         try:
             by_name = dict(allowed)
         except ODD:
@@ -95,7 +96,7 @@ class Eligibility:
                 raise ActionError(f"allowed: {brief(name)} is not a decision; the decisions are {names}")
             where = f"allowed: decision {name!r}"
             own = self._completed(k, self._indices(where, k, _listed(where, labels)))
-            lists[k] = None if own is None else seen.setdefault(tuple(own), own)
+            lists[k] = None if own is None else seen.setdefault((self._kind[k], *own), own)
         return lists
 
     def _indices(self, where: str, k: int, labels: Sequence[Any]) -> set[int]:

@@ -27,7 +27,7 @@ from idbandits.solve.search import (
     value_at,
 )
 
-MOST_PATTERNS = 10  # decisions for which all patterns of classes are looked at
+MOST_PATTERNS = 10  # decisions without constraints for which all patterns of classes are looked at
 
 
 @part
@@ -162,70 +162,6 @@ def lowest_and_highest(q: Search, action: Ints, k: int) -> tuple[int, int]:
 
 
 @part
-def sort_by_patterns(q: Search, action: Ints) -> tuple[float, float]:
-    """Like `sort`, for so few positions that all patterns of classes can be looked at.
-
-    A pattern with the highest item on all of its high positions and the lowest on all others has a value that no
-    list of this pattern exceeds by more than the keys' room to move times the slope against it. Where that is
-    above the best, the pattern is ordered.
-    """
-    c, s, size = q.run.c, q.s, q.size
-    edges, root = c.start[c.inner], c.leaves + q.run.last - 1
-    box = new_box(c, s)
-    upper = box.upper
-    pool = ranked(q, action, q.group[0])
-    number = len(pool)
-    classes = np.zeros(s.decisions, np.int64)
-    choices, trial, best_action = action.copy(), action.copy(), action.copy()
-    set_box(q, box, trial, pool, classes, choices)
-    keys = np.empty(4)
-    for i, place in enumerate((0, size - 1, number - size, number - 1)):
-        keys[i] = key_of(q, action, q.group[0], pool[place])
-    against = np.zeros((size, 2))  # what a key that moves away from the highest, or from the lowest, can gain at most
-    for t in range(size):
-        rise, fall = gain_of_key(q, box, q.group[t], 1.0, 0.0), gain_of_key(q, box, q.group[t], 0.0, 1.0)
-        against[t, 0] = max(0.0, -rise) * (keys[0] - keys[1])
-        against[t, 1] = max(0.0, -fall) * (keys[2] - keys[3])
-    weights = np.empty((2, edges))
-    for i in range(2):
-        for t in range(size):
-            choices[q.group[t]] = pool[0] if i else pool[number - 1]
-        read_weights(q, trial, choices, weights[i])
-    values, places = np.ones(c.leaves + c.inner), np.zeros(s.decisions, np.int64)
-    limits = np.empty(1 << size)
-    ahead, ahead_value = 0, -np.inf
-    for pattern in range(1 << size):
-        slack = 0.0
-        for t in range(size):
-            high = pattern >> t & 1
-            places[q.group[t]] = high
-            slack += against[t, 0] if high else against[t, 1]
-        value = value_of_places(q, places, weights, values)
-        limits[pattern] = value + slack
-        if value > ahead_value:
-            ahead, ahead_value = pattern, value
-    best, open_bound = value_at(q.run, q.p, action, values), -np.inf
-    for turn in range(-1, 1 << size):  # the most promising pattern first, so that it rules out others
-        pattern = ahead if turn < 0 else turn
-        if not exceeds(s, limits[pattern], best):
-            continue
-        for t in range(size):
-            classes[q.group[t]] = HIGH if pattern >> t & 1 else LOW
-        set_box(q, box, trial, pool, classes, choices)
-        bound = min(limits[pattern], upper[root])
-        limits[pattern] = -np.inf
-        if not exceeds(s, bound, best):
-            continue
-        value, bound = order_classes(q, box, trial, pool, classes)
-        if value > best:
-            best = value
-            copy_action(trial, best_action)
-        open_bound = max(open_bound, bound)
-    copy_action(best_action, action)
-    return best, max(best, open_bound)
-
-
-@part
 def ranked(q: Search, action: Ints, k: int) -> Ints:
     """The candidates of a decision, highest key first; those that may repeat are there once for every decision."""
     number = 0
@@ -256,12 +192,10 @@ def order_classes(q: Search, box: Box, trial: Ints, pool: Ints, classes: Ints) -
     s, size = q.s, q.size
     order = np.empty(size, np.int64)  # decisions by the item they get, highest first
     most = box.upper[q.run.c.leaves + q.run.last - 1]
-    for k in q.group:  # in the class it is in, a key must not gain by leaving it
+    for k in q.group:
         own, other = (1.0, 0.0) if classes[k] == HIGH else (0.0, 1.0)
-        if gain_of_key(q, box, k, own, other) < 0.0:
-            if gain_of_key(q, box, k, other, own) > 0.0:  # something at least as good is in another class
-                return -np.inf, -np.inf
-            return arrange(q, trial, pool, classes, order), most
+        if gain_of_key(q, box, k, other, own) > 0.0:  # something at least as good is in another class
+            return -np.inf, -np.inf
     value = arrange(q, trial, pool, classes, order)
     loss = np.zeros(2)  # of a class: what a swap can lose at most, per unit of difference
     for i in range(size - 1):

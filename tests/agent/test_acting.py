@@ -69,6 +69,8 @@ def test_looking_changes_nothing(name: str) -> None:
     for posterior in agent.posterior().values():
         posterior.alpha[:] = 0
     agent.propensity({"A1": 0, "A2": 1}, draws=50)
+    agent.marginals(allowed=[0, 1, 3], draws=50)
+    agent.best_action(allowed=[0, 1, 3])
     repr(agent)
     assert knowledge(agent) == before
     for means in agent.sample().values():

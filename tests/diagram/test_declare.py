@@ -12,7 +12,8 @@ import pytest
 
 import idbandits as idb
 from idbandits import Diagram, models
-from idbandits.errors import DiagramError
+from idbandits.errors import DiagramError, InfeasibleError
+from refusals import refused
 from samples import MODELS, every_feature
 
 
@@ -123,3 +124,52 @@ def test_the_contents_of_a_diagram_are_read_only() -> None:
     data["nodes"][5]["known"][0][0] = 1.0
     data["nodes"][0]["states"].append("w")
     assert d.to_dict() == every_feature()
+
+
+# -- choices that may repeat -------------------------------------------------------------------------------------------
+
+
+def slots(*labels: Any) -> Diagram:
+    d = Diagram("slots")
+    for k in (1, 2, 3):
+        d.decision(f"A{k}", [*labels])
+    return d
+
+
+def test_exceptions_are_kept() -> None:
+    d = slots("tea", "-")
+    d.all_different(except_=["-"])
+    d.decision("A4", ["tea", "water", "-"])  # which joins
+    assert list(d.constraints) == [(("A1", "A2", "A3", "A4"), ("-",))]
+    for other in (d.copy(), d.revealed(), Diagram.from_dict(d.to_dict())):
+        assert other.constraints == d.constraints
+    named = slots("tea", "-")
+    named.all_different("A1", "A2", except_=iter(["-", "-"]))
+    assert named.to_dict()["all_different"] == [{"decisions": ["A1", "A2"], "except": ["-"]}]
+    assert Diagram.from_dict(named.to_dict()).constraints == named.constraints
+
+
+def test_a_label_that_may_repeat_fills_any_number_of_slots() -> None:
+    slots("-").all_different(except_=["-"])
+    refused(InfeasibleError, ("3 decisions", "1 choices"), lambda: slots("-").all_different())
+    d = slots("tea", "-")
+    d.decision("B1", ["tea"])
+    d.decision("B2", ["tea"])
+    refused(InfeasibleError, ("B1, B2",), lambda: d.all_different(except_=["-"]))
+
+
+@pytest.mark.parametrize(
+    ("except_", "words"),
+    [("-", ("except_", "'-'")), (3, ("except_", "3")), (["x"], ("'x'", "A1, A2, A3")), ([["-"]], ("['-']",))],
+)
+def test_exceptions_that_are_refused(except_: Any, words: tuple[str, ...]) -> None:
+    refused(DiagramError, words, lambda: slots("tea", "-").all_different(except_=except_))
+
+
+def test_overlapping_groups_except_the_same() -> None:
+    d = slots("tea", "-", "coffee", "milk")
+    d.all_different("A1", "A2", except_=["-"])
+    refused(DiagramError, ("['-']", "A1, A2"), lambda: d.all_different("A2", "A3"))
+    refused(DiagramError, ("in common",), lambda: d.all_different())
+    d.all_different("A2", "A3", except_=["-"])
+    assert len(d.constraints) == 2

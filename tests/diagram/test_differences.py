@@ -48,7 +48,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "another context": ({"context": "guest"}, ["context 'user' is gone", "context 'guest' was added", "latent 'mood' depends on 'guest', not on 'user'"]),
     "the parents": ({"turned": True}, ["observed 'C0' depends on 'A0', 'E0', 'mood', not on 'A0', 'mood', 'E0'"]),
     "the reward": ({"worth": 2}, ["the reward of 'C0' is another"]),
-    "the constraint": ({"different": False}, ["all_different holds for other decisions"]),
+    "the constraint": ({"different": False}, ["all_different holds for other decisions, or with other exceptions"]),
     "the name": ({"name": "stall"}, ["its name is 'stall', not 'shop'"]),
 }  # fmt: skip
 

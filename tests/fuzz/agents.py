@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import idbandits as idb
-from diagrams import NAMED, random_diagram, random_learning_diagram, random_means, shop
+from diagrams import NAMED, random_diagram, random_learning_diagram, random_means, shop, with_fixed_rows
 from inferences import INFERENCES, Counts, agent_of
 from inside import groups, kept, knowledge
 from playing import Played, columns, play
@@ -37,6 +37,8 @@ def problem(rng: Rng) -> idb.Diagram:
         d = READY[int(rng.integers(len(READY)))]()
     else:
         d = random_learning_diagram(int(rng.integers(2**32)))
+    if rng.random() < 0.2:
+        d = with_fixed_rows(rng, d)
     if rng.random() < 0.15:
         data = d.to_dict()
         for table in data["learned"]:
@@ -52,7 +54,9 @@ def feasible(d: idb.Diagram, action: Any) -> None:
     """Raise unless this is an action that the constraints allow."""
     assert set(action) == {n.name for n in d.of_kind("decision")}, action
     assert all(action[n.name] in n.values for n in d.of_kind("decision")), action
-    assert all(len({action[name] for name in group}) == len(group) for group in d.different), action
+    for group, excepted in d.constraints:
+        chosen = [action[name] for name in group if action[name] not in excepted]
+        assert len(set(chosen)) == len(chosen), action
 
 
 def probabilities(values: Any) -> None:
@@ -99,9 +103,17 @@ class Agents(Session):
             np.random.PCG64DXSM,
         ]
         self.agent = agent_of(self.name, self.d, np.random.Generator(self.one(kinds)(int(rng.integers(2**32)))))
-        self.d = self.agent.diagram.copy()
-        self.means = random_means(rng, self.d)
-        self.rounds: list[Played] = play(self.d, rng, 12, unseen=0.0 if self.name in ("exact", "own") else 0.2)
+        if self.name not in ("own", "particles") and rng.random() < 0.2:
+            forget = idb.Forget(half_life=self.one([0.5, 3, 100, 10**9]))
+            self.agent = idb.Thompson(self.agent.diagram, self.agent.inference, self.agent.rng, forget=forget)
+        self._go_on(self.agent)
+        self.late: list[Played] = []  # rounds of diagrams that the agent was in before
+
+    def _go_on(self, agent: idb.Thompson) -> None:
+        """Go on with an agent that may be in another diagram."""
+        self.agent, self.d = agent, agent.diagram.copy()
+        self.means = random_means(self.rng, self.d)
+        self.rounds: list[Played] = play(self.d, self.rng, 12, unseen=0.0 if self.name in ("exact", "own") else 0.2)
         self.learned: list[Played] = []
 
     def objects(self) -> list[Any]:
@@ -170,7 +182,46 @@ class Agents(Session):
         return {"evidence": evidence, "start": tuple(state), "belief": state.floats, "learn": 0}[part]
 
     def call_act(self) -> Call:
-        return Call("act", self.agent.act, {"context": self._round().context}, functools.partial(feasible, self.d))
+        arguments = {"context": self._round().context, "allowed": self._allowed()}
+        return Call("act", self.agent.act, arguments, functools.partial(feasible, self.d))
+
+    def _allowed(self) -> Any:
+        """Some of the choices, or None."""
+        if self.rng.random() < 0.5:
+            return None
+        lists = {n.name: [v for v in n.values if self.rng.random() < 0.8] for n in self.d.of_kind("decision")}
+        return lists if self.rng.random() < 0.5 else next(iter(lists.values()), [])
+
+    def call_best_action_of_agent(self) -> Call:
+        arguments = {"context": self._round().context, "allowed": self._allowed()}
+        check = functools.partial(feasible, self.d)
+        return Call("best_action", self.agent.best_action, arguments, lambda found: check(found.action), reads=True)
+
+    def call_marginals(self) -> Call:
+        arguments = {"context": self._round().context, "allowed": self._allowed(), "draws": self.number(1, 9)}
+
+        def check(result: Any) -> None:
+            repr(result)
+            probabilities(result.probability.to_numpy()[~result.probability.isna().to_numpy()])
+
+        return Call("marginals", self.agent.marginals, arguments, check, efforts=("draws",), reads=True)
+
+    def call_moved_to(self) -> Call:
+        other = problem(self.rng) if self.rng.random() < 0.7 else self.d
+
+        def check(moved: idb.Thompson) -> None:
+            assert moved.rounds == self.agent.rounds
+            repr(moved.carried)
+            moved.posterior()
+            self.late += self.rounds
+            self._go_on(moved)
+
+        return Call("moved_to", self.agent.moved_to, {"d": other}, check)
+
+    def call_update_late(self) -> Call:
+        played = self.one(self.late) if self.late else self._round()
+        arguments = {"action": played.action, "observation": played.observation, "context": played.context}
+        return Call("late update", self.agent.update, arguments, lambda _: self.agent.act(self._round().context))
 
     def call_update(self) -> Call:
         played, before, twin = self._round(), self.agent.rounds, self.agent.copy()
@@ -252,6 +303,7 @@ class Agents(Session):
     def call_propensity(self) -> Call:
         played = self._round()
         arguments = {"action": played.action, "context": played.context, "draws": self.number(1, 9)}
+        arguments["allowed"] = self._allowed()
         return Call("propensity", self.agent.propensity, arguments, probabilities, efforts=("draws",), reads=True)
 
     def call_elbo(self) -> Call:

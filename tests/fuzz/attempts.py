@@ -115,7 +115,7 @@ def digest(thing: Any) -> Any:
         return *knowledge(thing), thing.rounds, digest(thing.diagram)
     if isinstance(thing, idb.World):
         means = [table.tobytes() for table in thing.means.values()]
-        return str(thing.rng.bit_generator.state), means, thing.parameters.tobytes(), digest(thing.diagram)
+        return str(thing.rng.bit_generator.state), thing.round, means, digest(thing.diagram)
     if isinstance(thing, idb.Diagram):
         return repr(thing.to_dict())
     if isinstance(thing, idb.Result):

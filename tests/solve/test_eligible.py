@@ -214,6 +214,18 @@ def test_decisions_without_a_label_are_named() -> None:
     refused(ActionError, ("'c'", "any decision"), lambda: idb.best_action(d, means, allowed=["a", "wide", "c"]))
 
 
+def test_equal_places_of_different_labels_are_different_lists() -> None:
+    d = idb.Diagram("crossed")
+    for name, values in (("A", ["x", "y", "z"]), ("B", ["y", "x", "w"])):
+        d.reward(d.observed(f"likes {name}", [d.decision(name, values)]))
+    d.all_different()
+    rng = np.random.default_rng(0)
+    for allowed in ({"A": ["x", "y"], "B": ["x", "y"]}, {"A": ["x"], "B": ["y"]}, ["x", "y"], ["y", "w", "z"]):
+        assert check(d, rng, allowed)
+    feasible = idb.compile(d).derived(Solver).eligible({"A": ["x", "y"], "B": ["y", "x"]})[:2].tolist()
+    assert ["x", "y", "z"][feasible[0]] != ["y", "x", "w"][feasible[1]]
+
+
 def test_overlapping_groups() -> None:
     """A triangle of pairs that exclude each other, which is no single group."""
     d = idb.Diagram("triangle")

@@ -127,3 +127,14 @@ def test_the_best_assignment_is_that_of_scipy() -> None:
         chosen = best_assignment(scores)
         assert len(set(chosen)) == positions
         assert scores[np.arange(positions), chosen].sum() == pytest.approx(scores[linear_sum_assignment(-scores)].sum())
+
+
+@pytest.mark.parametrize("top", [0.9, 0.95, 0.97, 0.975, 0.98, 0.985, 0.99, 0.999, 1.0])
+def test_products_next_to_zero_are_no_base_to_compare_factors_by(top: float) -> None:
+    """With the best item everywhere, rounding is all that is left of a cascade's product."""
+    for seed in range(20):
+        attraction = top * np.random.default_rng(seed).uniform(0.5, 1.0, 20)
+        attraction[3] = top
+        solution = idb.best_action(idb.models.cascade(20, 10), {"attraction": attraction})
+        assert solution.exact
+        assert solution.value == pytest.approx(1 - np.prod(1 - np.sort(attraction)[-10:]), abs=1e-12)

@@ -26,7 +26,7 @@ from idbandits.kernel.compiling import in_python
 from idbandits.kernel.draws import EDGE
 from idbandits.kernel.states import BEFORE, CAPACITY, FIGURES, HEADER, USED, counted_groups, group_columns, grown
 from idbandits.simulation.simulate import begin, random_numbers
-from idbandits.solve import assignment, branch, order, search, structure, sweep
+from idbandits.solve import assignment, branch, order, relay, search, structure, sweep
 from idbandits.solve.eligible import Eligibility
 from idbandits.solve.search import Search
 
@@ -429,7 +429,8 @@ FORMS = {
 }  # fmt: skip
 _assign, _branch, _find_candidates = alone(assignment.assign), alone(branch.branch), alone(search.find_candidates)
 _form_of = alone(search.form_of)
-_sort, _sort_by_patterns = alone(order.sort), alone(order.sort_by_patterns)
+_is_relay, _sort_relay = alone(relay.is_relay), alone(relay.sort_relay)
+_sort = alone(order.sort)
 _sweep = alone(sweep.sweep)
 _try_all, _try_patterns, _value_at = alone(search.try_all), alone(order.try_patterns), alone(search.value_at)
 
@@ -478,11 +479,15 @@ class Group:
         for budget in (1e9, 0.0):
             methods = {"branch": _branch}
             if self.form == "sorted":
-                methods |= {"sort": _sort, "sort by patterns": _sort_by_patterns}
+                methods |= {"sort": _sort}
             for name, method in methods.items():
                 action = self._action.copy()
                 value, bound = method(self._search._replace(budget=budget), action)
                 results.append(self._result(name, action, value, bound, name == "branch" and budget > 0))
+            if self.form == "sorted" and _is_relay(self._search, self.number):
+                action = self._action.copy()
+                value, bound = _sort_relay(self._search._replace(budget=budget), self.number, action)
+                results.append(self._result("relay", action, value, bound, budget > 0))
             action = self._action.copy()
             value, bound = _sweep(self._search._replace(budget=budget), self.number, action)
             if bound < np.inf:  # else it does not apply
