@@ -95,7 +95,7 @@ def draw(path: Path, points: list[dict[str, Estimate]]) -> None:
         ax.text(0.005, RATE + 0.012, "truth", color="#666666", size=8.5, va="bottom")
         for way, colour, marker, x, y, label in (
             ("as it comes", "#D55E00", "s", 0.72, 0.60, "purchases as they come,\nothers after a month"),
-            ("delayed", "#0072B2", "o", 0.5, 0.35, "idb.delayed"),
+            ("delayed", "#0072B2", "o", 0.78, 0.355, "idb.delayed"),
             ("not yet is no", "#7A5195", "^", 0.5, 0.17, "“not yet” told as “no”"),
         ):
             means = np.array([point[way].mean for point in points])
