@@ -157,7 +157,7 @@ TOPIC = Topic(
     f"at random, are replaced every {ROUNDS:,} rounds, {PHASES * ROUNDS:,} rounds in all; the default inference. Total "
     f"regret, mean and standard error of {RUNS} runs, of an agent that starts anew each time, and of one that moves to "
     "the next diagram (`moved_to`); and of one that has all items from the start, and is told which are eligible. "
-    "Unchanged rows: how often a row was in both diagrams, or retired, and had exactly the same pseudo-counts after the "
+    "Unchanged rows: how often a row was in both diagrams, or retired, and had exactly the same pseudo-counts after a "
     "move as before it; one that had not would end the measurement. A move includes compiling "
     f"the new diagram. *Bar*: at most {BAR:.2f} of the regret.",
     [

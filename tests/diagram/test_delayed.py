@@ -197,3 +197,31 @@ def test_mistakes_are_named_and_change_nothing(change: dict[str, Any], message: 
 def test_priors_of_delays_are_checked() -> None:
     with pytest.raises(PriorError, match="'delay'"):
         shop(delay=idb.Learned("delay", prior=[1, 1]))
+
+
+@pytest.mark.parametrize("argument", ["d", "outcome", "by", "delay", "parents"])
+def test_garbage_is_refused_or_declared(argument: str) -> None:
+    for value in (
+        None,
+        -1,
+        0.5,
+        True,
+        "x",
+        b"x",
+        [],
+        [[1], [2]],
+        {"a": 1},
+        object(),
+        np.nan,
+        np.array([2, 1]),
+        [None, 1],
+        [1, 10**400],
+    ):
+        d = idb.Diagram("shop")
+        d.latent("bought", [d.decision("card", CARDS)])
+        before = d.to_dict()
+        arguments: dict[str, Any] = {"d": d, "outcome": "bought", "by": DAYS} | {argument: value}
+        try:
+            idb.delayed(**arguments)
+        except DiagramError:
+            assert d.to_dict() == before
