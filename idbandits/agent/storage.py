@@ -35,7 +35,7 @@ from idbandits.kernel.states import State
 from idbandits.kernel.types import Rng
 
 FORMAT = "idbandits agent 4"
-HEAD = {"format", "diagram", "inference", "class", "settings", "rng"}
+HEAD = {"format", "diagram", "inference", "class", "settings", "forget", "past", "rng"}
 BROKEN = "this is not the whole file of an agent"
 TYPES = {
     "ints": np.int64,
@@ -74,14 +74,11 @@ def save_agent(path: Path, saved: Saved, evidence: Evidence) -> None:
     name = next((name for name, built_in in BY_NAME.items() if kind is built_in), None)
     head = {
         "format": FORMAT, "diagram": saved.diagram.to_dict(), "inference": name, "class": kind.__name__,
-        "settings": _plain(inference), "rng": state_of_generator(saved.rng),
+        "settings": _plain(inference), "forget": None if forget is None else forget.settings,
+        "past": None if saved.past == NO_PAST else past_to_data(saved.past), "rng": state_of_generator(saved.rng),
     }  # fmt: skip
     if effort != 1.0:
         head["effort"] = effort
-    if forget is not None:
-        head["forget"] = forget.settings
-    if saved.past != NO_PAST:
-        head["past"] = past_to_data(saved.past)
     text = np.array(json.dumps(head, allow_nan=False))
     if text.nbytes > MOST_HEAD:
         raise FormatError(f"{path}: the diagram {saved.diagram.name!r} is too large for the file of an agent")
@@ -207,7 +204,6 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
         raise FormatError(f"the format is {brief(kind)}; this version reads {FORMAT!r}")
     members.check_names(["head", *Columns._fields, "sample", "rounds"])
     effort = check_number("effort", head.pop("effort", 1.0), 0)
-    forget_settings, past_data = head.pop("forget", None), head.pop("past", None)
     if set(head) != HEAD:
         raise FormatError(f"its head has the keys {brief(sorted(head))}, not {sorted(HEAD)}")
     name, settings = head["inference"], head["settings"]
@@ -216,9 +212,9 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
         members.check_room(sum(table.size for table in d.learned.values()))
         built_in = type(named(str(name)))(**settings) if name is not None else None
         rng = generator_of(head["rng"])
-        forget = None if forget_settings is None else Forget(**forget_settings)
+        forget = None if head["forget"] is None else Forget(**head["forget"])
         model = compile(d)
-        past = NO_PAST if past_data is None else past_from_data(past_data, model)
+        past = NO_PAST if head["past"] is None else past_from_data(head["past"], model)
     if not (diagram is None or isinstance(diagram, Diagram)):
         raise FormatError(f"diagram is a Diagram, the one that the agent must have learned in, not {brief(diagram)}")
     if diagram is not None and diagram.to_dict() != d.to_dict():

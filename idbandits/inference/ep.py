@@ -240,6 +240,7 @@ class EP(BuiltIn):
     """
 
     revisable = True
+    forgets = True
     learn = learner("EP")(learn)
 
     def __init__(self, sweeps: int = 1, damping: float = 0.5, share: float = 0.25) -> None:

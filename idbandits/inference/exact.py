@@ -53,6 +53,7 @@ class Exact(BuiltIn):
     """Exact posterior: the semi-bandit, the cascade models, and every diagram whose latent nodes are revealed."""
 
     revisable = True
+    forgets = True
     learn = learner("Exact")(learn)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:

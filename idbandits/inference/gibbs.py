@@ -181,6 +181,7 @@ class Gibbs(BuiltIn):
     """
 
     revisable = True
+    forgets = True
     learn = learner("Gibbs")(learn)
 
     def __init__(self, steps: int = 1, moves: int = 5, visits: int = 64) -> None:

@@ -85,6 +85,7 @@ class Moments(BuiltIn):
     """Moment matching: an examination that nobody made leaves an item's belief untouched. Keeps no rounds."""
 
     revisable = False
+    forgets = True
     learn = learner("Moments")(learn)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:

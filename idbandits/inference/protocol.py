@@ -130,8 +130,6 @@ def asymmetric(evidence: Evidence, rng: Rng) -> Floats:
 class BuiltIn:
     """What the built-in inferences share: settings, and pseudo-counts that come first in the state and say all."""
 
-    forgets = True
-
     def __init__(self) -> None:
         self.settings: dict[str, Any] = {}
 

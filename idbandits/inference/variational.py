@@ -158,6 +158,7 @@ class Variational(BuiltIn):
     """
 
     revisable = True
+    forgets = True
     learn = learner("Variational")(learn)
 
     def __init__(self, sweeps: int = 1, tolerance: float = 0.0, start: str = "warm", *, literal: bool = False) -> None:

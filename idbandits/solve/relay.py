@@ -4,7 +4,7 @@ With the key x of its item, a stage maps the number V to p + q V, where p and q 
 So the reward rises with x wherever p' + q' V is positive, whatever later stages do: each stage holds one of the highest
 items or one of the lowest, and if so many hold high ones, all items are known. Of all ways to use the same ones in the
 first stages, only the highest V counts: ten positions have 1,024 such sets. Bounds of V say of most stages which of
-both they hold.
+both they hold, and which V is too low to lead to a better list than the best one known.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import numpy as np
 from idbandits.kernel.compiling import bare, merged, part
 from idbandits.kernel.types import Floats, Ints
 from idbandits.solve.order import ranked
-from idbandits.solve.search import Search, exceeds, key_of, value_at
+from idbandits.solve.search import ROUNDING, Search, exceeds, key_of, value_at
 from idbandits.solve.steps import add_up, read_edges
 
 LONGEST = 14  # positions: there are 2 ** 14 sets of their items
@@ -68,18 +68,22 @@ def sort_relay(q: Search, g: int, action: Ints) -> tuple[float, float]:
     if not read_relay(q, g, action, relay):
         return best, np.inf
     sets = Sets(np.empty(1 << size), np.empty(1 << size, np.int64), np.empty(1 << size, np.int64))
-    classes, items = np.zeros(size, np.int64), np.empty(size, np.int64)
+    classes, items, floors = np.zeros(size, np.int64), np.empty(size, np.int64), np.empty(size + 1)
     guess, missed, spent = likely_highs(relay), -np.inf, 0.0
-    for turn in range(-1, size + 1):  # the most likely first, so that it rules out others
+    for turn in range(-2, size + 1):  # a simple list first, then the most likely number, so that they rule out others
         highs = guess if turn < 0 else turn
-        bound = settle(relay, highs, classes) if turn != guess else -np.inf
-        if not exceeds(s, bound, best):
-            continue
-        if spent > q.budget:
-            missed = max(missed, bound)
-            continue
-        value = best_order(relay, highs, classes, items, sets)
-        spent += size * len(sets.highest)
+        if turn == -2:
+            value = first_come(relay, items)
+        else:
+            bound = settle(relay, highs, classes) if turn != guess else -np.inf
+            if not exceeds(s, bound, best):
+                continue
+            if spent > q.budget:
+                missed = max(missed, bound)
+                continue
+            find_floors(relay, highs, classes, best, floors)
+            value = best_order(relay, highs, classes, floors, items, sets)
+            spent += size * len(sets.highest)
         if value > best:
             best = value
             for t in range(size):
@@ -142,6 +146,38 @@ def likely_highs(relay: Relay) -> int:
 
 
 @bare
+def first_come(relay: Relay, items: Ints) -> float:
+    """A list in which each stage takes the best item that is left; `items` gets their places in the pool."""
+    high, low, value = 0, len(relay.pool) - 1, 0.0
+    for t in range(len(relay.constant)):
+        rises = relay.constant_rise[t] + relay.slope_rise[t] * value >= 0.0
+        items[t] = high if rises else low
+        high, low = high + rises, low - (not rises)
+        value = mapped(relay, t, relay.key[items[t]], value)
+    return value
+
+
+@bare
+def find_floors(relay: Relay, highs: int, classes: Ints, best: float, floors: Floats) -> None:
+    """Of a stage: the number below which nothing leads to more than `best`, even if all that follow are at theirs."""
+    size, number = len(relay.constant), len(relay.pool)
+    floors[size] = best
+    for t in range(size - 1, -1, -1):
+        floors[t] = np.inf
+        for end in range(4):  # the ends of both classes: in between, what a stage makes of a number is linear
+            if classes[t] & (HIGH if end < 2 else LOW) == 0 or highs == (0 if end < 2 else size):
+                continue
+            place = (0, highs - 1, number - size + highs, number - 1)[end]
+            constant = relay.constant[t] + relay.key[place] * relay.constant_rise[t]
+            slope = relay.slope[t] + relay.key[place] * relay.slope_rise[t]
+            if slope > 0.0:
+                floors[t] = min(floors[t], (floors[t + 1] - constant) / slope)
+            elif constant > floors[t + 1]:
+                floors[t] = -np.inf
+        floors[t] -= ROUNDING * (1.0 + abs(floors[t])) if abs(floors[t]) < np.inf else 0.0
+
+
+@bare
 def settle(relay: Relay, highs: int, classes: Ints) -> float:
     """The classes that a stage may be of if so many hold high items; an upper bound, -inf if that cannot be best."""
     size, number = len(relay.constant), len(relay.pool)
@@ -172,10 +208,10 @@ def settle(relay: Relay, highs: int, classes: Ints) -> float:
 
 
 @bare
-def best_order(relay: Relay, highs: int, classes: Ints, items: Ints, sets: Sets) -> float:
+def best_order(relay: Relay, highs: int, classes: Ints, floors: Floats, items: Ints, sets: Sets) -> float:
     """The best list of the `highs` highest and the lowest items: dynamic programming over sets of them.
 
-    `items` gets their places in the pool. -inf if the classes allow no such list.
+    `items` gets their places in the pool. -inf if the classes allow none, or none that is above the floors.
     """
     highest, last, stage = sets
     size, number = len(relay.constant), len(relay.pool)
@@ -185,6 +221,8 @@ def best_order(relay: Relay, highs: int, classes: Ints, items: Ints, sets: Sets)
         if highest[used] == -np.inf:
             continue
         t = stage[used]
+        if highest[used] < floors[t]:
+            continue
         base, top = mapped(relay, t, 0.0, highest[used]), mapped(relay, t, 1.0, highest[used])
         begin, end = 0 if classes[t] & HIGH else highs, size if classes[t] & LOW else highs
         for i in range(begin, end):

@@ -84,14 +84,21 @@ def diagram() -> idb.Diagram:
     return d
 
 
-def agent_for(inference: Any, generator: str = "PCG64", rounds: int = 12) -> idb.Thompson:
+def agent_for(
+    inference: Any, generator: str = "PCG64", rounds: int = 12, forget: idb.Forget | None = None
+) -> idb.Thompson:
     """An agent with some experience."""
     d = diagram().revealed() if isinstance(inference, idb.Exact) else diagram()
-    agent = idb.Thompson(d, inference, seed=np.random.Generator(getattr(np.random, generator)(1)))
+    agent = idb.Thompson(d, inference, np.random.Generator(getattr(np.random, generator)(1)), forget=forget)
     names = [n.name for n in agent.diagram.of_kind("observed")]
     for t in range(rounds):
-        agent.update(agent.act(), {name: (t + k) % 3 % 2 for k, name in enumerate(names)})
+        agent.update(agent.act(), {name: (t + k) % 3 % 2 for k, name in enumerate(names)}, at=time_for(agent, t))
     return agent
+
+
+def time_for(agent: idb.Thompson, t: int) -> float | None:
+    """When a round was played, where that has to be said."""
+    return 3.0 * t if agent.forget is not None and agent.forget.by_time else None
 
 
 def parts_of(agent: idb.Thompson, path: Path) -> Parts:
@@ -289,6 +296,12 @@ def cases(folder: Path) -> Iterator[Crafted]:
         yield from crafted_arrays(name, parts)
     for generator in GENERATORS:
         yield from crafted_heads(generator, parts_of(agent_for(idb.EP(), generator), path), ("rng",))
+    for half_life in (3, "5s"):
+        for inference in (idb.Exact(), idb.Gibbs(), idb.EP(), idb.Variational()):
+            name = f"{type(inference).__name__}, {half_life}"
+            parts = parts_of(agent_for(inference, forget=idb.Forget(half_life)), path)
+            yield from crafted_heads(name, parts, ("forget",))
+            yield from crafted_numbers(name, parts)
     parts = parts_of(agent_for(idb.EP()), path)
     yield from crafted_heads("ep", parts, ("diagram", "format"))
     yield from crafted_archives(parts)
@@ -297,11 +310,13 @@ def cases(folder: Path) -> Iterator[Crafted]:
 def use(agent: idb.Thompson, path: Path) -> None:
     """Everything that one does with an agent; errors of the library are fine."""
     observed = {n.name: 1 for n in agent.diagram.of_kind("observed")}
-    action = agent.act()
+    action, at = agent.act(), time_for(agent, 20)
+    times = None if at is None else [at + 1, at - 50]
     calls = [
-        lambda: agent.update(action, observed), lambda: agent.update(agent.act(), dict.fromkeys(observed)),
-        lambda: agent.update_many({k: [v, v] for k, v in action.items()}, {k: [1, 0] for k in observed}),
-        lambda: agent.revise(action, observed, dict.fromkeys(observed, 0)), agent.sample, agent.elbo,
+        lambda: agent.update(action, observed, at=at),
+        lambda: agent.update(agent.act(), dict.fromkeys(observed), at=at),
+        lambda: agent.update_many({k: [v, v] for k, v in action.items()}, {k: [1, 0] for k in observed}, at=times),
+        lambda: agent.revise(action, observed, dict.fromkeys(observed, 0), at=at), agent.sample, agent.elbo,
         lambda: [p.mean + p.sd for p in agent.posterior().values()], lambda: agent.propensity(action, draws=3),
         lambda: agent.copy().act(), lambda: agent.copy(seed=1).act(), lambda: repr(agent), agent.act,
         lambda: agent.save(path), lambda: idb.Thompson.load(path).act(),
