@@ -21,6 +21,7 @@ TOPICS = (
     "posterior",
     "cost",
     "structures",
+    "churn",
     "drift",
     "fit",
     "speed",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from idbandits.circuit.model import compile
     from idbandits.circuit.questions import expected_reward, log_likelihood, posterior_of_latents
     from idbandits.diagram.declare import Diagram
+    from idbandits.diagram.delayed import delayed
     from idbandits.diagram.tables import Learned
     from idbandits.inference import EP, Exact, Forget, Gibbs, Incremental, Moments, Particles, Variational
     from idbandits.simulation.results import Result
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 __all__ = [
     "EP", "Diagram", "Exact", "Forget", "Gibbs", "Incremental", "Learned", "Moments", "Outcome", "Particles", "Result",
     "Solution", "Structures", "Thompson", "Variational", "World", "baselines", "best_action", "compile",
-    "expected_reward", "log_likelihood", "models", "posterior_of_latents", "simulate", "theory",
+    "delayed", "expected_reward", "log_likelihood", "models", "posterior_of_latents", "simulate", "theory",
 ]  # fmt: skip
 
 _HOME = {  # the module of each name
     "Structures": "agent.several", "Thompson": "agent.thompson", "compile": "circuit.model",
-    "expected_reward": "circuit.questions",
+    "delayed": "diagram.delayed", "expected_reward": "circuit.questions",
     "log_likelihood": "circuit.questions", "posterior_of_latents": "circuit.questions", "Diagram": "diagram.declare",
     "Learned": "diagram.tables", "EP": "inference", "Exact": "inference", "Forget": "inference", "Gibbs": "inference",
     "Incremental": "inference", "Moments": "inference", "Particles": "inference", "Variational": "inference",
