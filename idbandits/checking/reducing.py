@@ -16,6 +16,7 @@ from idbandits.kernel.types import Floats, Ints
 
 MANY_DIRECTIONS = 60  # in which means can move: beyond that, choices are left out
 MOST_DIRECTIONS = 500  # beyond that, with few choices, nothing is examined
+MOST_CHOICES = 1000  # of a decision, or values of a context: more are never kept
 SPARE = 4  # choices that a decision keeps at least, beside one for every decision that it must differ from
 MOST_PATTERN = 2_000_000  # entries of a known table that are compared to find out which choices are alike
 
@@ -36,11 +37,12 @@ class Reduced:
         d = model.diagram
         self.whole = model
         sizes = {node.name: node.states for node in (*model.decisions, *model.contexts)}
-        most = max(sizes.values(), default=0)
+        most = min(max(sizes.values(), default=0), MOST_CHOICES)
         while True:
-            kept = {name: np.arange(size) for name, size in sizes.items()}
             if most < max(sizes.values(), default=0):
                 kept = _few(model, most)
+            else:
+                kept = {name: np.arange(size) for name, size in sizes.items()}
             rows = {table: _rows_read(d, table, kept) for table in d.learned}
             self.directions = sum(len(read) * (d.learned[table].states - 1) for table, read in rows.items())
             least = max([SPARE + int(n) for n in model.feasibility.conflicts.sum(axis=1)], default=0)
