@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, final, get_args
 
@@ -374,9 +375,13 @@ def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
     if isinstance(states, (str, bytes)) or not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
         raise DiagramError(f"node {name!r}: {unit}s must be a whole number or a list of labels, not {brief(states)}")
     try:
-        labels = [v.item() if isinstance(v, np.generic) else v for v in states]
+        size = len(states) if isinstance(states, Sized) else 0
+        some = islice(states, MOST_VALUES + 1 if size <= MOST_VALUES else 0)  # a range may be endless in effect
+        labels = [v.item() if isinstance(v, np.generic) else v for v in some]
     except ODD:
         raise DiagramError(f"node {name!r}: {brief(states)} is not a list of labels that can be read") from None
+    if max(size, len(labels)) > MOST_VALUES:
+        raise DiagramError(f"node {name!r}: at most {MOST_VALUES:,} {unit}s are allowed; given {brief(states)}")
     for label in labels:
         if not isinstance(label, (str, int, float)) or (not isinstance(label, str) and not abs(label) <= MOST_NUMBER):
             raise DiagramError(f"node {name!r}: a label must be a string or a finite number, not {brief(label)}")

@@ -56,14 +56,22 @@ class Call:
             self.arguments["nonsense"] = garbage(rng)
         else:
             name = list(self.arguments)[int(rng.integers(len(self.arguments)))]
-            value = spoil(rng, self.arguments[name])
+            value = _spoiled(rng, self.arguments[name])
             while name in self.efforts and _is_too_much(value):
-                value = spoil(rng, self.arguments[name])
+                value = _spoiled(rng, self.arguments[name])
             self.arguments[name] = value
         self.spoiled = True
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(f'{name}={shown(value)}' for name, value in self.arguments.items())})"
+
+
+def _spoiled(rng: Rng, value: Any) -> Any:
+    """A value that is spoiled; garbage, if it is so already that it cannot be looked at."""
+    try:
+        return spoil(rng, value)
+    except Exception:
+        return garbage(rng)
 
 
 def _is_too_much(value: Any) -> bool:

@@ -104,12 +104,17 @@ def with_fixed_means(d: Diagram, means: dict[str, np.ndarray]) -> dict[str, np.n
 
 
 def with_fixed_rows(rng: Rng, d: Diagram) -> Diagram:
-    """The same diagram with some rows of its learned tables fixed, some of them at certainty."""
+    """The same diagram with some rows of its learned tables fixed, some of them at certainty.
+
+    Tables that nodes read by other labels than the first of them are left as they are.
+    """
     saved = d.to_dict()
     for entry in saved["learned"]:
         table = d.learned[entry["name"]]
         reader = next(n for n in d.nodes.values() if getattr(n.cpd, "name", None) == table.name)
         parents = [d.nodes[p] for p in reader.parents]
+        if "rows" not in entry and not _is_read_alike(d, reader):
+            continue
         entry["fixed"] = []
         for number in np.flatnonzero(rng.random(math.prod(table.shape)) < 0.4).tolist():
             row: Any = number
@@ -121,6 +126,13 @@ def with_fixed_rows(rng: Rng, d: Diagram) -> Diagram:
                 values = np.eye(table.states)[rng.integers(table.states)]
             entry["fixed"].append({"row": row, "value": values[1] if table.states == 2 else values.tolist()})
     return Diagram.from_dict(saved)
+
+
+def _is_read_alike(d: Diagram, reader: Any) -> bool:
+    """Whether all nodes that read the table of this one have parents with the same values."""
+    others = [n for n in d.nodes.values() if getattr(n.cpd, "name", None) == reader.cpd.name]
+    values = [[tuple(d.nodes[p].values) for p in n.parents] for n in others]
+    return all(own == values[0] for own in values)
 
 
 def random_given(rng: Rng, d: Diagram) -> tuple[dict[str, int], dict[str, int]]:
