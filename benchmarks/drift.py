@@ -93,7 +93,7 @@ def _rows(quick: bool) -> Iterator[Row]:
     rounds, number, runs = (10_000, 1, 2) if quick else (ROUNDS, WORLDS, RUNS)
     stays = rounds // PHASES
     for name, kind in kinds().items():
-        seeds = range(700, 700 + number)
+        seeds = range(100, 100 + number)
         changing = play([in_phases(kind, rounds, seed) for seed in seeds], {"advice": stays // SHARE}, rounds, runs)
         yield _row(name, f"{PHASES} phases", changing, "advice", stays // SHARE, CHANGING)
         half_lives = {"advice": BEYOND * rounds, "in vain": stays // SHARE}
@@ -123,7 +123,8 @@ TOPIC = Topic(
     "all attraction changes at once, four times, in rounds drawn at random. The half-life is that of docs/drift.md: "
     "a quarter of the time for which the world stays the same on average; where nothing changes, four times as long "
     "as the whole run. The last row of each model is what it costs to expect changes that never come: the short "
-    "half-life in the constant worlds. None of these worlds was used to find the advice.",
+    "half-life in the constant worlds. The advice was found in other worlds; the number of rounds was "
+    "chosen with these (with half of them, position-based misses its bar: 0.50).",
     ["model", "world", "half-life", "regret without", "regret", "ratio", "bar", "met"],
     _rows,
 )
