@@ -34,7 +34,7 @@ from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import ZONE, State
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solution, check_effort
-from idbandits.solve.eligible import Allowed, are_eligible
+from idbandits.solve.eligible import EVERY_CHOICE, Allowed, are_eligible
 
 CHUNK = 1_000_000  # rounds of a log that are encoded at once
 BOUNDED = " and ".join(name for name, kind in BY_NAME.items() if issubclass(kind, Bounded))
@@ -131,10 +131,11 @@ class Thompson:
 
         Only choices in `allowed` are made: a list for all decisions, or lists by decision, as in `best_action`.
         """
-        learner = self.learner
-        action, eligible = learner.solver.blank_action(context), learner.solver.eligible(allowed)
-        with self.rng.bit_generator.lock:
-            learner.choose(self.state, self.rng, action, eligible)
+        learner, rng = self.learner, self.rng
+        action = learner.solver.blank_action(context)
+        eligible = EVERY_CHOICE if allowed is None else learner.solver.eligible(allowed)
+        with rng.bit_generator.lock:
+            learner.choose(self.state, rng, action, eligible)
         chosen = learner.model.action_of(action)
         learner.remember(chosen, context, action)
         return chosen
@@ -227,8 +228,9 @@ class Thompson:
     def _learn_in_place(self, round_: Round, at: Any, where: str = "") -> None:
         learner = self.learner
         state = self.state if isinstance(learner.learn, Kernel) else self.state.copy()  # Python may be interrupted
-        when = learner.when(state, self.rounds, at) if self.forget is not None or at is not None else None
-        self._last_round = round_, self.rounds
+        rounds = rounds_in(state)
+        when = learner.when(state, rounds, at) if learner.forget is not None or at is not None else None
+        self._last_round = round_, rounds
         self.state = learner.learned(state, self.rng, round_, 1, NOW, when=when, where=where)
 
     def _learn_late(self, late: Late, at: Any) -> None:
