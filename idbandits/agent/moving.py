@@ -17,9 +17,9 @@ from idbandits.errors import ActionError, ContextError, DiagramError, IdbanditsE
 from idbandits.inference.entries import Entries, names_of
 from idbandits.inference.exact import Exact, check_exact
 from idbandits.inference.protocol import Derived, Described
-from idbandits.inference.renumbering import Old, needed, renumbered
+from idbandits.inference.renumbering import Old, needed, renumbered, without_empty_groups
 from idbandits.kernel.columns import Layout, columns_of, state_of
-from idbandits.kernel.states import CAPACITY, LONGEST, PER_ROUND, USED, State
+from idbandits.kernel.states import CAPACITY, LONGEST, PER_ROUND, State
 from idbandits.kernel.types import Ints, Rng
 
 MOST_EARLIER = 16  # diagrams that late rounds may be of
@@ -68,14 +68,15 @@ def moved(learner: Learner, state: State, rng: Rng, d: Any) -> tuple[Learner, St
     model = compile(d)
     if isinstance(learner.inference, Exact):
         check_exact(model, INEXACT)
-    entries = needed(_known(learner, state), Entries(model))
+    old = _known(learner, state)
+    entries = needed(old, Entries(model))
     kept = {str(other.to_dict()): other for other in reversed([learner.diagram, *learner.past.earlier])}
     kept.pop(str(d.to_dict()), None)
     earlier = tuple(reversed(kept.values()))[:MOST_EARLIER]
     past = Past(entries.retired, entries.constants, learner.evidence.longest, earlier)
     other = Learner(d.copy(), model, learner.settings, past)
-    groups = int(state.ints[USED])
-    return other, transferred(learner, state, other, rng), Carried(learner.evidence.entries, entries, groups)
+    carried = Carried(old.entries, entries, len(old.columns.counts))
+    return other, transferred(learner, state, other, rng), carried
 
 
 def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> State:
@@ -90,7 +91,7 @@ def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> Sta
 
 def _known(learner: Learner, state: State) -> Old:
     layout = _layout(learner)
-    return Old(learner.evidence.entries, layout, columns_of(state, layout))
+    return Old(learner.evidence.entries, layout, without_empty_groups(columns_of(state, layout)))
 
 
 def _layout(learner: Learner) -> Layout:

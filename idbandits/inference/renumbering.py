@@ -12,7 +12,8 @@ from idbandits.kernel.compiling import INTS, kernel
 from idbandits.kernel.states import LEAST
 from idbandits.kernel.types import Bools, Floats, Ints
 
-NOTHING_LEARNED = 1e-9  # how far a pseudo-count is from the prior by rounding, as a part of it
+FADED = 1e-3  # rounds: a pseudo-count that is not further from the prior is not worth a retired row
+ROUNDING = 1e-9  # of pseudo-counts, as a part of them
 
 
 @kernel(types.void(INTS, INTS, INTS))
@@ -96,6 +97,17 @@ class Old(NamedTuple):
     columns: Columns
 
 
+def without_empty_groups(columns: Columns) -> Columns:
+    """The same columns without the groups that no round is left of."""
+    some = columns.counts > 0
+    if some.all():
+        return columns
+    kept = np.repeat(some, columns.sizes)
+    return columns._replace(
+        keys=columns.keys[kept], sizes=columns.sizes[some], counts=columns.counts[some], sites=columns.sites[kept]
+    )
+
+
 def needed(old: Old, new: Entries) -> Entries:
     """The new entries with all that the old columns are about: rows that something was learned of, and known values."""
     marks = np.zeros(old.entries.learned + len(old.entries.known), np.int64)
@@ -105,12 +117,12 @@ def needed(old: Old, new: Entries) -> Entries:
 
 
 def _is_learned(old: Old) -> Bools:
-    """Of every old entry: whether its pseudo-counts are not those of the prior."""
+    """Of every old entry: whether its pseudo-counts are not those of the prior, what has faded aside."""
     prior = old.entries.prior
     changed = np.zeros(len(prior), np.bool_)
     for kind, run in _kept_runs(old.columns.floats, old.layout):
         if kind is PSEUDO_COUNTS:
-            changed |= (np.abs(run.reshape(-1, len(prior)) - prior) > NOTHING_LEARNED * prior).any(axis=0)
+            changed |= (np.abs(run.reshape(-1, len(prior)) - prior) > FADED + ROUNDING * prior).any(axis=0)
     return changed
 
 

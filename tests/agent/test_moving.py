@@ -215,6 +215,10 @@ def test_agents_that_forget_move_too() -> None:
     for _ in range(300):
         moved.update({"A1": "d", "A2": "e"}, {"C1": 1, "C2": 1})
     assert sum(counts(moved)["attraction", "b"]) == pytest.approx(2.0, abs=0.1)  # back at the prior
+    for _ in range(1000):
+        moved.update({"A1": "d", "A2": "e"}, {"C1": 1, "C2": 1})
+    again = moved.moved_to(list_model([*NEW, "f"]))
+    assert again.carried.tables["attraction"] == (3, 1, 0)  # what has faded is not kept
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
