@@ -291,7 +291,7 @@ def test_files_that_are_damaged_are_refused_unless_nothing_of_the_agent_was_hit(
             refusals += 1
         else:  # a byte that says nothing, like the time of writing
             assert kept(loaded) == kept(agent)
-    assert refusals > 60  # most of the file is what the agent knows
+    assert refusals > 50  # most of the file is what the agent knows
 
 
 def array_file() -> bytes:

@@ -94,7 +94,7 @@ def assert_close(alpha: reference.Alpha, wanted: reference.Alpha, rtol: float = 
 
 def world_of(d: Diagram, seed: int = 0) -> World:
     """A world with random means."""
-    return World(d, random_means(np.random.default_rng(seed), d))
+    return World(d, random_means(np.random.default_rng(seed), d), seed=seed)
 
 
 def go_on(world: World, learner: Any, rounds: int) -> list[tuple[Any, ...]]:
