@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
+from idbandits.diagram.features import Features
+from idbandits.diagram.sources import features_of, read_source
 from idbandits.diagram.values import plain
-from idbandits.errors import ODD, DiagramError, PriorError, TableError, brief, check_whole, is_integer, shortened
+
+from idbandits.errors import (  # isort: skip
+    ODD, DiagramError, PriorError, TableError, brief, check_flag, check_whole, is_integer, shortened,
+)  # fmt: skip
 from idbandits.kernel.types import Bools, Floats, Ints, Rng
 
 if TYPE_CHECKING:  # `declare` imports this module
@@ -48,6 +53,9 @@ class Learned:
     prior: Any = 1.0
     rows: int | None = None
     fixed: Mapping[Any, Any] | None = None
+    features: Any = None
+    products: bool = False
+    pooled: bool = False
 
     def __post_init__(self) -> None:
         check_name("a learned table", self.name)
@@ -63,6 +71,17 @@ class Learned:
         prior.setflags(write=False)
         object.__setattr__(self, "prior", prior)  # its own copy
         object.__setattr__(self, "fixed", self._own_fixed())
+        self._own_features()
+
+    def _own_features(self) -> None:
+        """Keep a copy of the features, if they are some."""
+        table = f"learned table {self.name!r}"
+        for flag in ("products", "pooled"):
+            object.__setattr__(self, flag, check_flag(f"{table}: {flag}", getattr(self, flag), DiagramError))
+        if self.features is not None:
+            if self.pooled:
+                raise DiagramError(f"{table}: it is pooled, which is a constant alone; leave features or pooled out")
+            object.__setattr__(self, "features", read_source(table, self.features))
 
     def _own_fixed(self) -> Mapping[Any, Floats]:
         """The fixed rows, each as an array of its own."""
@@ -136,6 +155,7 @@ class LearnedTable:
     states: int
     prior: Floats  # of shape (*shape, states)
     fixed: Mapping[int, Floats]  # of a row that is known, by its number: the probabilities of all states
+    features: Features | None = None  # of its rows, if their prior is a regression
 
     @property
     def name(self) -> str:
@@ -185,11 +205,14 @@ def prior_means(tables: Mapping[str, LearnedTable], rng: Rng) -> dict[str, Float
     """The means of all tables, drawn from their priors: `prior_means(d.learned, rng)`."""
     means = {}
     for name, table in tables.items():
+        prior = table.prior
+        if table.features is not None:
+            prior = table.features.drawn_prior(prior, table.states, rng).reshape(prior.shape)
         if table.states == 2:
-            means[name] = np.asarray(rng.beta(table.prior[..., 1], table.prior[..., 0]), np.float64)
+            means[name] = np.asarray(rng.beta(prior[..., 1], prior[..., 0]), np.float64)
         else:
-            rows = [rng.dirichlet(row) for row in table.prior.reshape(-1, table.states)]
-            means[name] = np.array(rows).reshape(table.prior.shape)
+            rows = [rng.dirichlet(row) for row in prior.reshape(-1, table.states)]
+            means[name] = np.array(rows).reshape(prior.shape)
         for row, values in table.fixed.items():
             means[name].reshape(-1, *means[name].shape[len(table.shape) :])[row] = (
                 values[1] if table.states == 2 else values
@@ -219,7 +242,8 @@ def chance_table(
             reason = f"a prior of shape {learned.prior.shape} does not broadcast to {(*rows, states)}"
             raise PriorError(f"learned table {learned.name!r}: {reason} (states on the last axis)") from None
         fixed = _fixed_rows(node, learned, parents, states)
-        tables[learned.name] = LearnedTable(learned, rows, states, prior, fixed)
+        features = _features(learned, parents, rows, prior)
+        tables[learned.name] = LearnedTable(learned, rows, states, prior, fixed, features)
     elif table.declared is not learned:
         other = f"the diagram has another learned table named {learned.name!r}"
         raise DiagramError(f"node {node!r}: {other}; to share one table, pass the same Learned object")
@@ -230,6 +254,17 @@ def chance_table(
         other = next(row for number, row in numbers.items() if number not in table.fixed)
         raise DiagramError(f"{reader}: its fixed row {brief(other)} is another one for nodes that read it before")
     return use
+
+
+def _features(learned: Learned, parents: Sequence[Node], rows: tuple[int, ...], prior: Floats) -> Features | None:
+    """The features of the rows of a learned table, None if it has none."""
+    if learned.features is None and not learned.pooled:
+        return None
+    owner, flat = f"learned table {learned.name!r}", prior.reshape(-1, prior.shape[-1])
+    if (flat != flat[0]).any():
+        reason = "with features (or pooled) the regression is the prior of each row, so all rows have the same prior"
+        raise PriorError(f"{owner}: {reason}; that of shape {learned.prior.shape} differs between rows")
+    return features_of(owner, learned.features, parents, rows, learned.products, MOST_ENTRIES)
 
 
 def _fixed_numbers(node: str, learned: Learned, parents: Sequence[Node]) -> dict[int, Any]:

@@ -1,0 +1,155 @@
+"""Features of the rows of learned tables: the design of a regression that is the prior of every row."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias, final
+
+import numpy as np
+
+from idbandits.diagram.columns import Column, Texts, Value
+from idbandits.errors import TableError, brief
+from idbandits.kernel.types import Bools, Floats, Rng
+
+Line: TypeAlias = list[dict[str, Value]]  # the features of a row as plain data: of each block, by column
+
+CONSTANT = "(constant)"  # the name of the first column of every design
+MOST_COLUMNS = 200  # beside the constant
+SLOPE_SD, INTERCEPT_SD, LOG_STRENGTH_SD = 1.0, 3.0, 1.5  # of the prior of a regression
+LEAST_STRENGTH, MOST_STRENGTH = 0.1, 1e6  # of a strength that is drawn from that prior
+LEAST_PSEUDO_COUNT = 1e-9  # of a row that is drawn from it
+
+
+@final
+class Hyperprior(NamedTuple):
+    """What is believed of a regression beforehand: independent normal coefficients, and a normal log strength.
+
+    Row x has the prior Dirichlet(M softmax(0, x G)): G has one column per state but the first, whose logit is 0.
+    """
+
+    intercepts: Floats  # the means of the constant's coefficients, one per state but the first
+    log_strength: float  # the mean of log M
+    intercept_sd: float = INTERCEPT_SD
+    slope_sd: float = SLOPE_SD  # of all other coefficients, whose mean is 0
+    log_strength_sd: float = LOG_STRENGTH_SD
+
+
+@final
+class Block(NamedTuple):
+    """Features of one parent's values (`axis` is its place), or of the rows themselves (None)."""
+
+    name: str
+    axis: int | None
+    columns: Sequence[Column]
+    exists: Bools  # which lines are there: those of fixed rows may be lacking
+
+    def encoded(self) -> Floats:
+        """Its columns of the design, one line per value."""
+        empty = np.zeros((len(self.exists), 0))
+        return np.hstack([empty, *(column.encoded(column.values, self.exists) for column in self.columns)])  # type: ignore[arg-type]
+
+    def encoded_line(self, values: Any) -> Floats:
+        """The same for one line of plain data; zeros where it lacks a column."""
+        values, parts = values if isinstance(values, dict) else {}, [np.zeros((1, 0))]
+        for column in self.columns:
+            exists = np.array([column.name in values])
+            parts.append(column.encoded(column.of(values.get(column.name)), exists))  # type: ignore[arg-type]
+        return np.hstack(parts)
+
+    def line(self, number: int) -> dict[str, Value]:
+        """The values in one line; none if it is lacking."""
+        return {column.name: column.raw(number) for column in self.columns} if self.exists[number] else {}
+
+
+@final
+class Features:
+    """The features of a table's rows: `design` has one line per row, and a constant as its first column."""
+
+    def __init__(self, owner: str, blocks: Sequence[Block], shape: tuple[int, ...], products: bool, most: int) -> None:
+        self._blocks, self._shape, self._products = tuple(blocks), shape, products
+        _check_sizes(owner, blocks, math.prod(shape), products, most)
+        self.names = tuple(self._all_names())
+        places = np.unravel_index(np.arange(math.prod(shape)), shape) if shape else ()
+        parts = [
+            block.encoded() if block.axis is None else block.encoded()[places[block.axis]] for block in self._blocks
+        ]
+        self.design: Floats = np.ascontiguousarray(self._combined(parts, math.prod(shape)))
+        self.design.setflags(write=False)
+
+    def line(self, row: int) -> Line:
+        """The features of a row as plain data."""
+        places = np.unravel_index(row, self._shape) if self._shape else ()
+        return [block.line(row if block.axis is None else int(places[block.axis])) for block in self._blocks]
+
+    def encoded(self, line: Line) -> Floats:
+        """A line of plain data, of this or of an earlier diagram, as a line of the design.
+
+        Columns that it lacks, values of the wrong type and categories that are new do not count: zeros, or missing.
+        """
+        values: list[Any] = [*line[: len(self._blocks)]] if isinstance(line, list) else []
+        values += [{}] * (len(self._blocks) - len(values))
+        parts = [block.encoded_line(own) for block, own in zip(self._blocks, values, strict=True)]
+        return self._combined(parts, 1)[0]
+
+    @staticmethod
+    def hyperprior(prior: Floats, states: int) -> Hyperprior:
+        """The prior of the regression of a table with these pseudo-counts, which are those of every row."""
+        row = np.asarray(prior, np.float64).reshape(-1, states)[0]
+        return Hyperprior(np.log(row[1:]) - np.log(row[0]), float(np.log(row.sum())))
+
+    def drawn_prior(self, prior: Floats, states: int, rng: Rng) -> Floats:
+        """Pseudo-counts of all rows (one line each), given by a regression that is drawn from its prior."""
+        hyper = self.hyperprior(prior, states)
+        coefficients = rng.normal(0.0, hyper.slope_sd, (len(self.names), states - 1))
+        coefficients[0] = rng.normal(hyper.intercepts, hyper.intercept_sd)
+        strength = np.exp(np.clip(rng.normal(hyper.log_strength, hyper.log_strength_sd), -50.0, 50.0))
+        logits = np.hstack([np.zeros((len(self.design), 1)), self.design @ coefficients])
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        counts: Floats = np.clip(strength, LEAST_STRENGTH, MOST_STRENGTH) * shares
+        return np.maximum(counts, LEAST_PSEUDO_COUNT)
+
+    def _all_names(self) -> Iterator[str]:
+        several = sum(bool(block.columns) for block in self._blocks) > 1
+        names = [
+            [f"{block.name}.{name}" if several else name for column in block.columns for name in column.names]
+            for block in self._blocks
+        ]
+        yield CONSTANT
+        yield from itertools.chain.from_iterable(names)
+        for group in _groups(names) if self._products else ():
+            yield from map(" × ".join, itertools.product(*group))
+
+    def _combined(self, parts: Sequence[Floats], lines: int) -> Floats:
+        """The constant, the columns of all parts, and their products if asked."""
+        columns = [np.ones((lines, 1)), *parts]
+        for group in _groups(parts) if self._products else ():
+            product = group[0]
+            for other in group[1:]:
+                product = (product[:, :, np.newaxis] * other[:, np.newaxis, :]).reshape(lines, -1)
+            columns.append(product)
+        return np.hstack(columns)
+
+
+def _groups(parts: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """All groups of two parts or more."""
+    for size in range(2, len(parts) + 1):
+        yield from itertools.combinations(parts, size)
+
+
+def _check_sizes(owner: str, blocks: Sequence[Block], rows: int, products: bool, most: int) -> None:
+    """Refuse features that have too many columns, or too many entries, before they are computed."""
+    sizes = [sum(len(column.names) for column in block.columns) for block in blocks]
+    total = math.prod(size + 1 for size in sizes) - 1 if products else sum(sizes)
+    if total > MOST_COLUMNS:
+        columns = [column for block in blocks for column in block.columns]
+        largest = max(columns, key=lambda column: len(column.names))
+        many = isinstance(largest, Texts) and len(largest.names) > 2
+        reason = f"; column {brief(largest.name)} has {len(largest.categories)} categories" if many else ""
+        raise TableError(f"{owner}: its features have {total} columns, at most {MOST_COLUMNS} are allowed{reason}")
+    if rows * (total + 1) > most:
+        raise TableError(
+            f"{owner}: the features of {rows:,} rows in {total + 1} columns are more than {most:,} numbers"
+        )
