@@ -219,7 +219,7 @@ def learn_all(
 
     `at` has when they were played, to be put in this place of the state; it is empty if that does not matter.
     """
-    ints, floats = state
+    ints, floats = state.ints, state.floats
     for t in range(len(rounds)):
         if not has_room(ints):
             return t

@@ -111,7 +111,7 @@ def with_room_for(state: State, groups: int, numbers: int) -> State:
 
 
 def _resized(state: State, capacity: int, pool: int) -> State:
-    old, floats = state
+    old, floats = state[:2]
     linked, filled = int(old[LINKED]), int(old[FILLED])
     table = HEADER + linked
     ints = np.full(table + 4 * capacity + 1 + pool * (3 if linked else 1), -1)

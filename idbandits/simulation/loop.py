@@ -137,7 +137,7 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
     j = unpack_joint(joint.ints, joint.floats)
     act, learn, find_best = act_at(actor.act), learn_at(actor.learn), solve_at(stage.find_best)
     values, world_rng, truth, best, worst = stage.values, stage.rng, stage.parameters, stage.best, stage.worst
-    (ints, floats), rng = actor.state, actor.rng
+    ints, floats, rng = actor.state.ints, actor.state.floats, actor.rng
     marks, progress, sums, totals = tally
     size = j.decisions + j.world_contexts
     action, seen = np.zeros(j.decisions + j.contexts, np.int64), np.empty(j.observed, np.int64)
@@ -208,6 +208,7 @@ def play_fused(
     while (begun := int(progress[ROUNDS])) < rounds:
         if stop.is_set():
             return None
+        started = time.thread_time()
         learner.make_ready()
         world.round = begun
         end = min(rounds, begun + step) if not varies else begun + 1
@@ -219,7 +220,7 @@ def play_fused(
         )  # fmt: skip
         choices = learner.eligible(eligible.allowed)
         actor = Actor(*handles, player.solver, player.evidence, learner.state, learner.rng, choices)
-        started, marked = time.thread_time(), int(progress[MARKS])
+        marked = int(progress[MARKS])
         if not loop(stage, actor, packed, tally, last):
             raise no_action(f"learner {learner!r}", learner.diagram, learner.state)
         took, played = time.thread_time() - started, int(progress[ROUNDS]) - begun
