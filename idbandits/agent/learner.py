@@ -15,20 +15,22 @@ from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, Layout, beginning, check_forgetful
+
 from idbandits.inference import check_regressing, name_of  # isort: skip
 from idbandits.inference.entries import Entries, RetiredRow
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, When, when_all_played, when_played
 from idbandits.inference.priors import fit_regressions, sections_of
+from idbandits.inference.regression import put_back
 from idbandits.inference.repeating import NOTHING, count_acts
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve.best import BUDGET, Solution, Solver
 
 from idbandits.inference.protocol import (  # isort: skip
-    AMBIGUOUS, IMPOSSIBLE, UNKNOWN, Described, Player, Predictive, Revisable, Sampled, act, draw, joint_draws,
-    learn_all, no_action,
+    AMBIGUOUS, IMPOSSIBLE, UNKNOWN, Described, Player, Predictive, Refreshed, Revisable, Sampled, act, draw,
+    joint_draws, learn_all, no_action,
 )  # fmt: skip
 from idbandits.kernel.states import ACTS_ON_MEANS, AT, ROUNDS, ZONE, State, grown  # isort: skip
 
@@ -243,7 +245,11 @@ class Learner:
 
     def fit_regressions(self, state: State, rng: Rng) -> None:
         """Fit the regressions of tables with features to what was learned, in place."""
+        if not len(self._sections):
+            return
         fit_regressions(self.evidence, self._sections, state, rng, drawn=isinstance(self.inference, Sampled))
+        if isinstance(self.inference, Refreshed):
+            self.inference.refresh(self.evidence, state, rng)
 
     def _refuse(self, status: int, round_: Round, where: str) -> None:
         model, action = self.model, self.model.action_of(round_.action)
@@ -259,6 +265,14 @@ class Learner:
         shown = shown or "(nothing seen)"
         hint = "" if self.forget is None else "; if it was, and has faded since, say when: at=…"
         raise ObservationError(f"{where}observation {shown} for action {action!r} was not learned before{hint}")
+
+    def with_declared_priors(self, state: State) -> State:
+        """The state, a copy, with the declared priors in the place of those by regressions."""
+        if not len(self._sections):
+            return state
+        state = state.copy()
+        put_back(*self.evidence.packed, state.floats, self.evidence.prior, self._sections)
+        return state
 
     def settled(self, state: State, rng: Rng, effort: int) -> State:
         """The state with its belief brought up to date, after rounds that were only counted."""

@@ -86,12 +86,16 @@ def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> Sta
     columns = renumbered(_known(learner, state), other.evidence.entries, layout, columns_of(fresh, layout))
     result = state_of(columns, layout, fresh)
     inference = other.inference
-    return inference.restored(other.evidence, result) if isinstance(inference, Derived) else result
+    if isinstance(inference, Derived):
+        result = inference.restored(other.evidence, result)
+    other.fit_regressions(result, copy.deepcopy(rng))
+    return result
 
 
 def _known(learner: Learner, state: State) -> Old:
     layout = _layout(learner)
-    return Old(learner.evidence.entries, layout, without_empty_groups(columns_of(state, layout)))
+    columns = columns_of(learner.with_declared_priors(state), layout)
+    return Old(learner.evidence.entries, layout, without_empty_groups(columns))
 
 
 def _layout(learner: Learner) -> Layout:

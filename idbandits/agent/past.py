@@ -14,12 +14,16 @@ from idbandits.inference.evidence import Longest
 
 MOST_LONG = 1_000_000  # nodes or terms of a factor
 FIELDS = {"retired", "constants", "longest", "earlier"}
+ROW = {"table", "row", "prior", "features"}
 
 
 def past_to_data(past: Past) -> dict[str, Any]:
     """What is known of earlier diagrams, as plain data."""
     return {
-        "retired": [{"table": r.table, "row": list(r.labels), "prior": r.prior.tolist()} for r in past.retired],
+        "retired": [
+            {"table": r.table, "row": list(r.labels), "prior": r.prior.tolist(), "features": r.line}
+            for r in past.retired
+        ],
         "constants": list(past.constants),
         "longest": list(past.longest),
         "earlier": [d.to_dict() for d in past.earlier],
@@ -43,15 +47,15 @@ def past_from_data(data: Any, model: Model) -> Past:
 
 
 def _retired_row(data: Any) -> RetiredRow:
-    if not isinstance(data, dict) or set(data) != {"table", "row", "prior"} or not isinstance(data["table"], str):
-        raise FormatError(f"past.retired: a row has a table, labels and a prior, not {brief(data)}")
+    if not isinstance(data, dict) or set(data) != ROW or not isinstance(data["table"], str):
+        raise FormatError(f"past.retired: a row has a table, labels, a prior and features, not {brief(data)}")
     labels: list[Label] = _list("past.retired: the labels of a row", data["row"])
     if not all(isinstance(label, (str, int, float)) for label in labels):
         raise FormatError(f"past.retired: the labels of a row are texts and numbers, not {brief(labels)}")
     what = f"past.retired: the prior of a row of {data['table']!r}"
     prior = [check_number(what, x, LEAST_PRIOR, MOST_PRIOR) for x in _list(what, data["prior"])]
     check_whole(f"{what}: the number of states", len(prior), 2, MOST_STATES)
-    return RetiredRow(data["table"], tuple(labels), np.array(prior))
+    return RetiredRow(data["table"], tuple(labels), np.array(prior), data["features"])
 
 
 def _list(what: str, data: Any) -> list[Any]:

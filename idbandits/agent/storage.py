@@ -34,7 +34,7 @@ from idbandits.kernel.columns import Columns, columns_of, shapes_of, state_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Rng
 
-FORMAT = "idbandits agent 4"
+FORMAT = "idbandits agent 5"
 HEAD = {"format", "diagram", "inference", "class", "settings", "forget", "past", "rng"}
 BROKEN = "this is not the whole file of an agent"
 TYPES = {
@@ -44,6 +44,7 @@ TYPES = {
     "counts": np.int64,
     "floats": np.float64,
     "sites": np.float64,
+    "fits": np.float64,
     "sample": np.int64,
     "rounds": np.int32,
 }
@@ -244,6 +245,6 @@ def _state(members: _Members, learner: Learner) -> State:
     fresh = learner.beginning(np.random.default_rng(0))  # what it draws is not kept
     layout = layout_of(inference, evidence, fresh)
     sizes = len(members.array("counts", (None,))), len(members.array("keys", (None,)))
-    shapes = shapes_of(layout, *sizes)._asdict()
+    shapes = shapes_of(layout, *sizes, len(fresh.fits))._asdict()
     state = state_of(Columns(*(members.array(name, shape) for name, shape in shapes.items())), layout, fresh)
     return inference.restored(evidence, state) if isinstance(inference, Derived) else state

@@ -18,10 +18,14 @@ class Chain(NamedTuple):
     groups: Groups
     alpha: Floats  # pseudo-counts given latent counts: the sum of the next two
     base: Floats  # those of what is certain
+    prior: Floats  # what they were before the first round, or as regressions have it by now
+    average: Floats  # of the pseudo-counts, over recent rounds
     counts: Floats  # whole numbers: how often entries were used, as far as that is latent
     means: Floats
     stamps: Floats  # of a row: the epoch in which its means were drawn
     epoch: Floats  # one number
+    fits: Floats  # regressions, if they are at hand: then they move with their tables
+    has_fits: bool
     latent: Floats  # of a number in the pool that is a learned entry: how often it was used
 
 

@@ -147,7 +147,7 @@ def add_counts(w: Workspace, factor: Ints, times: float, alpha: Floats) -> None:
 @kernel(types.int64(INTS, FLOATS, INTS, INTS))
 def find_wrong(program: Ints, numbers: Floats, keys: Ints, sizes: Ints) -> int:
     """The number of the first of several keys, one after the other, that is not a factor; -1 if all are."""
-    _, v = unpack(program, numbers)
+    _, v, _ = unpack(program, numbers)
     first = 0
     for g in range(len(sizes)):
         if not is_factor(v, pointer(keys, first), sizes[g]):

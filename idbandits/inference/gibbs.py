@@ -17,8 +17,10 @@ from idbandits.inference.chain import Chain, count_latent, draw_row_once, link, 
 from idbandits.inference.counting import count_round, factor_of, look_up
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import value_of_factor
-from idbandits.inference.moving import move_pairs, move_tables
+from idbandits.inference.moving import move_pairs
+from idbandits.inference.priors import FITTING
 from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, NOW, BuiltIn, Round, learner
+from idbandits.inference.rescaling import draw_priors, move_tables
 from idbandits.inference.workspace import MEANS as BY_MEANS
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.kernel.columns import COUNTS, DERIVED, PSEUDO_COUNTS, Layout
@@ -29,7 +31,7 @@ from idbandits.kernel.random import RNG
 from idbandits.kernel.types import Floats, Ints, Rng
 
 from idbandits.kernel.states import (  # isort: skip
-    BEFORE, FIGURES, ROUNDS, SETTING, USED, State, copy, drawable, figures, groups_in, section, with_groups,
+    BEFORE, FIGURES, NEXT_FIT, ROUNDS, SETTING, USED, State, copy, drawable, figures, groups_in, section, with_groups,
 )  # fmt: skip
 
 STEPS, MOVES, VISITS, NEXT = range(SETTING, SETTING + 4)  # of the header; NEXT: the group whose turn it is
@@ -41,13 +43,14 @@ MANY_STEPS = 200  # after many rounds at once
 TABLE_MOVES = 6  # in a step of all groups
 CHAIN = 2000  # steps that describe the posterior
 MOST_VISITS = 10_000  # of groups, in one of these steps
+VISIT = 600.0  # about how many nanoseconds a step takes per group
 
 
 @bare
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Count the round, then draw latent counts anew."""
-    chain = chain_in(w, ints, floats)
-    average, prior = section(floats, AVERAGE, w.v.learned), section(floats, PRIOR, w.v.learned)
+    chain = chain_in(w, ints, floats, pointer(floats, 0), False)
+    average, prior = chain.average, chain.prior
     if round_.keep < 1.0:
         status = look_up(w, chain.groups, round_)
         if status != DONE:
@@ -87,7 +90,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
 @bare
 def forget(w: Workspace, chain: Chain, ints: Ints, floats: Floats, rng: Rng, keep: float) -> None:
     """Let all that was learned fade: what is certain, and the rounds of groups, whose latent counts are drawn anew."""
-    fade(chain.base, section(floats, PRIOR, w.v.learned), w.v.learned, keep)
+    fade(chain.base, chain.prior, w.v.learned, keep)
     for e in range(w.v.learned):
         count_latent(chain, e, 0.0)
     begin_epoch(chain)
@@ -105,13 +108,14 @@ def blend(w: Workspace, chain: Chain, average: Floats, rate: float) -> None:
 
 
 @bare
-def chain_in(w: Workspace, ints: Ints, floats: Floats) -> Chain:
+def chain_in(w: Workspace, ints: Ints, floats: Floats, fits: Floats, has_fits: bool) -> Chain:
     """The chain of a state."""
     learned = w.v.learned
     return Chain(
         groups_in(ints), section(floats, ALPHA, learned), section(floats, BASE, learned),
+        section(floats, PRIOR, learned), section(floats, AVERAGE, learned),
         section(floats, COUNTED, learned), section(floats, MEANS, learned), section(floats, STAMPS, learned),
-        pointer(figures(floats, learned), EPOCH), pointer(floats, ints[BEFORE]),
+        pointer(figures(floats, learned), EPOCH), fits, has_fits, pointer(floats, ints[BEFORE]),
     )  # fmt: skip
 
 
@@ -138,17 +142,30 @@ def step(w: Workspace, chain: Chain, ints: Ints, rng: Rng, visits: int) -> None:
         visit(w, chain, ints[NEXT], rng)
 
 
-@kernel(types.int64(INTS, FLOATS, INTS, FLOATS, RNG, types.float64[:, ::1]))
-def run_chain(program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, draws: Floats) -> int:
+@kernel(types.int64(INTS, FLOATS, INTS, FLOATS, FLOATS, RNG, types.float64[:, ::1]))
+def run_chain(program: Ints, numbers: Floats, ints: Ints, floats: Floats, fits: Floats, rng: Rng, draws: Floats) -> int:
     """Draws of the means along a chain that goes on from a state, one per row; how many."""
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
-    chain = chain_in(w, ints, floats)
+    chain = chain_in(w, ints, floats, pointer(fits, 0), True)
     w.places[0] = 0  # there is no round to start from
     for i in range(len(draws)):
+        if w.r.number > 0:
+            draw_priors(w, chain, rng)
         step(w, chain, ints, rng, min(ints[USED], MOST_VISITS))
         copy(chain.means, pointer(draws, i * w.v.learned), w.v.learned)
     return int(held(len(draws), int_scratch, float_scratch))
+
+
+@kernel(types.int64(INTS, FLOATS, INTS, FLOATS, FLOATS, RNG))
+def go_on(program: Ints, numbers: Floats, ints: Ints, floats: Floats, fits: Floats, rng: Rng) -> int:
+    """One step of all groups, in which regressions move with their tables."""
+    int_scratch, float_scratch = scratch(program, numbers)
+    w = workspace(program, numbers, int_scratch, float_scratch)
+    chain = chain_in(w, ints, floats, pointer(fits, 0), True)
+    w.places[0] = 0
+    step(w, chain, ints, rng, ints[USED])
+    return int(held(ints[USED], int_scratch, float_scratch))
 
 
 @kernel(types.int64(INTS, FLOATS, INTS, FLOATS))
@@ -156,7 +173,7 @@ def restore(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> int:
     """Derive the links and the pseudo-counts of a state from its groups and their latent counts."""
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
-    chain = chain_in(w, ints, floats)
+    chain = chain_in(w, ints, floats, pointer(floats, 0), False)
     for e in range(w.v.learned):
         chain.counts[e] = 0.0
         count_latent(chain, e, 0.0)
@@ -199,6 +216,12 @@ class Gibbs(BuiltIn):
         settings = (*self.settings.values(), 0)
         return with_groups(floats, evidence.most_groups, evidence.most_numbers, 1, settings, 2 * n)
 
+    def refresh(self, evidence: Evidence, state: State, rng: Rng) -> None:
+        """After a fit: a step of all groups, if it does not take too long for the time until the next fit."""
+        left = FITTING * (state.ints[NEXT_FIT] - state.ints[ROUNDS])
+        if state.ints[USED] and rng.random() * VISIT * state.ints[USED] < left:
+            go_on(*evidence.packed, *state, rng)
+
     def layout(self, evidence: Evidence) -> Layout:
         """The prior, the pseudo-counts of what is certain, averages, and latent counts; all else is derived."""
         n = evidence.learned
@@ -224,7 +247,7 @@ class Gibbs(BuiltIn):
     def draws(self, evidence: Evidence, state: State, rng: Rng, number: int) -> Floats:
         """Joint draws of all means along a chain that goes on from a copy of the state, one per row."""
         draws = np.empty((number, evidence.learned))
-        run_chain(*evidence.packed, *state.copy()[:2], rng, draws)
+        run_chain(*evidence.packed, *state.copy(), rng, draws)
         for exchanges in evidence.relabellings:  # what cannot be told apart, a chain may take ages to exchange
             exchange_states(draws, exchanges, rng)
         return draws

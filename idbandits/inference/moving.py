@@ -19,7 +19,6 @@ from idbandits.kernel.states import USED
 from idbandits.kernel.types import Floats, Ints, Rng
 
 WIDTH = 0.3  # standard deviation of the logarithm by which a pair moves
-TABLE_WIDTHS = -4.6, -0.7  # the least and the largest logarithm of that by which tables move
 MOST_LINKS = 256  # groups that the rows of a pair may be in
 MOST_LINKS_OF_MOVES = 400  # in a row
 EDGE = 1e-12  # how near to 1 a mean may be moved
@@ -171,59 +170,3 @@ def move_pair(w: Workspace, chain: Chain, rng: Rng) -> int:
         multiply(v, means, up, 1.0 / factor)
         multiply(v, means, down, factor)
     return links
-
-
-@bare
-def move_tables(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
-    """The same for all rows of two tables at once. All means were drawn before, all groups are to be visited after."""
-    v, groups, means = w.v, chain.groups, chain.means
-    least, largest = TABLE_WIDTHS
-    present = log_likelihood(w, chain)
-    for _ in range(moves):
-        direction = choose_direction(w, factor_of(groups, below(rng, groups.header[USED])), rng)
-        log_factor = np.exp(least + (largest - least) * rng.random()) * rng.standard_normal()
-        up, down = direction.up, direction.down
-        if up < 0 or v.table[up] == v.table[down]:
-            continue
-        gain = log_density_ratio_of_table(v, chain, up, log_factor)
-        gain += log_density_ratio_of_table(v, chain, down, -log_factor)
-        if gain == -np.inf:
-            continue
-        multiply_table(v, means, up, np.exp(log_factor))
-        multiply_table(v, means, down, np.exp(-log_factor))
-        proposed = log_likelihood(w, chain)
-        if np.log(1.0 - rng.random()) < gain + proposed - present:
-            present = proposed
-        else:
-            multiply_table(v, means, up, np.exp(-log_factor))
-            multiply_table(v, means, down, np.exp(log_factor))
-
-
-@bare
-def log_density_ratio_of_table(v: Parts, chain: Chain, e: int, log_factor: float) -> float:
-    """The sum of `log_density_ratio` over the rows of a table, for the entry at the same place in each."""
-    total, factor, table = 0.0, np.exp(log_factor), v.table[e]
-    for r in range(v.table_start[table], v.table_start[table + 1]):
-        i = v.table_row[r] + e - v.row[e]
-        if not can_be_multiplied(chain.means[i], factor):
-            return -np.inf
-        total += log_density_ratio(v, chain, i, log_factor)
-    return total
-
-
-@bare
-def multiply_table(v: Parts, means: Floats, e: int, factor: float) -> None:
-    """Multiply the entry at the same place in every row of a table."""
-    table = v.table[e]
-    for r in range(v.table_start[table], v.table_start[table + 1]):
-        multiply(v, means, v.table_row[r] + e - v.row[e], factor)
-
-
-@bare
-def log_likelihood(w: Workspace, chain: Chain) -> float:
-    """The logarithm of the likelihood of all groups, latent nodes summed out."""
-    groups, means, total = chain.groups, chain.means, 0.0
-    for g in range(groups.header[USED]):
-        if groups.counts[g] > 0:
-            total += groups.counts[g] * np.log(value_of_factor(w, factor_of(groups, g), GIVEN, means, means))
-    return total

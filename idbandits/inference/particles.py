@@ -93,7 +93,7 @@ def move(v: Parts, means: Floats, width: float, rng: Rng, moved: Floats) -> None
 @kernel(types.void(INTS, FLOATS, FLOATS, RNG, types.float64[:, ::1]))
 def draw_models(program: Ints, numbers: Floats, alpha: Floats, rng: Rng, models: Floats) -> None:
     """Models drawn from pseudo-counts, one per row."""
-    _, v = unpack(program, numbers)
+    _, v, _ = unpack(program, numbers)
     for m in range(len(models)):
         draw_rows(v.size, v.learned, alpha, rng, models[m])
 

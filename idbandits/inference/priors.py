@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from idbandits.inference.entries import Entries
-from idbandits.inference.regression import Regressions, refit
+from idbandits.inference.regression import refit
+from idbandits.inference.workspace import Regressions
 from idbandits.kernel.columns import PSEUDO_COUNTS, Layout
 from idbandits.kernel.states import FIGURES, NEXT_FIT, PRIOR, ROUNDS, State
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -24,12 +25,14 @@ FITTING = 20_000.0  # nanoseconds of fitting that a round may cost
 def regressions_of(entries: Entries) -> Regressions:
     """The tables with features among these entries, for kernels."""
     states, columns, rows, designs = list[int](), list[int](), list[list[int]](), list[Floats]()
+    of_table = [-1] * (int(entries.table.max(initial=-1)) + 1)
     centres, spreads = list[Floats](), list[Floats]()
     for first, table in zip(entries.table_firsts, entries.model.learned.values(), strict=True):
         if table.features is None:
             continue
         features, own = table.features, [k for k in range(table.size // table.states) if k not in table.fixed]
         retired = list(entries.retired_of(table.name, table.states))
+        of_table[entries.table[first]] = len(states)
         states.append(table.states)
         columns.append(len(features.names))
         rows.append([*(first + k * table.states for k in own), *(at for at, _ in retired)])
@@ -45,8 +48,8 @@ def regressions_of(entries: Entries) -> Regressions:
     widths = np.repeat(columns, [len(own) for own in rows])
     return Regressions(
         number=len(states), most_parameters=max(sizes, default=0), states=states, columns=columns,
-        first=[0, *accumulate(sizes)][:-1], fit=[0, *accumulate(n + n * n for n in sizes)][:-1],
-        start=[0, *accumulate(map(len, rows))], row=[e for own in rows for e in own],
+        first=[0, *accumulate(sizes)][:-1], fit=[0, *accumulate(n * (n + 2) for n in sizes)][:-1],
+        start=[0, *accumulate(map(len, rows))], of_table=of_table, row=[e for own in rows for e in own],
         line=[0, *accumulate(widths.tolist())][:-1], design=np.concatenate([np.empty(0), *designs]),
         centre=np.concatenate([np.empty(0), *centres]), spread=np.concatenate([np.empty(0), *spreads]),
     )  # fmt: skip
@@ -57,7 +60,8 @@ def first_fits(r: Regressions) -> Floats:
     fits = list[Floats]()
     for first, states, columns in zip(r.first, r.states, r.columns, strict=True):
         own = slice(first, first + columns * (states - 1) + 1)
-        fits += [np.asarray(r.centre)[own], np.diag(1.0 / np.asarray(r.spread)[own]).ravel()]
+        centre = np.asarray(r.centre)[own]
+        fits += [centre, np.diag(1.0 / np.asarray(r.spread)[own]).ravel(), centre]
     return np.concatenate([np.empty(0), *fits])
 
 

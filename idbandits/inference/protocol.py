@@ -12,9 +12,8 @@ from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.ageing import age_of
 from idbandits.inference.evidence import Evidence, folded, literal
-from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.regression import draw_acting_counts
-from idbandits.inference.regression import unpack as unpack_regressions
+from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import unpack as unpack_parts
 from idbandits.kernel.columns import DERIVED, PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, function_at, generated, handle_type, kernel, part
@@ -85,6 +84,14 @@ class Regressing(Protocol):
     """
 
     regresses: bool
+
+
+@runtime_checkable
+class Refreshed(Protocol):
+    """What an inference may have besides: what is to be done when priors by features have changed."""
+
+    def refresh(self, evidence: Evidence, state: State, rng: Rng) -> None:
+        """Bring a state up to date with its prior, in one step that cannot be interrupted."""
 
 
 @runtime_checkable
@@ -271,7 +278,7 @@ class Playing(Protocol):
 @part
 def draw_means(evidence: Packed, state: State, readable: Bools, rng: Rng, means: Floats) -> None:
     """Draw every row of learned means that actions read; if some are `readable`, only these."""
-    _, v, r = unpack_regressions(evidence.ints, evidence.floats)
+    _, v, r = unpack_parts(evidence.ints, evidence.floats)
     alpha = state.floats
     if r.number > 0:
         acting = np.empty(v.live)
@@ -306,7 +313,7 @@ def act_once(
     Only `eligible` choices are made, and only the means that these may read are drawn. False, and nothing is drawn, if
     the state does not hold numbers to act on: `no_action` says which.
     """
-    _, v = unpack_parts(evidence.ints, evidence.floats)
+    _, v, _ = unpack_parts(evidence.ints, evidence.floats)
     c, s = unpack_solver(solver.ints, solver.floats)
     if not is_sound(state, v.live):
         return False

@@ -1,13 +1,13 @@
 """Regressions: the prior of a row that has features, learned from the counts of all rows of its table.
 
-Row r of a table with features x_r has the prior Dirichlet(M softmax(x_r G)). Its coefficients G are normal, the strength
-M is log-normal. Given counts, each row adds the probability of its counts with its means summed out (a
+Row r of a table with features x_r has the prior Dirichlet(M softmax(x_r G)). Its coefficients G are normal, its
+strength M is log-normal. Given counts, each row adds the probability of its counts with its means summed out (a
 Dirichlet-multinomial), so the posterior of (G, log M) never needs the likelihood of rounds. Its mode is found by
 Newton's method with exact derivatives, and a normal distribution with the curvature there takes its place (Laplace).
 
 The parameters of a regression are the coefficients of all columns for the second state, those for the third and so on,
-then log M. In `fits` of a state, each regression has its parameters at the mode, and the Cholesky factor of the
-precision there, row by row.
+then log M. In `fits` of a state, each regression has its parameters at the mode, the Cholesky factor of the precision
+there, row by row, and the parameters that the priors in the state are by.
 """
 
 import math
@@ -16,10 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from idbandits.circuit.circuit import Circuit
-from idbandits.inference.workspace import Parts
+from idbandits.inference.workspace import Regressions, unpack
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel, merged, part
-from idbandits.kernel.fields import pointer, unpacker
+from idbandits.kernel.fields import pointer
 from idbandits.kernel.random import RNG
 from idbandits.kernel.states import PRIOR, drawable, section
 from idbandits.kernel.types import Bools, Floats, Indices, Ints, Rng
@@ -31,26 +30,6 @@ NEWTON_STEPS = 30
 LONGEST_STEP = 4.0  # of a parameter, in one step
 CLOSE = 1e-7  # of the decrement of Newton's method: the mode is found
 NOTHING = 1e-9  # rows with fewer counts than this say nothing
-
-
-class Regressions(NamedTuple):
-    """The tables with features, as a structure for kernels."""
-
-    number: int
-    most_parameters: int  # of one regression
-    states: Indices  # of a regression
-    columns: Indices  # of a regression
-    first: Indices  # of a regression: its first parameter in `centre` and `spread`
-    fit: Indices  # of a regression: where it stands in `fits`
-    start: Indices  # of a regression: its rows; last, the end
-    row: Indices  # of a row: its first entry
-    line: Indices  # of a row: where its features begin in `design`
-    design: Floats
-    centre: Floats  # of a parameter: its mean beforehand
-    spread: Floats  # of a parameter: its standard deviation beforehand
-
-
-unpack = unpacker(Circuit, Parts, Regressions)
 
 
 class Change(NamedTuple):
@@ -100,9 +79,16 @@ def change(a: float, n: float) -> Change:
 
 @merged
 def strength_of(r: Regressions, t: int, parameters: Floats) -> float:
-    """M."""
-    least, most = LOG_STRENGTHS
-    return np.exp(min(max(parameters[r.columns[t] * (r.states[t] - 1)], least), most))
+    """M, also by numbers that are none."""
+    (least, most), log_strength = LOG_STRENGTHS, parameters[r.columns[t] * (r.states[t] - 1)]
+    return np.exp(min(log_strength, most) if log_strength > least else least)
+
+
+@merged
+def current_of(r: Regressions, t: int, fits: Floats) -> Floats:
+    """The parameters that the priors in a state are by."""
+    size = r.columns[t] * (r.states[t] - 1) + 1
+    return pointer(fits, r.fit[t] + size + size * size)
 
 
 @merged
@@ -112,7 +98,7 @@ def logit(r: Regressions, t: int, k: int, j: int, parameters: Floats) -> float:
     line, own = pointer(r.design, r.line[k]), pointer(parameters, j * columns)
     for i in range(columns):
         total += line[i] * own[i]
-    return min(max(total, -MOST_LOGIT), MOST_LOGIT)
+    return min(total, MOST_LOGIT) if total > -MOST_LOGIT else -MOST_LOGIT  # also where it is not a number
 
 
 @bare
@@ -259,7 +245,7 @@ def measure(
 
 @bare
 def factorise(hessian: Floats, size: int, damping: float, factor: Floats) -> bool:
-    """The Cholesky factor of a matrix, of which the lower half is read, with more on its diagonal; whether it has one."""
+    """The Cholesky factor of a matrix, by its lower half, with more on its diagonal; whether it has one."""
     for i in range(size):
         for j in range(i + 1):
             total = hessian[i * size + j]
@@ -348,14 +334,15 @@ def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
 
 
 @bare
-def put_priors(r: Regressions, fits: Floats, rng: Rng, drawn: bool, parameters: Floats, prior: Floats) -> None:
+def put_priors(r: Regressions, fits: Floats, rng: Rng, drawn: bool, prior: Floats) -> None:
     """Put the priors of all rows with features in place: by parameters that are drawn, or by those at the mode."""
     for t in range(r.number):
-        own = parameters
+        own, mode = current_of(r, t, fits), pointer(fits, r.fit[t])
         if drawn:
             draw_parameters(r, t, fits, rng, own)
         else:
-            own = pointer(fits, r.fit[t])
+            for i in range(r.columns[t] * (r.states[t] - 1) + 1):
+                own[i] = mode[i]
         strength = strength_of(r, t, own)
         for k in range(r.start[t], r.start[t + 1]):
             row_prior(r, t, k, own, strength, pointer(prior, r.row[k]))
@@ -374,22 +361,19 @@ def shift(r: Regressions, floats: Floats, sections: Indices, number: int, old: F
 
 
 @kernel(types.int64(INTS, FLOATS, FLOATS, FLOATS, RNG, types.boolean, INTS))
-def refit(
-    program: Ints, numbers: Floats, floats: Floats, fits: Floats, rng: Rng, drawn: bool, sections: Ints
-) -> int:
+def refit(program: Ints, numbers: Floats, floats: Floats, fits: Floats, rng: Rng, drawn: bool, sections: Ints) -> int:
     """Fit all regressions to what was learned, and put the priors that they give in place; how many steps it took.
 
     Priors are by parameters that are drawn, or by those at the mode. `sections` are where pseudo-counts begin that are
     to be shifted.
     """
     _, v, r = unpack(program, numbers)
-    scratch = np.empty(v.learned + r.most_parameters)
-    fresh, parameters = pointer(scratch, 0), pointer(scratch, v.learned)
-    prior = section(floats, PRIOR, v.learned)
+    scratch = np.empty(v.learned)
+    fresh, prior = pointer(scratch, 0), section(floats, PRIOR, v.learned)
     for e in range(v.learned):
         fresh[e] = max(floats[e] - prior[e], 0.0)
     steps = fit(r, fresh, pointer(fits, 0))
-    put_priors(r, pointer(fits, 0), rng, drawn, parameters, fresh)
+    put_priors(r, pointer(fits, 0), rng, drawn, fresh)
     shift(r, pointer(floats, 0), pointer(sections, 0), len(sections), prior, fresh)
     return steps + 0 * len(scratch)
 

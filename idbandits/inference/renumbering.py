@@ -7,9 +7,9 @@ import numpy as np
 from numba import types
 
 from idbandits.inference.entries import Entries
-from idbandits.kernel.columns import MEANS, PSEUDO_COUNTS, Columns, Kind, Layout
+from idbandits.kernel.columns import ALWAYS, MEANS, PSEUDO_COUNTS, Columns, Kind, Layout
 from idbandits.kernel.compiling import INTS, kernel
-from idbandits.kernel.states import LEAST
+from idbandits.kernel.states import LEAST, NEXT_FIT
 from idbandits.kernel.types import Bools, Floats, Ints
 
 FADED = 1e-3  # rounds: a pseudo-count that is not further from the prior is not worth a retired row
@@ -163,4 +163,6 @@ def renumbered(old: Old, new: Entries, layout: Layout, fresh: Columns) -> Column
         firsts = np.flatnonzero(first_after == np.arange(len(keys)))
         sites[first_after >= 0] = 0.0
         sites[firsts, :width] = columns.sites[first_before[source[firsts]], :width]
-    return Columns(columns.ints, floats, keys, columns.sizes, columns.counts, sites)
+    ints, next_fit = columns.ints.copy(), list(ALWAYS).index(NEXT_FIT)
+    ints[next_fit] = fresh.ints[next_fit]
+    return Columns(ints, floats, keys, columns.sizes, columns.counts, sites, fresh.fits)

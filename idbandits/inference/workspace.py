@@ -50,11 +50,30 @@ class Parts(NamedTuple):
     generic: Floats  # of a learned entry: a mean, with no pattern in these means
 
 
+class Regressions(NamedTuple):
+    """The tables with features, as a structure for kernels."""
+
+    number: int
+    most_parameters: int  # of one regression
+    states: Indices  # of a regression
+    columns: Indices  # of a regression
+    first: Indices  # of a regression: its first parameter in `centre` and `spread`
+    fit: Indices  # of a regression: where it stands in `fits`
+    start: Indices  # of a regression: its rows; last, the end
+    of_table: Indices  # of a learned table: its regression, -1 if it has none
+    row: Indices  # of a row: its first entry
+    line: Indices  # of a row: where its features begin in `design`
+    design: Floats
+    centre: Floats  # of a parameter: its mean beforehand
+    spread: Floats  # of a parameter: its standard deviation beforehand
+
+
 class Workspace(NamedTuple):
     """The parts of a likelihood, and scratch arrays for one round."""
 
     c: Circuit
     v: Parts
+    r: Regressions
     # for the circuit
     entries: Ints  # of a slot
     same: Ints  # of an inner node: 1 if all terms of this sum are equal; zero between passes
@@ -92,13 +111,13 @@ class Workspace(NamedTuple):
     after: Floats
 
 
-unpack = unpacker(Circuit, Parts)
+unpack = unpacker(Circuit, Parts, Regressions)
 
 
 @part
 def scratch(program: Ints, numbers: Floats) -> tuple[Ints, Floats]:
     """Two arrays for a workspace, which has pointers into them: hold them until the work is done (`held`)."""
-    c, v = unpack(program, numbers)
+    c, v, _ = unpack(program, numbers)
     nodes = c.leaves + c.inner
     per_factor = 2 * (v.most_nodes + 1) + v.most_terms
     per_round = c.start[c.inner] + 2 * v.most_numbers + 2 * v.most_groups + 3
@@ -113,7 +132,7 @@ def scratch(program: Ints, numbers: Floats) -> tuple[Ints, Floats]:
 @merged
 def workspace(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> Workspace:
     """A workspace in scratch arrays."""
-    c, v = unpack(program, numbers)
+    c, v, r = unpack(program, numbers)
     nodes = c.leaves + c.inner
     entries = pointer(ints, 0)
     same = pointer(entries, c.slots)
@@ -147,7 +166,7 @@ def workspace(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> Wor
     before = pointer(other, v.learned)
     after = pointer(before, v.learned)
     return Workspace(
-        c, v, entries, same, certain, alive, reached, number, stack, pending, weights, values, slopes, log_value,
+        c, v, r, entries, same, certain, alive, reached, number, stack, pending, weights, values, slopes, log_value,
         uses, places, factors, groups, first_term, term_at, visits, node_values, node_slopes, term_values, term_counts,
         marks, rows, sites, offsets, fresh, other, before, after,
     )  # fmt: skip

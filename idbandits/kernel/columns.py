@@ -14,8 +14,8 @@ from idbandits.errors import FormatError
 from idbandits.kernel.types import Floats, Ints
 
 from idbandits.kernel.states import (  # isort: skip
-    ACTS_ON_MEANS, BEFORE, CAPACITY, EACH, FILLED, HEADER, LEAST, MOST, PER_ROUND, ROUNDS, SETTING, TICK, USED, ZONE,
-    State, group_columns, rehash, with_room_for,
+    ACTS_ON_MEANS, BEFORE, CAPACITY, EACH, FILLED, HEADER, LEAST, MOST, NEXT_FIT, PER_ROUND, ROUNDS, SETTING, TICK,
+    USED, ZONE, State, group_columns, rehash, with_room_for,
 )  # fmt: skip
 
 MOST_ROUNDS = 2**50  # that are counted: sums of them, and floats, hold all of these numbers exactly
@@ -35,11 +35,13 @@ MEANS = Kind("means", 0, 1)
 NUMBERS = Kind("numbers", -1e250, 1e250)  # of which sums over all rounds are finite
 COUNTS = Kind("counts", 0, MOST_ROUNDS)
 SWITCHES = Kind("switches", 0, 1)
+FITS = Kind("numbers of fits", -1e9, 1e9)
 ANYTHING = Kind("anything")
 ALWAYS = {  # of the header: what files hold of every state
     ROUNDS: Kind("rounds", 0, MOST_ROUNDS),
     TICK: Kind("steps of the clock", -(2**62), 2**62),
     ZONE: Kind("kinds of times", 0, 2),
+    NEXT_FIT: Kind("rounds before the next fit", 0, 2 * MOST_ROUNDS),
 }
 DERIVED = Kind("derived", kept=False)  # settings, and numbers that are computed before they are used
 
@@ -67,6 +69,7 @@ class Columns(NamedTuple):
     sizes: Ints  # of the keys
     counts: Ints  # of the groups
     sites: Floats  # one row per number of a key
+    fits: Floats
 
 
 def plain_layout(learned: int, state: State) -> Layout:
@@ -88,12 +91,13 @@ class Shapes(NamedTuple):
     sizes: tuple[int]
     counts: tuple[int]
     sites: tuple[int, int]
+    fits: tuple[int]
 
 
-def shapes_of(layout: Layout, groups: int = 0, numbers: int = 0) -> Shapes:
+def shapes_of(layout: Layout, groups: int = 0, numbers: int = 0, fits: int = 0) -> Shapes:
     """The shapes of the columns of a state with this many groups, whose keys have so many numbers."""
     floats, site, ints = (sum(size for kind, size in runs if kind.kept) for runs in layout[:3])
-    return Shapes((len(ALWAYS) + ints,), (floats,), (numbers,), (groups,), (groups,), (numbers, site))
+    return Shapes((len(ALWAYS) + ints,), (floats,), (numbers,), (groups,), (groups,), (numbers, site), (fits,))
 
 
 def columns_of(state: State, layout: Layout) -> Columns:
@@ -105,7 +109,7 @@ def columns_of(state: State, layout: Layout) -> Columns:
     sites = floats[before:][: filled * each].reshape(filled, each)
     columns = Columns(
         np.append(ints[list(ALWAYS)], _taken(ints[SETTING:HEADER], layout.ints)), _taken(floats, layout.floats),
-        keys.copy(), np.diff(starts), counts.copy(), _taken(sites, layout.site),
+        keys.copy(), np.diff(starts), counts.copy(), _taken(sites, layout.site), state.fits.copy(),
     )  # fmt: skip
     _check(columns, layout)
     return columns
@@ -114,7 +118,8 @@ def columns_of(state: State, layout: Layout) -> Columns:
 def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
     """The state with these columns, which are checked; `fresh` has all that is not in columns, and is not kept."""
     _check(columns, layout)
-    used, filled, state = len(columns.counts), len(columns.keys), fresh
+    used, filled = len(columns.counts), len(columns.keys)
+    state = State(fresh.ints, fresh.floats, columns.fits.copy())
     if used and not fresh.ints[PER_ROUND]:
         raise FormatError(f"there are {used} groups of rounds, but its inference keeps none")
     if used:
@@ -122,6 +127,10 @@ def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
     ints, floats = state[:2]
     ints[USED], ints[FILLED] = used, filled
     ints[list(ALWAYS)] = columns.ints[: len(ALWAYS)]
+    if (ints[NEXT_FIT] > 0) != (len(columns.fits) > 0):
+        raise FormatError(
+            f"the next fit is due after {ints[NEXT_FIT]} rounds, and there are {len(columns.fits)} numbers of fits"
+        )
     _put(columns.ints[len(ALWAYS) :], layout.ints, ints[SETTING:HEADER])
     _put(columns.floats, layout.floats, floats)
     before, each = int(ints[BEFORE]), int(ints[EACH])
@@ -139,6 +148,7 @@ def _check(columns: Columns, layout: Layout) -> None:
     for value, kind in zip(columns.ints, ALWAYS.values(), strict=False):
         _check_range(kind.name, value, kind)
     _check_range("counts of groups", columns.counts, COUNTS)
+    _check_range("numbers of fits", columns.fits, FITS)
     for column, runs in (
         (columns.ints[len(ALWAYS) :], layout.ints),
         (columns.floats, layout.floats),

@@ -131,7 +131,7 @@ unpack_joint = unpacker(Joint)
 
 @kernel(types.boolean(STAGE, ACTOR, PACKED, TALLY, types.int64))
 def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> bool:
-    """Play rounds until `last`, or until the learner's state is to be made ready for more; False if the learner finds no action."""
+    """Play rounds until `last`, or until the learner's state is to be made ready; False if it finds no action."""
     sampler = unpack_sampler(stage.sampler.ints, stage.sampler.floats)
     c, s = unpack_solver(stage.solver.ints, stage.solver.floats)
     j = unpack_joint(joint.ints, joint.floats)

@@ -18,7 +18,7 @@ from idbandits.baselines import confidence, grab
 from idbandits.circuit import passes, plain
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
-from idbandits.inference import LATER, NOW, counting, exact, factors, gibbs, layout_of, moving, reduction
+from idbandits.inference import LATER, NOW, counting, exact, factors, gibbs, layout_of, moving, reduction, rescaling
 from idbandits.inference.workspace import Parts, held, scratch, tail, workspace
 from idbandits.kernel import disk
 from idbandits.kernel.columns import columns_of
@@ -405,7 +405,7 @@ def moved(agent: idb.Thompson, means: np.ndarray, moves: int, *, tables: bool) -
 def _move(program: Any, numbers: Any, ints: Any, floats: Any, rng: Any, draws: Any, moves: int, tables: bool) -> Any:
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
-    chain = gibbs.chain_in(w, ints, floats)
+    chain = gibbs.chain_in(w, ints, floats, pointer(floats, 0), False)
     w.places[0] = 0  # no round was just counted
     for i in range(len(draws)):
         gibbs.begin_epoch(chain)
@@ -413,7 +413,7 @@ def _move(program: Any, numbers: Any, ints: Any, floats: Any, rng: Any, draws: A
             chain.means[e] = draws[i, e]
             chain.stamps[e] = chain.epoch[0]
         if tables:
-            moving.move_tables(w, chain, moves, rng)
+            rescaling.move_tables(w, chain, moves, rng)
         else:
             moving.move_pairs(w, chain, moves, rng)
         for e in range(w.v.learned):
