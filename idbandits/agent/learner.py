@@ -21,7 +21,7 @@ from idbandits.inference.entries import Entries, RetiredRow
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, When, when_all_played, when_played
-from idbandits.inference.priors import fit_regressions, sections_of
+from idbandits.inference.priors import counts_in, fit_regressions, sections_of
 from idbandits.inference.regression import put_back
 from idbandits.inference.repeating import NOTHING, count_acts
 from idbandits.kernel.compiling import Kernel
@@ -29,7 +29,7 @@ from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve.best import BUDGET, Solution, Solver
 
 from idbandits.inference.protocol import (  # isort: skip
-    AMBIGUOUS, IMPOSSIBLE, UNKNOWN, Described, Player, Predictive, Refreshed, Revisable, Sampled, act, draw,
+    AMBIGUOUS, IMPOSSIBLE, UNKNOWN, Described, Player, Predictive, Refreshed, Revisable, act, draw,
     joint_draws, learn_all, no_action,
 )  # fmt: skip
 from idbandits.kernel.states import ACTS_ON_MEANS, AT, ROUNDS, ZONE, State, grown  # isort: skip
@@ -247,9 +247,13 @@ class Learner:
         """Fit the regressions of tables with features to what was learned, in place."""
         if not len(self._sections):
             return
-        fit_regressions(self.evidence, self._sections, state, rng, drawn=isinstance(self.inference, Sampled))
-        if isinstance(self.inference, Refreshed):
-            self.inference.refresh(self.evidence, state, rng)
+        inference, evidence = self.inference, self.evidence
+        if not isinstance(inference, Refreshed):
+            fit_regressions(evidence, counts_in(evidence, state), self._sections, state, rng, drawn=False)
+            return
+        counts = inference.informative_counts(evidence, state)
+        fit_regressions(evidence, counts, self._sections, state, rng, drawn=True)
+        inference.refresh(evidence, state, rng)
 
     def _refuse(self, status: int, round_: Round, where: str) -> None:
         model, action = self.model, self.model.action_of(round_.action)

@@ -91,9 +91,14 @@ def sections_of(layout: Layout, learned: int) -> Ints:
     return np.array(sorted({*sections} - {PRIOR * learned + FIGURES}), dtype=np.int64)
 
 
-def fit_regressions(evidence: Evidence, sections: Ints, state: State, rng: Rng, *, drawn: bool) -> None:
-    """Fit all regressions of a state to what was learned, and put the priors that they give in place."""
-    refit(*evidence.packed, state.floats, state.fits, rng, drawn, sections)
+def counts_in(evidence: Evidence, state: State) -> Floats:
+    """What was learned in a state beyond the prior."""
+    return np.maximum(state.floats[: evidence.learned] - prior_in(evidence, state), 0.0)
+
+
+def fit_regressions(evidence: Evidence, counts: Floats, sections: Ints, state: State, rng: Rng, *, drawn: bool) -> None:
+    """Fit all regressions of a state to counts, and put the priors that they give in place."""
+    refit(*evidence.packed, counts, state.floats, state.fits, rng, drawn, sections)
     rounds = int(state.ints[ROUNDS])
     state.ints[NEXT_FIT] = rounds + max(1, min(int(GROWTH * rounds), MOST_BETWEEN), evidence.rounds_between_fits)
 

@@ -360,9 +360,11 @@ def shift(r: Regressions, floats: Floats, sections: Indices, number: int, old: F
                 old[e] = new[e]
 
 
-@kernel(types.int64(INTS, FLOATS, FLOATS, FLOATS, RNG, types.boolean, INTS))
-def refit(program: Ints, numbers: Floats, floats: Floats, fits: Floats, rng: Rng, drawn: bool, sections: Ints) -> int:
-    """Fit all regressions to what was learned, and put the priors that they give in place; how many steps it took.
+@kernel(types.int64(INTS, FLOATS, FLOATS, FLOATS, FLOATS, RNG, types.boolean, INTS))
+def refit(
+    program: Ints, numbers: Floats, counts: Floats, floats: Floats, fits: Floats, rng: Rng, drawn: bool, sections: Ints
+) -> int:  # fmt: skip
+    """Fit all regressions to counts, and put the priors that they give in place; how many steps it took.
 
     Priors are by parameters that are drawn, or by those at the mode. `sections` are where pseudo-counts begin that are
     to be shifted.
@@ -370,9 +372,7 @@ def refit(program: Ints, numbers: Floats, floats: Floats, fits: Floats, rng: Rng
     _, v, r = unpack(program, numbers)
     scratch = np.empty(v.learned)
     fresh, prior = pointer(scratch, 0), section(floats, PRIOR, v.learned)
-    for e in range(v.learned):
-        fresh[e] = max(floats[e] - prior[e], 0.0)
-    steps = fit(r, fresh, pointer(fits, 0))
+    steps = fit(r, pointer(counts, 0), pointer(fits, 0))
     put_priors(r, pointer(fits, 0), rng, drawn, fresh)
     shift(r, pointer(floats, 0), pointer(sections, 0), len(sections), prior, fresh)
     return steps + 0 * len(scratch)
