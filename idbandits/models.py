@@ -71,8 +71,8 @@ class _Declaring:
         fixed = self._settings["fixed"].get(name)
         if self._empty and of_nothing:
             fixed = {**self._by_table(f"fixed[{name!r}]", fixed), **of_nothing}
-        own = {key: self._settings[key].get(name, usual) for key, usual in (("features", None), ("pooled", False))}
-        return Learned(name, self._settings["prior"].get(name, 1.0), rows, fixed, **own)
+        prior, features = self._settings["prior"].get(name, 1.0), self._settings["features"].get(name)
+        return Learned(name, prior, rows, fixed, features, pooled=name in self._settings["pooled"])
 
     def finish(self) -> Diagram:
         """The diagram."""
@@ -100,14 +100,8 @@ def cascade(
     Diagram 'cascade': 2 decisions, 4 latent nodes, 2 observed nodes, 1 learned table, 2 reward terms
     """
     known = (lambda w, e: w * e, lambda c, e: (1 - c) * e)
-    return _cascade(
-        _Declaring("cascade", prior, fixed, features, pooled, distinct, empty),
-        items,
-        positions,
-        learn_conditionals,
-        known,
-        0.0,
-    )
+    m = _Declaring("cascade", prior, fixed, features, pooled, distinct, empty)
+    return _cascade(m, items, positions, learn_conditionals, known, 0.0)
 
 
 def cascade_inverted(
@@ -116,14 +110,8 @@ def cascade_inverted(
 ) -> Diagram:  # fmt: skip
     """The paper's cascade model 2: unattractive items are clicked, and a click leads on to the next position."""
     known = (lambda w, e: (1 - w) * e, lambda c, e: c * e)
-    return _cascade(
-        _Declaring("cascade, inverted", prior, fixed, features, pooled, distinct, empty),
-        items,
-        positions,
-        learn_conditionals,
-        known,
-        1.0,
-    )
+    m = _Declaring("cascade, inverted", prior, fixed, features, pooled, distinct, empty)
+    return _cascade(m, items, positions, learn_conditionals, known, 1.0)
 
 
 def _cascade(
@@ -202,13 +190,8 @@ def dependent_click(
     a click at the last position satisfied, no click can tell: its entry is not learned, and where it decides which
     position gets the best item, neither is the best action. (DCM bandits are told the order of these entries.)
     """
-    return _satisfying(
-        _Declaring("dependent click", prior, fixed, features, pooled, distinct, empty),
-        items,
-        positions,
-        reward,
-        per_item=False,
-    )
+    m = _Declaring("dependent click", prior, fixed, features, pooled, distinct, empty)
+    return _satisfying(m, items, positions, reward, per_item=False)
 
 
 def dynamic_bayesian(
@@ -223,15 +206,8 @@ def dynamic_bayesian(
     The reward is leaving satisfied, or `reward="clicks"`.
     """
     simplified = check_flag("model 'dynamic Bayesian network': simplified", simplified, error=DiagramError)
-    m = _Declaring(
-        "dynamic Bayesian network, simplified" if simplified else "dynamic Bayesian network",
-        prior,
-        fixed,
-        features,
-        pooled,
-        distinct,
-        empty,
-    )
+    name = "dynamic Bayesian network, simplified" if simplified else "dynamic Bayesian network"
+    m = _Declaring(name, prior, fixed, features, pooled, distinct, empty)
     return _satisfying(m, items, positions, reward, per_item=True, goes_on=not simplified)
 
 

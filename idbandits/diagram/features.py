@@ -158,6 +158,12 @@ class Features:
         return np.hstack(columns)
 
 
+def described(features: Features) -> str:
+    """Features in two words: how many columns there are beside the constant."""
+    number = len(features.names) - 1
+    return f"{number} feature{'s' if number > 1 else ''}" if number else "pooled"
+
+
 def _groups(parts: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """All groups of two parts or more."""
     for size in range(2, len(parts) + 1):

@@ -48,6 +48,26 @@ class Learned:
     >>> examination = Learned("examination", rows=3, fixed={0: 1.0})
     >>> examination[2].row
     2
+
+    With `features` the prior of a row is a regression on them, which is learned as well: what is learned of one row
+    speaks for those like it. They are a data frame (pandas or Polars) by the labels of the parent, which are its index
+    or its first column, or an array with one line per row. Numbers are standardised, texts become indicators of
+    categories, and what is missing has an indicator. Rows that are fixed need no line. For several parents, pass
+    `{"item": …, "user": …}`, or a list of frames and arrays with one entry per parent (None: nothing), or an array
+    with one line per row; `products=True` adds the products of features of different parents. `pooled=True` is the
+    regression with a constant alone: rows have a common prior, which is learned. All rows have the same `prior` then;
+    it says where the regression starts.
+
+    >>> import pandas as pd
+    >>> dishes = pd.DataFrame({"price": [9.5, 12, 8], "kind": ["thai", "soup", "thai"]}, index=["curry", "pho", "rice"])
+    >>> from idbandits import Diagram
+    >>> d = Diagram("menu")
+    >>> d.reward(d.observed("ordered", [d.decision("dish", ["rice", "pho"])], Learned("taste", features=dishes)))
+    >>> features = d.learned["taste"].features
+    >>> features.names
+    ('(constant)', 'price', 'kind=thai')
+    >>> features.design.tolist()
+    [[1.0, -1.0, 1.0], [1.0, 1.0, 0.0]]
     """
 
     name: str
