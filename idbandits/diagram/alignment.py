@@ -165,11 +165,10 @@ def _labelled_order(what: str, lines: Lines, axis: _Axis) -> tuple[Ints, int]:
     if index is not None and column is not None and not lines.index_is_named:
         fit = not (index.lacking or column.lacking)
         if fit and not np.array_equal(index.order, column.order):
-            both = f"the index and the column {brief(lines.names[0])} both have the labels of {axis.what}"
-            raise TableError(f"{what}: {both}, in different lines; give the index a name if it is the one that counts")
+            name = brief(lines.names[0])
+            both = f"the index and the column {name} both have the labels of {axis.what}, in different lines"
+            raise TableError(f"{what}: {both}; make {name} the index, or give the index a name if it is to count")
     matches = [match for match in (index, column) if match is not None]
-    if not matches:
-        raise TableError(f"{what}: the data frame has no columns")
     best = min(matches, key=lambda match: len(match.lacking))  # the index, if both are as good
     if best.lacking:
         more = f" and {len(best.lacking) - 1} more" if len(best.lacking) > 1 else ""

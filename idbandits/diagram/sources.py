@@ -93,12 +93,13 @@ def _lines(what: str, features: Any) -> Lines:
 
 
 def _lines_of_frame(what: str, frame: Any, columns: Sequence[Any]) -> Lines:
+    if not columns:
+        raise TableError(f"{what} are a data frame without columns; pooled=True is the constant alone")
     names = names_of(what, columns)
     values = tuple(_values(frame[column]) for column in columns)
     index = getattr(frame, "index", None) if hasattr(frame, "iloc") else None  # of pandas
-    labels, first = _listed(index), _listed(frame[columns[0]]) if columns else None
-    size = len(labels if labels is not None else first or ())
-    return Lines((size,), names, values, labels, getattr(index, "name", None) is not None, first)
+    first = _listed(frame[columns[0]])
+    return Lines((len(values[0]),), names, values, _listed(index), getattr(index, "name", None) is not None, first)
 
 
 def _listed(labels: Any) -> list[Any] | None:
@@ -133,7 +134,7 @@ def names_of(what: str, columns: Sequence[Any]) -> tuple[str, ...]:
 def _values(column: Any) -> Any:
     """A column as a new array: of floats, or of objects (texts, and what is missing), or as it is if it is neither."""
     masked = isinstance(column, np.ma.MaskedArray)
-    array: Any = column.astype(object).filled(None) if masked else np.asarray(column)
+    array = _objects(column.tolist()) if masked else np.asarray(column)  # a list has None for what is masked
     if str(getattr(column, "dtype", "")) == "category":  # of pandas; its categories may be numbers
         array = _objects([None if is_missing(value) else str(value) for value in array.tolist()])
     if array.dtype.kind in "biuf":
