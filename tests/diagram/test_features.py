@@ -595,7 +595,7 @@ def columns(draw: st.DrawFn) -> dict[str, list[Any]]:
     return {f"c{k}": draw(st.lists(kind, min_size=size, max_size=size)) for k, kind in enumerate(kinds)}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(columns(), st.randoms(use_true_random=False))
 def test_any_frame(values: dict[str, list[Any]], random: Any) -> None:
     size = len(values["c0"])
@@ -648,7 +648,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(JSON)
 def test_any_plain_data_is_encoded(line: Any) -> None:
     for own in (features_of(FRAME), of_grid([np.array([[1.0], [2.0]]), np.array([1.0, 2.0, 4.0])], products=True)):
