@@ -14,23 +14,29 @@ from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
-from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, beginning, check_forgetful, name_of
+from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, Layout, beginning, check_forgetful
+from idbandits.inference import check_regressing, name_of  # isort: skip
 from idbandits.inference.entries import Entries, RetiredRow
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, When, when_all_played, when_played
+from idbandits.inference.priors import fit_regressions, sections_of
 from idbandits.inference.repeating import NOTHING, count_acts
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve.best import BUDGET, Solution, Solver
 
 from idbandits.inference.protocol import (  # isort: skip
-    AMBIGUOUS, IMPOSSIBLE, UNKNOWN, Player, Predictive, Revisable, act, draw, joint_draws, learn_all, no_action,
+    AMBIGUOUS, IMPOSSIBLE, UNKNOWN, Described, Player, Predictive, Revisable, Sampled, act, draw, joint_draws,
+    learn_all, no_action,
 )  # fmt: skip
 from idbandits.kernel.states import ACTS_ON_MEANS, AT, ROUNDS, ZONE, State, grown  # isort: skip
 
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
 REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kind.revisable).rsplit(", ", 1))
+
+
+ALTERNATIONS = 3  # of fits and of inference, after many rounds at once
 
 
 class Round(NamedTuple):
@@ -81,7 +87,16 @@ class Learner:
             self.solver.blank_action(None, check=False), np.full(len(model.observed), -1, dtype=np.int64)
         )
         self._latest: tuple[Any, Any, Ints] = (None, None, self.blank.action)
+        self._sections = self._sections_to_shift()
         self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
+
+    def _sections_to_shift(self) -> Ints:
+        """Where pseudo-counts begin in states that change with the prior; none if no table has features."""
+        check_regressing(self.inference, self.evidence)
+        if not self.evidence.regressions.number:
+            return NOTHING
+        layout = self.inference.layout(self.evidence) if isinstance(self.inference, Described) else Layout(())
+        return sections_of(layout, self.evidence.learned)
 
     @property
     def name(self) -> str:
@@ -208,18 +223,27 @@ class Learner:
         where: str = "",
     ) -> State:  # fmt: skip
         """The state after a round: the same arrays, or larger ones."""
-        if not state.has_room():
-            state = grown(state)
+        state = self.with_room(state)
         if when is not None:
             state.floats[self.evidence.learned + AT] = when.time
-        status = self.learn(*self.evidence.packed, *state, rng, *round_, times, effort)
+        status = self.learn(*self.evidence.packed, *state[:2], rng, *round_, times, effort)
         if type(status) is not int or not DONE <= status <= UNKNOWN:  # of an inference of the user's
             status = check_whole(f"what `learn` of {self.name} says", status, DONE, UNKNOWN)
         if status != DONE:
             self._refuse(status, round_, where)
         if when is not None:
             state.ints[ZONE] = when.zone
+        if effort == NOW and state.wants_fit():
+            self.fit_regressions(state, rng)
         return state
+
+    def with_room(self, state: State) -> State:
+        """The state with room for another round."""
+        return state if state.has_room() else grown(state)
+
+    def fit_regressions(self, state: State, rng: Rng) -> None:
+        """Fit the regressions of tables with features to what was learned, in place."""
+        fit_regressions(self.evidence, self._sections, state, rng, drawn=isinstance(self.inference, Sampled))
 
     def _refuse(self, status: int, round_: Round, where: str) -> None:
         model, action = self.model, self.model.action_of(round_.action)
@@ -238,6 +262,9 @@ class Learner:
 
     def settled(self, state: State, rng: Rng, effort: int) -> State:
         """The state with its belief brought up to date, after rounds that were only counted."""
+        for _ in range(ALTERNATIONS if len(self._sections) else 0):  # latent counts by priors, and the other way round
+            state = self.learned(state, rng, self.blank, 0, effort)
+            self.fit_regressions(state, rng)
         return self.learned(state, rng, self.blank, 0, effort)
 
     def all_learned(
@@ -248,8 +275,7 @@ class Learner:
         width, done, skipped = len(self.blank.action), 0, list[int]()
         place = self.evidence.learned + AT
         while done < len(rounds):
-            if not state.has_room():
-                state = grown(state)
+            state = self.with_room(state)
             if effort == LATER and isinstance(self.learn, Kernel):
                 learn, evidence = self.learn.handle, self.evidence.packed
                 done += learn_all(learn, evidence, state, rng, rounds[done:], width, at[done:], place)

@@ -234,7 +234,7 @@ class Structures:
             for learner, state in zip(self._learners, states, strict=True):
                 state.floats[learner.evidence.learned + AT], state.ints[ZONE] = when
         calls: list[tuple[Any, ...]] = [
-            (learner.learn.entry, *learner.evidence.packed, *state, self.rng, *own, 1, NOW)
+            (learner.learn.entry, *learner.evidence.packed, *state[:2], self.rng, *own, 1, NOW)
             for learner, state, own, p in zip(self._learners, states, rounds, joint, strict=True)
             if p > -np.inf
         ]

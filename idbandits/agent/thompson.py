@@ -122,6 +122,12 @@ class Thompson:
         """How it acts and learns in compiled code; None if its inference is not a kernel, or rounds need times."""
         return self.learner.player
 
+    def make_ready(self) -> None:
+        """Give the state room for another round, and fit regressions if that is due."""
+        self.state = self.learner.with_room(self.state)
+        if self.state.wants_fit():
+            self.learner.fit_regressions(self.state, self.rng)
+
     def eligible(self, allowed: Allowed) -> Ints:
         """The choices that may be made, as numbers for kernels; none if all may."""
         return self.learner.solver.eligible(allowed)

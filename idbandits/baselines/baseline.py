@@ -59,14 +59,18 @@ class Baseline:
             raise ObservationError(f"{type(self).__name__} learns from whole rounds; {unseen[0]!r} was not seen")
         seen = np.array([states[n.name] for n in self._model.observed], dtype=np.int64)
         with self.rng.bit_generator.lock:
-            if not self.state.has_room():
-                self.state = grown(self.state)
-            self.player.learn(*self.player.evidence, *self.state, self.rng, vector, seen, 1, NOW)
+            self.make_ready()
+            self.player.learn(*self.player.evidence, *self.state[:2], self.rng, vector, seen, 1, NOW)
 
     @property
     def rounds(self) -> int:
         """How many rounds were learned from."""
         return int(self.state.ints[ROUNDS])
+
+    def make_ready(self) -> None:
+        """Give the state room for another round."""
+        if not self.state.has_room():
+            self.state = grown(self.state)
 
     def eligible(self, allowed: Any) -> Ints:
         """No numbers: all choices may be made, and baselines cannot be told otherwise."""
@@ -106,7 +110,7 @@ def _learn(
     program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
     effort: int,
 ) -> int:  # fmt: skip
-    work(unpack(program, numbers), State(ints, floats), rng, Round(action, seen, times, effort, 1.0, 1.0))
+    work(unpack(program, numbers), State(ints, floats, floats), rng, Round(action, seen, times, effort, 1.0, 1.0))
     ints[ROUNDS] += times
     return DONE
 

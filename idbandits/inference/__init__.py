@@ -11,6 +11,7 @@ from idbandits.circuit.model import Model
 from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.forgetting import Forget, fading
+from idbandits.inference.priors import with_regressions
 from idbandits.kernel.columns import ANYTHING, DERIVED, NUMBERS, PSEUDO_COUNTS, Layout, plain_layout
 from idbandits.kernel.compiling import Kernel, kernel
 from idbandits.kernel.states import FIGURES, HEADER, ROUNDS, State, no_groups, with_groups
@@ -18,6 +19,7 @@ from idbandits.kernel.types import Rng
 
 from idbandits.inference.protocol import (  # isort: skip
     AMBIGUOUS, DONE, IMPOSSIBLE, LATER, LEARN, NOW, REQUIRED, THOROUGHLY, UNKNOWN, Described, Forgetful, Inference,
+    Regressing,
 )  # fmt: skip
 
 # The built-in inferences, one per line, in the order in which messages list them.
@@ -35,7 +37,7 @@ __all__ = [
     "AMBIGUOUS", "ANYTHING", "BY_NAME", "DERIVED", "DONE", "EP", "FIGURES", "IMPOSSIBLE", "LATER", "LEARN", "NOW",
     "NUMBERS", "PSEUDO_COUNTS", "ROUNDS", "THOROUGHLY", "UNKNOWN", "Evidence", "Exact", "Forget", "Gibbs",
     "Incremental", "Inference", "Layout", "Moments", "Particles", "State", "Variational", "beginning",
-    "check_forgetful", "fading", "folded", "kernel", "layout_of", "literal", "name_of", "named", "no_groups",
+    "check_forgetful", "check_regressing", "fading", "folded", "kernel", "layout_of", "literal", "name_of", "named", "no_groups",
     "with_groups",
 ]  # fmt: skip
 
@@ -69,7 +71,7 @@ def beginning(inference: Inference, model: Model, evidence: Evidence, rng: Rng, 
         name = name_of(inference)
         raise IdbanditsError(f"inference {name!r}: `start` returns a State, not {brief(state)}")
     sizes = (np.int64, HEADER), (np.float64, evidence.learned + (0 if forget is None else FIGURES))
-    for name, array, (kind, least) in zip(State._fields, state, sizes, strict=True):
+    for name, array, (kind, least) in zip(State._fields, state, sizes, strict=False):
         is_row = isinstance(array, np.ndarray) and array.ndim == 1 and array.flags.carray
         if not is_row or array.dtype != kind or len(array) < least:
             shown = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else brief(array)
@@ -79,7 +81,7 @@ def beginning(inference: Inference, model: Model, evidence: Evidence, rng: Rng, 
             )
     if forget is not None:
         forget.begin(state, evidence.learned)
-    return state
+    return with_regressions(evidence, state)
 
 
 def check_forgetful(inference: Inference, forget: Forget | None) -> None:
@@ -87,6 +89,16 @@ def check_forgetful(inference: Inference, forget: Forget | None) -> None:
     if forget is not None and not (isinstance(inference, Forgetful) and inference.forgets):
         able = ", ".join(name for name, kind in BY_NAME.items() if kind.forgets)
         raise IdbanditsError(f"inference {name_of(inference)!r} cannot forget; {able} can")
+
+
+def check_regressing(inference: Inference, evidence: Evidence) -> None:
+    """Raise if tables have features, and this inference has no use for them."""
+    if evidence.regressions.number and not (isinstance(inference, Regressing) and inference.regresses):
+        able = ", ".join(name for name, kind in BY_NAME.items() if kind.regresses)
+        tables = ", ".join(repr(t.name) for t in evidence.entries.model.learned.values() if t.features is not None)
+        raise IdbanditsError(
+            f"inference {name_of(inference)!r} cannot learn from the features of learned table {tables}; {able} can"
+        )
 
 
 def layout_of(inference: Inference, evidence: Evidence, state: State) -> Layout:

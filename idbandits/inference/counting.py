@@ -68,10 +68,10 @@ def add_uses(w: Workspace, alpha: Floats, times: float) -> None:
 
 
 @bare
-def lift(w: Workspace, alpha: Floats) -> None:
+def lift(w: Workspace, alpha: Floats, prior: Floats) -> None:
     """Raise the pseudo-counts of a round's certain uses to the prior, after more was taken back than was left."""
     for i in range(1, w.uses[0] + 1):
-        alpha[w.uses[i]] = max(alpha[w.uses[i]], w.v.parameters[w.uses[i]])
+        alpha[w.uses[i]] = max(alpha[w.uses[i]], prior[w.uses[i]])
 
 
 @bare
@@ -93,7 +93,7 @@ def add_round(w: Workspace, groups: Groups, base: Floats, times: int, weight: fl
 
 
 @bare
-def count_round(w: Workspace, groups: Groups, base: Floats, round_: Round, rng: Rng) -> int:
+def count_round(w: Workspace, groups: Groups, base: Floats, prior: Floats, round_: Round, rng: Rng) -> int:
     """Count a round if it can be: DONE, or why not, and then nothing has changed.
 
     `groups` of the workspace has the groups that it belongs to. Of a round that has faded since, what is still there
@@ -107,8 +107,8 @@ def count_round(w: Workspace, groups: Groups, base: Floats, round_: Round, rng: 
         return status
     add_round(w, groups, base, round_.times, round_.weight, rng)
     if round_.weight < 1.0:
-        lift(w, base)
-    elif round_.times < 0 and (is_below_prior(w.v, base) or is_below_zero(w, groups)):
+        lift(w, base, prior)
+    elif round_.times < 0 and (is_below_prior(w.v, base, prior) or is_below_zero(w, groups)):
         add_round(w, groups, base, -round_.times, 1.0, rng)
         return UNKNOWN
     return DONE
@@ -124,9 +124,9 @@ def is_below_zero(w: Workspace, groups: Groups) -> bool:
 
 
 @bare
-def is_below_prior(v: Parts, alpha: Floats) -> bool:
+def is_below_prior(v: Parts, alpha: Floats, prior: Floats) -> bool:
     """Whether pseudo-counts are below the prior: more was taken back than was learned."""
     below = False
     for e in range(v.learned):
-        below |= not alpha[e] >= max(LEAST, v.parameters[e] * (1 - ROUNDING) - ROUNDING)
+        below |= not alpha[e] >= max(LEAST, prior[e] * (1 - ROUNDING) - ROUNDING)
     return below

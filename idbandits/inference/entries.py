@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
 from idbandits.circuit.model import Model
+from idbandits.diagram.features import Line
 from idbandits.diagram.labels import row_labels
 from idbandits.diagram.tables import Label
 from idbandits.kernel.types import Bools, Floats, Ints
@@ -28,6 +30,7 @@ class RetiredRow(NamedTuple):
     table: str
     labels: tuple[Label, ...]
     prior: Floats
+    line: Line | None = None  # its features, if it had any
 
     @property
     def name(self) -> RowName:
@@ -60,6 +63,7 @@ class Entries:
         self.size: Ints = np.repeat(widths, widths).astype(np.int64)  # of an entry: the number of those of its row
         self.row: Ints = np.repeat(self.firsts[:-1], widths)  # of an entry: the first of its row
         self.table, self.rows_by_table = self._by_table()
+        self.table_firsts: list[int] = [0, *accumulate(t.size for t in tables)][:-1]  # the first entries of tables
 
     def _by_table(self) -> tuple[Ints, list[list[int]]]:
         """Of an entry: the number of its table; of a table: the first entries of its rows that are not fixed."""
@@ -82,6 +86,21 @@ class Entries:
                 yield t.name, t.states, number in t.fixed
         for row in self.retired:
             yield row.table, len(row.prior), False
+
+    def retired_of(self, table: str, states: int) -> Iterator[tuple[int, Line]]:
+        """The first entries of the retired rows of a table, and their features; none are missing ones."""
+        firsts = self.firsts[len(self.firsts) - 1 - len(self.retired) :].tolist()
+        for first, row in zip(firsts, self.retired, strict=False):
+            if row.table == table and len(row.prior) == states:
+                yield first, row.line or []
+
+    def _line(self, name: RowName, first: int) -> Line | None:
+        """The features of a row."""
+        if first >= self.live:
+            return next(row.line for row in self.retired if row.name == name)
+        features = self.model.learned[name[0]].features
+        number = (first - self.table_firsts[list(self.model.learned).index(name[0])]) // name[1]
+        return None if features is None else features.line(number)
 
     @cached_property
     def rows(self) -> dict[RowName, Row]:
@@ -125,7 +144,7 @@ class Entries:
     def including(self, others: Entries, wanted: Bools) -> Entries:
         """These entries, and others that are wanted and lacking: their rows are retired here, known values constant."""
         retired = [
-            RetiredRow(name[0], name[2], row.prior)
+            RetiredRow(name[0], name[2], row.prior, others._line(name, row.first))
             for name, row in others.rows.items()
             if name not in self.rows and wanted[row.first : row.first + name[1]].any()
         ]

@@ -27,9 +27,9 @@ from idbandits.kernel.states import (  # isort: skip
 
 SWEEPS, SHRUNK = range(SETTING, SETTING + 2)  # of the header; SHRUNK: whether a group lost rounds since the last sweep
 DAMPING, SHARE = range(2)  # of the figures
-# sections of the floats: pseudo-counts to act by, those of what is certain, zeros, those of the belief, those of the
-# Gibbs chain, its means, pseudo-counts at the start; then the sites
-ACTING, BASE, SCRATCH, BELIEF, CHAIN, MEANS, ORIGIN = range(7)
+# sections of the floats: pseudo-counts to act by, the prior, the pseudo-counts of what is certain, zeros, those of the
+# belief, those of the Gibbs chain, and its means; then the sites
+ACTING, PRIOR, BASE, SCRATCH, BELIEF, CHAIN, MEANS = range(7)
 CLOSE = 1e-9  # sweeps end when no pseudo-count changes by a larger part of it
 MANY_SWEEPS = 200  # after many rounds at once
 FIRST_STEPS = 100  # of Gibbs sampling before these
@@ -46,7 +46,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
         if status != DONE:
             return status
         forget(w, ints, floats, rng, round_.keep)
-    status = count_round(w, groups, base, round_, rng)
+    status = count_round(w, groups, base, section(floats, PRIOR, learned), round_, rng)
     for i in range(w.places[0] if status == DONE and round_.times < 0 else 0):
         keep_site(groups, floats, w.groups[i])
     if status != DONE or round_.effort == LATER:
@@ -79,7 +79,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
 def forget(w: Workspace, ints: Ints, floats: Floats, rng: Rng, keep: float) -> None:
     """Let all that was learned fade: what is certain, and the rounds of groups one by one."""
     learned, groups = w.v.learned, groups_in(ints)
-    fade(section(floats, BASE, learned), section(floats, ORIGIN, learned), learned, keep)
+    fade(section(floats, BASE, learned), section(floats, PRIOR, learned), learned, keep)
     for g in range(ints[USED]):
         if thin(groups, g, keep, rng):
             keep_site(groups, floats, g)
@@ -241,6 +241,7 @@ class EP(BuiltIn):
 
     revisable = True
     forgets = True
+    regresses = True
     learn = learner("EP")(learn)
 
     def __init__(self, sweeps: int = 1, damping: float = 0.5, share: float = 0.25) -> None:
@@ -254,22 +255,14 @@ class EP(BuiltIn):
         settings = np.zeros(FIGURES)
         settings[[DAMPING, SHARE]] = self.settings["damping"], self.settings["share"]
         p = asymmetric(evidence, rng)
-        floats = np.concatenate([p, settings, p, np.zeros(evidence.learned), p, p, p, p])
+        floats = np.concatenate([p, settings, p, p, np.zeros(evidence.learned), p, p, p])
         counts = (self.settings["sweeps"],)
         return with_groups(floats, evidence.most_groups, evidence.most_numbers, evidence.widest, counts)
 
     def layout(self, evidence: Evidence) -> Layout:
         """The sections, and the sites."""
         n, counts = evidence.learned, PSEUDO_COUNTS
-        floats = [
-            (counts, n),
-            (DERIVED, FIGURES),
-            (counts, n),
-            (DERIVED, n),
-            (counts, 2 * n),
-            (DERIVED, n),
-            (counts, n),
-        ]
+        floats = [(counts, n), (DERIVED, FIGURES), (counts, 2 * n), (DERIVED, n), (counts, 2 * n)]
         ints = [(DERIVED, SHRUNK - SETTING), (SWITCHES, 1)]
         return Layout(floats, [(NUMBERS, evidence.widest)], ints, evidence.check_factors, sites_by_row=True)
 

@@ -16,6 +16,7 @@ from idbandits.circuit.plain import entries_after, entries_read
 from idbandits.errors import FormatError
 from idbandits.inference.entries import Entries
 from idbandits.inference.factors import find_wrong
+from idbandits.inference.priors import FITTING, cost_of_fit, regressions_of
 from idbandits.inference.workspace import Parts
 from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Bools, Floats, Ints
@@ -63,6 +64,8 @@ class Evidence:
         sizes = [t.states for t in model.learned.values() for _ in range(t.size)]
         is_home = model is own.model and not own.retired
         places = [] if is_home else own.places_of_entries(Entries(model)).tolist()
+        self.regressions = regressions_of(own)
+        self.rounds_between_fits = int(cost_of_fit(self.regressions) / FITTING)
         self.program, self.numbers = self.packed = pack(
             c,
             Parts(
@@ -80,6 +83,7 @@ class Evidence:
                 whole_row=[_is_whole_row(model, c, n, sizes) for n in range(c.inner)],
                 parameters=np.concatenate([own.prior, own.known]), generic=_generic_means(own.row, own.size),
             ),
+            self.regressions,
         )  # fmt: skip
         self.sources = [_that_matter(c, bent.intersection(slots[j]), sources[j]) for j in range(self.parts)]
 

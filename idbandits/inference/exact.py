@@ -18,7 +18,7 @@ from idbandits.inference.reduction import reduce
 from idbandits.inference.workspace import GENERIC, Workspace, held, scratch, workspace
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
 from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import FIGURES, ROUNDS, State, no_groups
+from idbandits.kernel.states import FIGURES, PRIOR, ROUNDS, State, no_groups, section
 from idbandits.kernel.types import Floats, Ints, Rng
 
 MOST = 20_000  # choices and observations of a part that are all tried; of more, as many are drawn
@@ -28,6 +28,7 @@ TRIES = 20  # at an action that breaks no constraint
 @bare
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Add the uses of table entries."""
+    prior = section(floats, PRIOR, w.v.learned)
     if round_.times != 0:
         if not reduce(w, round_.action, round_.seen):
             return IMPOSSIBLE
@@ -37,11 +38,11 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
         if ints[ROUNDS] + round_.times < 0:
             return UNKNOWN
         if round_.keep < 1.0:
-            fade(floats, w.v.parameters, w.v.learned, round_.keep)
+            fade(floats, prior, w.v.learned, round_.keep)
         add_uses(w, floats, round_.times * round_.weight)
         if round_.weight < 1.0:
-            lift(w, floats)
-        elif round_.times < 0 and is_below_prior(w.v, floats):
+            lift(w, floats, prior)
+        elif round_.times < 0 and is_below_prior(w.v, floats, prior):
             add_uses(w, floats, -round_.times)
             return UNKNOWN
         ints[ROUNDS] += round_.times
@@ -54,11 +55,12 @@ class Exact(BuiltIn):
 
     revisable = True
     forgets = True
+    regresses = True
     learn = learner("Exact")(learn)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
-        return no_groups(np.concatenate([evidence.prior, np.zeros(FIGURES)]))
+        return no_groups(np.concatenate([evidence.prior, np.zeros(FIGURES), evidence.prior]))
 
 
 def check_exact(model: Model, alternatives: str) -> None:

@@ -34,9 +34,9 @@ from idbandits.kernel.states import (  # isort: skip
 
 STEPS, MOVES, VISITS, NEXT = range(SETTING, SETTING + 4)  # of the header; NEXT: the group whose turn it is
 EPOCH = 0  # of the figures: how often means were drawn anew
-# sections of the floats: pseudo-counts given latent counts, those of what is certain, averages of the first over recent
-# rounds, sums of latent counts, drawn means, and the epoch in which each row of them was drawn
-ALPHA, BASE, AVERAGE, COUNTED, MEANS, STAMPS = range(6)
+# sections of the floats: pseudo-counts given latent counts, the prior, pseudo-counts of what is certain, averages of
+# the first over recent rounds, sums of latent counts, drawn means, and the epoch in which each row of them was drawn
+ALPHA, PRIOR, BASE, AVERAGE, COUNTED, MEANS, STAMPS = range(7)
 MANY_STEPS = 200  # after many rounds at once
 TABLE_MOVES = 6  # in a step of all groups
 CHAIN = 2000  # steps that describe the posterior
@@ -47,15 +47,15 @@ MOST_VISITS = 10_000  # of groups, in one of these steps
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Count the round, then draw latent counts anew."""
     chain = chain_in(w, ints, floats)
-    average = section(floats, AVERAGE, w.v.learned)
+    average, prior = section(floats, AVERAGE, w.v.learned), section(floats, PRIOR, w.v.learned)
     if round_.keep < 1.0:
         status = look_up(w, chain.groups, round_)
         if status != DONE:
             return status
         forget(w, chain, ints, floats, rng, round_.keep)
-        fade(average, w.v.parameters, w.v.learned, round_.keep)
+        fade(average, prior, w.v.learned, round_.keep)
     used = ints[USED]
-    status = count_round(w, chain.groups, chain.base, round_, rng)
+    status = count_round(w, chain.groups, chain.base, prior, round_, rng)
     if status != DONE:
         return status
     for i in range(1, w.uses[0] + 1 if round_.times != 0 else 1):
@@ -87,7 +87,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
 @bare
 def forget(w: Workspace, chain: Chain, ints: Ints, floats: Floats, rng: Rng, keep: float) -> None:
     """Let all that was learned fade: what is certain, and the rounds of groups, whose latent counts are drawn anew."""
-    fade(chain.base, w.v.parameters, w.v.learned, keep)
+    fade(chain.base, section(floats, PRIOR, w.v.learned), w.v.learned, keep)
     for e in range(w.v.learned):
         count_latent(chain, e, 0.0)
     begin_epoch(chain)
@@ -182,6 +182,7 @@ class Gibbs(BuiltIn):
 
     revisable = True
     forgets = True
+    regresses = True
     learn = learner("Gibbs")(learn)
 
     def __init__(self, steps: int = 1, moves: int = 5, visits: int = 64) -> None:
@@ -194,19 +195,19 @@ class Gibbs(BuiltIn):
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
         n, p = evidence.learned, evidence.prior
-        floats = np.concatenate([p, np.zeros(FIGURES), p, p, np.zeros(n), p, np.full(n, -1.0)])
+        floats = np.concatenate([p, np.zeros(FIGURES), p, p, p, np.zeros(n), p, np.full(n, -1.0)])
         settings = (*self.settings.values(), 0)
         return with_groups(floats, evidence.most_groups, evidence.most_numbers, 1, settings, 2 * n)
 
     def layout(self, evidence: Evidence) -> Layout:
-        """The pseudo-counts of what is certain, averages, and latent counts; all else is derived."""
+        """The prior, the pseudo-counts of what is certain, averages, and latent counts; all else is derived."""
         n = evidence.learned
-        floats = [(DERIVED, n + FIGURES), (PSEUDO_COUNTS, 2 * n)]
+        floats = [(DERIVED, n + FIGURES), (PSEUDO_COUNTS, 3 * n)]
         return Layout(floats, [(COUNTS, 1)], [(DERIVED, 3), (COUNTS, 1)], evidence.check_factors)
 
     def restored(self, evidence: Evidence, state: State) -> State:
         """The same state with all that is derived."""
-        restore(*evidence.packed, *state)
+        restore(*evidence.packed, *state[:2])
         return state
 
     def predictive(self, evidence: Evidence, state: State) -> Floats:
@@ -223,7 +224,7 @@ class Gibbs(BuiltIn):
     def draws(self, evidence: Evidence, state: State, rng: Rng, number: int) -> Floats:
         """Joint draws of all means along a chain that goes on from a copy of the state, one per row."""
         draws = np.empty((number, evidence.learned))
-        run_chain(*evidence.packed, *state.copy(), rng, draws)
+        run_chain(*evidence.packed, *state.copy()[:2], rng, draws)
         for exchanges in evidence.relabellings:  # what cannot be told apart, a chain may take ages to exchange
             exchange_states(draws, exchanges, rng)
         return draws

@@ -14,11 +14,11 @@ from idbandits.inference.reduction import reduce
 from idbandits.inference.workspace import GENERIC, GEOMETRIC, Workspace
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import FIGURES, ROUNDS, SETTING, State, drawable, no_groups, section
+from idbandits.kernel.states import FIGURES, PRIOR, ROUNDS, SETTING, State, drawable, no_groups, section
 from idbandits.kernel.types import Floats, Ints, Rng
 
 ITERATIONS, START = range(SETTING, SETTING + 2)  # of the header
-ALPHA, MEMO = range(2)  # sections of the floats: the pseudo-counts, and three numbers per entry of `weigh`
+ALPHA, MEMO = 0, PRIOR + 1  # sections of the floats: the pseudo-counts, and three numbers per entry of `weigh`
 WARM, RANDOM = range(2)
 STARTS = {"warm": WARM, "random": RANDOM}
 CLOSE = 1e-6  # pseudo-counts that change by less than this have converged
@@ -29,10 +29,11 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     """Alternate between q(z) of this round and q(theta), which is the last one and the counts of this round."""
     v = w.v
     alpha, memo = section(floats, ALPHA, v.learned), section(floats, MEMO, v.learned)
+    prior = section(floats, PRIOR, v.learned)
     if not reduce(w, round_.action, round_.seen):
         return IMPOSSIBLE
     if round_.keep < 1.0:
-        fade(alpha, v.parameters, v.learned, round_.keep)
+        fade(alpha, prior, v.learned, round_.keep)
     uses, fresh = w.other, w.fresh  # of the round: so far, and better
     number = touched_entries(w)
     for _ in range(round_.times):
@@ -40,7 +41,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
             e = w.rows[i]
             uses[e], fresh[e] = 0.0, 0.0
             if ints[START] == RANDOM:
-                uses[e] = v.parameters[e] + rng.random() - alpha[e]
+                uses[e] = prior[e] + rng.random() - alpha[e]
                 alpha[e] = drawable(alpha[e] + uses[e])
         for _ in range(ints[ITERATIONS]):
             moved = 0.0
@@ -99,6 +100,7 @@ class Incremental(BuiltIn):
 
     revisable = False
     forgets = True
+    regresses = True
     learn = learner("Incremental")(learn)
 
     def __init__(self, iterations: int = 30, start: str = "warm", *, literal: bool = False) -> None:
@@ -109,5 +111,6 @@ class Incremental(BuiltIn):
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior."""
-        floats = np.concatenate([evidence.prior, np.zeros(FIGURES), np.full(3 * evidence.learned, np.nan)])
+        prior = evidence.prior
+        floats = np.concatenate([prior, np.zeros(FIGURES), prior, np.full(3 * evidence.learned, np.nan)])
         return no_groups(floats, (self.settings["iterations"], coded("start", self.settings["start"], STARTS)))

@@ -13,13 +13,12 @@ from idbandits.inference.matching import match_factor, match_terms
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, asymmetric, learner
 from idbandits.inference.reduction import reduce, reduce_whole
 from idbandits.inference.workspace import GENERIC, MEANS, Workspace
-from idbandits.kernel.columns import DERIVED, PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import bare
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import FIGURES, ROUNDS, State, no_groups, section
 from idbandits.kernel.types import Floats, Ints, Rng
 
-ALPHA, MASSES, ORIGIN = range(3)  # sections of the floats; ORIGIN: the pseudo-counts at the start
+ALPHA, PRIOR, MASSES = range(3)  # sections of the floats
 
 
 @bare
@@ -31,7 +30,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
         return IMPOSSIBLE
     drop_certain(w)
     if round_.keep < 1.0:
-        fade(alpha, section(floats, ORIGIN, v.learned), v.learned, round_.keep)
+        fade(alpha, section(floats, PRIOR, v.learned), v.learned, round_.keep)
     if w.places[0] > 0 and shares_rows(w):
         reduce_whole(w, round_.action, round_.seen)
         factor = w.factors
@@ -86,14 +85,10 @@ class Moments(BuiltIn):
 
     revisable = False
     forgets = True
+    regresses = True
     learn = learner("Moments")(learn)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior, or nearly so where it is symmetric."""
         alpha = asymmetric(evidence, rng)
-        return no_groups(np.concatenate([alpha, np.zeros(FIGURES + evidence.learned), alpha]))
-
-    def layout(self, evidence: Evidence) -> Layout:
-        """Pseudo-counts, and those at the start."""
-        n = evidence.learned
-        return Layout([(PSEUDO_COUNTS, n), (DERIVED, FIGURES + n), (PSEUDO_COUNTS, n)])
+        return no_groups(np.concatenate([alpha, np.zeros(FIGURES), alpha, np.zeros(evidence.learned)]))

@@ -108,6 +108,7 @@ class Particles(BuiltIn):
 
     revisable = False
     forgets = False  # its state is not counts; the steps of its models forget, too
+    regresses = False
     learn = learner("Particles")(learn)
 
     def __init__(self, number: int = 20, width: float = 0.1) -> None:

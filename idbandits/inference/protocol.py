@@ -13,14 +13,16 @@ from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.ageing import age_of
 from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
+from idbandits.inference.regression import draw_acting_counts
+from idbandits.inference.regression import unpack as unpack_regressions
 from idbandits.inference.workspace import unpack as unpack_parts
-from idbandits.kernel.columns import PSEUDO_COUNTS, Layout
+from idbandits.kernel.columns import DERIVED, PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, function_at, generated, handle_type, kernel, part
 from idbandits.kernel.draws import draw_rows, draw_some_rows
 from idbandits.kernel.fields import Packed
 from idbandits.kernel.random import RNG
-from idbandits.kernel.states import ACTS_ON_MEANS, TICK, State, has_room
-from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.kernel.states import ACTS_ON_MEANS, FIGURES, PRIOR, TICK, State, has_room, section
+from idbandits.kernel.types import Bools, Floats, Ints, Rng
 from idbandits.solve.best import BUDGET, SOLVE, shuffle_idle
 from idbandits.solve.best import unpack as unpack_solver
 from idbandits.solve.eligible import mark_readable
@@ -72,6 +74,17 @@ class Forgetful(Protocol):
     """What an inference may have besides: whether `learn` lets what was learned before fade, as `age_of` says."""
 
     forgets: bool
+
+
+@runtime_checkable
+class Regressing(Protocol):
+    """What an inference may have besides: whether tables may have features.
+
+    The second section of its states is then the prior. All pseudo-counts in its layout, and the first section, are
+    shifted when the prior changes.
+    """
+
+    regresses: bool
 
 
 @runtime_checkable
@@ -138,8 +151,9 @@ class BuiltIn:
         return model.derived(literal if self.settings.get("literal") else folded)
 
     def layout(self, evidence: Evidence) -> Layout:
-        """Pseudo-counts; all else is derived."""
-        return Layout([(PSEUDO_COUNTS, evidence.learned)])
+        """Pseudo-counts and the prior; all else is derived."""
+        n = evidence.learned
+        return Layout([(PSEUDO_COUNTS, n), (DERIVED, FIGURES), (PSEUDO_COUNTS, n)])
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The pseudo-counts."""
@@ -158,7 +172,7 @@ def coded(setting: str, word: Any, codes: Mapping[str, int]) -> int:
 
 LEARN = types.int64(INTS, FLOATS, INTS, FLOATS, RNG, INTS, INTS, types.int64, types.int64)
 PACKED = types.NamedTuple([INTS, FLOATS], Packed)
-STATE = types.NamedTuple([INTS, FLOATS], State)
+STATE = types.NamedTuple([INTS, FLOATS, FLOATS], State)
 ACT = types.boolean(handle_type(SOLVE), PACKED, PACKED, STATE, RNG, INTS, INTS)
 learn_at, solve_at = function_at(LEARN), function_at(SOLVE)
 
@@ -205,7 +219,7 @@ def learn_all(
 
     `at` has when they were played, to be put in this place of the state; it is empty if that does not matter.
     """
-    ints, floats = state
+    ints, floats = state.ints, state.floats
     for t in range(len(rounds)):
         if not has_room(ints):
             return t
@@ -244,6 +258,9 @@ class Playing(Protocol):
     def player(self) -> Player | None:
         """How it acts and learns; None if it does so in Python."""
 
+    def make_ready(self) -> None:
+        """Give the state all that it needs for another round."""
+
     def eligible(self, allowed: Any) -> Ints:
         """The choices that may be made, as numbers; none if all may."""
 
@@ -251,11 +268,20 @@ class Playing(Protocol):
         """A learner that knows the same; with its own random numbers if a seed is given."""
 
 
-@bare
-def draw_means(evidence: Packed, alpha: Floats, rng: Rng, means: Floats) -> None:
-    """Draw every row of learned means that actions read."""
-    _, v = unpack_parts(evidence.ints, evidence.floats)
-    draw_rows(v.size, v.live, alpha, rng, means)
+@part
+def draw_means(evidence: Packed, state: State, readable: Bools, rng: Rng, means: Floats) -> None:
+    """Draw every row of learned means that actions read; if some are `readable`, only these."""
+    _, v, r = unpack_regressions(evidence.ints, evidence.floats)
+    alpha = state.floats
+    if r.number > 0:
+        acting = np.empty(v.live)
+        prior = section(alpha, PRIOR, v.learned)
+        draw_acting_counts(r, alpha, prior, state.fits, v.live, readable, rng, acting)
+        alpha = acting
+    if len(readable) > 0:
+        draw_some_rows(v.size, v.live, readable, alpha, rng, means)
+    else:
+        draw_rows(v.size, v.live, alpha, rng, means)
 
 
 @bare
@@ -291,9 +317,9 @@ def act_once(
         if len(eligible) > 0:
             readable = np.zeros(v.live, np.bool_)
             mark_readable(c, s, eligible, action, readable)
-            draw_some_rows(v.size, v.live, readable, state.floats, rng, means)
+            draw_means(evidence, state, readable, rng, means)
         else:
-            draw_means(evidence, state.floats, rng, means)
+            draw_means(evidence, state, np.empty(0, np.bool_), rng, means)
         _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, eligible, BUDGET)
     if sound:
         shuffle_idle(s, rng, action, eligible)
@@ -326,7 +352,7 @@ def draw(evidence: Packed, state: State, rng: Rng, means: Floats) -> bool:
     if state.ints[ACTS_ON_MEANS]:
         means[:] = state.floats[: len(means)]
     else:
-        draw_means(evidence, state.floats, rng, means)
+        draw_means(evidence, state, np.empty(0, np.bool_), rng, means)
     return True
 
 
@@ -338,7 +364,9 @@ def joint_draws(inference: Inference, evidence: Evidence, state: State, rng: Rng
     if belief.ndim == 2:  # draws already: particles
         return belief[rng.integers(len(belief), size=number)]
     means = np.empty((number, evidence.live))
-    acting = State(state.ints, np.ascontiguousarray(belief))
+    floats = state.floats.copy()
+    floats[: evidence.learned] = belief
+    acting = State(state.ints, floats, state.fits)
     for row in means:
         if not draw(evidence.packed, acting, rng, row):
             return None

@@ -28,8 +28,9 @@ from idbandits.kernel.states import (  # isort: skip
 
 SWEEPS, START, STARTED = range(SETTING, SETTING + 3)  # of the header; STARTED: whether the first belief was drawn
 TOLERANCE, CONSTANTS = range(2)  # of the figures; CONSTANTS: the logarithm of those of what is certain
-ALPHA, BASE, BEFORE, MEMO = range(4)  # sections of the floats: the pseudo-counts, those of what is certain, those
-# before the last sweep, and three numbers per entry of `remember`
+# sections of the floats: the pseudo-counts, the prior, the pseudo-counts of what is certain, those before the last
+# sweep, and three numbers per entry of `remember`
+ALPHA, PRIOR, BASE, BEFORE, MEMO = range(5)
 WARM, RANDOM, PRIOR = range(3)
 STARTS = {"warm": WARM, "random": RANDOM, "prior": PRIOR}
 MANY_SWEEPS = 200  # after many rounds at once
@@ -40,12 +41,13 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     """Count the round, then sweep over all groups: q(z) of each by q(theta), then q(theta) by all of them."""
     v, groups = w.v, groups_in(ints)
     alpha, base = section(floats, ALPHA, v.learned), section(floats, BASE, v.learned)
+    prior = section(floats, PRIOR, v.learned)
     if round_.keep < 1.0:
         status = look_up(w, groups, round_)
         if status != DONE:
             return status
         forget(w, ints, floats, rng, round_.keep)
-    status = count_round(w, groups, base, round_, rng)
+    status = count_round(w, groups, base, prior, round_, rng)
     if status != DONE:
         return status
     if round_.times != 0:
@@ -54,7 +56,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
         return DONE
     if ints[USED] > 0 and (ints[START] == RANDOM or (ints[START] == WARM and ints[STARTED] == 0)):
         for e in range(v.learned):
-            alpha[e] = v.parameters[e] + rng.random()
+            alpha[e] = prior[e] + rng.random()
         ints[STARTED] = 1
     limit, tolerance = ints[SWEEPS], figures(floats, v.learned)[TOLERANCE]
     if round_.effort == THOROUGHLY:
@@ -67,7 +69,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
         copy(alpha, section(floats, BEFORE, v.learned), v.learned)
         elbo = sweep(w, groups, alpha, base, section(floats, MEMO, v.learned), asked)
         if asked:
-            elbo += bound(v, alpha)
+            elbo += bound(v, alpha, prior)
             if i > 0 and elbo - last < tolerance:
                 break
             last = elbo
@@ -78,7 +80,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
 def forget(w: Workspace, ints: Ints, floats: Floats, rng: Rng, keep: float) -> None:
     """Let all that was learned fade: what is certain, and the rounds of groups one by one."""
     learned, groups = w.v.learned, groups_in(ints)
-    fade(section(floats, BASE, learned), w.v.parameters, learned, keep)
+    fade(section(floats, BASE, learned), section(floats, PRIOR, learned), learned, keep)
     figures(floats, learned)[CONSTANTS] *= keep
     for g in range(ints[USED]):
         thin(groups, g, keep, rng)
@@ -114,13 +116,13 @@ def sweep(w: Workspace, groups: Groups, alpha: Floats, base: Floats, memo: Float
 
 
 @bare
-def bound(v: Parts, alpha: Floats) -> float:
+def bound(v: Parts, alpha: Floats, prior: Floats) -> float:
     """What q(theta) adds to the ELBO after an M-step: the change of the Dirichlets' normalising constants."""
     total = 0.0
     e = 0
     while e < v.learned:
         size = v.size[e]
-        total += log_beta(alpha, e, size) - log_beta(v.parameters, e, size)
+        total += log_beta(alpha, e, size) - log_beta(prior, e, size)
         e += size
     return total
 
@@ -143,7 +145,8 @@ def elbo(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> float:
     learned = w.v.learned
     before, base = section(floats, BEFORE, learned), section(floats, BASE, learned)
     free = sweep(w, groups_in(ints), before, base, section(floats, MEMO, learned), True)
-    value = free + figures(floats, learned)[CONSTANTS] + bound(w.v, section(floats, ALPHA, learned))
+    prior = section(floats, PRIOR, learned)
+    value = free + figures(floats, learned)[CONSTANTS] + bound(w.v, section(floats, ALPHA, learned), prior)
     return held(value, int_scratch, float_scratch)
 
 
@@ -159,6 +162,7 @@ class Variational(BuiltIn):
 
     revisable = True
     forgets = True
+    regresses = True
     learn = learner("Variational")(learn)
 
     def __init__(self, sweeps: int = 1, tolerance: float = 0.0, start: str = "warm", *, literal: bool = False) -> None:
@@ -173,14 +177,14 @@ class Variational(BuiltIn):
         results = np.zeros(FIGURES)
         results[TOLERANCE] = self.settings["tolerance"]
         prior = evidence.prior
-        floats = np.concatenate([prior, results, prior, prior, np.full(3 * evidence.learned, np.nan)])
+        floats = np.concatenate([prior, results, prior, prior, prior, np.full(3 * evidence.learned, np.nan)])
         settings = (self.settings["sweeps"], coded("start", self.settings["start"], STARTS))
         return with_groups(floats, evidence.most_groups, evidence.most_numbers, 0, settings)
 
     def layout(self, evidence: Evidence) -> Layout:
-        """Three sections, one of the figures, and whether the first belief was drawn."""
+        """Four sections, one of the figures, and whether the first belief was drawn."""
         n, figures = evidence.learned, [(DERIVED, CONSTANTS), (NUMBERS, 1), (DERIVED, FIGURES - CONSTANTS - 1)]
-        floats = [(PSEUDO_COUNTS, n), *figures, (PSEUDO_COUNTS, 2 * n)]
+        floats = [(PSEUDO_COUNTS, n), *figures, (PSEUDO_COUNTS, 3 * n)]
         return Layout(floats, (), [(DERIVED, STARTED - SETTING), (SWITCHES, 1)], evidence.check_factors)
 
     def elbo(self, evidence: Evidence, state: State) -> float:

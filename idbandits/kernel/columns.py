@@ -71,7 +71,7 @@ class Columns(NamedTuple):
 
 def plain_layout(learned: int, state: State) -> Layout:
     """The layout of a state of which only this is known: it begins with pseudo-counts, or with means to act on."""
-    ints, floats = state
+    ints, floats = state[:2]
     first = MEANS if ints[ACTS_ON_MEANS] else PSEUDO_COUNTS
     before, end = (int(ints[BEFORE]), HEADER) if ints[CAPACITY] else (len(floats), len(ints))
     return Layout(
@@ -98,7 +98,7 @@ def shapes_of(layout: Layout, groups: int = 0, numbers: int = 0) -> Shapes:
 
 def columns_of(state: State, layout: Layout) -> Columns:
     """The columns of a state, which are checked."""
-    ints, floats = state
+    ints, floats = state[:2]
     filled, each, before = (int(ints[place]) for place in (FILLED, EACH, BEFORE))
     none = np.empty(0, np.int64)
     starts, counts, keys = group_columns(ints) if ints[CAPACITY] else (none, none, none)
@@ -119,7 +119,7 @@ def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
         raise FormatError(f"there are {used} groups of rounds, but its inference keeps none")
     if used:
         state = with_room_for(state, used, filled)
-    ints, floats = state
+    ints, floats = state[:2]
     ints[USED], ints[FILLED] = used, filled
     ints[list(ALWAYS)] = columns.ints[: len(ALWAYS)]
     _put(columns.ints[len(ALWAYS) :], layout.ints, ints[SETTING:HEADER])

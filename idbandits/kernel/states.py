@@ -5,6 +5,7 @@ ints    the header; then, where groups are kept: heads of links, a hash table of
         number in the pool where keys are linked
 floats  pseudo-counts that actions are drawn from, FIGURES numbers, whatever else the learner needs, and what it
         needs for every number in the pool
+fits    regressions of tables with features, where there are such tables: `inference.regression` knows what they are
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from idbandits.kernel.types import Floats, Ints
 # in keys; PER_ROUND, LONGEST: groups and numbers that one round may add; LINKED: how many heads of links there are, 0
 # if keys are not linked; EACH: floats per number in the pool; BEFORE: floats before those; CLOCK: what a learner that
 # forgets tells ages by; TICK: the step of that clock up to which all that was learned has faded; ZONE: whether times
-# had a time zone; SETTING: the first of the settings.
+# had a time zone; NEXT_FIT: how many rounds are learned when regressions are to be fitted anew, 0 if there are none;
+# SETTING: the first of the settings.
 (
     ACTS_ON_MEANS, ROUNDS, USED, CAPACITY, FILLED, POOL, PER_ROUND, LONGEST, LINKED, EACH, BEFORE, CLOCK, TICK, ZONE,
-    SETTING,
-) = range(15)  # fmt: skip
+    NEXT_FIT, SETTING,
+) = range(16)  # fmt: skip
 HEADER = 24
 NEVER, BY_ROUNDS, BY_TIME = range(3)  # clocks; NEVER: nothing is forgotten
 # The figures, floats after the pseudo-counts: first those of the learner itself, then what one that forgets needs: the
@@ -37,26 +39,41 @@ FIGURES = 7
 LEAST, MOST = 1e-300, 1e300  # of pseudo-counts
 
 
+PRIOR = 1  # the section of the floats with the prior, where an inference says that it has one
+NO_FITS: Floats = np.empty(0)
+
+
 class State(NamedTuple):
     """All that a learner has learned."""
 
     ints: Ints
     floats: Floats
+    fits: Floats = NO_FITS
 
     def copy(self) -> State:
         """The same, to be changed apart."""
-        return State(self.ints.copy(), self.floats.copy())
+        return State(self.ints.copy(), self.floats.copy(), self.fits.copy())
 
     def has_room(self) -> bool:
         """Whether another round surely fits."""
         used, capacity, filled, pool, per_round, longest = self.ints[USED : LONGEST + 1].tolist()
         return bool(used + per_round <= capacity and filled + longest <= pool)
 
+    def wants_fit(self) -> bool:
+        """Whether enough was learned to fit regressions anew."""
+        return bool(0 < self.ints[NEXT_FIT] <= self.ints[ROUNDS])
+
 
 @merged
 def has_room(ints: Ints) -> bool:
     """Whether another round surely fits into a state."""
     return bool(ints[USED] + ints[PER_ROUND] <= ints[CAPACITY] and ints[FILLED] + ints[LONGEST] <= ints[POOL])
+
+
+@merged
+def wants_fit(ints: Ints) -> bool:
+    """Whether enough was learned to fit regressions anew."""
+    return bool(0 < ints[NEXT_FIT] <= ints[ROUNDS])
 
 
 def no_groups(floats: Floats, settings: tuple[int, ...] = ()) -> State:
@@ -94,7 +111,7 @@ def with_room_for(state: State, groups: int, numbers: int) -> State:
 
 
 def _resized(state: State, capacity: int, pool: int) -> State:
-    old, floats = state
+    old, floats = state[:2]
     linked, filled = int(old[LINKED]), int(old[FILLED])
     table = HEADER + linked
     ints = np.full(table + 4 * capacity + 1 + pool * (3 if linked else 1), -1)
@@ -111,7 +128,7 @@ def _resized(state: State, capacity: int, pool: int) -> State:
         rehash(ints)
     more = np.zeros(int(old[BEFORE]) + pool * int(old[EACH]))
     more[: min(len(floats), len(more))] = floats[: len(more)]
-    return State(ints, more)
+    return State(ints, more, state.fits)
 
 
 class GroupColumns(NamedTuple):

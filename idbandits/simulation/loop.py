@@ -15,7 +15,7 @@ from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, PACKED, STATE, P
 from idbandits.kernel.compiling import FLOATS, INTS, function_at, handle_type, kernel
 from idbandits.kernel.fields import Packed, pack, unpacker
 from idbandits.kernel.random import RNG
-from idbandits.kernel.states import State, grown, has_room
+from idbandits.kernel.states import State, has_room, wants_fit
 from idbandits.kernel.types import Floats, Indices, Ints, Rng
 from idbandits.simulation.world import World, draw_entries, draw_outcome
 from idbandits.simulation.world import unpack as unpack_sampler
@@ -131,20 +131,20 @@ unpack_joint = unpacker(Joint)
 
 @kernel(types.boolean(STAGE, ACTOR, PACKED, TALLY, types.int64))
 def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> bool:
-    """Play rounds until `last`, or until the learner's state needs room; False if the learner finds no action."""
+    """Play rounds until `last`, or until the learner's state is to be made ready for more; False if the learner finds no action."""
     sampler = unpack_sampler(stage.sampler.ints, stage.sampler.floats)
     c, s = unpack_solver(stage.solver.ints, stage.solver.floats)
     j = unpack_joint(joint.ints, joint.floats)
     act, learn, find_best = act_at(actor.act), learn_at(actor.learn), solve_at(stage.find_best)
     values, world_rng, truth, best, worst = stage.values, stage.rng, stage.parameters, stage.best, stage.worst
-    (ints, floats), rng = actor.state, actor.rng
+    ints, floats, rng = actor.state.ints, actor.state.floats, actor.rng
     marks, progress, sums, totals = tally
     size = j.decisions + j.world_contexts
     action, seen = np.zeros(j.decisions + j.contexts, np.int64), np.empty(j.observed, np.int64)
     truly = np.zeros(size, np.int64)  # the action in the world's order: decisions, then contexts
     latest, best_action = np.full(size, -1, np.int64), np.zeros(size, np.int64)
     expected, highest = 0.0, 0.0
-    while progress[ROUNDS] < last and has_room(ints):
+    while progress[ROUNDS] < last and has_room(ints) and not wants_fit(ints):
         draw_entries(sampler, 0, sampler.contexts, world_rng, values)
         for k in range(j.decisions, j.decisions + j.contexts):
             action[k] = j.value[j.start[k] + values[j.place[k]]]
@@ -208,8 +208,8 @@ def play_fused(
     while (begun := int(progress[ROUNDS])) < rounds:
         if stop.is_set():
             return None
-        if not learner.state.has_room():
-            learner.state = grown(learner.state)
+        started = time.thread_time()
+        learner.make_ready()
         world.round = begun
         end = min(rounds, begun + step) if not varies else begun + 1
         last, moment, eligible = world.course.same_until(begun, end), world.moment, world.eligible()
@@ -220,7 +220,7 @@ def play_fused(
         )  # fmt: skip
         choices = learner.eligible(eligible.allowed)
         actor = Actor(*handles, player.solver, player.evidence, learner.state, learner.rng, choices)
-        started, marked = time.thread_time(), int(progress[MARKS])
+        marked = int(progress[MARKS])
         if not loop(stage, actor, packed, tally, last):
             raise no_action(f"learner {learner!r}", learner.diagram, learner.state)
         took, played = time.thread_time() - started, int(progress[ROUNDS]) - begun
@@ -229,4 +229,5 @@ def play_fused(
         seconds += took
         tell(played)
         step = max(64, min(rounds, int(played * min(4.0, SLICE / max(took, 1e-9)))))
+    learner.make_ready()
     return Run(totals, int(progress[SKIPPED]))

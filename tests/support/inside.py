@@ -389,7 +389,7 @@ def pseudo_counts_of_updates(agent: idb.Thompson, number: int) -> np.ndarray:
     action, nothing = agent.learner.solver.blank_action(None, check=False), agent.learner.blank.seen
     kept = np.empty((number, agent.learner.evidence.learned))
     for row in kept:
-        agent.inference.learn(*agent.learner.evidence.packed, *agent.state, agent.rng, action, nothing, 0, NOW)
+        agent.inference.learn(*agent.learner.evidence.packed, *agent.state[:2], agent.rng, action, nothing, 0, NOW)
         row[:] = agent.state.floats[: len(row)]
     return kept
 
@@ -397,7 +397,7 @@ def pseudo_counts_of_updates(agent: idb.Thompson, number: int) -> np.ndarray:
 def moved(agent: idb.Thompson, means: np.ndarray, moves: int, *, tables: bool) -> np.ndarray:
     """Draws of all means, one per row, after so many moves of each: of pairs, or of tables."""
     state, after = agent.state.copy(), means.copy()
-    _move(*agent.learner.evidence.packed, *state, np.random.default_rng(0), after, moves, tables)
+    _move(*agent.learner.evidence.packed, *state[:2], np.random.default_rng(0), after, moves, tables)
     return after
 
 

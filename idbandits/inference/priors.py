@@ -1,0 +1,101 @@
+"""Priors that are regressions on features: built from a diagram, kept in states, and fitted when it is worth it."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from idbandits.inference.entries import Entries
+from idbandits.inference.regression import Regressions, refit
+from idbandits.kernel.columns import PSEUDO_COUNTS, Layout
+from idbandits.kernel.states import FIGURES, NEXT_FIT, PRIOR, ROUNDS, State
+from idbandits.kernel.types import Floats, Ints, Rng
+
+if TYPE_CHECKING:  # `evidence` imports this module
+    from idbandits.inference.evidence import Evidence
+
+GROWTH = 0.1  # the part of all rounds that is learned between two fits
+MOST_BETWEEN = 100  # rounds between two fits, unless they are expensive
+FITTING = 20_000.0  # nanoseconds of fitting that a round may cost
+
+
+def regressions_of(entries: Entries) -> Regressions:
+    """The tables with features among these entries, for kernels."""
+    states, columns, rows, designs = list[int](), list[int](), list[list[int]](), list[Floats]()
+    centres, spreads = list[Floats](), list[Floats]()
+    for first, table in zip(entries.table_firsts, entries.model.learned.values(), strict=True):
+        if table.features is None:
+            continue
+        features, own = table.features, [k for k in range(table.size // table.states) if k not in table.fixed]
+        retired = list(entries.retired_of(table.name, table.states))
+        states.append(table.states)
+        columns.append(len(features.names))
+        rows.append([*(first + k * table.states for k in own), *(at for at, _ in retired)])
+        designs += [features.design[own].ravel(), *(features.encoded(line) for _, line in retired)]
+        hyperprior = features.hyperprior(table.prior, table.states)
+        centre = np.zeros((table.states - 1, columns[-1]))
+        centre[:, 0] = hyperprior.intercepts
+        spread = np.full(centre.shape, hyperprior.slope_sd)
+        spread[:, 0] = hyperprior.intercept_sd
+        centres.append(np.append(centre, hyperprior.log_strength))
+        spreads.append(np.append(spread, hyperprior.log_strength_sd))
+    sizes = [len(centre) for centre in centres]
+    widths = np.repeat(columns, [len(own) for own in rows])
+    return Regressions(
+        number=len(states), most_parameters=max(sizes, default=0), states=states, columns=columns,
+        first=[0, *accumulate(sizes)][:-1], fit=[0, *accumulate(n + n * n for n in sizes)][:-1],
+        start=[0, *accumulate(map(len, rows))], row=[e for own in rows for e in own],
+        line=[0, *accumulate(widths.tolist())][:-1], design=np.concatenate([np.empty(0), *designs]),
+        centre=np.concatenate([np.empty(0), *centres]), spread=np.concatenate([np.empty(0), *spreads]),
+    )  # fmt: skip
+
+
+def first_fits(r: Regressions) -> Floats:
+    """The fits before the first round: what is known beforehand."""
+    fits = list[Floats]()
+    for first, states, columns in zip(r.first, r.states, r.columns, strict=True):
+        own = slice(first, first + columns * (states - 1) + 1)
+        fits += [np.asarray(r.centre)[own], np.diag(1.0 / np.asarray(r.spread)[own]).ravel()]
+    return np.concatenate([np.empty(0), *fits])
+
+
+def with_regressions(evidence: Evidence, state: State) -> State:
+    """A new state with the regressions of tables that have features."""
+    if not evidence.regressions.number:
+        return state
+    state.ints[NEXT_FIT] = 1
+    return State(state.ints, state.floats, first_fits(evidence.regressions))
+
+
+def prior_in(evidence: Evidence, state: State) -> Floats:
+    """The prior of all entries in a state: as declared, or as regressions have it by now (a view)."""
+    if not evidence.regressions.number:
+        return evidence.prior
+    first = PRIOR * evidence.learned + FIGURES
+    return state.floats[first : first + evidence.learned]
+
+
+def sections_of(layout: Layout, learned: int) -> Ints:
+    """Where the sections of pseudo-counts begin that are shifted with the prior: all but the prior itself."""
+    first, sections = 0, [0]
+    for kind, size in layout.floats:
+        if kind is PSEUDO_COUNTS:
+            sections += range(first, first + size, learned)
+        first += size
+    return np.array(sorted({*sections} - {PRIOR * learned + FIGURES}), dtype=np.int64)
+
+
+def fit_regressions(evidence: Evidence, sections: Ints, state: State, rng: Rng, *, drawn: bool) -> None:
+    """Fit all regressions of a state to what was learned, and put the priors that they give in place."""
+    refit(*evidence.packed, state.floats, state.fits, rng, drawn, sections)
+    rounds = int(state.ints[ROUNDS])
+    state.ints[NEXT_FIT] = rounds + max(1, min(int(GROWTH * rounds), MOST_BETWEEN), evidence.rounds_between_fits)
+
+
+def cost_of_fit(r: Regressions) -> float:
+    """About how many nanoseconds a fit takes, if all rows have counts."""
+    lengths = np.diff(r.start)
+    sizes = np.asarray(r.columns, np.float64) * (np.asarray(r.states, np.float64) - 1) + 1
+    return float((3 * (lengths * (80.0 * np.asarray(r.states) + 0.5 * sizes**2) + sizes**3)).sum())

@@ -1,0 +1,402 @@
+"""Regressions: the prior of a row that has features, learned from the counts of all rows of its table.
+
+Row r of a table with features x_r has the prior Dirichlet(M softmax(x_r G)). Its coefficients G are normal, the strength
+M is log-normal. Given counts, each row adds the probability of its counts with its means summed out (a
+Dirichlet-multinomial), so the posterior of (G, log M) never needs the likelihood of rounds. Its mode is found by
+Newton's method with exact derivatives, and a normal distribution with the curvature there takes its place (Laplace).
+
+The parameters of a regression are the coefficients of all columns for the second state, those for the third and so on,
+then log M. In `fits` of a state, each regression has its parameters at the mode, and the Cholesky factor of the
+precision there, row by row.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from idbandits.circuit.circuit import Circuit
+from idbandits.inference.workspace import Parts
+from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel, merged, part
+from idbandits.kernel.fields import pointer, unpacker
+from idbandits.kernel.random import RNG
+from idbandits.kernel.states import PRIOR, drawable, section
+from idbandits.kernel.types import Bools, Floats, Indices, Ints, Rng
+
+LEAST_COUNT = 1e-3  # of a prior: a row that can only be 0 or 1 would be stuck there
+LOG_STRENGTHS = math.log(0.5), math.log(1e6)  # the least and the largest log M
+MOST_LOGIT = 30.0
+NEWTON_STEPS = 30
+LONGEST_STEP = 4.0  # of a parameter, in one step
+CLOSE = 1e-7  # of the decrement of Newton's method: the mode is found
+NOTHING = 1e-9  # rows with fewer counts than this say nothing
+
+
+class Regressions(NamedTuple):
+    """The tables with features, as a structure for kernels."""
+
+    number: int
+    most_parameters: int  # of one regression
+    states: Indices  # of a regression
+    columns: Indices  # of a regression
+    first: Indices  # of a regression: its first parameter in `centre` and `spread`
+    fit: Indices  # of a regression: where it stands in `fits`
+    start: Indices  # of a regression: its rows; last, the end
+    row: Indices  # of a row: its first entry
+    line: Indices  # of a row: where its features begin in `design`
+    design: Floats
+    centre: Floats  # of a parameter: its mean beforehand
+    spread: Floats  # of a parameter: its standard deviation beforehand
+
+
+unpack = unpacker(Circuit, Parts, Regressions)
+
+
+class Change(NamedTuple):
+    """By how much a logarithm of the gamma function and its first two derivatives change."""
+
+    value: float
+    slope: float
+    curve: float
+
+
+@merged
+def log_gamma(x: float) -> Change:
+    """The logarithm of the gamma function and its derivatives: of a larger number by series, then back."""
+    product, slope, curve = 1.0, 0.0, 0.0
+    while x < 8.0:
+        product *= x
+        slope += 1.0 / x
+        curve += 1.0 / (x * x)
+        x += 1.0
+    y = 1.0 / x
+    z, log_x = y * y, np.log(x)
+    value = (x - 0.5) * log_x - x + 0.9189385332046727
+    value += y * (1 / 12 - z * (1 / 360 - z * (1 / 1260 - z / 1680)))
+    first = log_x - 0.5 * y - z * (1 / 12 - z * (1 / 120 - z * (1 / 252 - z / 240)))
+    second = y + 0.5 * z + y * z * (1 / 6 - z * (1 / 30 - z * (1 / 42 - z / 30)))
+    return Change(value - np.log(product), first - slope, second + curve)
+
+
+@merged
+def change(a: float, n: float) -> Change:
+    """What n more does to the logarithm of the gamma function at a; small whole n without loss."""
+    if n <= 0.0:
+        return Change(0.0, 0.0, 0.0)
+    if n <= 12.0 and n == np.floor(n):
+        product, slope, curve = 1.0, 0.0, 0.0
+        while n > 0.5:
+            y = 1.0 / a
+            product *= a
+            slope += y
+            curve -= y * y
+            a += 1.0
+            n -= 1.0
+        return Change(np.log(product), slope, curve)
+    more, less = log_gamma(a + n), log_gamma(a)
+    return Change(more.value - less.value, more.slope - less.slope, more.curve - less.curve)
+
+
+@merged
+def strength_of(r: Regressions, t: int, parameters: Floats) -> float:
+    """M."""
+    least, most = LOG_STRENGTHS
+    return np.exp(min(max(parameters[r.columns[t] * (r.states[t] - 1)], least), most))
+
+
+@merged
+def logit(r: Regressions, t: int, k: int, j: int, parameters: Floats) -> float:
+    """The linear predictor of a row for the state after the j-th."""
+    columns, total = r.columns[t], 0.0
+    line, own = pointer(r.design, r.line[k]), pointer(parameters, j * columns)
+    for i in range(columns):
+        total += line[i] * own[i]
+    return min(max(total, -MOST_LOGIT), MOST_LOGIT)
+
+
+@bare
+def row_shares(r: Regressions, t: int, k: int, parameters: Floats, strength: float, prior: Floats) -> None:
+    """M softmax(x G) of a row."""
+    states = r.states[t]
+    if states == 2:
+        odds = np.exp(logit(r, t, k, 0, parameters))
+        prior[1] = strength * (odds / (1.0 + odds))
+        prior[0] = strength / (1.0 + odds)
+    else:
+        prior[0], total = 1.0, 1.0
+        for j in range(states - 1):
+            prior[j + 1] = np.exp(logit(r, t, k, j, parameters))
+            total += prior[j + 1]
+        for j in range(states):
+            prior[j] *= strength / total
+
+
+@bare
+def row_prior(r: Regressions, t: int, k: int, parameters: Floats, strength: float, prior: Floats) -> None:
+    """The prior of a row: the same, bounded away from zero."""
+    row_shares(r, t, k, parameters, strength, prior)
+    for j in range(r.states[t]):
+        prior[j] = max(prior[j], LEAST_COUNT)
+
+
+# -- draws -------------------------------------------------------------------------------------------------------------
+
+
+@bare
+def draw_parameters(r: Regressions, t: int, fits: Floats, rng: Rng, parameters: Floats) -> None:
+    """Parameters from the normal distribution of a fit."""
+    size = r.columns[t] * (r.states[t] - 1) + 1
+    mode = pointer(fits, r.fit[t])
+    factor = pointer(mode, size)
+    for i in range(size):
+        parameters[i] = rng.standard_normal()
+    for i in range(size - 1, -1, -1):
+        parameters[i] /= factor[i * size + i]
+        for j in range(i):
+            parameters[j] -= factor[i * size + j] * parameters[i]
+    for i in range(size):
+        parameters[i] += mode[i]
+
+
+@part
+def draw_acting_counts(
+    r: Regressions, alpha: Floats, prior: Floats, fits: Floats, live: int, readable: Bools, rng: Rng, acting: Floats
+) -> None:
+    """Pseudo-counts to act by: what was counted beyond the prior, and a prior by parameters that are drawn.
+
+    If some rows are `readable`, only these are made.
+    """
+    parameters = np.empty(r.most_parameters)
+    for e in range(live):
+        acting[e] = alpha[e]
+    for t in range(r.number):
+        draw_parameters(r, t, pointer(fits, 0), rng, pointer(parameters, 0))
+        strength = strength_of(r, t, pointer(parameters, 0))
+        for k in range(r.start[t], r.start[t + 1]):
+            row, states = r.row[k], r.states[t]
+            if row >= live:
+                continue
+            if len(readable) > 0:
+                wanted = False
+                for e in range(row, row + states):
+                    wanted |= readable[e]
+                if not wanted:
+                    continue
+            own = pointer(acting, row)
+            row_prior(r, t, k, pointer(parameters, 0), strength, own)
+            for j in range(states):
+                own[j] += max(alpha[row + j] - prior[row + j], 0.0)
+
+
+# -- the fit -----------------------------------------------------------------------------------------------------------
+
+
+@bare
+def measure(
+    r: Regressions, t: int, counts: Floats, parameters: Floats, gradient: Floats, hessian: Floats, weights: Floats
+) -> float:
+    """The logarithm of the posterior density of parameters, up to a constant; its gradient and minus its Hessian.
+
+    Only rows with counts are looked at. `weights` has room for three numbers per state.
+    """
+    columns, states = r.columns[t], r.states[t]
+    last = columns * (states - 1)
+    size = last + 1
+    value = 0.0
+    for i in range(size):
+        sd = r.spread[r.first[t] + i]
+        off = (parameters[i] - r.centre[r.first[t] + i]) / sd
+        value -= 0.5 * off * off
+        gradient[i] = -off / sd
+        for j in range(size):
+            hessian[i * size + j] = 0.0
+        hessian[i * size + i] = 1.0 / (sd * sd)
+    strength = strength_of(r, t, parameters)
+    shares, slopes, bends = weights, pointer(weights, states), pointer(weights, 2 * states)
+    for k in range(r.start[t], r.start[t + 1]):
+        n, total = pointer(counts, r.row[k]), 0.0
+        for j in range(states):
+            total += n[j]
+        if total <= NOTHING:
+            continue
+        line = pointer(r.design, r.line[k])
+        row_shares(r, t, k, parameters, strength, shares)
+        whole = change(strength, total)
+        value -= whole.value
+        sum_of_slopes, sum_of_curves = 0.0, 0.0
+        for j in range(states):
+            own = change(shares[j], n[j])
+            value += own.value
+            slopes[j] = shares[j] * (own.slope - whole.slope)
+            curve = shares[j] * shares[j] * own.curve
+            bends[j] = slopes[j] + curve
+            sum_of_slopes += slopes[j]
+            sum_of_curves += curve
+            shares[j] /= strength
+        gradient[last] += sum_of_slopes
+        hessian[last * size + last] -= sum_of_curves - strength * strength * whole.curve + sum_of_slopes
+        for j in range(1, states):
+            slope = slopes[j] - shares[j] * sum_of_slopes
+            cross = bends[j] - shares[j] * (sum_of_curves + sum_of_slopes)
+            at = (j - 1) * columns
+            for i in range(columns):
+                gradient[at + i] += slope * line[i]
+                hessian[last * size + at + i] -= cross * line[i]
+            for other in range(1, j + 1):
+                curve = shares[j] * shares[other] * (sum_of_curves + 2.0 * sum_of_slopes)
+                curve -= bends[j] * shares[other] + bends[other] * shares[j]
+                if other == j:
+                    curve += bends[j] - shares[j] * sum_of_slopes
+                beside = (other - 1) * columns
+                for i in range(columns):
+                    weight = curve * line[i]
+                    own_row = pointer(hessian, (at + i) * size + beside)
+                    for m in range(i + 1 if other == j else columns):
+                        own_row[m] -= weight * line[m]
+    return value
+
+
+@bare
+def factorise(hessian: Floats, size: int, damping: float, factor: Floats) -> bool:
+    """The Cholesky factor of a matrix, of which the lower half is read, with more on its diagonal; whether it has one."""
+    for i in range(size):
+        for j in range(i + 1):
+            total = hessian[i * size + j]
+            if i == j:
+                total += damping
+            for m in range(j):
+                total -= factor[i * size + m] * factor[j * size + m]
+            if i > j:
+                factor[i * size + j] = total / factor[j * size + j]
+            else:
+                if not 1e-12 < total < 1e300:
+                    return False
+                factor[i * size + i] = np.sqrt(total)
+    return True
+
+
+@bare
+def solve(factor: Floats, size: int, vector: Floats) -> None:
+    """Solve with a Cholesky factor, in place."""
+    for i in range(size):
+        for j in range(i):
+            vector[i] -= factor[i * size + j] * vector[j]
+        vector[i] /= factor[i * size + i]
+    for i in range(size - 1, -1, -1):
+        vector[i] /= factor[i * size + i]
+        for j in range(i):
+            vector[j] -= factor[i * size + j] * vector[i]
+
+
+@part
+def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
+    """Fit all regressions to the counts of their rows, from the last fits on; how many steps that took."""
+    size = r.most_parameters
+    scratch, weights = np.empty(4 * size + 3 * size * size), np.empty(3 * (size + 1))
+    here, there, step = pointer(scratch, 0), pointer(scratch, size), pointer(scratch, 2 * size)
+    fresh = pointer(scratch, 3 * size)
+    hessian = pointer(scratch, 4 * size)
+    other, factor = pointer(hessian, size * size), pointer(hessian, 2 * size * size)
+    gradient, taken = np.empty(size), 0
+    n, w, g = counts, pointer(weights, 0), pointer(gradient, 0)
+    for t in range(r.number):
+        size = r.columns[t] * (r.states[t] - 1) + 1
+        own = pointer(fits, r.fit[t])
+        for i in range(size):
+            here[i] = own[i]
+        value, damping = measure(r, t, n, here, g, hessian, w), 0.0
+        for _ in range(NEWTON_STEPS):
+            taken += 1
+            while not factorise(hessian, size, damping, factor):
+                damping = max(10.0 * damping, 1e-3)
+            for i in range(size):
+                step[i] = g[i]
+            solve(factor, size, step)
+            decrement, longest = 0.0, 0.0
+            for i in range(size):
+                decrement += g[i] * step[i]
+                longest = max(longest, abs(step[i]))
+            if decrement < CLOSE:
+                break
+            least, most = LOG_STRENGTHS
+            for i in range(size):
+                there[i] = here[i] + step[i] * min(1.0, LONGEST_STEP / longest)
+            there[size - 1] = min(max(there[size - 1], least), most)
+            proposed = measure(r, t, n, there, fresh, other, w)
+            if proposed >= value:
+                here, there = there, here
+                for i in range(size):
+                    g[i] = fresh[i]
+                hessian, other = other, hessian
+                value = proposed
+                damping = 0.1 * damping if damping > 1e-4 else 0.0
+            elif value - proposed < 1e-9 * (1.0 + abs(value)):
+                break
+            else:
+                damping = max(10.0 * damping, 1e-2)
+        while not factorise(hessian, size, damping, factor):
+            damping = max(10.0 * damping, 1e-3)
+        for i in range(size):
+            own[i] = here[i]
+            for j in range(size):
+                own[size + i * size + j] = factor[i * size + j] if j <= i else 0.0
+    return taken + 0 * int(len(scratch) + len(weights) + len(gradient))
+
+
+# -- priors in states ------------------------------------------------------------------------------------------------
+
+
+@bare
+def put_priors(r: Regressions, fits: Floats, rng: Rng, drawn: bool, parameters: Floats, prior: Floats) -> None:
+    """Put the priors of all rows with features in place: by parameters that are drawn, or by those at the mode."""
+    for t in range(r.number):
+        own = parameters
+        if drawn:
+            draw_parameters(r, t, fits, rng, own)
+        else:
+            own = pointer(fits, r.fit[t])
+        strength = strength_of(r, t, own)
+        for k in range(r.start[t], r.start[t + 1]):
+            row_prior(r, t, k, own, strength, pointer(prior, r.row[k]))
+
+
+@bare
+def shift(r: Regressions, floats: Floats, sections: Indices, number: int, old: Floats, new: Floats) -> None:
+    """Shift pseudo-counts in several sections of a state, which begin at these places, with the prior."""
+    for t in range(r.number):
+        for k in range(r.start[t], r.start[t + 1]):
+            for e in range(r.row[k], r.row[k] + r.states[t]):
+                for i in range(number):
+                    at = sections[i] + e
+                    floats[at] = drawable(floats[at] + (new[e] - old[e]))
+                old[e] = new[e]
+
+
+@kernel(types.int64(INTS, FLOATS, FLOATS, FLOATS, RNG, types.boolean, INTS))
+def refit(
+    program: Ints, numbers: Floats, floats: Floats, fits: Floats, rng: Rng, drawn: bool, sections: Ints
+) -> int:
+    """Fit all regressions to what was learned, and put the priors that they give in place; how many steps it took.
+
+    Priors are by parameters that are drawn, or by those at the mode. `sections` are where pseudo-counts begin that are
+    to be shifted.
+    """
+    _, v, r = unpack(program, numbers)
+    scratch = np.empty(v.learned + r.most_parameters)
+    fresh, parameters = pointer(scratch, 0), pointer(scratch, v.learned)
+    prior = section(floats, PRIOR, v.learned)
+    for e in range(v.learned):
+        fresh[e] = max(floats[e] - prior[e], 0.0)
+    steps = fit(r, fresh, pointer(fits, 0))
+    put_priors(r, pointer(fits, 0), rng, drawn, parameters, fresh)
+    shift(r, pointer(floats, 0), pointer(sections, 0), len(sections), prior, fresh)
+    return steps + 0 * len(scratch)
+
+
+@kernel(types.void(INTS, FLOATS, FLOATS, FLOATS, INTS))
+def put_back(program: Ints, numbers: Floats, floats: Floats, declared: Floats, sections: Ints) -> None:
+    """Put the declared priors back in place."""
+    _, v, r = unpack(program, numbers)
+    prior = section(floats, PRIOR, v.learned)
+    shift(r, pointer(floats, 0), pointer(sections, 0), len(sections), prior, pointer(declared, 0))
