@@ -95,6 +95,9 @@ class Features:
         design.setflags(write=False)
         return design
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "design"}  # a copy would be writeable
+
     def line(self, row: int) -> Line:
         """The features of a row as plain data."""
         places = np.unravel_index(row, self._shape) if self._shape else ()

@@ -208,7 +208,9 @@ def test_features_of_several_parents_are_combined() -> None:
 def test_products_of_three_parents() -> None:
     d = idb.Diagram("cube")
     parents = [d.decision(name, 2) for name in "ABC"]
-    d.observed("X", parents, idb.Learned("t", features={name: [0, k + 1] for k, name in enumerate("ABC")}, products=True))
+    d.observed(
+        "X", parents, idb.Learned("t", features={name: [0, k + 1] for k, name in enumerate("ABC")}, products=True)
+    )
     own = d.learned["t"].features
     assert own is not None
     assert own.names[4:] == ("A.x0 × B.x0", "A.x0 × C.x0", "B.x0 × C.x0", "A.x0 × B.x0 × C.x0")
@@ -371,7 +373,9 @@ def test_sizes_are_bounded() -> None:
     assert len(features_of(np.eye(4, MOST_COLUMNS)).names) == MOST_COLUMNS + 1
     d = idb.Diagram("large")
     parents = [d.decision("A", 5000), d.decision("B", 5000)]
-    with pytest.raises(TableError, match="the features of 25,000,000 rows in 3 columns are more than 50,000,000 numbers"):
+    with pytest.raises(
+        TableError, match="the features of 25,000,000 rows in 3 columns are more than 50,000,000 numbers"
+    ):
         d.observed("X", parents, idb.Learned("t", features=[np.zeros((5000, 2)), None]))
     d.observed("X", parents, idb.Learned("t", pooled=True))
     assert "design" not in vars(d.learned["t"].features)  # it is computed when it is needed
@@ -394,6 +398,7 @@ def saved() -> list[idb.Diagram]:
 
 def test_files_copies_and_pickles_have_the_same_design(tmp_path: Any) -> None:
     for d in saved():
+        assert all(table.features is not None and len(table.features.design) for table in d.learned.values())
         d.save(tmp_path / "d.json")
         others = [
             idb.Diagram.load(tmp_path / "d.json"), idb.Diagram.from_dict(d.to_dict()), d.copy(), d.revealed(),
@@ -497,7 +502,8 @@ def test_models_take_features_by_table() -> None:
     assert pooled.names == (CONSTANT,)
     saturated = idb.models.saturated(DISHES, 2, empty=True, features={"attraction": [FRAME, None]})
     assert saturated.learned["attraction"].features is not None
-    for name in ("cascade", "cascade_inverted", "semi_bandit", "dependent_click", "dynamic_bayesian", "click_chain", "user_browsing"):
+    names = "cascade cascade_inverted semi_bandit dependent_click dynamic_bayesian click_chain user_browsing"
+    for name in names.split():
         table = "mean" if name == "semi_bandit" else "attraction"
         made = getattr(idb.models, name)(DISHES, 2, features={table: FRAME}).learned[table].features
         np.testing.assert_array_equal(made.design, features_of(FRAME).design)
@@ -564,7 +570,9 @@ def test_strengths_are_drawn_and_cut() -> None:
         assert least <= middle * (1 + 1e-6)
         assert middle <= most * (1 + 1e-6)
         assert all(np.ptp(rows) <= 1e-6 * rows.max() for rows in strengths)
-    assert np.std(np.log([own.drawn_prior(np.full((500, 2), 10.0), 2, np.random.default_rng(s))[0].sum() for s in range(400)])) == pytest.approx(LOG_STRENGTH_SD, rel=0.15)
+    rngs = map(np.random.default_rng, range(400))
+    totals = [own.drawn_prior(np.full((500, 2), 10.0), 2, rng)[0].sum() for rng in rngs]
+    assert np.std(np.log(totals)) == pytest.approx(LOG_STRENGTH_SD, rel=0.15)
 
 
 def test_tables_without_features_are_drawn_as_before() -> None:
@@ -577,7 +585,9 @@ def test_no_design_is_too_wild_to_draw_from() -> None:
     wild = features_of(np.random.default_rng(0).normal(size=(4, 200)) ** 5)
     for states in (2, 3, 50):
         for seed in range(20):
-            counts = wild.drawn_prior(np.full((4, states), 1e15 if seed % 2 else 1e-9), states, np.random.default_rng(seed))
+            counts = wild.drawn_prior(
+                np.full((4, states), 1e15 if seed % 2 else 1e-9), states, np.random.default_rng(seed)
+            )
             assert ((counts > 0) & np.isfinite(counts)).all()
 
 
@@ -608,7 +618,10 @@ def test_any_frame(values: dict[str, list[Any]], random: Any) -> None:
     assert_consistent(own)
     order = list(range(size))
     random.shuffle(order)
-    floats = {name: [float(v) if isinstance(v, int) and not isinstance(v, bool) else v for v in column] for name, column in values.items()}
+    floats = {
+        name: [float(v) if isinstance(v, int) and not isinstance(v, bool) else v for v in column]
+        for name, column in values.items()
+    }
     polars = pl.DataFrame({"label": labels, **floats}, strict=False)[order]
     again = idb.Diagram.from_dict(json.loads(json.dumps(d.to_dict()))).learned["taste"].features
     for other in (features_of(whole.iloc[order], labels), features_of(polars, labels), again):
