@@ -17,7 +17,7 @@ from idbandits.kernel.types import Bools, Floats, Rng
 if TYPE_CHECKING:  # `tables` imports this module
     from idbandits.diagram.tables import Label
 
-Line: TypeAlias = list[dict[str, Value]]  # the features of a row as plain data: of each block, by column
+Line: TypeAlias = list[dict[str, Value]]  # the features of a row as plain data: for each parent in turn, by column
 
 CONSTANT = "(constant)"  # the name of the first column of every design
 MOST_COLUMNS = 200  # beside the constant
@@ -49,6 +49,11 @@ class Block(NamedTuple):
     columns: Sequence[Column]
     exists: Bools  # which lines are there: those of fixed rows may be lacking
     labels: Sequence[Label] | None = None  # of the lines, if a data frame had some
+
+    @property
+    def place(self) -> int:
+        """Where it stands in a line."""
+        return self.axis or 0
 
     def encoded(self) -> Floats:
         """Its columns of the design, one line per value."""
@@ -101,16 +106,18 @@ class Features:
     def line(self, row: int) -> Line:
         """The features of a row as plain data."""
         places = np.unravel_index(row, self._shape) if self._shape else ()
-        return [block.line(row if block.axis is None else int(places[block.axis])) for block in self.blocks]
+        lines = {
+            block.place: block.line(row if block.axis is None else int(places[block.axis])) for block in self.blocks
+        }
+        return [lines.get(place, {}) for place in range(max(lines, default=-1) + 1)]
 
     def encoded(self, line: Line) -> Floats:
         """A line of plain data, of this or of an earlier diagram, as a line of the design.
 
         Columns that it lacks, values of the wrong type and categories that are new do not count: zeros, or missing.
         """
-        values: list[Any] = [*line[: len(self.blocks)]] if isinstance(line, list) else []
-        values += [{}] * (len(self.blocks) - len(values))
-        parts = [block.encoded_line(own) for block, own in zip(self.blocks, values, strict=True)]
+        own = dict(enumerate(line)) if isinstance(line, list) else {}
+        parts = [block.encoded_line(own.get(block.place)) for block in self.blocks]
         encoded: Floats = self._combined(parts, 1)[0]
         return encoded
 

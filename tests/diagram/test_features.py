@@ -201,7 +201,10 @@ def test_features_of_several_parents_are_combined() -> None:
     one = of_grid([items, None])
     assert one.names == (CONSTANT, "price", "kind=y")
     np.testing.assert_array_equal(one.design, both.design[:, :3])
-    for own in (plain, one):
+    last = of_grid([None, np.array(ages)])
+    assert last.line(4) == [{}, {"x0": 2.0}]
+    assert both.encoded(last.line(4)).tolist() == pytest.approx([1, 0, 0, age[1], 0, 0])
+    for own in (plain, one, last):
         assert_consistent(own)
 
 
