@@ -3,7 +3,8 @@
 Nodes are numbered by position from 1, as in the paper: A1, … decisions, W1, … attraction, E1, … examination, C1, …
 clicks, S1, … satisfaction. `distinct` forbids lists that show an item twice; the paper's action set allows them.
 `empty` adds the choice "(nothing)" to every position: an empty slot, never clicked, which may occur any number of
-times. `prior` and `fixed` are those of the learned tables, by name: `fixed={"examination": {0: 1.0}}`.
+times. `prior`, `fixed` and `features` are those of the learned tables, by name: `fixed={"examination": {0: 1.0}}`.
+`pooled` names the tables whose rows have a prior that is learned from all of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,9 +27,14 @@ NOTHING = "(nothing)"  # the choice that leaves a slot empty
 class _Declaring:
     """A model that is being declared: its diagram, its items, and its learned tables as the settings say."""
 
-    def __init__(self, name: str, prior: ByTable, fixed: ByTable, distinct: bool = False, empty: bool = False) -> None:
+    def __init__(
+        self, name: str, prior: ByTable, fixed: ByTable, features: ByTable, pooled: Iterable[str],
+        distinct: bool = False, empty: bool = False,
+    ) -> None:  # fmt: skip
         self.d, self._name = Diagram(name), f"model {name!r}"
-        self._settings = {"prior": self._by_table("prior", prior), "fixed": self._by_table("fixed", fixed)}
+        by_table = {"prior": prior, "fixed": fixed, "features": features}
+        self._settings = {key: self._by_table(key, settings) for key, settings in by_table.items()}
+        self._settings["pooled"] = self._names("pooled", pooled)
         self._distinct = check_flag(f"{self._name}: distinct", distinct, error=DiagramError)
         self._empty = check_flag(f"{self._name}: empty", empty, error=DiagramError)
         self._tables: list[str] = []
@@ -38,6 +44,14 @@ class _Declaring:
             return {} if given is None else dict(given)
         except ODD:
             raise DiagramError(f"{self._name}: {key} maps names of tables to settings, not {brief(given)}") from None
+
+    def _names(self, key: str, names: Any) -> dict[str, Any]:
+        try:
+            if not isinstance(names, str):
+                return dict.fromkeys(names, True)
+        except ODD:
+            pass
+        raise DiagramError(f"{self._name}: {key} is a list of names of tables, not {brief(names)}")
 
     def items(self, items: Items, positions: int) -> Items:
         """The choices of every position."""
@@ -57,7 +71,8 @@ class _Declaring:
         fixed = self._settings["fixed"].get(name)
         if self._empty and of_nothing:
             fixed = {**self._by_table(f"fixed[{name!r}]", fixed), **of_nothing}
-        return Learned(name, self._settings["prior"].get(name, 1.0), rows, fixed)
+        prior, features = self._settings["prior"].get(name, 1.0), self._settings["features"].get(name)
+        return Learned(name, prior, rows, fixed, features, pooled=name in self._settings["pooled"])
 
     def finish(self) -> Diagram:
         """The diagram."""
@@ -74,7 +89,7 @@ class _Declaring:
 
 def cascade(
     items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False, empty: bool = False,
-    prior: ByTable = None, fixed: ByTable = None,
+    prior: ByTable = None, fixed: ByTable = None, features: ByTable = None, pooled: Iterable[str] = (),
 ) -> Diagram:  # fmt: skip
     """The cascade model: a user looks from the top, clicks the first attractive item and leaves.
 
@@ -85,20 +100,18 @@ def cascade(
     Diagram 'cascade': 2 decisions, 4 latent nodes, 2 observed nodes, 1 learned table, 2 reward terms
     """
     known = (lambda w, e: w * e, lambda c, e: (1 - c) * e)
-    return _cascade(
-        _Declaring("cascade", prior, fixed, distinct, empty), items, positions, learn_conditionals, known, 0.0
-    )
+    m = _Declaring("cascade", prior, fixed, features, pooled, distinct, empty)
+    return _cascade(m, items, positions, learn_conditionals, known, 0.0)
 
 
 def cascade_inverted(
     items: Items, positions: int, *, distinct: bool = True, learn_conditionals: bool = False, empty: bool = False,
-    prior: ByTable = None, fixed: ByTable = None,
+    prior: ByTable = None, fixed: ByTable = None, features: ByTable = None, pooled: Iterable[str] = (),
 ) -> Diagram:  # fmt: skip
     """The paper's cascade model 2: unattractive items are clicked, and a click leads on to the next position."""
     known = (lambda w, e: (1 - w) * e, lambda c, e: c * e)
-    return _cascade(
-        _Declaring("cascade, inverted", prior, fixed, distinct, empty), items, positions, learn_conditionals, known, 1.0
-    )
+    m = _Declaring("cascade, inverted", prior, fixed, features, pooled, distinct, empty)
+    return _cascade(m, items, positions, learn_conditionals, known, 1.0)
 
 
 def _cascade(
@@ -120,7 +133,7 @@ def _cascade(
 
 def position_based(
     items: Items, positions: int, *, distinct: bool = True, empty: bool = False, prior: ByTable = None,
-    fixed: ByTable = None,
+    fixed: ByTable = None, features: ByTable = None, pooled: Iterable[str] = (),
 ) -> Diagram:  # fmt: skip
     """The position-based model: each position is examined with a probability of its own.
 
@@ -129,7 +142,7 @@ def position_based(
     >>> position_based(["news", "sports"], 2, fixed={"examination": {0: 1.0}}, empty=True)
     Diagram 'position-based': 2 decisions, 4 latent nodes, 2 observed nodes, 2 learned tables, 2 reward terms
     """
-    m = _Declaring("position-based", prior, fixed, distinct, empty)
+    m = _Declaring("position-based", prior, fixed, features, pooled, distinct, empty)
     d, items, attraction = _start(m, items, positions)
     examination = m.table("examination", rows=positions)
     for k in range(1, positions + 1):
@@ -141,22 +154,25 @@ def position_based(
 
 def semi_bandit(
     items: Items, positions: int, *, distinct: bool = True, empty: bool = False, prior: ByTable = None,
-    fixed: ByTable = None,
+    fixed: ByTable = None, features: ByTable = None, pooled: Iterable[str] = (),
 ) -> Diagram:  # fmt: skip
     """The combinatorial semi-bandit: the reward of every chosen item is seen. Learned: `mean`."""
-    m = _Declaring("semi-bandit", prior, fixed, distinct, empty)
+    m = _Declaring("semi-bandit", prior, fixed, features, pooled, distinct, empty)
     d, items, mean = m.d, m.items(items, positions), m.table("mean", of_nothing={NOTHING: 0.0})
     for k in range(1, positions + 1):
         d.reward(d.observed(f"X{k}", [d.decision(f"A{k}", items)], mean))
     return m.finish()
 
 
-def rank1(rows: Items, columns: Items, *, prior: ByTable = None, fixed: ByTable = None) -> Diagram:
+def rank1(
+    rows: Items, columns: Items, *, prior: ByTable = None, fixed: ByTable = None, features: ByTable = None,
+    pooled: Iterable[str] = (),
+) -> Diagram:  # fmt: skip
     """The Bernoulli rank-1 bandit: a row and a column, and only the product of their factors is seen.
 
     Learned: `row` and `column`. The reward is what is seen.
     """
-    m = _Declaring("rank-1", prior, fixed)
+    m = _Declaring("rank-1", prior, fixed, features, pooled)
     row = m.d.latent("Z1", [m.d.decision("A1", rows)], m.table("row"))
     column = m.d.latent("Z2", [m.d.decision("A2", columns)], m.table("column"))
     m.d.reward(m.d.observed("X", [row, column], lambda r, c: r * c))
@@ -165,7 +181,7 @@ def rank1(rows: Items, columns: Items, *, prior: ByTable = None, fixed: ByTable 
 
 def dependent_click(
     items: Items, positions: int, *, distinct: bool = True, reward: str = "clicks", empty: bool = False,
-    prior: ByTable = None, fixed: ByTable = None,
+    prior: ByTable = None, fixed: ByTable = None, features: ByTable = None, pooled: Iterable[str] = (),
 ) -> Diagram:  # fmt: skip
     """The dependent click model: after a click the user may be satisfied and leave, or go on.
 
@@ -174,14 +190,14 @@ def dependent_click(
     a click at the last position satisfied, no click can tell: its entry is not learned, and where it decides which
     position gets the best item, neither is the best action. (DCM bandits are told the order of these entries.)
     """
-    return _satisfying(
-        _Declaring("dependent click", prior, fixed, distinct, empty), items, positions, reward, per_item=False
-    )
+    m = _Declaring("dependent click", prior, fixed, features, pooled, distinct, empty)
+    return _satisfying(m, items, positions, reward, per_item=False)
 
 
 def dynamic_bayesian(
     items: Items, positions: int, *, distinct: bool = True, simplified: bool = False, reward: str = "satisfaction",
-    empty: bool = False, prior: ByTable = None, fixed: ByTable = None,
+    empty: bool = False, prior: ByTable = None, fixed: ByTable = None, features: ByTable = None,
+    pooled: Iterable[str] = (),
 ) -> Diagram:  # fmt: skip
     """The dynamic Bayesian network model: an item attracts, and once clicked it satisfies, with its own probabilities.
 
@@ -190,13 +206,8 @@ def dynamic_bayesian(
     The reward is leaving satisfied, or `reward="clicks"`.
     """
     simplified = check_flag("model 'dynamic Bayesian network': simplified", simplified, error=DiagramError)
-    m = _Declaring(
-        "dynamic Bayesian network, simplified" if simplified else "dynamic Bayesian network",
-        prior,
-        fixed,
-        distinct,
-        empty,
-    )
+    name = "dynamic Bayesian network, simplified" if simplified else "dynamic Bayesian network"
+    m = _Declaring(name, prior, fixed, features, pooled, distinct, empty)
     return _satisfying(m, items, positions, reward, per_item=True, goes_on=not simplified)
 
 
@@ -225,7 +236,7 @@ def _satisfying(
 
 def click_chain(
     items: Items, positions: int, *, distinct: bool = True, empty: bool = False, prior: ByTable = None,
-    fixed: ByTable = None,
+    fixed: ByTable = None, features: ByTable = None, pooled: Iterable[str] = (),
 ) -> Diagram:  # fmt: skip
     """The click chain model: whether the user goes on depends on the click and on how relevant the item was.
 
@@ -233,7 +244,7 @@ def click_chain(
     click on an irrelevant item, after a click on a relevant one. Relevance is drawn again after the click, as in
     Guo et al. (2009). The reward is the number of clicks.
     """
-    m = _Declaring("click chain", prior, fixed, distinct, empty)
+    m = _Declaring("click chain", prior, fixed, features, pooled, distinct, empty)
     d, items, attraction = _start(m, items, positions)
     continuation = m.table("continuation", rows=3)
     examined = d.latent("E1", cpd=1.0)
@@ -251,14 +262,14 @@ def click_chain(
 
 def user_browsing(
     items: Items, positions: int, *, distinct: bool = True, empty: bool = False, prior: ByTable = None,
-    fixed: ByTable = None,
+    fixed: ByTable = None, features: ByTable = None, pooled: Iterable[str] = (),
 ) -> Diagram:  # fmt: skip
     """The user browsing model: examination depends on the position and on the distance from the last click.
 
     Learned: `attraction`, and `examination` with one row per position k and position of the last click
     above it (0: none), in the order (1, 0), (2, 0), (2, 1), (3, 0), … The reward is the number of clicks.
     """
-    m = _Declaring("user browsing", prior, fixed, distinct, empty)
+    m = _Declaring("user browsing", prior, fixed, features, pooled, distinct, empty)
     d, items, attraction = _start(m, items, positions)
     examination = m.table("examination", rows=positions * (positions + 1) // 2)
     last: list[Node] = []  # the position of the last click so far, from the second position on
@@ -275,14 +286,14 @@ def user_browsing(
 
 def saturated(
     items: Items, positions: int, *, distinct: bool = True, empty: bool = False, prior: ByTable = None,
-    fixed: ByTable = None,
+    fixed: ByTable = None, features: ByTable = None, pooled: Iterable[str] = (),
 ) -> Diagram:  # fmt: skip
     """Every item has a click probability of its own at each position, whatever is shown around it.
 
     Learned: `attraction`, with one entry per item and position. The reward is the number of clicks. It assumes least,
     so among several structures (`Thompson([d1, d2, …])`) it is the one to fall back on if all others are wrong.
     """
-    m = _Declaring("saturated", prior, fixed, distinct, empty)
+    m = _Declaring("saturated", prior, fixed, features, pooled, distinct, empty)
     d, items = m.d, m.items(items, positions)
     of_nothing = {(NOTHING, k) if positions > 1 else NOTHING: 0.0 for k in range(positions)}
     attraction = m.table("attraction", of_nothing=of_nothing)

@@ -7,6 +7,7 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Node
+from idbandits.diagram.frames import column_names, is_lazy
 from idbandits.diagram.values import is_missing, plain
 from idbandits.errors import ODD, ActionError, ContextError, IdbanditsError, ObservationError, brief
 from idbandits.kernel.types import Bools, Ints
@@ -88,7 +89,7 @@ def _collected(parts: Sequence[Part], names: Mapping[str, Hashable]) -> list[Any
     """What each part is read from: lazy frames are collected, each once, with the columns that are needed."""
     collected: dict[int, Any] = {}
     for part in parts:
-        if _is_lazy(part.data) and id(part.data) not in collected:
+        if is_lazy(part.data) and id(part.data) not in collected:
             present = column_names(part.data) or []
             wanted = [names[n.name] for other in parts if other.data is part.data for n in other.nodes]
             try:
@@ -98,14 +99,9 @@ def _collected(parts: Sequence[Part], names: Mapping[str, Hashable]) -> list[Any
     return [collected.get(id(part.data), {} if part.data is None else part.data) for part in parts]
 
 
-def _is_lazy(data: Any) -> bool:
-    """Whether this is a query, as Polars' LazyFrame is."""
-    return hasattr(data, "collect_schema") and hasattr(data, "collect")
-
-
 def _refuse_others(model: Model, part: Part, data: Any, of_others: Sequence[str]) -> None:
     """Refuse columns that belong to no node, or to nodes that have no place here."""
-    names = _names_in(part, part.data if _is_lazy(part.data) else data)
+    names = _names_in(part, part.data if is_lazy(part.data) else data)
     own = {node.name for node in part.nodes}
     for i, name in enumerate(names):
         if name not in of_others and name not in own:
@@ -146,20 +142,6 @@ def _encode_part(
         elif part.what != "observations":
             raise part.error(f"{part.what}: {node.name!r} is missing; needed are {_listed(part)}")
     return encoded
-
-
-def column_names(data: Any) -> list[Any] | None:
-    """The names of the columns of arrays by name, a data frame, a table of pyarrow or a structured array, or None."""
-    if isinstance(data, np.ndarray):
-        return None if data.dtype.names is None else list(data.dtype.names)
-    if isinstance(data, Mapping):
-        return list(data)
-    try:
-        if _is_lazy(data):
-            return list(data.collect_schema().names())
-        return list(data.column_names if hasattr(data, "column_names") else data.columns)
-    except (AttributeError, TypeError):
-        return None
 
 
 def encode_column(what: str, node: Node, data: Any, error: type[IdbanditsError], strict: bool = True) -> Ints:

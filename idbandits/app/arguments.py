@@ -1,7 +1,10 @@
 """Turns what is typed at the command line into what the library takes: diagrams, means and contexts."""
 
+import csv
+import io
 import math
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from idbandits.diagram.declare import Diagram
-from idbandits.diagram.storage import parse_json, read_json
+from idbandits.diagram.sources import Source, source_of_data
+from idbandits.diagram.storage import MOST_BYTES, parse_json, read_json
 from idbandits.diagram.tables import Label, LearnedTable, prior_means
-from idbandits.errors import ContextError, FormatError, MeansError, brief
-from idbandits.files import path_of
+from idbandits.errors import ContextError, DiagramError, FormatError, MeansError, brief
+from idbandits.files import path_of, read_whole
 from idbandits.kernel.types import Floats
 from idbandits.simulation.simulate import random_numbers
 
@@ -93,6 +97,48 @@ def _numbers(name: str, text: str, table: LearnedTable | None) -> Any:
     if table is not None and numbers.size == math.prod(table.means_shape):
         return numbers.reshape(table.means_shape)
     return numbers  # of a wrong shape: those who use them say so
+
+
+def read_features(texts: Sequence[str]) -> dict[str, Source]:
+    """The features of tables, each given as table=file: a CSV file with a header, and labels in its first column."""
+    features: dict[str, Source] = {}
+    for text in texts:
+        table, _, file = text.partition("=")
+        if not file:
+            raise FormatError(f"--features {text!r}: write table=file.csv")
+        if table in features:
+            raise FormatError(f"--features: those of {table!r} are given twice")
+        with _errors_name(file):
+            features[table] = _lines_of_csv(f"learned table {table!r}", read_whole(path_of(file), MOST_BYTES))
+    return features
+
+
+def _lines_of_csv(owner: str, content: bytes) -> Source:
+    """Lines of features by label; columns of numbers are such, and empty cells are missing."""
+    try:
+        lines = list(csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FormatError(f"not CSV in UTF-8: {error}") from None
+    header, rows = (lines or [[]])[0], [line for line in lines[1:] if line]
+    if len(header) < 2 or not rows:
+        raise FormatError("a header, and lines with a label and at least one feature are needed")
+    if wrong := next((line for line in rows if len(line) != len(header)), None):
+        raise FormatError(f"the line of {brief(wrong[0])} has {len(wrong)} cells, the header has {len(header)}")
+    labels, *columns = (list(column) for column in zip(*rows, strict=True))
+    whole = all(re.fullmatch("0|[1-9][0-9]{0,17}", label) for label in labels)  # ASCII digits: then they are numbers
+    data = [{"name": name, "values": _cells(cells)} for name, cells in zip(header[1:], columns, strict=True)]
+    try:
+        return source_of_data(owner, {"rows": {"labels": list(map(int, labels)) if whole else labels, "columns": data}})
+    except DiagramError as error:
+        raise FormatError(str(error)) from None
+
+
+def _cells(cells: Sequence[str]) -> list[Any]:
+    """The cells of a column: numbers, if all of them are, or texts, and None where a cell is empty."""
+    try:
+        return [float(cell) if cell.strip() else None for cell in cells]
+    except ValueError:
+        return [cell if cell.strip() else None for cell in cells]
 
 
 def read_context(d: Diagram, texts: Sequence[str]) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, get_type_hints
 import numpy as np
 
 from idbandits import models as ready
-from idbandits.app.arguments import read_context, read_diagram, read_means
+from idbandits.app.arguments import read_context, read_diagram, read_features, read_means
 from idbandits.app.frame import Parser, docstring, file_path, help_of, pick, say, whole_number
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import brief
@@ -38,6 +38,7 @@ def models(arguments: Namespace) -> None:
     parser.add_argument("--out", type=file_path, metavar="FILE", help="write to this file (else the standard output)")
     options = vars(parser.parse_args(arguments.options))
     out = options.pop("out")
+    options["features"] = read_features(options["features"])
     d = functions[name](**options)
     if out is None:
         print(json.dumps(d.to_dict(), indent=1, allow_nan=False))
@@ -54,10 +55,21 @@ def _add_parameters(parser: ArgumentParser, model: Model) -> None:
         str: ("a word", {"metavar": "TEXT"}),
         ready.ByTable: ("by table, as JSON", {"type": _by_table, "metavar": "JSON"}),
     }
+    several: dict[str, tuple[str, dict[str, Any]]] = {
+        "features": (
+            "of a table's rows, from a CSV file: labels first, then columns (repeat it for several tables)",
+            {"action": "append", "metavar": "TABLE=FILE"},
+        ),
+        "pooled": ("a table whose rows have a common prior (repeat it)", {"action": "append", "metavar": "TABLE"}),
+    }
     items = "how many, or labels: a,b,c, or a JSON list", {"type": _items, "metavar": "ITEMS"}
     hints = get_type_hints(model)
     for name, parameter in inspect.signature(model).parameters.items():
         option, required = f"--{name.replace('_', '-')}", parameter.default is parameter.empty
+        if name in several:
+            text, settings = several[name]
+            parser.add_argument(option, default=[], help=text, **settings)
+            continue
         text, settings = kinds.get(hints[name], items)
         text += "" if required else " (default: %(default)s)"
         parser.add_argument(option, required=required, default=parameter.default, help=text, **settings)

@@ -16,6 +16,7 @@ from idbandits.circuit.build import rows_of_use
 from idbandits.circuit.elimination import MOST_CELLS, plan_likelihood
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
+from idbandits.diagram.features import described
 from idbandits.diagram.findings import Finding, Report
 from idbandits.diagram.support import Factor, possible
 from idbandits.diagram.tables import Use
@@ -274,7 +275,9 @@ def _sizes(model: Model) -> Iterable[Finding]:
     widest = f"the elimination had {plan.cells:,} cells" + (
         f", at most over {_list(sorted(plan.widest))}" if plan.widest else ""
     )
-    what = f"{_plural(len(model.decisions), 'decision')}, {_plural(rows, 'learned row')}; {circuits}; {widest}."
+    regressions = [f"{n}: {described(t.features)}" for n, t in model.learned.items() if t.features is not None]
+    learned = _plural(rows, "learned row") + (f" ({', '.join(regressions)})" if regressions else "")
+    what = f"{_plural(len(model.decisions), 'decision')}, {learned}; {circuits}; {widest}."
     slow = []
     if edges > LARGE_CIRCUIT:
         slow.append("The circuit is large, and every round goes through it: fewer states or parents make it smaller.")

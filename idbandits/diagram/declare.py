@@ -21,9 +21,9 @@ from idbandits.diagram.storage import MOST_NUMBER, declare_all, read_json, to_da
 from idbandits.diagram.support import possible
 
 from idbandits.diagram.tables import (  # isort: skip
-    Known, Label, LearnedTable, Use, chance_table, check_letters, check_name, reward_table,
+    Known, Label, LearnedTable, Use, chance_table, check_name, reward_table,
 )  # fmt: skip
-from idbandits.diagram.values import plain
+from idbandits.diagram.values import check_letters, plain
 from idbandits.errors import ODD, DiagramError, FormatError, IdbanditsError, InfeasibleError, brief, is_integer
 from idbandits.files import path_of, write_whole
 from idbandits.kernel.types import Floats

@@ -121,6 +121,18 @@ def _of_table(who: str, a: LearnedTable, b: LearnedTable) -> Iterator[str]:
             yield f"{who} has other rows that are fixed"
         elif not np.array_equal(np.minimum(a.beforehand, 0), np.minimum(b.beforehand, 0)):
             yield f"{who} has rows that are fixed at other values"
+    yield from _of_features(who, a, b)
+
+
+def _of_features(who: str, a: LearnedTable, b: LearnedTable) -> Iterator[str]:
+    if a.features is None and b.features is None:
+        return
+    if a.features is None or b.features is None:
+        yield f"{who} has {'features now' if a.features is None else 'no features any more'}"
+    elif a.features.names != b.features.names:
+        yield f"{who} has other columns of features"
+    elif a.shape == b.shape and a.features.to_data() != b.features.to_data():
+        yield f"{who} has other features"
 
 
 def _of_rewards(a: Diagram, b: Diagram) -> Iterator[str]:

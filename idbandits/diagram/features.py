@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias, final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -13,7 +14,10 @@ from idbandits.diagram.columns import Column, Texts, Value
 from idbandits.errors import TableError, brief
 from idbandits.kernel.types import Bools, Floats, Rng
 
-Line: TypeAlias = list[dict[str, Value]]  # the features of a row as plain data: of each block, by column
+if TYPE_CHECKING:  # `tables` imports this module
+    from idbandits.diagram.tables import Label
+
+Line: TypeAlias = list[dict[str, Value]]  # the features of a row as plain data: for each parent in turn, by column
 
 CONSTANT = "(constant)"  # the name of the first column of every design
 MOST_COLUMNS = 200  # beside the constant
@@ -44,6 +48,12 @@ class Block(NamedTuple):
     axis: int | None
     columns: Sequence[Column]
     exists: Bools  # which lines are there: those of fixed rows may be lacking
+    labels: Sequence[Label] | None = None  # of the lines, if a data frame had some
+
+    @property
+    def place(self) -> int:
+        """Where it stands in a line."""
+        return self.axis or 0
 
     def encoded(self) -> Floats:
         """Its columns of the design, one line per value."""
@@ -62,41 +72,66 @@ class Block(NamedTuple):
         """The values in one line; none if it is lacking."""
         return {column.name: column.raw(number) for column in self.columns} if self.exists[number] else {}
 
+    def to_data(self) -> dict[str, Any]:
+        """The lines that exist, as plain data."""
+        there = np.flatnonzero(self.exists).tolist()
+        data: dict[str, Any] = {} if self.labels is None else {"labels": [self.labels[line] for line in there]}
+        own = [{"name": column.name, "values": [column.raw(line) for line in there]} for column in self.columns]
+        return data | {"columns": own}
+
 
 @final
 class Features:
-    """The features of a table's rows: `design` has one line per row, and a constant as its first column."""
+    """The features of a table's rows; `names` are those of the columns of `design`, the first of which is constant."""
 
     def __init__(self, owner: str, blocks: Sequence[Block], shape: tuple[int, ...], products: bool, most: int) -> None:
-        self._blocks, self._shape, self._products = tuple(blocks), shape, products
+        self.blocks, self.products, self._shape = tuple(blocks), products, shape
         _check_sizes(owner, blocks, math.prod(shape), products, most)
         self.names = tuple(self._all_names())
-        places = np.unravel_index(np.arange(math.prod(shape)), shape) if shape else ()
-        parts = [
-            block.encoded() if block.axis is None else block.encoded()[places[block.axis]] for block in self._blocks
-        ]
-        self.design: Floats = np.ascontiguousarray(self._combined(parts, math.prod(shape)))
-        self.design.setflags(write=False)
+
+    @cached_property
+    def design(self) -> Floats:
+        """One line per row; computed when it is first needed, as small files may declare large tables."""
+        rows, parts = np.arange(math.prod(self._shape)), list[Floats]()
+        for block in self.blocks:
+            own = block.encoded()
+            parts.append(own if block.axis is None else own[np.unravel_index(rows, self._shape)[block.axis]])
+        design = np.ascontiguousarray(self._combined(parts, len(rows)))
+        design.setflags(write=False)
+        return design
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "design"}  # a copy would be writeable
 
     def line(self, row: int) -> Line:
         """The features of a row as plain data."""
         places = np.unravel_index(row, self._shape) if self._shape else ()
-        return [block.line(row if block.axis is None else int(places[block.axis])) for block in self._blocks]
+        lines = {
+            block.place: block.line(row if block.axis is None else int(places[block.axis])) for block in self.blocks
+        }
+        return [lines.get(place, {}) for place in range(max(lines, default=-1) + 1)]
 
     def encoded(self, line: Line) -> Floats:
         """A line of plain data, of this or of an earlier diagram, as a line of the design.
 
         Columns that it lacks, values of the wrong type and categories that are new do not count: zeros, or missing.
         """
-        values: list[Any] = [*line[: len(self._blocks)]] if isinstance(line, list) else []
-        values += [{}] * (len(self._blocks) - len(values))
-        parts = [block.encoded_line(own) for block, own in zip(self._blocks, values, strict=True)]
-        return self._combined(parts, 1)[0]
+        own = dict(enumerate(line)) if isinstance(line, list) else {}
+        parts = [block.encoded_line(own.get(block.place)) for block in self.blocks]
+        encoded: Floats = self._combined(parts, 1)[0]
+        return encoded
+
+    def to_data(self) -> dict[str, Any] | None:
+        """What `sources.source_of_data` reads: the features of rows, or of each parent's values; None if pooled."""
+        if not self.blocks:
+            return None
+        own = {block.axis: block.to_data() for block in self.blocks}
+        return {"rows": own[None]} if None in own else {"parents": [own.get(k) for k in range(len(self._shape))]}
 
     @staticmethod
     def hyperprior(prior: Floats, states: int) -> Hyperprior:
         """The prior of the regression of a table with these pseudo-counts, which are those of every row."""
-        row = np.asarray(prior, np.float64).reshape(-1, states)[0]
+        row = prior[(0,) * (prior.ndim - 1)][:states]
         return Hyperprior(np.log(row[1:]) - np.log(row[0]), float(np.log(row.sum())))
 
     def drawn_prior(self, prior: Floats, states: int, rng: Rng) -> Floats:
@@ -112,25 +147,31 @@ class Features:
         return np.maximum(counts, LEAST_PSEUDO_COUNT)
 
     def _all_names(self) -> Iterator[str]:
-        several = sum(bool(block.columns) for block in self._blocks) > 1
+        several = sum(bool(block.columns) for block in self.blocks) > 1
         names = [
             [f"{block.name}.{name}" if several else name for column in block.columns for name in column.names]
-            for block in self._blocks
+            for block in self.blocks
         ]
         yield CONSTANT
         yield from itertools.chain.from_iterable(names)
-        for group in _groups(names) if self._products else ():
+        for group in _groups(names) if self.products else ():
             yield from map(" × ".join, itertools.product(*group))
 
     def _combined(self, parts: Sequence[Floats], lines: int) -> Floats:
         """The constant, the columns of all parts, and their products if asked."""
         columns = [np.ones((lines, 1)), *parts]
-        for group in _groups(parts) if self._products else ():
+        for group in _groups(parts) if self.products else ():
             product = group[0]
             for other in group[1:]:
                 product = (product[:, :, np.newaxis] * other[:, np.newaxis, :]).reshape(lines, -1)
             columns.append(product)
         return np.hstack(columns)
+
+
+def described(features: Features) -> str:
+    """Features in two words: how many columns there are beside the constant."""
+    number = len(features.names) - 1
+    return f"{number} feature{'s' if number > 1 else ''}" if number else "pooled"
 
 
 def _groups(parts: Sequence[Any]) -> Iterator[Sequence[Any]]:
@@ -146,8 +187,9 @@ def _check_sizes(owner: str, blocks: Sequence[Block], rows: int, products: bool,
     if total > MOST_COLUMNS:
         columns = [column for block in blocks for column in block.columns]
         largest = max(columns, key=lambda column: len(column.names))
-        many = isinstance(largest, Texts) and len(largest.names) > 2
-        reason = f"; column {brief(largest.name)} has {len(largest.categories)} categories" if many else ""
+        reason = ""
+        if isinstance(largest, Texts) and len(largest.names) > 2:
+            reason = f"; column {brief(largest.name)} has {len(largest.categories)} categories"
         raise TableError(f"{owner}: its features have {total} columns, at most {MOST_COLUMNS} are allowed{reason}")
     if rows * (total + 1) > most:
         raise TableError(

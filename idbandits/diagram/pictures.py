@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from idbandits.diagram.boxes import LOOKS, NAME, Box, Look, Text, listed, printable, stacked, wrapped
+from idbandits.diagram.features import described
 from idbandits.diagram.layout import Edge, Place, Route, arrange
 from idbandits.diagram.tables import Use
 from idbandits.errors import IdbanditsError, check_number
@@ -101,6 +102,8 @@ def _box(node: Node, diagram: Diagram) -> Box:
     table, rows, states = node.cpd.name if isinstance(node.cpd, Use) else "", "", ""
     if isinstance(node.cpd, Use) and node.cpd.rows is not None and diagram.learned[table].shape != (1,):
         rows = f"[{node.cpd.rows}]" if isinstance(node.cpd.rows, int) else "[…]"
+    if isinstance(node.cpd, Use) and (features := diagram.learned[table].features) is not None:
+        rows += f" ({described(features)})"
     if node.kind == "decision":
         states = f"{node.states} choice{'s' if node.states > 1 else ''}"
     elif node.states != 2:

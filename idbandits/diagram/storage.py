@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from idbandits.diagram import schema
-from idbandits.diagram.tables import Known, Learned, Use, check_name
+from idbandits.diagram.sources import source_of_data
+from idbandits.diagram.tables import Known, Learned, LearnedTable, Use, check_name
 from idbandits.errors import ODD, DiagramError, FormatError, brief, is_integer
 from idbandits.files import read_stream, read_whole
 
@@ -22,22 +23,31 @@ FORMAT, VERSION = "idbandits diagram", 1  # as in the schema
 MOST_REPEATED = 10_000_000  # entries of known tables that are given as one number: small files make small diagrams
 MOST_BYTES, MOST_DEPTH = 10**8, 100  # of JSON that is read, and of lists and objects in each other
 MOST_NUMBER = 10**308  # about the largest float
-_TABLES = ("known", "table", "select", "prior", "states")  # keys whose values are long lists in large diagrams
+_TABLES = (
+    "known",
+    "table",
+    "select",
+    "prior",
+    "states",
+    "labels",
+    "values",
+)  # keys whose values are long lists in large diagrams
 
 
 def to_data(diagram: Diagram, different: list[Any]) -> dict[str, Any]:
     """A diagram as plain data; `different` has its all_different groups as they are saved."""
     return {
         "format": FORMAT, "version": VERSION, "name": diagram.name,
-        "learned": [_learned_data(table.declared) for table in diagram.learned.values()],
+        "learned": [_learned_data(table) for table in diagram.learned.values()],
         "nodes": [_node_data(node) for node in diagram.nodes.values()],
         "rewards": [{"nodes": list(r.parents), "table": r.table.tolist()} for r in diagram.rewards],
         "all_different": different,
     }  # fmt: skip
 
 
-def _learned_data(learned: Learned) -> dict[str, Any]:
-    data = {"name": learned.name, "prior": learned.prior.tolist()}
+def _learned_data(table: LearnedTable) -> dict[str, Any]:
+    learned = table.declared
+    data: dict[str, Any] = {"name": learned.name, "prior": learned.prior.tolist()}
     if learned.rows is not None:
         data["rows"] = int(learned.rows)
     if learned.fixed:
@@ -45,6 +55,10 @@ def _learned_data(learned: Learned) -> dict[str, Any]:
         data["fixed"] = [
             {"row": list(row) if isinstance(row, tuple) else row, "value": value.tolist()} for row, value in rows
         ]
+    if table.features is not None:
+        features = table.features.to_data()
+        data |= {"pooled": True} if features is None else {"features": features}
+        data |= {"products": True} if learned.products else {}
     return data
 
 
@@ -125,7 +139,7 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
             fixed = {_row(known["row"]): known["value"] for known in entry.get("fixed", ())}
             if len(fixed) < len(entry.get("fixed", ())):
                 raise FormatError(f"learned table {entry['name']!r}: one row is fixed twice")
-            tables[entry["name"]] = Learned(entry["name"], entry["prior"], entry.get("rows"), fixed)
+            tables[entry["name"]] = _learned(entry, fixed)
         repeated = 0
         for i, entry in enumerate(data["nodes"]):
             where = f"nodes[{i}] ({entry['name']!r})"
@@ -149,6 +163,13 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
         raise FormatError(f"learned: no node uses table {unused[0]!r}")
     if list(diagram.learned) != list(tables):  # the order of means and states is the order of first use
         raise FormatError(f"learned: tables must be listed in the order of their first use, {list(diagram.learned)}")
+
+
+def _learned(entry: Mapping[str, Any], fixed: Mapping[Any, Any]) -> Learned:
+    features, products, pooled = entry.get("features"), entry.get("products", False), entry.get("pooled", False)
+    if features is not None:
+        features = source_of_data(f"learned table {entry['name']!r}", features)
+    return Learned(entry["name"], entry["prior"], entry.get("rows"), fixed, features, products, pooled)
 
 
 def _row(row: Any) -> Any:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
+from idbandits.diagram.alignment import features_of, is_out_of_order
 from idbandits.diagram.features import Features
-from idbandits.diagram.sources import features_of, read_source
-from idbandits.diagram.values import plain
+from idbandits.diagram.sources import read_source
+from idbandits.diagram.values import check_letters, plain
 
 from idbandits.errors import (  # isort: skip
     ODD, DiagramError, PriorError, TableError, brief, check_flag, check_whole, is_integer, shortened,
@@ -47,6 +48,26 @@ class Learned:
     >>> examination = Learned("examination", rows=3, fixed={0: 1.0})
     >>> examination[2].row
     2
+
+    With `features` the prior of a row is a regression on them, which is learned as well: what is learned of one row
+    speaks for those like it. They are a data frame (pandas or Polars) by the labels of the parent, which are its index
+    or its first column, or an array with one line per row. Numbers are standardised, texts become indicators of
+    categories, and what is missing has an indicator. Rows that are fixed need no line. For several parents, pass
+    `{"item": …, "user": …}`, or a list of frames and arrays with one entry per parent (None: nothing), or an array
+    with one line per row; `products=True` adds the products of features of different parents. `pooled=True` is the
+    regression with a constant alone: rows have a common prior, which is learned. All rows have the same `prior` then;
+    it says where the regression starts.
+
+    >>> import pandas as pd
+    >>> dishes = pd.DataFrame({"price": [9.5, 12, 8], "kind": ["thai", "soup", "thai"]}, index=["curry", "pho", "rice"])
+    >>> from idbandits import Diagram
+    >>> d = Diagram("menu")
+    >>> d.reward(d.observed("ordered", [d.decision("dish", ["rice", "pho"])], Learned("taste", features=dishes)))
+    >>> features = d.learned["taste"].features
+    >>> features.names
+    ('(constant)', 'price', 'kind=thai')
+    >>> features.design.tolist()
+    [[1.0, -1.0, 1.0], [1.0, 1.0, 0.0]]
     """
 
     name: str
@@ -192,15 +213,6 @@ def check_name(owner: str, name: object) -> str:
     return name
 
 
-def check_letters(what: str, text: str) -> None:
-    """Refuse a text with half of a letter (a surrogate of Unicode): no file and no picture could show it."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise DiagramError(f"{what}, {brief(text)}, has half of a letter, {text[error.start]!r}") from None
-
-
 def prior_means(tables: Mapping[str, LearnedTable], rng: Rng) -> dict[str, Floats]:
     """The means of all tables, drawn from their priors: `prior_means(d.learned, rng)`."""
     means = {}
@@ -242,7 +254,7 @@ def chance_table(
             reason = f"a prior of shape {learned.prior.shape} does not broadcast to {(*rows, states)}"
             raise PriorError(f"learned table {learned.name!r}: {reason} (states on the last axis)") from None
         fixed = _fixed_rows(node, learned, parents, states)
-        features = _features(learned, parents, rows, prior)
+        features = _features(learned, parents, rows, fixed)
         tables[learned.name] = LearnedTable(learned, rows, states, prior, fixed, features)
     elif table.declared is not learned:
         other = f"the diagram has another learned table named {learned.name!r}"
@@ -253,18 +265,23 @@ def chance_table(
     elif table.fixed.keys() != (numbers := _fixed_numbers(node, learned, parents)).keys():
         other = next(row for number, row in numbers.items() if number not in table.fixed)
         raise DiagramError(f"{reader}: its fixed row {brief(other)} is another one for nodes that read it before")
+    elif table.features is not None and learned.rows is None and is_out_of_order(table.features, parents):
+        raise DiagramError(f"{reader}: its features belong to other rows for nodes that read it before; labels differ")
     return use
 
 
-def _features(learned: Learned, parents: Sequence[Node], rows: tuple[int, ...], prior: Floats) -> Features | None:
+def _features(
+    learned: Learned, parents: Sequence[Node], rows: tuple[int, ...], fixed: Mapping[int, Floats]
+) -> Features | None:
     """The features of the rows of a learned table, None if it has none."""
     if learned.features is None and not learned.pooled:
         return None
-    owner, flat = f"learned table {learned.name!r}", prior.reshape(-1, prior.shape[-1])
-    if (flat != flat[0]).any():
-        reason = "with features (or pooled) the regression is the prior of each row, so all rows have the same prior"
-        raise PriorError(f"{owner}: {reason}; that of shape {learned.prior.shape} differs between rows")
-    return features_of(owner, learned.features, parents, rows, learned.products, MOST_ENTRIES)
+    owner, given = f"learned table {learned.name!r}", np.atleast_1d(learned.prior)
+    if (given != given[(0,) * (given.ndim - 1)]).any():
+        reason = "a regression is the prior of its rows, centred at the same pseudo-counts for all of them"
+        raise PriorError(f"{owner}: {reason}; the given ones, of shape {learned.prior.shape}, differ between rows")
+    by_parent = parents if learned.rows is None else None
+    return features_of(owner, learned.features, by_parent, rows, fixed, learned.products, MOST_ENTRIES)
 
 
 def _fixed_numbers(node: str, learned: Learned, parents: Sequence[Node]) -> dict[int, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from idbandits.errors import ODD
+from idbandits.errors import ODD, DiagramError, brief
 
 PANDAS_MISSING = ("NAType", "NaTType")  # by name: pandas is slow to import
 
@@ -30,3 +30,12 @@ def is_missing(value: Any) -> bool:
         return bool(np.ma.is_masked(value) or value != value)  # only NaN differs from itself
     except ODD:  # Decimal("sNaN")
         return False
+
+
+def check_letters(what: str, text: str) -> None:
+    """Refuse a text with half of a letter (a surrogate of Unicode): no file and no picture could show it."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise DiagramError(f"{what}, {brief(text)}, has half of a letter, {text[error.start]!r}") from None

@@ -6,6 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import idbandits as idb
@@ -17,12 +18,10 @@ def test_models_lists_all_ready_models(call):
     status, out, err = call("models")
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    assert (
-        lines[0]
-        == "cascade(items, positions, distinct=True, learn_conditionals=False, empty=False, prior=None, fixed=None)"
-    )
+    settings = "prior=None, fixed=None, features=None, pooled=()"
+    assert lines[0] == f"cascade(items, positions, distinct=True, learn_conditionals=False, empty=False, {settings})"
     assert lines[1].strip() == idb.models.cascade.__doc__.splitlines()[0]
-    assert "rank1(rows, columns, prior=None, fixed=None)" in lines
+    assert f"rank1(rows, columns, {settings})" in lines
     names = [line.partition("(")[0] for line in lines[::2]]
     assert all(callable(getattr(idb.models, name)) for name in names)
     assert {"position_based", "semi_bandit", "user_browsing"} < set(names)
@@ -41,6 +40,10 @@ def test_models_lists_all_ready_models(call):
             lambda m: m.position_based(3, 2, fixed={"examination": {0: 1.0}}, prior={"attraction": [1, 9]}),
         ),
         ("rank1 --rows 3 --columns x,y", lambda m: m.rank1(3, ["x", "y"])),
+        (
+            "rank1 --rows 3 --columns x,y --pooled row --pooled column",
+            lambda m: m.rank1(3, ["x", "y"], pooled=["row", "column"]),
+        ),
     ],
 )
 def test_models_writes_the_diagram_that_python_makes(call, arguments, expected):
@@ -49,6 +52,49 @@ def test_models_writes_the_diagram_that_python_makes(call, arguments, expected):
     assert json.loads(out) == expected(idb.models).to_dict()
     assert call("models", *shlex.split(arguments), "--out", "d.json")[:2] == (0, "")
     assert idb.Diagram.load("d.json").to_dict() == json.loads(out)
+
+
+ITEMS = pd.DataFrame({"price": [3.5, None, 2], "kind": ["thai", "tea, hot", None]}, index=["b", "a", "other"])
+
+
+def test_models_reads_features_from_a_file(call):
+    ITEMS.to_csv("items.csv")
+    options = ["--items", "a,b", "--positions", "2", "--empty"]
+    status, out, _ = call("models", "cascade", *options, "--features", "attraction=items.csv")
+    assert status == 0
+    assert json.loads(out) == idb.models.cascade(["a", "b"], 2, empty=True, features={"attraction": ITEMS}).to_dict()
+    Path("rows.csv").write_text("row,size\n1,0.5\n0,7\n\n")
+    given = ("--features", "row=rows.csv", "--features", "column=rows.csv")
+    status, out, _ = call("models", "rank1", "--rows", "2", "--columns", "2", *given)
+    own = pd.DataFrame({"size": [7, 0.5]})
+    assert json.loads(out) == idb.models.rank1(2, 2, features={"row": own, "column": own}).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", ["d.csv", "a header"]),
+        ("item,price\n", ["d.csv", "a header"]),
+        ("item\na\nb\n", ["d.csv", "at least one feature"]),
+        ("item,price\na,1\nb,2,3\n", ["d.csv", "the line of 'b' has 3 cells, the header has 2"]),
+        ("item,price\na,1\nc,2\n", ["no line for 'b'"]),
+        ("item,price\na,1\nb,inf\n", ["column 'price' is not finite for 'b'"]),
+        ("item,price\na,1\nb,2\nb,3\n", ["two lines for 'b'"]),
+        ("item,price,price\na,1,2\nb,2,3\n", ["d.csv", "two columns named 'price'"]),
+        ('item,price\na,"1\nb,2\n', ["d.csv", "not CSV"]),
+    ],
+)
+def test_models_refuses_wrong_features(refused, content, words):
+    Path("d.csv").write_text(content)
+    refused("models", "cascade", "--items", "a,b", "--positions", "1", "--features", "attraction=d.csv", words=words)
+
+
+def test_models_refuses_features_that_are_not_there(refused):
+    for given, words in {
+        "attraction": ["table=file.csv"], "attraction=none.csv": ["none.csv: No such file"], "attraction=.": ["directory"],
+    }.items():  # fmt: skip
+        refused("models", "cascade", "--items", "a,b", "--positions", "1", "--features", given, words=words)
+    refused("models", "cascade", "--items", "a,b", "--positions", "1", "--pooled", "examination", words=["attraction"])
 
 
 @pytest.mark.parametrize(
