@@ -21,7 +21,7 @@ from idbandits.inference.entries import Entries, RetiredRow
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, When, when_all_played, when_played
-from idbandits.inference.priors import counts_in, fit_regressions, sections_of
+from idbandits.inference.priors import fit_regressions, sections_of
 from idbandits.inference.regression import put_back
 from idbandits.inference.repeating import NOTHING, count_acts
 from idbandits.kernel.compiling import Kernel
@@ -247,13 +247,11 @@ class Learner:
         """Fit the regressions of tables with features to what was learned, in place."""
         if not len(self._sections):
             return
-        inference, evidence = self.inference, self.evidence
-        if not isinstance(inference, Refreshed):
-            fit_regressions(evidence, counts_in(evidence, state), self._sections, state, rng, drawn=False)
-            return
-        counts = inference.informative_counts(evidence, state)
-        fit_regressions(evidence, counts, self._sections, state, rng, drawn=True)
-        inference.refresh(evidence, state, rng)
+        inference = self.inference
+        is_chain = isinstance(inference, Refreshed)
+        fit_regressions(self.evidence, self._sections, state, rng, drawn=is_chain)
+        if is_chain:
+            inference.refresh(self.evidence, state, rng)
 
     def _refuse(self, status: int, round_: Round, where: str) -> None:
         model, action = self.model, self.model.action_of(round_.action)

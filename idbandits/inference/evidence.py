@@ -16,7 +16,7 @@ from idbandits.circuit.plain import entries_after, entries_read
 from idbandits.errors import FormatError
 from idbandits.inference.entries import Entries
 from idbandits.inference.factors import find_wrong
-from idbandits.inference.priors import FITTING, cost_of_fit, regressions_of
+from idbandits.inference.priors import cost_of_fit, regressions_of
 from idbandits.inference.workspace import Parts
 from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Bools, Floats, Ints
@@ -65,7 +65,7 @@ class Evidence:
         is_home = model is own.model and not own.retired
         places = [] if is_home else own.places_of_entries(Entries(model)).tolist()
         self.regressions = regressions_of(own)
-        self.rounds_between_fits = int(cost_of_fit(self.regressions) / FITTING)
+        self.cost_of_fit = cost_of_fit(self.regressions)
         self.program, self.numbers = self.packed = pack(
             c,
             Parts(

@@ -17,9 +17,8 @@ from idbandits.inference.chain import Chain, count_latent, draw_row_once, link, 
 from idbandits.inference.counting import count_round, factor_of, look_up
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import value_of_factor
-from idbandits.inference.informing import scale_by_information
 from idbandits.inference.moving import move_pairs
-from idbandits.inference.priors import FITTING, counts_in
+from idbandits.inference.priors import allowance
 from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, NOW, BuiltIn, Round, learner
 from idbandits.inference.rescaling import draw_priors, move_tables
 from idbandits.inference.workspace import MEANS as BY_MEANS
@@ -169,15 +168,6 @@ def go_on(program: Ints, numbers: Floats, ints: Ints, floats: Floats, fits: Floa
     return int(held(ints[USED], int_scratch, float_scratch))
 
 
-@kernel(types.int64(INTS, FLOATS, INTS, FLOATS, FLOATS))
-def scale(program: Ints, numbers: Floats, ints: Ints, floats: Floats, counts: Floats) -> int:
-    """Scale the counts of all rows in a state by their information."""
-    int_scratch, float_scratch = scratch(program, numbers)
-    w = workspace(program, numbers, int_scratch, float_scratch)
-    scale_by_information(w, chain_in(w, ints, floats, pointer(floats, 0), False), pointer(counts, 0))
-    return int(held(ints[USED], int_scratch, float_scratch))
-
-
 @kernel(types.int64(INTS, FLOATS, INTS, FLOATS))
 def restore(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> int:
     """Derive the links and the pseudo-counts of a state from its groups and their latent counts."""
@@ -226,17 +216,11 @@ class Gibbs(BuiltIn):
         settings = (*self.settings.values(), 0)
         return with_groups(floats, evidence.most_groups, evidence.most_numbers, 1, settings, 2 * n)
 
-    def informative_counts(self, evidence: Evidence, state: State) -> Floats:
-        """What was counted, latent counts less than what is certain."""
-        counts = counts_in(evidence, state)
-        if state.ints[USED]:
-            scale(*evidence.packed, *state[:2], counts)
-        return counts
-
     def refresh(self, evidence: Evidence, state: State, rng: Rng) -> None:
         """After a fit: a step of all groups, if it does not take too long for the time until the next fit."""
-        left = FITTING * (state.ints[NEXT_FIT] - state.ints[ROUNDS])
-        if state.ints[USED] and rng.random() * VISIT * state.ints[USED] < left:
+        rounds, groups = int(state.ints[ROUNDS]), int(state.ints[USED])
+        affordable = allowance(rounds) * (int(state.ints[NEXT_FIT]) - rounds)
+        if groups and rng.random() * VISIT * groups < affordable:
             go_on(*evidence.packed, *state, rng)
 
     def layout(self, evidence: Evidence) -> Layout:

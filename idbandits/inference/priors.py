@@ -17,9 +17,10 @@ from idbandits.kernel.types import Floats, Ints, Rng
 if TYPE_CHECKING:  # `evidence` imports this module
     from idbandits.inference.evidence import Evidence
 
-GROWTH = 0.1  # the part of all rounds that is learned between two fits
+GROWTH = 0.02  # the part of all rounds that is learned between two fits
 MOST_BETWEEN = 100  # rounds between two fits, unless they are expensive
-FITTING = 20_000.0  # nanoseconds of fitting that a round may cost
+FITTING = 20_000.0  # nanoseconds of fitting that a round may cost, in the long run
+EARLY = 5_000  # rounds whose share may be spent from the beginning
 
 
 def regressions_of(entries: Entries) -> Regressions:
@@ -100,7 +101,13 @@ def fit_regressions(evidence: Evidence, counts: Floats, sections: Ints, state: S
     """Fit all regressions of a state to counts, and put the priors that they give in place."""
     refit(*evidence.packed, counts, state.floats, state.fits, rng, drawn, sections)
     rounds = int(state.ints[ROUNDS])
-    state.ints[NEXT_FIT] = rounds + max(1, min(int(GROWTH * rounds), MOST_BETWEEN), evidence.rounds_between_fits)
+    affordable = int(evidence.cost_of_fit / allowance(rounds))
+    state.ints[NEXT_FIT] = rounds + max(1, min(int(GROWTH * rounds), MOST_BETWEEN), affordable)
+
+
+def allowance(rounds: int) -> float:
+    """How many nanoseconds of fitting a round may cost after so many others."""
+    return FITTING * (1.0 + EARLY / max(1, rounds))
 
 
 def cost_of_fit(r: Regressions) -> float:

@@ -88,10 +88,7 @@ class Regressing(Protocol):
 
 @runtime_checkable
 class Refreshed(Protocol):
-    """What an inference may have besides: what is to be done before and after priors by features change."""
-
-    def informative_counts(self, evidence: Evidence, state: State) -> Floats:
-        """Counts of all entries that say as much as if they had been seen."""
+    """What an inference may have besides: it is a chain, whose priors by features are drawn, and which goes on then."""
 
     def refresh(self, evidence: Evidence, state: State, rng: Rng) -> None:
         """Bring a state up to date with its prior, in one step that cannot be interrupted."""
