@@ -248,9 +248,8 @@ class Learner:
         if not len(self._sections):
             return
         inference = self.inference
-        is_chain = isinstance(inference, Refreshed)
-        fit_regressions(self.evidence, self._sections, state, rng, drawn=is_chain)
-        if is_chain:
+        fit_regressions(self.evidence, self._sections, state, rng, drawn=isinstance(inference, Refreshed))
+        if isinstance(inference, Refreshed):
             inference.refresh(self.evidence, state, rng)
 
     def _refuse(self, status: int, round_: Round, where: str) -> None:

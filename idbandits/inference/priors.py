@@ -97,9 +97,12 @@ def counts_in(evidence: Evidence, state: State) -> Floats:
     return np.maximum(state.floats[: evidence.learned] - prior_in(evidence, state), 0.0)
 
 
-def fit_regressions(evidence: Evidence, counts: Floats, sections: Ints, state: State, rng: Rng, *, drawn: bool) -> None:
-    """Fit all regressions of a state to counts, and put the priors that they give in place."""
-    refit(*evidence.packed, counts, state.floats, state.fits, rng, drawn, sections)
+def fit_regressions(evidence: Evidence, sections: Ints, state: State, rng: Rng, *, drawn: bool) -> None:
+    """Fit all regressions of a state to what was learned, and put the priors that they give in place.
+
+    These are by the parameters at the mode, or by parameters that are drawn.
+    """
+    refit(*evidence.packed, counts_in(evidence, state), state.floats, state.fits, rng, drawn, sections)
     rounds = int(state.ints[ROUNDS])
     affordable = int(evidence.cost_of_fit / allowance(rounds))
     state.ints[NEXT_FIT] = rounds + max(1, min(int(GROWTH * rounds), MOST_BETWEEN), affordable)
