@@ -55,7 +55,7 @@ def topic(data: Path) -> Topic:
     """The table, of the data in a folder."""
     return Topic(
         "3,000 restaurants with features, in a cascade",
-        f"3,000 restaurants of Yelp, 10 features each, attraction from 0.00 to 0.05; the cascade model with {POSITIONS} "
+        f"3,000 restaurants of Yelp, 10 features each, attraction from 0.00 to 0.05; a cascade of {POSITIONS} "
         f"positions, {ROUNDS:,} rounds, {RUNS} runs, the default inference. The data are those of Wan, Ge, Song "
         "(AISTATS 2023); the total regret of their methods, read off their plot: Thompson sampling without features "
         "about 6,500; a logistic model of features only about 2,400; their hierarchical method, with NUTS every 500 "
