@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -83,7 +83,7 @@ class Played(NamedTuple):
         return float(mean[-1] / mean[0])
 
 
-def play(worlds: list[tuple[idb.World, Mapping[str, idb.Thompson]]], rounds: int, runs: int = 1) -> Played:
+def play(worlds: Sequence[tuple[idb.World, Mapping[str, idb.Thompson]]], rounds: int, runs: int = 1) -> Played:
     """Let the agents of each world play in it."""
     tenths: dict[str, list[Floats]] = {}
     seconds: dict[str, list[Floats]] = {}

@@ -88,8 +88,8 @@ TOPIC = Topic(
     "(`moved_to`) to a diagram with one more item, about as good as the second best; its features say just that. "
     f"{WORLDS} worlds, {COPIES} continuations in each, {AFTER:,} rounds. *Rounds*: until the share of rounds in which "
     f"it is shown, averaged over all runs and the {WINDOW} rounds before, first reaches {SHARE:.0%} of the final "
-    f"share, which is that of the last quarter; at least {WINDOW}, because of the window. *By world*: the same for each "
-    "world, mean and standard error. "
+    f"share, which is that of the last quarter; at least {WINDOW}, because of the window. *By world*: the same for "
+    "each world, mean and standard error. "
     f"*Bar*: with features at most {BAR:g} of the rounds of plain.",
     ["model", "learner", "final share", "share in the first 100", "rounds", "by world", "to plain", "met"],
     _rows,

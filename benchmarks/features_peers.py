@@ -63,7 +63,7 @@ def named(features: Floats, own: bool) -> list[dict[Any, float]]:
 
 
 def of_river_bayesian(beta: float, bound: bool, own: bool, features: Floats, seed: int) -> tuple[Act, Update]:
-    """One Bayesian linear regression for all items; draws from its posterior, or an upper bound as in river's LinUCB."""
+    """One Bayesian linear regression of all items: draws from its posterior, or upper bounds as in river's LinUCB."""
     model: Any = linear_model.BayesianLinearRegression(beta=beta)
     rows, rng = named(features, own), random.Random(seed)
 
