@@ -191,8 +191,9 @@ TOPIC = Topic(
     "of act and update from Python, one at a time. Peers have the features as their documentation says: one model of "
     "all items with a constant, and, where the line says *items*, an indicator of each item as well (bayesianbandits "
     "calls that hybrid). Settings are the defaults but for upper bounds, which bayesianbandits takes of 100 draws, and "
-    "for river: its Bayesian regression is told the variance of a click unless the line says β = 1, with which Thompson "
-    "sampling did far worse, and draws each item's mean from the posterior; ε is 0.1. LinUCBDisjoint has one model per item, and cannot use their features. Total regret, mean and standard "
+    "for river: its Bayesian regression is told the variance of a click unless the line says β = 1, with which "
+    "Thompson sampling did far worse, and draws each item's mean from the posterior; ε is 0.1. LinUCBDisjoint has one "
+    "model per item, and cannot use their features. Total regret, mean and standard "
     f"error, worst, and *ours* in the same worlds: a learner plays in fewer than {WORLDS} if these take longer than "
     f"{PATIENCE:.0f} s. *Bars*: our regret is no higher than that of any peer, and we play at least {FASTER:g} times "
     "as many rounds per second.",
