@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from idbandits.agent.quantiles import probabilities
-from idbandits.diagram.features import CONSTANT, described
+from idbandits.diagram.features import described
 from idbandits.diagram.labels import state_labels
 from idbandits.diagram.tables import Label, LearnedTable
 from idbandits.inference.evidence import Evidence
