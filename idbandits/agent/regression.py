@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+import math
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -20,11 +21,30 @@ if TYPE_CHECKING:  # imported where it is used, because that takes long
     from matplotlib.figure import Figure
 
 
-class Fit(NamedTuple):
-    """The normal distribution of the parameters: coefficients state by state, then the logarithm of the strength."""
+@final
+class Fit:
+    """The belief of the parameters: coefficients state by state, then the logarithm of the strength.
 
-    mean: Floats
-    covariance: Floats
+    That is normal around its mode on each side of it, with a factor on its standard deviation. Given it, all others are
+    normal: the mode and `factor`, the Cholesky factor of the precision there, have all of this.
+    """
+
+    def __init__(self, mode: Floats, factor: Floats, skews: Floats) -> None:
+        self.mode, self.skews = mode, skews
+        deviations = np.linalg.inv(factor).T  # what one unit of each of independent numbers does to the parameters
+        low, high = skews
+        off = (high - low) / math.sqrt(2 * math.pi)
+        self.mean = mode + off * deviations[:, -1]
+        variances = np.append(np.ones(len(mode) - 1), (low**2 + high**2) / 2 - off**2)
+        self.sd: Floats = np.sqrt((deviations**2 * variances).sum(axis=1))
+        self.log_strength_sd = float(deviations[-1, -1])  # at the mode
+
+    def log_strength(self, scores: Floats) -> Floats:
+        """The quantiles of the logarithm of the strength, within its bounds, by those of the normal distribution."""
+        low, high = self.skews
+        with np.errstate(invalid="ignore"):
+            off = self.log_strength_sd * np.where(scores < 0, low, high) * scores
+        return np.clip(self.mode[-1] + off, *LOG_STRENGTHS)
 
 
 @final
@@ -69,7 +89,7 @@ class Regression:
     @property
     def sd(self) -> Floats:
         """Their standard deviations."""
-        return self._by_column(np.sqrt(np.diag(self._fit.covariance)[:-1]))
+        return self._by_column(self._fit.sd[:-1])
 
     def quantile(self, q: float | Floats) -> Floats:
         """The quantile of the coefficients: for an array of q, they come first."""
@@ -89,8 +109,7 @@ class Regression:
         wanted = probabilities(q, 1, "the strength")
         from scipy.special import ndtri
 
-        log_strength = self._fit.mean[-1] + ndtri(wanted) * np.sqrt(self._fit.covariance[-1, -1])
-        return np.asarray(np.exp(np.clip(log_strength, *LOG_STRENGTHS)))
+        return np.exp(self._fit.log_strength(ndtri(wanted)))
 
     def to_frame(self) -> Any:
         """A data frame with one line per coefficient: its name and state, mean, sd, and the quantiles 5 % and 95 %.
@@ -148,7 +167,6 @@ def regression_in(evidence: Evidence, state: State, name: str, counts: Floats | 
         return None
     t = r.of_table[evidence.entries.table[first]]
     size = r.columns[t] * (r.states[t] - 1) + 1
-    own = state.fits[r.fit[t] : r.fit[t] + size + size * size]
-    inverse = np.linalg.inv(own[size:].reshape(size, size))
-    fit = Fit(own[:size].copy(), inverse.T @ inverse)
+    own = state.fits[r.fit[t] : r.fit[t] + size * (size + 2) + 2].copy()  # as `inference.regression` says
+    fit = Fit(own[:size], own[size : size * (size + 1)].reshape(size, size), own[-2:])
     return Regression(table, tuple(state_labels(model, name)), fit, counts[first : first + table.size])

@@ -52,7 +52,7 @@ def mix(program: Ints, numbers: Floats, counts: Floats, fits: Floats, rng: Rng, 
     for t in range(r.number):
         states = r.states[t]
         for n in range(1, draws + 1):
-            draw_parameters(r, t, pointer(fits, 0), rng, pointer(parameters, 0))
+            draw_parameters(r, t, pointer(fits, 0), 1.0, rng, pointer(parameters, 0))
             strength = strength_of(r, t, pointer(parameters, 0))
             for k in range(r.start[t], r.start[t + 1]):
                 row, total = r.row[k], 0.0

@@ -316,6 +316,21 @@ def find_skews(
         skews[side] = min(max(SKEW_AT / np.sqrt(2.0 * max(drop, 1e-9)), least), most)
 
 
+@bare
+def hold_strength(log_strength: float, size: int, gradient: Floats, hessian: Floats) -> None:
+    """Leave log M where it is if it is at a bound and would go beyond; all others are then found by themselves.
+
+    Off the bound, its density falls by this slope. An exponential distribution would have this standard deviation.
+    """
+    least, most = LOG_STRENGTHS
+    slope, last = gradient[size - 1], (size - 1) * size
+    if (log_strength <= least and slope < 0.0) or (log_strength >= most and slope > 0.0):
+        gradient[size - 1] = 0.0
+        for i in range(size - 1):
+            hessian[last + i] = 0.0
+        hessian[last + size - 1] = max(hessian[last + size - 1], 0.0) + slope * slope
+
+
 @part
 def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
     """Fit all regressions to the counts of their rows, from the last fits on; how many steps that took."""
@@ -335,6 +350,7 @@ def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
         value, damping = measure(r, t, n, here, g, hessian, w), 0.0
         for _ in range(NEWTON_STEPS):
             taken += 1
+            hold_strength(here[size - 1], size, g, hessian)
             while not factorise(hessian, size, damping, factor):
                 damping = max(10.0 * damping, 1e-3)
             for i in range(size):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import copy
 import pickle
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import approx_fprime, minimize
-from scipy.special import betaln, gammaln, logsumexp
+from scipy.special import gammaln, logsumexp
 from scipy.stats import binom
 
 import idbandits as idb
 from idbandits.agent.regression_plot import BINS, SHOWN, panels
-from idbandits.diagram.features import INTERCEPT_SD, LOG_STRENGTH_SD, SLOPE_SD
+from idbandits.diagram.features import INTERCEPT_SD, LOG_STRENGTH_SD, SLOPE_SD, STRENGTH
 from idbandits.errors import IdbanditsError
 from inside import measured
 from refusals import refused
@@ -95,9 +96,9 @@ def simulated(seed: int, states: int, rows: int, columns: int, largest: int = 30
 def test_derivatives_are_those_of_the_density(states: int) -> None:
     d, counts = simulated(1, states, 15, 2)
     agent, rng = idb.Thompson(d, "exact", seed=0), np.random.default_rng(2)
-    design, log_strength = d.learned["taste"].features.design, np.log(states)  # type: ignore[union-attr]
+    design, log_strength = d.learned["taste"].features.design, np.log(STRENGTH * states)  # type: ignore[union-attr]
     for _ in range(5):
-        at = rng.normal(0, 0.8, 3 * (states - 1) + 1)
+        at = np.append(rng.normal(0, 0.8, 3 * (states - 1)), rng.uniform(0, 5))
         value, gradient, hessian = measured(agent, counts, at)
         origin = measured(agent, counts, 0 * at).value
         plain = [log_density(x, design, counts, log_strength) for x in (at, 0 * at)]
@@ -118,7 +119,7 @@ def test_derivatives_are_those_of_the_density(states: int) -> None:
 def test_coefficients_are_those_of_an_independent_fit(states: int, inference: str) -> None:
     d, counts = simulated(3, states, 60, 4)
     regression = regression_of(taught(d, counts, inference))
-    design, log_strength = d.learned["taste"].features.design, np.log(states)  # type: ignore[union-attr]
+    design, log_strength = d.learned["taste"].features.design, np.log(STRENGTH * states)  # type: ignore[union-attr]
 
     def loss(x: np.ndarray) -> float:
         return -log_density(x, design, counts, log_strength)
@@ -133,12 +134,54 @@ def test_coefficients_are_those_of_an_independent_fit(states: int, inference: st
         approx_fprime(best.x + h, loss, 1e-5) - approx_fprime(best.x - h, loss, 1e-5)
         for h in 1e-3 * np.eye(len(best.x))
     ]
-    sd = np.sqrt(np.diag(np.linalg.inv(np.array(slopes) / 2e-3)))
-    np.testing.assert_allclose(regression.coefficients.T.ravel(), best.x[:-1], atol=0.01 * sd[:-1].min())
+    precision = np.array(slopes) / 2e-3
+    covariance = np.linalg.inv((precision + precision.T) / 2)
+    sd, fit = np.sqrt(np.diag(covariance)), regression._fit
+    np.testing.assert_allclose(fit.mode, best.x, atol=0.01 * sd.min())
     assert np.log(regression.strength) == pytest.approx(best.x[-1], abs=0.01 * sd[-1])
-    np.testing.assert_allclose(regression.sd.T.ravel(), sd[:-1], rtol=0.01)
-    low, high = np.log(regression.strength_quantile(np.array([0.16, 0.84])))
-    assert (high - low) / (2 * 0.99446) == pytest.approx(sd[-1], rel=0.01)
+    assert fit.log_strength_sd == pytest.approx(sd[-1], rel=0.01)
+
+    # given log M, all others are normal; log M has halves of two widths, found where its density has fallen
+    ridge = covariance[:, -1] / covariance[-1, -1]
+    for score, skew in zip((-1.5, 1.5), fit.skews, strict=True):
+        drop = loss(best.x + score * sd[-1] * ridge) - best.fun
+        assert skew == pytest.approx(np.clip(1.5 / np.sqrt(2 * drop), 0.3, 2), rel=0.02)
+    x = drawn_parameters(np.random.default_rng(4), best.x, covariance, fit.skews, 200_000)
+    np.testing.assert_allclose(regression.coefficients.T.ravel(), x[:, :-1].mean(axis=0), atol=0.03 * sd[:-1].min())
+    np.testing.assert_allclose(regression.sd.T.ravel(), x[:, :-1].std(axis=0), rtol=0.02)
+    q = np.array([0.05, 0.5, 0.95])
+    np.testing.assert_allclose(np.log(regression.strength_quantile(q)), np.quantile(x[:, -1], q), atol=0.03 * sd[-1])
+
+
+def drawn_parameters(rng: Any, mode: np.ndarray, covariance: np.ndarray, skews: Any, number: int) -> np.ndarray:
+    """log M with two widths, then all coefficients given it."""
+    z = rng.standard_normal(number)
+    off = np.sqrt(covariance[-1, -1]) * z * np.where(z < 0, *skews)
+    ridge = covariance[:-1, -1] / covariance[-1, -1]
+    given = covariance[:-1, :-1] - np.outer(ridge, ridge) * covariance[-1, -1]
+    coefficients = mode[:-1] + off[:, None] * ridge + rng.multivariate_normal(0 * ridge, given, number)
+    return np.hstack([coefficients, mode[-1] + off[:, None]])
+
+
+def test_coefficients_are_right_where_the_strength_is_as_small_as_it_can_be() -> None:
+    rng = np.random.default_rng(0)
+    d = shop(rng.normal(size=(60, 2)))
+    design = d.learned["taste"].features.design  # type: ignore[union-attr]
+    shares = shares_of(design, np.array([[0.3], [1], [-1]]))[:, 1]
+    ones = rng.binomial(20, rng.beta(0.02 * shares, 0.02 * (1 - shares)))
+    counts = np.stack([20 - ones, ones], axis=1)
+    fit = regression_of(taught(d, counts))._fit
+    least = np.log(LEAST_STRENGTH)
+    best = minimize(
+        lambda x: -log_density(x, design, counts, np.log(STRENGTH * 2)),
+        [0, 0, 0, 1],
+        method="L-BFGS-B",
+        bounds=[(None, None)] * 3 + [(least, None)],
+        options={"ftol": 1e-15, "gtol": 1e-9},
+    )
+    assert best.x[-1] == least
+    np.testing.assert_allclose(fit.mode, best.x, atol=2e-3)
+    check_sound(taught(d, counts))
 
 
 # -- the belief of rows ------------------------------------------------------------------------------------------------
@@ -152,8 +195,12 @@ def test_rows_are_believed_in_as_parameters_and_means_are_drawn(inference: str, 
     agent = taught(d, counts, inference)
     posterior, regression = agent.posterior()["taste"], regression_of(agent)
     rng, design = np.random.default_rng(6), d.learned["taste"].features.design  # type: ignore[union-attr]
-    draws = rng.multivariate_normal(regression._fit.mean, regression._fit.covariance, 4000)
-    priors = [np.exp(x[-1]) * shares_of(design, x[:-1].reshape(states - 1, -1).T) for x in draws]
+    fit = regression._fit
+    covariance = np.linalg.inv(measured(agent, counts, fit.mode).hessian)
+    draws = drawn_parameters(rng, fit.mode, covariance, fit.skews, 4000)
+    priors = [
+        np.exp(max(x[-1], np.log(LEAST_STRENGTH))) * shares_of(design, x[:-1].reshape(states - 1, -1).T) for x in draws
+    ]
     gammas = rng.standard_gamma(np.array(priors) + counts)
     means = gammas / gammas.sum(axis=2, keepdims=True)
     shown = means[..., 1] if states == 2 else means
@@ -164,7 +211,6 @@ def test_rows_are_believed_in_as_parameters_and_means_are_drawn(inference: str, 
         (posterior.sd.reshape(40, -1) ** 2).sum(axis=1) / shown.reshape(4000, 40, -1).var(axis=0).sum(axis=1)
     )
     np.testing.assert_allclose(total, 1, atol=0.12)
-    assert (regression._fit.covariance[-1, -1] > 0) and (posterior.sd > 0).all()
 
 
 def test_rounds_are_those_beyond_the_prior_by_features() -> None:
@@ -199,11 +245,11 @@ def test_intervals_of_90_percent_cover_the_truth_in_worlds_drawn_from_the_prior(
     Truths as close to 1 as floats can be (1e-15) count as 1. A rate below 0.83 would be noticed in 4 of 5 cases.
     """
     rng = np.random.default_rng(8)
-    d = shop(rng.normal(size=(101, 5)), prior=[10, 10])
+    d = shop(rng.normal(size=(101, 5)))
     design = d.learned["taste"].features.design  # type: ignore[union-attr]
     covered = np.zeros(4, int)
     for _ in range(WORLDS):
-        coefficients, strength, means = drawn_world(rng, design, 2, np.log(20))
+        coefficients, strength, means = drawn_world(rng, design, 2, np.log(STRENGTH * 2))
         counts = np.stack([10 - (ones := rng.binomial(10, means[:, 1])), ones], axis=1)
         counts[100] = 0
         posterior = taught(d, counts).posterior()["taste"]
@@ -328,8 +374,8 @@ def test_the_states_of_coefficients_have_labels() -> None:
 def test_rows_have_their_prior_means_and_rates() -> None:
     counts = np.array([[3, 1], [0, 0], [2, 2]])
     regression = regression_of(taught(shop(np.arange(3.0)[:, None]), counts))
-    np.testing.assert_array_equal(regression.observed, [0.25, np.nan, 0.5])
-    np.testing.assert_array_equal(regression.observations, [4, 0, 4])
+    np.testing.assert_allclose(regression.observed, [0.25, np.nan, 0.5])
+    np.testing.assert_allclose(regression.observations, [4, 0, 4])
     logits = regression.coefficients[0] + regression.coefficients[1] * np.array([-1, 0, 1]) * np.sqrt(1.5)
     np.testing.assert_allclose(regression.prior_mean, 1 / (1 + np.exp(-logits)))
 
@@ -338,7 +384,7 @@ def test_fixed_rows_are_left_out() -> None:
     agent = taught(shop(np.arange(3.0)[:, None], fixed={1: 0.3}), np.array([[3, 1], [4, 2], [2, 2]]))
     regression = regression_of(agent)
     assert np.isnan(regression.prior_mean).tolist() == [False, True, False]
-    assert regression.observations.tolist() == [4, 0, 4]
+    np.testing.assert_allclose(regression.observations, [4, 0, 4])
     assert "2 of 2 rows" in repr(regression)
     assert agent.posterior()["taste"].mean[1] == 0.3
     assert len(panels(regression).rows[0].prior) == 2
@@ -391,8 +437,7 @@ def test_latent_tables_have_regressions() -> None:
 def test_quantiles_are_asked_for_at_probabilities(q: Any) -> None:
     regression = regression_of(taught(shop(np.arange(3.0)[:, None]), np.ones((3, 2), int)))
     for method in (regression.quantile, regression.strength_quantile):
-        with refused(IdbanditsError, "a quantile is asked for at a probability in [0, 1], not"):
-            method(q)
+        refused(IdbanditsError, ["a quantile is asked for at a probability in [0, 1], not"], partial(method, q))
 
 
 # -- the plot ----------------------------------------------------------------------------------------------------------
@@ -417,7 +462,7 @@ def test_a_plot_shows_rows_with_observations_and_bins_of_them() -> None:
     assert len(shown.rows) == 2
     for state, rows in enumerate(shown.rows, start=1):
         np.testing.assert_array_equal(rows.prior, regression.prior_mean[seen, state])
-        np.testing.assert_allclose(rows.observed, counts[seen, state] / counts[seen].sum(axis=1))
+        np.testing.assert_allclose(rows.observed, counts[seen, state] / counts[seen].sum(axis=1), atol=1e-12)
         assert len(rows.binned_prior) == BINS
         assert (np.diff(rows.binned_prior) > 0).all()
         overall = counts[:, state].sum() / counts.sum()
@@ -431,5 +476,4 @@ def test_a_plot_goes_where_it_is_wanted() -> None:
     figure = Figure()
     assert regression.plot(figure.subplots(1, 2)) is figure
     for axes in (figure.axes[0], "here", [1, 2], figure.axes[:1]):
-        with refused(IdbanditsError, "axes are two axes of Matplotlib, not"):
-            regression.plot(axes)
+        refused(IdbanditsError, ["axes are two axes of Matplotlib, not"], partial(regression.plot, axes))
