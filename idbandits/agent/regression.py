@@ -44,7 +44,7 @@ class Fit:
         low, high = self.skews
         with np.errstate(invalid="ignore"):
             off = self.log_strength_sd * np.where(scores < 0, low, high) * scores
-        return np.clip(self.mode[-1] + off, *LOG_STRENGTHS)
+        return np.asarray(np.clip(self.mode[-1] + off, *LOG_STRENGTHS))
 
 
 @final
@@ -116,12 +116,17 @@ class Regression:
 
         >>> import pandas as pd
         >>> from idbandits import Diagram, Learned, Thompson
-        >>> d, prices = Diagram("menu"), pd.DataFrame({"price": [1.0, 2.0, 3.0]}, index=["tea", "milk", "rice"])
-        >>> _ = d.reward(d.observed("sold", [d.decision("item", ["tea", "milk", "rice"])], Learned(features=prices)))
+        >>> prices = pd.DataFrame({"price": [1.0, 2.0, 3.0]}, index=["tea", "milk", "rice"])
+        >>> d = Diagram("menu")
+        >>> item = d.decision("item", prices.index)
+        >>> _ = d.reward(d.observed("sold", [item], Learned("sold", features=prices)))
         >>> agent = Thompson(d, seed=0)
         >>> for item, sold in [("tea", 1), ("tea", 1), ("rice", 0)]:
         ...     agent.update({"item": item}, {"sold": sold})
         >>> print(agent.posterior()["sold"].regression.to_frame().round(1).to_string(index=False))
+           feature  mean  sd  5 %  95 %
+        (constant)   0.4 1.3 -1.7   2.4
+             price  -0.9 0.8 -2.1   0.4
         """
         import pandas  # slow to import, and only needed here
 
