@@ -1,4 +1,4 @@
-"""Draw docs/features.svg: how soon a new item that is good is shown, with features and without.
+"""Draw docs/features.svg: what it costs when many new items come at once, with features and without.
 
 `python docs/features.py` simulates both and draws the picture, in a few minutes. The page that shows it is
 docs/features.md.
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 import idbandits as idb
 
 PICTURE = Path(__file__).resolve().parent / "features.svg"
-ITEMS, COLUMNS, POSITIONS, BEFORE, AFTER, WORLDS, COPIES = 300, 6, 4, 5_000, 3_000, 10, 4
-WINDOW = 50  # rounds that a share is averaged over
-INTERCEPT, NOISE = -2.0, 0.3  # of logits
+OLD, NEW, COLUMNS, POSITIONS = 200, 200, 6, 4
+BEFORE, AFTER, WORLDS, COPIES = 5_000, 5_000, 10, 4  # rounds; each agent goes on so many times after the move
+WINDOW = 100  # rounds that a regret is averaged over
+INTERCEPT, NOISE = -3.5, 0.3  # of logits
 INK, PALE = "#222222", "#999999"
 LOOKS = {"with features": ("#0072B2", "-"), "without": ("#D55E00", (0, (5, 1.5)))}
 
@@ -27,16 +28,16 @@ Floats = NDArray[np.float64]
 
 
 class Curve(NamedTuple):
-    """The share of rounds that show the new item, after so many rounds; and its standard error over worlds."""
+    """The regret per round in windows that end after so many rounds; and its standard error over worlds."""
 
     label: str
     rounds: NDArray[np.int64]
-    share: Floats
+    regret: Floats
     error: Floats
 
 
 class Catalogue(NamedTuple):
-    """Items with features, the last of which is new and the best of all; and how attractive they are."""
+    """The features of items, and how attractive they are; the last ones are new."""
 
     features: Floats
     attraction: Floats
@@ -47,10 +48,8 @@ def catalogue(seed: int) -> Catalogue:
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=COLUMNS)
     weights /= np.linalg.norm(weights)
-    features = rng.normal(size=(ITEMS + 1, COLUMNS))
-    features[-1] = 1.1 * (features[:-1] @ weights).max() * weights
-    logits = INTERCEPT + features @ weights + NOISE * rng.normal(size=ITEMS + 1)
-    logits[-1] = max(logits[-1], logits[:-1].max())
+    features = rng.normal(size=(OLD + NEW, COLUMNS))
+    logits = INTERCEPT + features @ weights + NOISE * rng.normal(size=OLD + NEW)
     return Catalogue(features, 1 / (1 + np.exp(-logits)))
 
 
@@ -64,40 +63,52 @@ def diagrams(features: Floats) -> dict[str, idb.Diagram]:
 
 
 def measure() -> list[Curve]:
-    """Let agents learn without the new item, and go on with it."""
-    shown: dict[str, list[Floats]] = {label: [] for label in LOOKS}
+    """Let agents learn without the new items, and go on with them."""
+    regrets: dict[str, list[Floats]] = {label: [] for label in LOOKS}
     for seed in range(WORLDS):
         own = catalogue(seed)
-        old, new = diagrams(own.features[:-1]), diagrams(own.features)
+        old, new = diagrams(own.features[:OLD]), diagrams(own.features)
         for label, d in old.items():
             agent = idb.Thompson(d, seed=seed)
-            played(agent, own.attraction, BEFORE, seed)
+            played(agent, own.attraction[:OLD], BEFORE, seed)
             runs = [
                 played(agent.copy([seed, k]).moved_to(new[label]), own.attraction, AFTER, [seed, k])
                 for k in range(COPIES)
             ]
-            shown[label].append(np.mean(runs, axis=0))
-    return [_curve(label, np.array(lines)) for label, lines in shown.items()]
+            regrets[label].append(np.mean(runs, axis=0))
+    return [_curve(label, np.array(lines)) for label, lines in regrets.items()]
+
+
+def ignoring() -> float:
+    """The mean regret per round of whoever shows the best old items, and never a new one."""
+    attractions = [catalogue(seed).attraction for seed in range(WORLDS)]
+    return float(np.mean([unclicked(own[:OLD]) - unclicked(own) for own in attractions]))
+
+
+def unclicked(attraction: Floats) -> float:
+    """How often the best of these items get no click."""
+    return float(np.prod(1 - np.sort(attraction)[-POSITIONS:]))
 
 
 def played(agent: idb.Thompson, attraction: Floats, rounds: int, seed: Any) -> Floats:
-    """Play some rounds of a cascade; 1 where the last item was shown, else 0."""
-    luck, shown = np.random.default_rng(seed).random((rounds, POSITIONS)), np.zeros(rounds)
+    """Play some rounds of a cascade: the regret of each."""
+    luck, regrets = np.random.default_rng(seed).random((rounds, POSITIONS)), np.zeros(rounds)
+    least = unclicked(attraction)
     for t in range(rounds):
         action = agent.act()
         items = [int(item) for item in action.values()]
         attracted = luck[t] < attraction[items]
         clicks = attracted & (np.cumsum(attracted) == 1)
         agent.update(action, {f"C{k + 1}": int(click) for k, click in enumerate(clicks)})
-        shown[t] = ITEMS in items
-    return shown
+        regrets[t] = float(np.prod(1 - attraction[items])) - least
+    return regrets
 
 
-def _curve(label: str, shown: Floats) -> Curve:
-    """Shares in windows, one line per world."""
-    shares = shown.reshape(WORLDS, AFTER // WINDOW, WINDOW).mean(axis=2)
+def _curve(label: str, regrets: Floats) -> Curve:
+    """Means in windows; one line of regrets per world."""
+    windows = regrets.reshape(WORLDS, AFTER // WINDOW, WINDOW).mean(axis=2)
     rounds = WINDOW * np.arange(1, AFTER // WINDOW + 1)
-    return Curve(label, rounds, shares.mean(axis=0), shares.std(axis=0, ddof=1) / np.sqrt(WORLDS))
+    return Curve(label, rounds, windows.mean(axis=0), windows.std(axis=0, ddof=1) / np.sqrt(WORLDS))
 
 
 def draw(path: Path, curves: Sequence[Curve], looks: Mapping[str, Any] = LOOKS) -> None:
@@ -111,18 +122,16 @@ def draw(path: Path, curves: Sequence[Curve], looks: Mapping[str, Any] = LOOKS) 
         figure, ax = pyplot.subplots(figsize=(7.2, 3.8), layout="constrained")
         for curve in curves:
             colour, dash = looks[curve.label]
-            low, high = curve.share - curve.error, curve.share + curve.error
-            ax.fill_between(curve.rounds, low, high, color=colour, alpha=0.2, linewidth=0)
-            ax.plot(curve.rounds, curve.share, color=colour, linestyle=dash, lw=1.6)
-            at = len(curve.rounds) // 2
-            below = curve.label == "without"
-            ax.text(
-                curve.rounds[at], (low[at - 8 : at + 9].min() if below else high[at - 8 : at + 9].max()), curve.label,
-                color=colour, size=9.5, ha="center", va="top" if below else "bottom",
-            )  # fmt: skip
-        ax.set(xlim=(0, AFTER), ylim=(0, 1), xlabel="rounds since the new item came")
-        ax.set_ylabel("share of rounds that show it")
-        ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+            middle = curve.rounds - WINDOW / 2
+            low, high = curve.regret - curve.error, curve.regret + curve.error
+            ax.fill_between(middle, low, high, color=colour, alpha=0.2, linewidth=0)
+            ax.plot(middle, curve.regret, color=colour, linestyle=dash, lw=1.6, label=curve.label)
+        level = ignoring()
+        ax.axhline(level, color=PALE, lw=1, zorder=0)
+        ax.text(AFTER, level, "never shows new items", color="#666666", size=8.5, ha="right", va="bottom")
+        ax.legend(frameon=False, title="mean ± 1 standard error", alignment="left")
+        ax.set(xlim=(0, AFTER), xlabel=f"rounds since {NEW} new items came", ylabel="regret per round (clicks)")
+        ax.set_ylim(bottom=0)
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.spines[["top", "right"]].set_visible(False)
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, facecolor="white")
@@ -135,12 +144,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=PICTURE, help="another file, such as picture.png")
     options = parser.parse_args()
     curves = measure()
+    print(f"never shows new items: {ignoring():.3f} per round")
     for curve in curves:
-        print(f"{curve.label}: first {WINDOW} rounds {curve.share[0]:.2f} ± {curve.error[0]:.2f}", end=", ")
-        for rounds in (500, 1_000, AFTER):
-            at = rounds // WINDOW - 1
-            print(f"up to {rounds:,}: {curve.share[at]:.2f} ± {curve.error[at]:.2f}", end="; ")
-        print()
+        total = WINDOW * np.cumsum(curve.regret)
+        print(f"{curve.label}: first {WINDOW} rounds {curve.regret[0]:.3f} ± {curve.error[0]:.3f} per round", end="; ")
+        print(f"in all {total[-1]:,.0f}; last {WINDOW} {curve.regret[-1]:.4f} ± {curve.error[-1]:.4f}")
     draw(options.out, curves)
 
 
