@@ -12,7 +12,7 @@ from idbandits.diagram.features import described
 from idbandits.diagram.labels import state_labels
 from idbandits.diagram.tables import Label, LearnedTable
 from idbandits.inference.evidence import Evidence
-from idbandits.inference.regression import LOG_STRENGTHS, MOST_LOGIT, NOTHING
+from idbandits.inference.regression import HIGH, LOG_STRENGTHS, LOW, MOST_LOGIT, NOTHING, SCALE
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Floats
 
@@ -29,10 +29,10 @@ class Fit:
     normal: the mode and `factor`, the Cholesky factor of the precision there, have all of this.
     """
 
-    def __init__(self, mode: Floats, factor: Floats, skews: Floats) -> None:
-        self.mode, self.skews = mode, skews
+    def __init__(self, mode: Floats, factor: Floats, shape: Floats) -> None:
+        self.mode, self.skews, self.scale = mode, shape[[LOW, HIGH]], float(shape[SCALE])
         deviations = np.linalg.inv(factor).T  # what one unit of each of independent numbers does to the parameters
-        low, high = skews
+        low, high = self.skews
         off = (high - low) / math.sqrt(2 * math.pi)
         self.mean = mode + off * deviations[:, -1]
         variances = np.append(np.ones(len(mode) - 1), (low**2 + high**2) / 2 - off**2)
@@ -172,6 +172,6 @@ def regression_in(evidence: Evidence, state: State, name: str, counts: Floats | 
         return None
     t = r.of_table[evidence.entries.table[first]]
     size = r.columns[t] * (r.states[t] - 1) + 1
-    own = state.fits[r.fit[t] : r.fit[t] + size * (size + 2) + 2].copy()  # as `inference.regression` says
-    fit = Fit(own[:size], own[size : size * (size + 1)].reshape(size, size), own[-2:])
+    mode, factor, _, shape = np.split(state.fits[r.fit[t] :].copy(), [size, size * (size + 1), size * (size + 2)])
+    fit = Fit(mode, factor.reshape(size, size), shape[: SCALE + 1])
     return Regression(table, tuple(state_labels(model, name)), fit, counts[first : first + table.size])

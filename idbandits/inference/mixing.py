@@ -75,9 +75,9 @@ def mix(program: Ints, numbers: Floats, counts: Floats, fits: Floats, rng: Rng, 
                 belief[row + j] = means[row + j] * min(max(size, LEAST_SIZE), MOST_SIZE)
 
 
-@kernel(types.void(INTS, FLOATS, FLOATS, FLOATS, FLOATS))
-def put_modes(program: Ints, numbers: Floats, floats: Floats, fits: Floats, belief: Floats) -> None:
-    """Replace the priors in pseudo-counts by those at the modes of the fits."""
+@kernel(types.int64(INTS, FLOATS, FLOATS, FLOATS, FLOATS))
+def put_modes(program: Ints, numbers: Floats, floats: Floats, fits: Floats, belief: Floats) -> int:
+    """Replace the priors in pseudo-counts by those at the modes of the fits; the number of entries."""
     _, v, r = unpack(program, numbers)
     scratch = np.empty(v.learned)
     fresh, prior = pointer(scratch, 0), section(floats, PRIOR, v.learned)
@@ -89,3 +89,4 @@ def put_modes(program: Ints, numbers: Floats, floats: Floats, fits: Floats, beli
             for j in range(r.states[t]):
                 e = r.row[k] + j
                 belief[e] = max(belief[e] - prior[e], 0.0) + fresh[j]
+    return len(scratch)  # held until here: pointers do not hold it

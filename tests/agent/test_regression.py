@@ -66,7 +66,9 @@ def shares_of(design: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
     return np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
 
 
-def log_density(parameters: np.ndarray, design: np.ndarray, counts: np.ndarray, log_strength: float) -> float:
+def log_density(
+    parameters: np.ndarray, design: np.ndarray, counts: np.ndarray, log_strength: float, scale: float = 1.0
+) -> float:
     """The logarithm of the posterior density, as one would write it down: a Dirichlet-multinomial and normal priors."""
     coefficients = parameters[:-1].reshape(counts.shape[1] - 1, -1).T
     prior = np.exp(parameters[-1]) * shares_of(design, coefficients)
@@ -74,7 +76,7 @@ def log_density(parameters: np.ndarray, design: np.ndarray, counts: np.ndarray, 
     value = (gammaln(total) - gammaln(total + counts.sum(axis=1))).sum() + (
         gammaln(prior + counts) - gammaln(prior)
     ).sum()
-    sd = np.where(np.arange(design.shape[1]) == 0, INTERCEPT_SD, SLOPE_SD)[:, None]
+    sd = np.where(np.arange(design.shape[1]) == 0, INTERCEPT_SD, scale * SLOPE_SD)[:, None]
     off = (parameters[-1] - log_strength) / LOG_STRENGTH_SD
     return float(value - 0.5 * ((coefficients / sd) ** 2).sum() - 0.5 * off**2)
 
@@ -97,19 +99,21 @@ def test_derivatives_are_those_of_the_density(states: int) -> None:
     d, counts = simulated(1, states, 15, 2)
     agent, rng = idb.Thompson(d, "exact", seed=0), np.random.default_rng(2)
     design, log_strength = d.learned["taste"].features.design, np.log(STRENGTH * states)  # type: ignore[union-attr]
-    for _ in range(5):
+    for scale in (0.3, 1.0, 1.0, 1.0, 4.0):
         at = np.append(rng.normal(0, 0.8, 3 * (states - 1)), rng.uniform(0, 5))
-        value, gradient, hessian = measured(agent, counts, at)
-        origin = measured(agent, counts, 0 * at).value
-        plain = [log_density(x, design, counts, log_strength) for x in (at, 0 * at)]
+        value, gradient, hessian = measured(agent, counts, at, scale)
+        origin = measured(agent, counts, 0 * at, scale).value
+        plain = [log_density(x, design, counts, log_strength, scale) for x in (at, 0 * at)]
         assert value - origin == pytest.approx(plain[0] - plain[1], abs=1e-9)
         steps = 1e-5 * np.eye(len(at))
         by_values = [
-            (measured(agent, counts, at + h).value - measured(agent, counts, at - h).value) / 2e-5 for h in steps
+            (measured(agent, counts, at + h, scale).value - measured(agent, counts, at - h, scale).value) / 2e-5
+            for h in steps
         ]
         np.testing.assert_allclose(gradient, by_values, rtol=1e-5, atol=1e-5)
         by_slopes = [
-            (measured(agent, counts, at - h).gradient - measured(agent, counts, at + h).gradient) / 2e-5 for h in steps
+            (measured(agent, counts, at - h, scale).gradient - measured(agent, counts, at + h, scale).gradient) / 2e-5
+            for h in steps
         ]
         np.testing.assert_allclose(hessian, by_slopes, rtol=1e-5, atol=1e-5)
 
@@ -122,7 +126,7 @@ def test_coefficients_are_those_of_an_independent_fit(states: int, inference: st
     design, log_strength = d.learned["taste"].features.design, np.log(STRENGTH * states)  # type: ignore[union-attr]
 
     def loss(x: np.ndarray) -> float:
-        return -log_density(x, design, counts, log_strength)
+        return -log_density(x, design, counts, log_strength, regression._fit.scale)
 
     best = minimize(
         loss,
@@ -140,6 +144,11 @@ def test_coefficients_are_those_of_an_independent_fit(states: int, inference: st
     np.testing.assert_allclose(fit.mode, best.x, atol=0.01 * sd.min())
     assert np.log(regression.strength) == pytest.approx(best.x[-1], abs=0.01 * sd[-1])
     assert fit.log_strength_sd == pytest.approx(sd[-1], rel=0.01)
+
+    # the scale of slopes is by those that are known, and four more of size 1 (MacKay); it is found to 5 %
+    slopes_, variances = (numbers[:-1].reshape(states - 1, -1)[:, 1:].ravel() for numbers in (best.x, sd**2))
+    known = np.clip(1 - variances / fit.scale**2, 0, 1).sum()
+    assert fit.scale == pytest.approx(np.sqrt((4 + (slopes_**2).sum()) / (4 + known)), rel=0.06)
 
     # given log M, all others are normal; log M has halves of two widths, found where its density has fallen
     ridge = covariance[:, -1] / covariance[-1, -1]
@@ -173,7 +182,7 @@ def test_coefficients_are_right_where_the_strength_is_as_small_as_it_can_be() ->
     fit = regression_of(taught(d, counts))._fit
     least = np.log(LEAST_STRENGTH)
     best = minimize(
-        lambda x: -log_density(x, design, counts, np.log(STRENGTH * 2)),
+        lambda x: -log_density(x, design, counts, np.log(STRENGTH * 2), fit.scale),
         [0, 0, 0, 1],
         method="L-BFGS-B",
         bounds=[(None, None)] * 3 + [(least, None)],
@@ -196,7 +205,7 @@ def test_rows_are_believed_in_as_parameters_and_means_are_drawn(inference: str, 
     posterior, regression = agent.posterior()["taste"], regression_of(agent)
     rng, design = np.random.default_rng(6), d.learned["taste"].features.design  # type: ignore[union-attr]
     fit = regression._fit
-    covariance = np.linalg.inv(measured(agent, counts, fit.mode).hessian)
+    covariance = np.linalg.inv(measured(agent, counts, fit.mode, fit.scale).hessian)
     draws = drawn_parameters(rng, fit.mode, covariance, fit.skews, 4000)
     priors = [
         np.exp(max(x[-1], np.log(LEAST_STRENGTH))) * shares_of(design, x[:-1].reshape(states - 1, -1).T) for x in draws

@@ -87,7 +87,7 @@ def with_more_room(agent: idb.Thompson) -> idb.Thompson:
 def determined(agent: idb.Thompson) -> np.ndarray:
     """The pseudo-counts of what was determined by observations, without the groups."""
     size = agent.learner.evidence.learned
-    return agent.state.floats[size + FIGURES : 2 * size + FIGURES]
+    return agent.state.floats[2 * size + FIGURES : 3 * size + FIGURES]
 
 
 def learn_repeatedly(
@@ -434,21 +434,23 @@ class Measured(NamedTuple):
     hessian: np.ndarray
 
 
-def measured(agent: idb.Thompson, counts: Any, parameters: Any) -> Measured:
+def measured(agent: idb.Thompson, counts: Any, parameters: Any, scale: float = 1.0) -> Measured:
     """The density of the only regression of an agent, at parameters, with these counts of all entries."""
     size = len(parameters)
     gradient, hessian = np.empty(size), np.empty(size * size)
     numbers = (np.array(values, np.float64).ravel() for values in (counts, parameters))
-    value = _measure(*agent.learner.evidence.packed, *numbers, gradient, hessian, np.empty(3 * (size + 1)))
+    value = _measure(*agent.learner.evidence.packed, *numbers, scale, gradient, hessian, np.empty(3 * (size + 1)))
     lower = np.tril(hessian.reshape(size, size))
     return Measured(value, gradient, lower + np.tril(lower, -1).T)
 
 
 @njit(error_model="numpy")
-def _measure(program: Any, numbers: Any, n: Any, parameters: Any, gradient: Any, hessian: Any, weights: Any) -> Any:
+def _measure(
+    program: Any, numbers: Any, n: Any, parameters: Any, scale: float, gradient: Any, hessian: Any, weights: Any
+) -> Any:  # fmt: skip
     _, _, r = unpack(program, numbers)
     at, g, h, w = pointer(parameters, 0), pointer(gradient, 0), pointer(hessian, 0), pointer(weights, 0)
-    return measure(r, 0, pointer(n, 0), at, g, h, w) + 0.0 * len(n) * len(parameters) * len(weights)
+    return measure(r, 0, pointer(n, 0), scale, at, g, h, w) + 0.0 * len(n) * len(parameters) * len(weights)
 
 
 # -- searches for the best action ----------------------------------------------------------------------------------
