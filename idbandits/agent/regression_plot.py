@@ -74,7 +74,8 @@ def _rows(prior: Floats, observed: Floats, observations: Floats) -> Rows:
     order = np.argsort(prior, kind="stable")
     weights = observations[order]
     bins = np.minimum((BINS * (np.cumsum(weights) - 0.5 * weights) / weights.sum()).astype(int), BINS - 1)
-    binned = [order[bins == k] for k in np.unique(bins)] if len(order) >= BINS * LEAST_IN_BIN else []
+    has_bins = len(order) >= BINS * LEAST_IN_BIN and np.ptp(prior) > 1e-9  # rows of pooled tables are all alike
+    binned = [order[bins == k] for k in np.unique(bins)] if has_bins else []
     means = [
         [float(np.average(column[own], weights=observations[own])) for own in binned] for column in (prior, observed)
     ]

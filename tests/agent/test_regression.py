@@ -484,6 +484,15 @@ def test_a_plot_shows_rows_with_observations_and_bins_of_them() -> None:
         assert rows.binned_observed.min() < overall < rows.binned_observed.max()
 
 
+def test_a_plot_has_no_bins_of_rows_that_are_all_alike() -> None:
+    d = idb.Diagram("pooled")
+    d.reward(d.observed("rating", [d.decision("item", 100)], idb.Learned("taste", pooled=True)))
+    shown = panels(regression_of(taught(d, np.random.default_rng(17).integers(0, 5, (100, 2)))))
+    assert shown.coefficients.names == ["(constant)"]
+    assert len(shown.rows[0].prior) > 90
+    assert len(shown.rows[0].binned_prior) == 0
+
+
 def test_a_plot_goes_where_it_is_wanted() -> None:
     from matplotlib.figure import Figure
 
