@@ -324,6 +324,7 @@ def find_mode(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> 
     least, most = LOG_STRENGTHS
     value = measure(r, t, counts, scale, w.here, w.gradient, w.hessian, w.weights)
     for _ in range(NEWTON_STEPS):
+        hold_strength(w.here[size - 1], size, w.gradient, w.hessian)
         damping = factorise_anyhow(w.hessian, size, damping, w.factor)
         if not (abs(value) < np.inf and damping < MOST_DAMPING):
             return np.nan
@@ -352,6 +353,21 @@ def find_mode(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> 
         else:
             damping = max(10.0 * damping, 1e-2)
     return value if factorise_anyhow(w.hessian, size, 0.0, w.factor) < MOST_DAMPING else np.nan
+
+
+@bare
+def hold_strength(log_strength: float, size: int, gradient: Floats, hessian: Floats) -> None:
+    """Leave log M where it is if it is at a bound and would go beyond; all others are then found by themselves.
+
+    Off the bound, its density falls by this slope. An exponential distribution would have this standard deviation.
+    """
+    least, most = LOG_STRENGTHS
+    slope, last = gradient[size - 1], (size - 1) * size
+    if (log_strength <= least and slope < 0.0) or (log_strength >= most and slope > 0.0):
+        gradient[size - 1] = 0.0
+        for i in range(size - 1):
+            hessian[last + i] = 0.0
+        hessian[last + size - 1] = max(hessian[last + size - 1], 0.0) + slope * slope
 
 
 @bare
@@ -457,8 +473,11 @@ def log_volume(factor: Floats, size: int) -> float:
 
 
 @part
-def fit(r: Regressions, counts: Floats, fits: Floats) -> None:
-    """Fit all regressions to the counts of their rows, from the last fits on; one that cannot be fitted stays."""
+def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
+    """Fit all regressions to the counts of their rows, from the last fits on; one that cannot be fitted stays.
+
+    It returns the size of its scratch, which pointers do not hold, and which has to be there until the end.
+    """
     most = r.most_parameters
     scratch = np.empty(5 * most + 4 * most * most + 3 * (most + 1))
     after = pointer(scratch, 5 * most)
@@ -487,6 +506,7 @@ def fit(r: Regressions, counts: Floats, fits: Floats) -> None:
             own[i] = w.here[i]
             for j in range(size):
                 own[size + i * size + j] = w.factor[i * size + j] if j <= i else 0.0
+    return len(scratch)
 
 
 # -- priors in states ------------------------------------------------------------------------------------------------
