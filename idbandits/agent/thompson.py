@@ -20,7 +20,7 @@ from idbandits.agent.posterior import Posterior
 from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
 from idbandits.agent.warming import Warmth, kernels_behind, warm_up
-from idbandits.checking import warn_once
+from idbandits.checking import warn_of_scales, warn_once
 from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
@@ -29,7 +29,7 @@ from idbandits.files import path_of
 from idbandits.inference import BY_NAME, LATER, NOW, Inference, name_of, named
 from idbandits.inference.exact import Exact, check_exact
 from idbandits.inference.forgetting import Forget, forgetting
-from idbandits.inference.protocol import THOROUGHLY, Bounded, Player
+from idbandits.inference.protocol import THOROUGHLY, Bounded, Player, Refreshed
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import ZONE, State
 from idbandits.kernel.types import Floats, Ints, Rng, generator
@@ -88,6 +88,8 @@ class Thompson:
         self._sample = _no_rounds(self.learner)
         self._last_round: tuple[Round, int] | None = None
         warn_once(model, stacklevel=2)
+        if not isinstance(self.inference, Refreshed):
+            warn_of_scales(model, stacklevel=2)
 
     @staticmethod
     def of(learner: Learner, state: State, rng: Rng, sample: Sample | None = None) -> Thompson:

@@ -46,7 +46,7 @@ class Study:
         if self.info is not None:
             self.unrevealed = unrevealed(self.info)
             self.exchanges = [(e, loss_by_exchange(self.info, e)) for e in exchanges(self.info)]
-        self.is_told = False
+        self.is_told = self.scales_are_told = False
 
 
 def study(model: Model) -> Study:
@@ -80,6 +80,21 @@ def warn_once(model: Model, stacklevel: int) -> None:
         for finding in _rewards(model, known):
             if finding.serious:
                 warnings.warn(f"diagram {model.name!r}: {finding}", DiagramWarning, stacklevel=stacklevel + 1)
+
+
+def warn_of_scales(model: Model, stacklevel: int) -> None:
+    """Warn of tables with features that are known only up to a factor, the first time."""
+    known = model.derived(study)
+    if known.info is None or known.scales_are_told or not any(t.features for t in model.learned.values()):
+        return
+    known.scales_are_told = True
+    known.info.settle()
+    for finding in _combinations(known):
+        featured = [name for name in finding.names if model.learned[name].features is not None]
+        if finding.kind == "factor" and featured:
+            what = f"the regression of {_list(featured)} may confirm a wrong scale; inference 'gibbs' moves it"
+            text = f"diagram {model.name!r}: {finding.sentence} With features, {what}. {finding.advice}"
+            warnings.warn(text, DiagramWarning, stacklevel=stacklevel + 1)
 
 
 def check(d: Diagram) -> Report:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from idbandits.inference.entries import Entries
-from idbandits.inference.regression import refit
+from idbandits.inference.modes import refit
 from idbandits.inference.workspace import Regressions
 from idbandits.kernel.columns import PSEUDO_COUNTS, Layout
 from idbandits.kernel.states import FIGURES, NEXT_FIT, PRIOR, ROUNDS, State

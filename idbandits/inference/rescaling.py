@@ -14,11 +14,12 @@ from idbandits.inference.chain import Chain, count_latent
 from idbandits.inference.counting import factor_of
 from idbandits.inference.factors import value_of_factor
 from idbandits.inference.moving import can_be_multiplied, choose_direction
-from idbandits.inference.regression import MOST_LOGIT, current_of, draw_parameters, log_gamma, row_prior, strength_of
+from idbandits.inference.regression import MOST_LOGIT, current_of, draw_parameters, row_prior, strength_of
 from idbandits.inference.workspace import GIVEN, Parts, Regressions, Workspace
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.draws import below
 from idbandits.kernel.fields import pointer
+from idbandits.kernel.gamma import log_gamma
 from idbandits.kernel.states import USED, drawable
 from idbandits.kernel.types import Floats, Rng
 

@@ -19,7 +19,7 @@ from idbandits.circuit import passes, plain
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
 from idbandits.inference import LATER, NOW, counting, exact, factors, gibbs, layout_of, moving, reduction, rescaling
-from idbandits.inference.regression import measure
+from idbandits.inference.modes import measure
 from idbandits.inference.workspace import Parts, held, scratch, tail, unpack, workspace
 from idbandits.kernel import disk
 from idbandits.kernel.columns import columns_of
