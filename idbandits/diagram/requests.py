@@ -76,14 +76,10 @@ class Categories(NamedTuple):
 
     def write(self, who: str, value: Any, numbers: list[float]) -> None:
         """Add its indicators to the numbers of a request."""
-        try:
-            place = self.labels.index(plain(value))
-        except ValueError:
-            place = 0
-        except ODD:  # an array, or whatever else cannot be compared
-            raise ContextError(f"{who}: feature {self.name!r} is a label, not {brief(value)}") from None
-        if place == 0 and isinstance(value, (list, tuple, dict, set, np.ndarray)):
+        value = value if type(value) is str else plain(value)
+        if not isinstance(value, (str, int, float)) and not is_missing(value):
             raise ContextError(f"{who}: feature {self.name!r} is a label, not {brief(value)}")
+        place = self.labels.index(value) if isinstance(value, (str, int, float)) and value in self.labels else 0
         numbers += [1.0 if k == place else 0.0 for k in range(1, len(self.labels))]
 
     def to_data(self) -> dict[str, Any]:
