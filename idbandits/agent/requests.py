@@ -23,7 +23,8 @@ def request_columns(node: Node, present: Any, columns: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for feature in node.features.features if node.features is not None else ():
         names = [named[feature.name]] if feature.name in named else [f"{node.name}.{feature.name}", feature.name]
-        found |= {feature.name: name for name in names[::-1] if name in present}
+        if there := [name for name in names if name in present]:
+            found[feature.name] = there[0]
     return found
 
 

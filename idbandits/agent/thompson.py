@@ -45,8 +45,8 @@ BOUNDED = " and ".join(name for name, kind in BY_NAME.items() if issubclass(kind
 class Thompson:
     """An agent that draws means from its belief and takes the action that is best under them.
 
-    `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/learning.md compares them. It is
-    "gibbs" unless a context has features, and "moments" then.
+    `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/learning.md compares them.
+    Without, it is "gibbs", or "moments" where a context has features.
     `effort` is that of `best_action`: a factor on the search for the best action under the means that are drawn.
     With `forget`, what was learned fades: for worlds that change (docs/drift.md).
     Threads may share an agent: rounds are taken in one after the other, and compiled code runs without the GIL.
@@ -356,7 +356,7 @@ class Thompson:
             when, guest, sample = learner.when(state, self.rounds, at), learner, self._remembered().copy()
             if late is not None:
                 learner, state, guest = hosting(learner, state, self.rng, late)
-                vector, old = guest.round_of(late.rounds[0])
+                vector, old, _ = guest.round_of(late.rounds[0])
             new = None if new_observation is None else guest.seen(new_observation)
             if late is None:
                 sample.replace(np.append(vector, old), None if new is None else np.append(vector, new))
@@ -438,7 +438,9 @@ class Thompson:
         """
         for node in self.learner.model.contexts:
             if node.features is not None:
-                raise IdbanditsError(f"context {node.name!r} has features: the rounds to judge the structure by lack them")
+                raise IdbanditsError(
+                    f"context {node.name!r} has features: the rounds to judge the structure by lack them"
+                )
         state, _, sample = self._all_known()
         return fit_report(self.learner.model, state.floats[: self.learner.evidence.live], sample)
 

@@ -61,7 +61,8 @@ def _of_node(a: Node, b: Node) -> Iterator[str]:
 def _of_values(who: str, a: Node, b: Node) -> Iterator[str]:
     own, others = (None if node.features is None else node.features.to_data() for node in (a, b))
     if own != others:
-        yield f"{who} has {'features now' if own is None else 'no features any more' if others is None else 'other features'}"
+        change = "features now" if own is None else "no features any more" if others is None else "other features"
+        yield f"{who} has {change}"
         return
     if isinstance(a.values, range) and isinstance(b.values, range):
         if a.states != b.states:

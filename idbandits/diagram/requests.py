@@ -233,7 +233,7 @@ def drawn_means(table: LearnedTable, rng: Rng) -> Floats:
     """Means of all rows for a request whose features are all zero, by coefficients drawn from their prior."""
     assert table.logistic is not None
     prior, design = hyperprior(table), table.logistic.design
-    coefficients = rng.normal(0.0, prior.slope_sd, design.shape[1])
+    coefficients: Floats = prior.slope_sd * rng.standard_normal(design.shape[1])
     coefficients[0] = rng.normal(prior.intercepts[0], prior.intercept_sd)
     logits = design @ coefficients + table.logistic.residuals * rng.standard_normal(len(design))
     means: Floats = 1.0 / (1.0 + np.exp(-np.clip(logits, -MOST_LOGIT, MOST_LOGIT)))

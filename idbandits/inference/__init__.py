@@ -37,8 +37,8 @@ __all__ = [
     "AMBIGUOUS", "ANYTHING", "BY_NAME", "DERIVED", "DONE", "EP", "FIGURES", "IMPOSSIBLE", "LATER", "LEARN", "NOW",
     "NUMBERS", "PSEUDO_COUNTS", "ROUNDS", "THOROUGHLY", "UNKNOWN", "Evidence", "Exact", "Forget", "Gibbs",
     "Incremental", "Inference", "Layout", "Moments", "Particles", "State", "Variational", "beginning",
-    "check_bridging", "check_forgetful", "check_regressing", "default_inference", "fading", "folded", "kernel", "layout_of", "literal", "name_of", "named",
-    "no_groups", "with_groups",
+    "check_bridging", "check_forgetful", "check_regressing", "default_inference", "fading", "folded", "kernel",
+    "layout_of", "literal", "name_of", "named", "no_groups", "with_groups",
 ]  # fmt: skip
 
 BY_NAME: dict[str, type[Any]] = {  # all that are imported above

@@ -30,9 +30,7 @@ def draw_rows(sizes: Indices, first: int, last: int, alpha: Floats, rng: Rng, p:
 
 
 @bare
-def draw_some_rows(
-    sizes: Indices, first: int, last: int, wanted: Bools, alpha: Floats, rng: Rng, p: Floats
-) -> None:
+def draw_some_rows(sizes: Indices, first: int, last: int, wanted: Bools, alpha: Floats, rng: Rng, p: Floats) -> None:
     """The same for the rows of which an entry is wanted; in other rows, the first state is certain."""
     e = first
     while e < last:
