@@ -45,16 +45,18 @@ class Scaled(NamedTuple):
 
     def write(self, who: str, value: Any, numbers: list[float]) -> None:
         """Add its number to those of a request."""
-        value = value if type(value) is float else plain(value)
-        if is_missing(value):
-            numbers.append(0.0)
-            return
-        try:
-            number = float(value) if isinstance(value, Real) else math.inf
-        except ODD:  # a whole number beyond all floats, a duration
-            number = math.inf
-        if not abs(number) < math.inf:
-            raise ContextError(f"{who}: feature {self.name!r} is a finite number, not {brief(value)}")
+        number = value
+        if type(value) is not float or not -math.inf < value < math.inf:
+            value = plain(value)
+            if is_missing(value):
+                numbers.append(0.0)
+                return
+            try:
+                number = float(value) if isinstance(value, Real) else math.inf
+            except ODD:  # a whole number beyond all floats, a duration
+                number = math.inf
+            if not abs(number) < math.inf:
+                raise ContextError(f"{who}: feature {self.name!r} is a finite number, not {brief(value)}")
         numbers.append(min(max((number - self.centre) / self.scale, -MOST_DEVIATIONS), MOST_DEVIATIONS))
 
     def to_data(self) -> dict[str, Any]:
@@ -233,8 +235,10 @@ def drawn_means(table: LearnedTable, rng: Rng) -> Floats:
     """Means of all rows for a request whose features are all zero, by coefficients drawn from their prior."""
     assert table.logistic is not None
     prior, design = hyperprior(table), table.logistic.design
-    coefficients: Floats = prior.slope_sd * rng.standard_normal(design.shape[1])
-    coefficients[0] = rng.normal(prior.intercepts[0], prior.intercept_sd)
+    spread = np.full(design.shape[1], prior.slope_sd)
+    spread[0] = prior.intercept_sd
+    coefficients = spread * rng.standard_normal(len(spread))
+    coefficients[0] += prior.intercepts[0]
     logits = design @ coefficients + table.logistic.residuals * rng.standard_normal(len(design))
     means: Floats = 1.0 / (1.0 + np.exp(-np.clip(logits, -MOST_LOGIT, MOST_LOGIT)))
     return means.reshape(table.shape)

@@ -224,13 +224,40 @@ def bridge(logit: Logit, alpha: Floats) -> None:
 def bridge_rows(program: Ints, numbers: Floats, fits: Floats, alpha: Floats) -> None:
     """Put the pseudo-counts of all rows of logistic tables in place, for the present request."""
     _, _, _, q = unpack(program, numbers)
-    scratch = np.empty(q.most_coefficients)
+    most = q.most_coefficients
+    scratch = np.empty(most + 2 * most * most)
+    combined, halves = pointer(scratch, 0), pointer(scratch, most)
+    covariance = pointer(halves, most * most)
     for t in range(q.number):
+        b, columns, width = belief_of(q, t, pointer(fits, 0)), q.columns[t], q.width[t]
+        request = pointer(fits, q.request[t])
+        combine(q, t, b.mean, pointer(fits, 0), combined)
+        for i in range(columns):  # what is combined, once for all rows
+            half = pointer(halves, i * b.size)
+            for j in range(b.size):
+                half[j] = 0.0
+            half[i] = 1.0
+            for j in range(width):
+                if i == 0:
+                    half[columns + j] = request[j]
+                elif q.products[t]:
+                    half[columns + i * width + j] = request[j]
+            solve_lower(b, half)
+            for j in range(i + 1):
+                covariance[i * columns + j] = dot(half, pointer(halves, j * b.size), 0, b.size)
+                covariance[j * columns + i] = covariance[i * columns + j]
         for k in range(q.rows[t]):
-            if not q.fixed[q.row_start[t] + k]:
-                logit = logit_of(q, t, k, pointer(fits, 0), pointer(scratch, 0))
-                bridge(logit, pointer(alpha, q.entry[t] + 2 * k))
-    scratch[:] = 0.0  # holds it until here
+            if q.fixed[q.row_start[t] + k]:
+                continue
+            line = pointer(q.design, q.line[t] + k * columns)
+            mean, variance, own = dot(combined, line, 0, columns), 0.0, 0.0
+            for i in range(columns):
+                variance += line[i] * dot(pointer(covariance, i * columns), line, 0, columns)
+            if q.residual[t] > 0.0:
+                mean += b.residual[k]
+                own = b.variance[k]
+            bridge(Logit(mean, variance + own, own), pointer(alpha, q.entry[t] + 2 * k))
+    scratch[0] = 0.0  # holds it until here
 
 
 # -- learning ----------------------------------------------------------------------------------------------------------
