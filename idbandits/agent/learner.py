@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -166,16 +167,29 @@ class Learner:
         """The features of contexts that have some, as one vector: the context was checked before."""
         return self.model.request_vector(context) if self._has_requests else NO_REQUEST
 
-    def put_request(self, state: State, request: Floats = NO_REQUEST) -> None:
-        """Make a request the present one of a state; one whose features are all zero, if there is none."""
-        if self._has_requests:
-            request_in(self.evidence, state)[:] = request if len(request) else 0.0
+    @contextlib.contextmanager
+    def requested(self, state: State, request: Floats = NO_REQUEST) -> Iterator[None]:
+        """Make a request the present one of a state for a while; else, that is one whose features are all zero."""
+        if not self._has_requests:
+            yield
+            return
+        place = request_in(self.evidence, state)
+        place[:] = request if len(request) else 0.0
+        try:
+            yield
+        finally:
+            place[:] = 0.0
 
     # -- acting --------------------------------------------------------------------------------------------------------
 
-    def choose(self, state: State, rng: Rng, action: Ints, eligible: Ints) -> None:
+    def choose(self, state: State, rng: Rng, action: Ints, eligible: Ints, request: Floats = NO_REQUEST) -> None:
         """Complete an action, whose contexts are given, by the choices that are best under means that are drawn."""
-        if not act.entry(self.solve.handle, self.program, self.evidence.packed, state, rng, action, eligible):
+        if len(request):
+            with self.requested(state, request):
+                found = act.entry(self.solve.handle, self.program, self.evidence.packed, state, rng, action, eligible)
+        else:
+            found = act.entry(self.solve.handle, self.program, self.evidence.packed, state, rng, action, eligible)
+        if not found:
             raise no_action(self.name, self.diagram, state)
 
     def best(self, state: State, rng: Rng, action: Ints, eligible: Ints) -> Solution:
@@ -207,7 +221,6 @@ class Learner:
 
     def sample(self, state: State, rng: Rng) -> dict[str, Floats]:
         """One draw of the means of all learned tables, as `choose` makes it."""
-        self.put_request(state)
         means = np.empty(self.evidence.live)
         if not draw(self.evidence.packed, state, rng, means):
             raise no_action(self.name, self.diagram, state)
@@ -215,7 +228,6 @@ class Learner:
 
     def draws(self, state: State, rng: Rng, number: int) -> dict[str, Floats]:
         """So many joint draws of all means."""
-        self.put_request(state)
         means = joint_draws(self.inference, self.evidence, state, rng, number)
         if means is None:
             raise no_action(self.name, self.diagram, state)
@@ -223,7 +235,6 @@ class Learner:
 
     def posterior(self, state: State, rng: Rng) -> dict[str, Posterior]:
         """The belief of every learned table."""
-        self.put_request(state)
         belief = bridged(self.evidence, state, self.inference.belief(self.evidence, state, rng))
         counted = belief if belief.ndim == 1 else None if state.ints[ACTS_ON_MEANS] else state.floats
         tables = {}
@@ -251,9 +262,9 @@ class Learner:
         if when is not None:
             state.floats[self.evidence.learned + AT] = when.time
         if self._has_requests and times:
-            self.put_request(state, round_.request)
             learn, evidence = self.learn.handle, self.evidence.packed
-            status = learn_request(learn, evidence, state, rng, round_.action, round_.seen, times, effort)
+            with self.requested(state, round_.request):
+                status = learn_request(learn, evidence, state, rng, round_.action, round_.seen, times, effort)
         else:
             status = self.learn(*self.evidence.packed, *state[:2], rng, round_.action, round_.seen, times, effort)
         if type(status) is not int or not DONE <= status <= UNKNOWN:  # of an inference of the user's

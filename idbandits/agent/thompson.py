@@ -145,8 +145,7 @@ class Thompson:
         eligible = EVERY_CHOICE if allowed is None else learner.solver.eligible(allowed)
         request = learner.request(context)
         with rng.bit_generator.lock:
-            learner.put_request(self.state, request)
-            learner.choose(self.state, rng, action, eligible)
+            learner.choose(self.state, rng, action, eligible, request)
         chosen = learner.model.action_of(action)
         learner.remember(chosen, context, action)
         return chosen
@@ -180,9 +179,8 @@ class Thompson:
         learner, solver = self.learner, self.learner.solver
         action, eligible = solver.blank_action(context), solver.eligible(allowed)
         request = learner.request(context)
-        with self.rng.bit_generator.lock:
-            learner.put_request(self.state, request)
-            return self.learner.best(self.state, self.rng, action, eligible)
+        with self.rng.bit_generator.lock, learner.requested(self.state, request):
+            return learner.best(self.state, self.rng, action, eligible)
 
     def propensity(
         self, action: Action, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000
@@ -194,8 +192,9 @@ class Thompson:
         if not are_eligible(wanted, eligible, len(learner.model.decisions)):
             return NEVER
         state, rng = self._apart()
-        learner.put_request(state, learner.request(context))
-        return propensity_of(learner.count_acts(state, rng, wanted.copy(), eligible, number, wanted=wanted), number)
+        with learner.requested(state, learner.request(context)):
+            hits = learner.count_acts(state, rng, wanted.copy(), eligible, number, wanted=wanted)
+        return propensity_of(hits, number)
 
     def marginals(self, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000) -> Marginals:
         """The probability of each choice of each decision if `act` was called now, by draws as for `propensity`.
@@ -213,8 +212,8 @@ class Thompson:
         learner = self.learner
         action, eligible = learner.solver.blank_action(context), learner.solver.eligible(allowed)
         state, rng = self._apart()
-        learner.put_request(state, learner.request(context))
-        learner.count_acts(state, rng, action, eligible, number, tally := Tally(learner.model))
+        with learner.requested(state, learner.request(context)):
+            learner.count_acts(state, rng, action, eligible, number, tally := Tally(learner.model))
         return Marginals(learner.model.decisions, eligible, list(tally.by_name().values()), number)
 
     def update(
