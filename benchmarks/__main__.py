@@ -24,11 +24,28 @@ TOPICS = (
     "churn",
     "drift",
     "fit",
+    "features",
+    "features_yelp",
+    "features_latent",
+    "features_new_item",
+    "features_peers",
     "speed",
     "literal_peer",
     "bandit_peers",
 )
-LIBRARIES = ("idbandits", "numpy", "numba", "pyagrum", "pgmpy", "obp", "river", "mabwiser", "pybandits")
+LIBRARIES = (
+    "idbandits",
+    "numpy",
+    "numba",
+    "pyagrum",
+    "pgmpy",
+    "obp",
+    "river",
+    "mabwiser",
+    "pybandits",
+    "bayesianbandits",
+)
+DATA = Path(__file__).parents[2] / "shared" / "data"  # beside the project
 
 
 def main() -> None:
@@ -37,6 +54,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the tables there, as Markdown")
     parser.add_argument("--quick", action="store_true", help="fewer repeats, for a first look")
     parser.add_argument("--only", choices=TOPICS, action="append", help="this topic only; repeat it for several")
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", default=DATA, help="data to measure with (default: ../shared/data)"
+    )
     arguments = parser.parse_args()
     command = " ".join(
         ["python -m benchmarks", *["--quick"] * arguments.quick, *(f"--only {name}" for name in arguments.only or [])]
@@ -46,7 +66,7 @@ def main() -> None:
     print("\n".join(parts), flush=True)
     for name in arguments.only or TOPICS:
         try:
-            section = _measure(name, arguments.quick).markdown()
+            section = _measure(name, arguments.quick, arguments.data).markdown()
         except ModuleNotFoundError as missing:
             sys.exit(f"benchmark {name!r} needs {missing.name}: pip install 'idbandits[bench]'")
         except DisagreementError as difference:
@@ -57,8 +77,9 @@ def main() -> None:
         write(arguments.out, "\n".join(parts))
 
 
-def _measure(name: str, quick: bool) -> Measured:
-    topic: Topic = importlib.import_module(f"benchmarks.{name}").TOPIC
+def _measure(name: str, quick: bool, data: Path) -> Measured:
+    module = importlib.import_module(f"benchmarks.{name}")
+    topic: Topic = module.topic(data) if hasattr(module, "topic") else module.TOPIC
     rows = []
     for row in topic.rows(quick):
         print(f"  {name}: {' | '.join(row.cells)}", file=sys.stderr, flush=True)

@@ -241,6 +241,9 @@ class Structures:
         calls.append((settle.entry, *self._rewarded, standing, joint, marginals, seen))
         # One call from Python's view, so that no handler of a signal runs when some have learned and others have not.
         list(starmap(operator.call, calls))
+        for learner, state in zip(self._learners, states, strict=True):
+            if state.wants_fit():
+                learner.fit_regressions(state, self.rng)
 
     def _learned(self, known: Known, vector: Ints, seen: Ints, when: When | None, where: str) -> Known:
         """What is known after a round, by states of its own."""

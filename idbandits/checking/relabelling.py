@@ -30,13 +30,12 @@ def exchanges(info: Information) -> list[Exchange]:
     """All exchanges of two neighbouring states of a latent node that leave prior and likelihood as they are."""
     model, found = info.model, dict[bytes, Exchange]()
     d = model.diagram
-    prior = np.concatenate([np.empty(0), *(table.beforehand for table in model.learned.values())])
     pairs = [(node, pair) for node in model.latents for pair in pairwise(range(node.states))]
     unseen = info.unseen if pairs else np.empty(0, dtype=np.bool_)
     for node, pair in pairs[: max(4, MOST_WORK // (1 + len(model.likelihood.circuit.child)))]:
         permuted = _permuted_with(d, node, pair)
         order = _order(model, permuted)
-        if order is None or not _moves_what_is_seen(info, order, unseen) or (prior[order] != prior).any():
+        if order is None or not _moves_what_is_seen(info, order, unseen) or not _keeps_prior(model, order):
             continue
         key = order.tobytes()
         if key in found:
@@ -79,8 +78,15 @@ def _restoring(table: Floats, changed: Floats | Ints) -> Ints | None:
 def order_of(model: Model, exchange: Exchange) -> Ints | None:
     """The same exchange in a model with more choices, as an order of its learned parameters."""
     order = _order(model, _permuted_with(model.diagram, model.nodes[exchange.nodes[0]], exchange.states))
-    prior = np.concatenate([np.empty(0), *(table.beforehand for table in model.learned.values())])
-    return None if order is None or (prior[order] != prior).any() else order
+    return None if order is None or not _keeps_prior(model, order) else order
+
+
+def _keeps_prior(model: Model, order: Ints) -> bool:
+    """Whether the parameters that take each other's places have the same prior: pseudo-counts, or features."""
+    tables = model.learned.values()
+    prior = np.concatenate([np.empty(0), *(table.beforehand for table in tables)])
+    features = np.concatenate([np.empty(0, np.int64), *(table.features_of_entries for table in tables)])
+    return bool((prior[order] == prior).all() and (features[order] == features).all())
 
 
 def _order(model: Model, permuted: dict[str, Ints]) -> Ints | None:

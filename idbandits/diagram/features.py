@@ -21,7 +21,8 @@ Line: TypeAlias = list[dict[str, Value]]  # the features of a row as plain data:
 
 CONSTANT = "(constant)"  # the name of the first column of every design
 MOST_COLUMNS = 200  # beside the constant
-SLOPE_SD, INTERCEPT_SD, LOG_STRENGTH_SD = 1.0, 3.0, 1.5  # of the prior of a regression
+SLOPE_SD, INTERCEPT_SD, LOG_STRENGTH_SD = 1.0, 3.0, 2.0  # of the prior of a regression
+STRENGTH = 10.0  # the median of M, as a multiple of a row's declared pseudo-counts
 LEAST_STRENGTH, MOST_STRENGTH = 0.1, 1e6  # of a strength that is drawn from that prior
 LEAST_PSEUDO_COUNT = 1e-9  # of a row that is drawn from it
 
@@ -132,7 +133,7 @@ class Features:
     def hyperprior(prior: Floats, states: int) -> Hyperprior:
         """The prior of the regression of a table with these pseudo-counts, which are those of every row."""
         row = prior[(0,) * (prior.ndim - 1)][:states]
-        return Hyperprior(np.log(row[1:]) - np.log(row[0]), float(np.log(row.sum())))
+        return Hyperprior(np.log(row[1:]) - np.log(row[0]), float(np.log(STRENGTH * row.sum())))
 
     def drawn_prior(self, prior: Floats, states: int, rng: Rng) -> Floats:
         """Pseudo-counts of all rows (one line each), given by a regression that is drawn from its prior."""

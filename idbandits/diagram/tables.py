@@ -211,6 +211,14 @@ class LearnedTable:
         """What is known of each entry before the first round: its pseudo-count, or -1 - p where p is fixed."""
         return self.with_fixed(self.prior.ravel().copy(), lambda p: -1.0 - p)
 
+    @cached_property
+    def features_of_entries(self) -> Ints:
+        """Of each entry: a number that rows with equal features share."""
+        if self.features is None:
+            return np.zeros(self.size, np.int64)
+        _, numbers = np.unique(self.features.design, axis=0, return_inverse=True)
+        return np.repeat(numbers.ravel(), self.states)
+
     def with_fixed(self, entries: Floats, shown: Callable[[Floats], Floats] = np.asarray) -> Floats:
         """All entries, on the last axis, with those of fixed rows put in place."""
         for row, values in self.fixed.items():

@@ -50,7 +50,7 @@ def regressions_of(entries: Entries) -> Regressions:
     widths = np.repeat(columns, [len(own) for own in rows])
     return Regressions(
         number=len(states), most_parameters=max(sizes, default=0), states=states, columns=columns,
-        first=[0, *accumulate(sizes)][:-1], fit=[0, *accumulate(n * (n + 2) for n in sizes)][:-1],
+        first=[0, *accumulate(sizes)][:-1], fit=[0, *accumulate(n * (n + 2) + 2 for n in sizes)][:-1],
         start=[0, *accumulate(map(len, rows))], of_table=of_table, row=[e for own in rows for e in own],
         line=[0, *accumulate(widths.tolist())][:-1], design=np.concatenate([np.empty(0), *designs]),
         centre=np.concatenate([np.empty(0), *centres]), spread=np.concatenate([np.empty(0), *spreads]),
@@ -63,7 +63,7 @@ def first_fits(r: Regressions) -> Floats:
     for first, states, columns in zip(r.first, r.states, r.columns, strict=True):
         own = slice(first, first + columns * (states - 1) + 1)
         centre = np.asarray(r.centre)[own]
-        fits += [centre, np.diag(1.0 / np.asarray(r.spread)[own]).ravel(), centre]
+        fits += [centre, np.diag(1.0 / np.asarray(r.spread)[own]).ravel(), centre, np.ones(2)]
     return np.concatenate([np.empty(0), *fits])
 
 

@@ -7,7 +7,7 @@ Newton's method with exact derivatives, and a normal distribution with the curva
 
 The parameters of a regression are the coefficients of all columns for the second state, those for the third and so on,
 then log M. In `fits` of a state, each regression has its parameters at the mode, the Cholesky factor of the precision
-there, row by row, and the parameters that the priors in the state are by.
+there, row by row, the parameters that the priors in the state are by, and two factors for the skewness of log M.
 """
 
 import math
@@ -26,9 +26,12 @@ from idbandits.kernel.types import Bools, Floats, Indices, Ints, Rng
 LEAST_COUNT = 1e-3  # of a prior: a row that can only be 0 or 1 would be stuck there
 LOG_STRENGTHS = math.log(0.5), math.log(1e6)  # the least and the largest log M
 MOST_LOGIT = 30.0
+ACTING = 0.7  # a factor on deviations of parameters that actions are drawn by: rows deviate from their priors, too
 NEWTON_STEPS = 30
 LONGEST_STEP = 4.0  # of a parameter, in one step
 CLOSE = 1e-7  # of the decrement of Newton's method: the mode is found
+SKEW_AT = 1.5  # standard deviations from the mode, where the skewness of log M is measured
+SKEWS = 0.3, 2.0  # the least and the largest factor on its standard deviation
 NOTHING = 1e-9  # rows with fewer counts than this say nothing
 
 
@@ -92,6 +95,13 @@ def current_of(r: Regressions, t: int, fits: Floats) -> Floats:
 
 
 @merged
+def skews_of(r: Regressions, t: int, fits: Floats) -> Floats:
+    """Factors on the standard deviation of log M, below its mode and above."""
+    size = r.columns[t] * (r.states[t] - 1) + 1
+    return pointer(fits, r.fit[t] + size * (size + 2))
+
+
+@merged
 def logit(r: Regressions, t: int, k: int, j: int, parameters: Floats) -> float:
     """The linear predictor of a row for the state after the j-th."""
     columns, total = r.columns[t], 0.0
@@ -130,13 +140,18 @@ def row_prior(r: Regressions, t: int, k: int, parameters: Floats, strength: floa
 
 
 @bare
-def draw_parameters(r: Regressions, t: int, fits: Floats, rng: Rng, parameters: Floats) -> None:
-    """Parameters from the normal distribution of a fit."""
+def draw_parameters(r: Regressions, t: int, fits: Floats, spread: float, rng: Rng, parameters: Floats) -> None:
+    """Parameters from the distribution of a fit: normal but for log M, whose halves have different widths.
+
+    By the Cholesky factor, log M comes first, and all others given log M. `spread` is a factor on all deviations.
+    """
     size = r.columns[t] * (r.states[t] - 1) + 1
     mode = pointer(fits, r.fit[t])
     factor = pointer(mode, size)
     for i in range(size):
-        parameters[i] = rng.standard_normal()
+        parameters[i] = spread * rng.standard_normal()
+    low, high = skews_of(r, t, fits)[0], skews_of(r, t, fits)[1]
+    parameters[size - 1] *= low if parameters[size - 1] < 0.0 else high
     for i in range(size - 1, -1, -1):
         parameters[i] /= factor[i * size + i]
         for j in range(i):
@@ -157,7 +172,7 @@ def draw_acting_counts(
     for e in range(live):
         acting[e] = alpha[e]
     for t in range(r.number):
-        draw_parameters(r, t, pointer(fits, 0), rng, pointer(parameters, 0))
+        draw_parameters(r, t, pointer(fits, 0), ACTING, rng, pointer(parameters, 0))
         strength = strength_of(r, t, pointer(parameters, 0))
         for k in range(r.start[t], r.start[t + 1]):
             row, states = r.row[k], r.states[t]
@@ -275,6 +290,32 @@ def solve(factor: Floats, size: int, vector: Floats) -> None:
             vector[j] -= factor[i * size + j] * vector[i]
 
 
+@bare
+def find_skews(
+    r: Regressions, t: int, counts: Floats, mode: Floats, value: float, factor: Floats, step: Floats, there: Floats,
+    skews: Floats, gradient: Floats, hessian: Floats, weights: Floats,
+) -> None:  # fmt: skip
+    """How wide the posterior of log M is on both sides of its mode, as factors on its standard deviation there.
+
+    It is skew: counts rule out that M is small, but seldom that it is large. So the density is looked at on both sides,
+    where the other parameters are as expected given log M.
+    """
+    size = r.columns[t] * (r.states[t] - 1) + 1
+    for side in range(2):
+        for i in range(size):
+            step[i] = 0.0
+        step[size - 1] = (SKEW_AT if side == 1 else -SKEW_AT) / factor[size * size - 1]
+        for i in range(size - 2, -1, -1):
+            for j in range(i + 1, size):
+                step[i] -= factor[j * size + i] * step[j]
+            step[i] /= factor[i * size + i]
+        for i in range(size):
+            there[i] = mode[i] + step[i]
+        drop = value - measure(r, t, counts, there, gradient, hessian, weights)
+        least, most = SKEWS
+        skews[side] = min(max(SKEW_AT / np.sqrt(2.0 * max(drop, 1e-9)), least), most)
+
+
 @part
 def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
     """Fit all regressions to the counts of their rows, from the last fits on; how many steps that took."""
@@ -323,6 +364,7 @@ def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
                 damping = max(10.0 * damping, 1e-2)
         while not factorise(hessian, size, damping, factor):
             damping = max(10.0 * damping, 1e-3)
+        find_skews(r, t, n, here, value, factor, step, there, skews_of(r, t, fits), fresh, other, w)
         for i in range(size):
             own[i] = here[i]
             for j in range(size):
@@ -339,7 +381,7 @@ def put_priors(r: Regressions, fits: Floats, rng: Rng, drawn: bool, prior: Float
     for t in range(r.number):
         own, mode = current_of(r, t, fits), pointer(fits, r.fit[t])
         if drawn:
-            draw_parameters(r, t, fits, rng, own)
+            draw_parameters(r, t, fits, 1.0, rng, own)
         else:
             for i in range(r.columns[t] * (r.states[t] - 1) + 1):
                 own[i] = mode[i]

@@ -184,7 +184,7 @@ def move_constants(w: Workspace, chain: Chain, move: Rescaling) -> None:
 def draw_priors(w: Workspace, chain: Chain, rng: Rng) -> None:
     """Priors by parameters of all regressions that are drawn anew."""
     for t in range(w.r.number):
-        draw_parameters(w.r, t, chain.fits, rng, current_of(w.r, t, chain.fits))
+        draw_parameters(w.r, t, chain.fits, 1.0, rng, current_of(w.r, t, chain.fits))
         put_current_priors(w, chain, t)
 
 

@@ -11,7 +11,7 @@ from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import ImpossibleObservationError, check_flag
 from idbandits.kernel.types import Floats
-from idbandits.theory.rounds import Round, Row, learned_nodes, refuse_contexts, row_slice, rows_of
+from idbandits.theory.rounds import Round, Row, learned_nodes, refuse_what_is_new, row_slice, rows_of
 from idbandits.theory.symmetry import Symmetry
 
 MOST_POINTS = 1 << 12  # of a quadrature over the prior; draws, where it would need more
@@ -52,7 +52,7 @@ def observed_parameters(
     [('attraction', (5,)), ('attraction', (7,))]
     """
     model = compile(d)
-    refuse_contexts(model)
+    refuse_what_is_new(model)
     biased = check_flag("biased", biased)
     states = model.observation_states(observation)
     shown: set[Row] = set()
@@ -78,7 +78,7 @@ def observation_probabilities(d: Diagram, action: Action, means: Means | None = 
     ([1.0, 0.5, 0.25, 0.0], 1.75)
     """
     model = compile(d)
-    refuse_contexts(model)
+    refuse_what_is_new(model)
     round_ = Round(model, model.action_vector(action))
     if means is None:
         return expected_observations(round_)

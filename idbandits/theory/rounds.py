@@ -20,8 +20,12 @@ MOST_OBSERVATIONS = 1 << 14  # of one connected part of a diagram
 MOST_COLUMNS = 1 << 15  # that are evaluated at once
 
 
-def refuse_contexts(model: Model) -> None:
-    """The paper has no contexts, and neither has its theorem."""
+def refuse_what_is_new(model: Model) -> None:
+    """The paper has neither contexts nor features, and neither has its theorem."""
+    for table in model.learned.values():
+        if table.features is not None:
+            what = f"learned table {table.name!r} has features, but in the paper's theory rows have independent priors"
+            raise DiagramError(f"diagram {model.name!r}: {what}")
     if model.contexts:
         what = f"context node {model.contexts[0].name!r} is outside the paper's theory"
         raise DiagramError(f"diagram {model.name!r}: {what}, which covers decisions, latent and observed nodes")

@@ -11,7 +11,7 @@ from idbandits.circuit.plain import entries_read
 from idbandits.diagram.tables import Label
 from idbandits.errors import InfeasibleError
 from idbandits.kernel.types import Ints
-from idbandits.theory.rounds import refuse_contexts
+from idbandits.theory.rounds import refuse_what_is_new
 
 MOST_ACTIONS = 1000  # that differ in more than names of choices
 SOME_ACTIONS = 200  # that are drawn where there are more
@@ -28,7 +28,7 @@ class Symmetry:
     """
 
     def __init__(self, model: Model) -> None:
-        refuse_contexts(model)
+        refuse_what_is_new(model)
         self.model = model
         circuits = (model.rewards.circuit, model.revealed.circuit)
         slots = [(circuit, slot) for circuit in circuits for slot in range(circuit.slots)]

@@ -531,7 +531,7 @@ def test_the_hyperprior_is_centred_at_the_declared_prior() -> None:
     assert table.features is not None
     hyper = table.features.hyperprior(table.prior, table.states)
     assert hyper.intercepts == pytest.approx([math.log(2 / 6)])
-    assert hyper.log_strength == pytest.approx(math.log(8))
+    assert hyper.log_strength == pytest.approx(math.log(80))
     assert (hyper.intercept_sd, hyper.slope_sd, hyper.log_strength_sd) == (INTERCEPT_SD, SLOPE_SD, LOG_STRENGTH_SD)
 
 
