@@ -1,4 +1,4 @@
-"""What a request costs where a context has features: the table on docs/requests.md, printed by `python docs/request_costs.py`."""
+"""What a request costs where a context has features: `python docs/request_costs.py` prints the table of requests.md."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import numpy as np
 from idbandits.diagram.alignment import features_of, is_out_of_order
 from idbandits.diagram.features import Features
 from idbandits.diagram.requests import MOST_RESIDUALS, Logistic, drawn_means
-from idbandits.diagram.sources import PerParent, read_source
+from idbandits.diagram.sources import PerParent, Source, read_source
 from idbandits.diagram.values import check_letters, plain
 
 from idbandits.errors import (  # isort: skip
@@ -309,15 +309,31 @@ def _features(
     if (given != given[(0,) * (given.ndim - 1)]).any():
         reason = "a regression is the prior of its rows, centred at the same pseudo-counts for all of them"
         raise PriorError(f"{owner}: {reason}; the given ones, of shape {learned.prior.shape}, differ between rows")
-    products = learned.products
+    products, source = learned.products, learned.features
     if requests:
         if learned.features is None:
             return None
         rows = rows if learned.rows is not None else _shape(_plain(parents))
-        several = isinstance(learned.features, PerParent) and len([x for x in learned.features.lines if x]) > 1
+        source = _without_contexts(owner, learned.features, parents)
+        several = isinstance(source, PerParent) and len([lines for lines in source.lines if lines is not None]) > 1
         parents, products = _plain(parents), products and several
     by_parent = parents if learned.rows is None else None
-    return features_of(owner, learned.features, by_parent, rows, fixed, products, MOST_ENTRIES)
+    return features_of(owner, source, by_parent, rows, fixed, products, MOST_ENTRIES)
+
+
+def _without_contexts(owner: str, source: Source, parents: Sequence[Node]) -> Source:
+    """Features without the entries of contexts that have their own, which are None."""
+    if not isinstance(source, PerParent):
+        return source
+    names = source.names if source.names is not None else tuple(p.name for p in parents)
+    if len(names) != len(source.lines):
+        return source
+    contexts = {p.name for p in parents if p.features is not None}
+    entries = dict(zip(names, source.lines, strict=True))
+    if given := next((name for name in contexts if entries.get(name) is not None), None):
+        raise TableError(f"{owner}: context {given!r} has features of its own, in every request; give it no lines")
+    kept = tuple(name for name in names if name not in contexts)
+    return PerParent(tuple(entries[name] for name in kept), None if source.names is None else kept)
 
 
 def _plain(parents: Sequence[Node]) -> list[Node]:

@@ -22,6 +22,7 @@ from idbandits.errors import (
     IdbanditsError,
     ImpossibleObservationError,
     MeansError,
+    TableError,
 )
 from idbandits.inference.requests import Coefficients, coefficients_of
 from idbandits.kernel.types import Floats, Rng
@@ -209,7 +210,9 @@ def test_actions_are_drawn_from_the_belief_for_the_request() -> None:
     found = agent.marginals({"user": user}, draws=20_000).probability["A0"].to_numpy()
     assert np.abs(found - shares).max() < 0.015
     most = ITEMS[int(np.argmax(shares))]
-    assert agent.propensity({"A0": most}, {"user": user}, draws=5000).probability == pytest.approx(shares.max(), abs=0.03)
+    assert agent.propensity({"A0": most}, {"user": user}, draws=5000).probability == pytest.approx(
+        shares.max(), abs=0.03
+    )
     best = agent.best_action({"user": user})
     logits = lines @ own.mean + own.residual_mean
     assert best.action == {"A0": ITEMS[int(np.argmax(logits))]}
@@ -272,7 +275,12 @@ def test_copies_and_files_go_on_as_if_nothing_happened(tmp_path: Path) -> None:
     agent = idb.Thompson(shop(2, residuals=0.4), seed=0)
     taught(agent, 50)
     agent.save(tmp_path / "agent")
-    others = [agent.copy(), copy.deepcopy(agent), pickle.loads(pickle.dumps(agent)), idb.Thompson.load(tmp_path / "agent")]
+    others = [
+        agent.copy(),
+        copy.deepcopy(agent),
+        pickle.loads(pickle.dumps(agent)),
+        idb.Thompson.load(tmp_path / "agent"),
+    ]
     rng = np.random.default_rng(3)
     for _ in range(20):
         user = {"user": drawn_user(rng)}
@@ -372,7 +380,10 @@ def test_agents_move_with_their_coefficients() -> None:
     place = after.names.index("user.premium")
     assert (after.mean[place], after.covariance[place, place]) == pytest.approx((0.0, 1.0))
     assert after.residual_mean[:6] == pytest.approx(before.residual_mean[2:])
-    assert (after.residual_mean[6:], after.residual_variance[6:]) == (pytest.approx(np.zeros(4)), pytest.approx(0.25 * np.ones(4)))
+    assert (after.residual_mean[6:], after.residual_variance[6:]) == (
+        pytest.approx(np.zeros(4)),
+        pytest.approx(0.25 * np.ones(4)),
+    )
     moved.update(moved.act({"user": {"premium": 1}}), {"C0": 0}, {"user": {"premium": 1}})
     assert moved.rounds == 201
 
@@ -518,7 +529,9 @@ def test_diagrams_refuse_what_cannot_depend_on_a_request() -> None:
 def test_agents_refuse_what_cannot_be_done_with_requests() -> None:
     d = shop()
     for inference in ("gibbs", "ep", "variational", "particles"):
-        refused(IdbanditsError, (inference, "'user'", "moments"), lambda inference=inference: idb.Thompson(d, inference))  # type: ignore[misc]
+        refused(
+            IdbanditsError, (inference, "'user'", "moments"), lambda inference=inference: idb.Thompson(d, inference)
+        )  # type: ignore[misc]
     refused(DiagramError, ("'user'", "features"), lambda: idb.Thompson({"a": d, "b": shop(residuals=1.0)}))
     agent, user = idb.Thompson(d, "exact", seed=0), {"user": {"age": 3}}
     agent.update({"A0": "i0"}, {"C0": 1}, user)
@@ -530,7 +543,9 @@ def test_agents_refuse_what_cannot_be_done_with_requests() -> None:
 # -- files of diagrams ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{}, {"residuals": 0.5}, {"features": None, "products": False, "residuals": 2.0}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"residuals": 0.5}, {"features": None, "products": False, "residuals": 2.0}], ids=str
+)
 def test_diagrams_are_the_same_after_saving(settings: Any, tmp_path: Path) -> None:
     d = shop(2, **settings)
     d.save(tmp_path / "shop.json")
@@ -544,6 +559,27 @@ def test_diagrams_are_the_same_after_saving(settings: Any, tmp_path: Path) -> No
     assert again.nodes["user"].features.columns == ("age", "country=fr", "country=it")  # type: ignore[union-attr]
     assert "nothing serious" in str(again.check())
     assert again.draw().svg()
+
+
+def test_features_of_several_parents_beside_a_request() -> None:
+    d = idb.Diagram("two")
+    item, user, slot = d.decision("item", 4), d.context("user", features=["x"]), d.decision("slot", 2)
+    lines: dict[str, Any] = {"item": LINES[:4], "slot": [[0.0], [1.0]]}
+    table = idb.Learned("t", features=lines | {"user": None}, products=True)
+    d.reward(d.observed("C", [item, user, slot], table))
+    names = d.learned["t"].logistic.names  # type: ignore[union-attr]
+    own, product = ("item.x0", "item.x1", "slot.x0"), ("item.x0 × slot.x0", "item.x1 × slot.x0")
+    assert names == ("(constant)", *own, *product, "user.x", *(f"{name} × user.x" for name in (*own, *product)))
+    again = idb.Diagram.from_dict(d.to_dict())
+    assert again.to_dict() == d.to_dict()
+    assert again.learned["t"].logistic.names == names  # type: ignore[union-attr]
+    agent = idb.Thompson(again, seed=0)
+    agent.update(agent.act({"user": {"x": 1}}), {"C": 1}, {"user": {"x": 1}})
+    listed = idb.Learned("u", features=[LINES[:4], None, np.array([[0.0], [1.0]])])
+    d.observed("D", [item, user, slot], listed)
+    assert d.learned["u"].logistic.names == ("(constant)", *own, "user.x")  # type: ignore[union-attr]
+    wrong = idb.Learned("v", features=lines | {"user": [[1.0]]})
+    refused(TableError, ("'v'", "'user'", "of its own"), lambda: d.observed("E", [item, user, slot], wrong))
 
 
 def test_broken_files_are_refused() -> None:
