@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # `evidence` imports this module
 GROWTH = 0.02  # the part of all rounds that is learned between two fits
 MOST_BETWEEN = 100  # rounds between two fits, unless they are expensive
 FITTING = 20_000.0  # nanoseconds of fitting that a round may cost, in the long run
+MOST_COUNT = 1e12  # of an entry, for a fit
 EARLY = 5_000  # rounds whose share may be spent from the beginning
 
 
@@ -50,7 +51,7 @@ def regressions_of(entries: Entries) -> Regressions:
     widths = np.repeat(columns, [len(own) for own in rows])
     return Regressions(
         number=len(states), most_parameters=max(sizes, default=0), states=states, columns=columns,
-        first=[0, *accumulate(sizes)][:-1], fit=[0, *accumulate(n * (n + 2) + 2 for n in sizes)][:-1],
+        first=[0, *accumulate(sizes)][:-1], fit=[0, *accumulate(n * (n + 2) + 3 for n in sizes)][:-1],
         start=[0, *accumulate(map(len, rows))], of_table=of_table, row=[e for own in rows for e in own],
         line=[0, *accumulate(widths.tolist())][:-1], design=np.concatenate([np.empty(0), *designs]),
         centre=np.concatenate([np.empty(0), *centres]), spread=np.concatenate([np.empty(0), *spreads]),
@@ -63,7 +64,7 @@ def first_fits(r: Regressions) -> Floats:
     for first, states, columns in zip(r.first, r.states, r.columns, strict=True):
         own = slice(first, first + columns * (states - 1) + 1)
         centre = np.asarray(r.centre)[own]
-        fits += [centre, np.diag(1.0 / np.asarray(r.spread)[own]).ravel(), centre, np.ones(2)]
+        fits += [centre, np.diag(1.0 / np.asarray(r.spread)[own]).ravel(), centre, np.ones(3)]
     return np.concatenate([np.empty(0), *fits])
 
 
@@ -95,7 +96,7 @@ def sections_of(layout: Layout, learned: int) -> Ints:
 
 def counts_in(evidence: Evidence, state: State) -> Floats:
     """What was learned in a state beyond the prior."""
-    return np.maximum(state.floats[: evidence.learned] - prior_in(evidence, state), 0.0)
+    return np.clip(state.floats[: evidence.learned] - prior_in(evidence, state), 0.0, MOST_COUNT)
 
 
 def fit_regressions(evidence: Evidence, sections: Ints, state: State, rng: Rng, *, drawn: bool) -> None:

@@ -7,7 +7,7 @@ Newton's method with exact derivatives, and a normal distribution with the curva
 
 The parameters of a regression are the coefficients of all columns for the second state, those for the third and so on,
 then log M. In `fits` of a state, each regression has its parameters at the mode, the Cholesky factor of the precision
-there, row by row, the parameters that the priors in the state are by, and two factors for the skewness of log M.
+there, row by row, the parameters that the priors in the state are by, and its shape (`shape_of`).
 """
 
 import math
@@ -30,6 +30,11 @@ ACTING = 0.7  # a factor on deviations of parameters that actions are drawn by: 
 NEWTON_STEPS = 30
 LONGEST_STEP = 4.0  # of a parameter, in one step
 CLOSE = 1e-7  # of the decrement of Newton's method: the mode is found
+MOST_DAMPING = 1e12  # on the diagonal of a Hessian: with more, there is no mode
+SCALES = 0.02, 5.0  # the least and the largest factor on the standard deviation of coefficients
+SCALE_KNOWN = 4.0  # coefficients that what is believed of this factor beforehand is worth
+SCALE_STEPS = 4  # in one fit
+LOW, HIGH, SCALE = range(3)  # the shape of a fit
 SKEW_AT = 1.5  # standard deviations from the mode, where the skewness of log M is measured
 SKEWS = 0.3, 2.0  # the least and the largest factor on its standard deviation
 NOTHING = 1e-9  # rows with fewer counts than this say nothing
@@ -95,8 +100,8 @@ def current_of(r: Regressions, t: int, fits: Floats) -> Floats:
 
 
 @merged
-def skews_of(r: Regressions, t: int, fits: Floats) -> Floats:
-    """Factors on the standard deviation of log M, below its mode and above."""
+def shape_of(r: Regressions, t: int, fits: Floats) -> Floats:
+    """LOW and HIGH, factors on the deviation of log M on both sides of its mode; SCALE, one on coefficients."""
     size = r.columns[t] * (r.states[t] - 1) + 1
     return pointer(fits, r.fit[t] + size * (size + 2))
 
@@ -150,8 +155,7 @@ def draw_parameters(r: Regressions, t: int, fits: Floats, spread: float, rng: Rn
     factor = pointer(mode, size)
     for i in range(size):
         parameters[i] = spread * rng.standard_normal()
-    low, high = skews_of(r, t, fits)[0], skews_of(r, t, fits)[1]
-    parameters[size - 1] *= low if parameters[size - 1] < 0.0 else high
+    parameters[size - 1] *= shape_of(r, t, fits)[LOW if parameters[size - 1] < 0.0 else HIGH]
     for i in range(size - 1, -1, -1):
         parameters[i] /= factor[i * size + i]
         for j in range(i):
@@ -195,18 +199,20 @@ def draw_acting_counts(
 
 @bare
 def measure(
-    r: Regressions, t: int, counts: Floats, parameters: Floats, gradient: Floats, hessian: Floats, weights: Floats
-) -> float:
+    r: Regressions, t: int, counts: Floats, scale: float, parameters: Floats, gradient: Floats, hessian: Floats,
+    weights: Floats,
+) -> float:  # fmt: skip
     """The logarithm of the posterior density of parameters, up to a constant; its gradient and minus its Hessian.
 
-    Only rows with counts are looked at. `weights` has room for three numbers per state.
+    Only rows with counts are looked at. `scale` is a factor on the deviation of all coefficients beforehand but for
+    the constants. `weights` has room for three numbers per state.
     """
     columns, states = r.columns[t], r.states[t]
     last = columns * (states - 1)
     size = last + 1
     value = 0.0
     for i in range(size):
-        sd = r.spread[r.first[t] + i]
+        sd = r.spread[r.first[t] + i] * (1.0 if i == last or i % columns == 0 else scale)
         off = (parameters[i] - r.centre[r.first[t] + i]) / sd
         value -= 0.5 * off * off
         gradient[i] = -off / sd
@@ -290,11 +296,98 @@ def solve(factor: Floats, size: int, vector: Floats) -> None:
             vector[j] -= factor[i * size + j] * vector[i]
 
 
+class Work(NamedTuple):
+    """Scratch for a fit."""
+
+    here: Floats  # parameters
+    there: Floats  # others, to be tried
+    step: Floats
+    gradient: Floats  # at `here`
+    hessian: Floats  # at `here`
+    other_gradient: Floats  # at `there`
+    other_hessian: Floats
+    factor: Floats
+    weights: Floats  # of states
+
+
 @bare
-def find_skews(
-    r: Regressions, t: int, counts: Floats, mode: Floats, value: float, factor: Floats, step: Floats, there: Floats,
-    skews: Floats, gradient: Floats, hessian: Floats, weights: Floats,
-) -> None:  # fmt: skip
+def find_mode(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> float:
+    """Find the mode of the posterior from `here` on, and its Cholesky factor there; the logarithm of its density.
+
+    Not a number, if the density has none.
+    """
+    size, damping = r.columns[t] * (r.states[t] - 1) + 1, 0.0
+    least, most = LOG_STRENGTHS
+    value = measure(r, t, counts, scale, w.here, w.gradient, w.hessian, w.weights)
+    for _ in range(NEWTON_STEPS):
+        damping = factorise_anyhow(w.hessian, size, damping, w.factor)
+        if not (abs(value) < np.inf and damping < MOST_DAMPING):
+            return np.nan
+        for i in range(size):
+            w.step[i] = w.gradient[i]
+        solve(w.factor, size, w.step)
+        decrement, longest = 0.0, 0.0
+        for i in range(size):
+            decrement += w.gradient[i] * w.step[i]
+            longest = max(longest, abs(w.step[i]))
+        if decrement < CLOSE:
+            break
+        for i in range(size):
+            w.there[i] = w.here[i] + w.step[i] * min(1.0, LONGEST_STEP / longest)
+        w.there[size - 1] = min(max(w.there[size - 1], least), most)
+        proposed = measure(r, t, counts, scale, w.there, w.other_gradient, w.other_hessian, w.weights)
+        if proposed >= value:
+            value = proposed
+            damping = 0.1 * damping if damping > 1e-4 else 0.0
+            for i in range(size):
+                w.here[i], w.gradient[i] = w.there[i], w.other_gradient[i]
+            for i in range(size * size):
+                w.hessian[i] = w.other_hessian[i]
+        elif value - proposed < 1e-9 * (1.0 + abs(value)):
+            break
+        else:
+            damping = max(10.0 * damping, 1e-2)
+    return value if factorise_anyhow(w.hessian, size, 0.0, w.factor) < MOST_DAMPING else np.nan
+
+
+@bare
+def factorise_anyhow(hessian: Floats, size: int, damping: float, factor: Floats) -> float:
+    """Factorise a matrix with as much more on its diagonal as it takes; how much that is."""
+    while not factorise(hessian, size, damping, factor) and damping < MOST_DAMPING:
+        damping = max(10.0 * damping, 1e-3)
+    return damping
+
+
+@bare
+def scale_of_slopes(r: Regressions, t: int, scale: float, w: Work) -> float:
+    """A factor on the standard deviation of all coefficients but the constants, by how large they are (MacKay, 1992).
+
+    Features that say nothing have small coefficients: then all are believed to be small.
+    """
+    columns, states = r.columns[t], r.states[t]
+    size, known, squares = columns * (states - 1) + 1, 0.0, 0.0
+    for i in range(size - 1):
+        if i % columns == 0:
+            continue
+        for j in range(size):
+            w.step[j] = 0.0
+        w.step[i] = 1.0
+        for j in range(i, size):  # a column of the inverse of the factor: its squares sum to a variance
+            for m in range(i, j):
+                w.step[j] -= w.factor[j * size + m] * w.step[m]
+            w.step[j] /= w.factor[j * size + j]
+        variance = 0.0
+        for j in range(i, size):
+            variance += w.step[j] * w.step[j]
+        spread = r.spread[r.first[t] + i]
+        known += min(max(1.0 - variance / (scale * scale * spread * spread), 0.0), 1.0)
+        squares += (w.here[i] / spread) ** 2
+    least, most = SCALES
+    return min(max(np.sqrt((SCALE_KNOWN + squares) / (SCALE_KNOWN + known)), least), most)
+
+
+@bare
+def find_skews(r: Regressions, t: int, counts: Floats, scale: float, value: float, w: Work, shape: Floats) -> None:
     """How wide the posterior of log M is on both sides of its mode, as factors on its standard deviation there.
 
     It is skew: counts rule out that M is small, but seldom that it is large. So the density is looked at on both sides,
@@ -303,73 +396,50 @@ def find_skews(
     size = r.columns[t] * (r.states[t] - 1) + 1
     for side in range(2):
         for i in range(size):
-            step[i] = 0.0
-        step[size - 1] = (SKEW_AT if side == 1 else -SKEW_AT) / factor[size * size - 1]
+            w.step[i] = 0.0
+        w.step[size - 1] = (SKEW_AT if side == HIGH else -SKEW_AT) / w.factor[size * size - 1]
         for i in range(size - 2, -1, -1):
             for j in range(i + 1, size):
-                step[i] -= factor[j * size + i] * step[j]
-            step[i] /= factor[i * size + i]
+                w.step[i] -= w.factor[j * size + i] * w.step[j]
+            w.step[i] /= w.factor[i * size + i]
         for i in range(size):
-            there[i] = mode[i] + step[i]
-        drop = value - measure(r, t, counts, there, gradient, hessian, weights)
+            w.there[i] = w.here[i] + w.step[i]
+        drop = value - measure(r, t, counts, scale, w.there, w.other_gradient, w.other_hessian, w.weights)
         least, most = SKEWS
-        skews[side] = min(max(SKEW_AT / np.sqrt(2.0 * max(drop, 1e-9)), least), most)
+        shape[side] = min(max(SKEW_AT / np.sqrt(2.0 * max(drop, 1e-9)), least), most)
 
 
 @part
-def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
-    """Fit all regressions to the counts of their rows, from the last fits on; how many steps that took."""
-    size = r.most_parameters
-    scratch, weights = np.empty(4 * size + 3 * size * size), np.empty(3 * (size + 1))
-    here, there, step = pointer(scratch, 0), pointer(scratch, size), pointer(scratch, 2 * size)
-    fresh = pointer(scratch, 3 * size)
-    hessian = pointer(scratch, 4 * size)
-    other, factor = pointer(hessian, size * size), pointer(hessian, 2 * size * size)
-    gradient, taken = np.empty(size), 0
-    n, w, g = counts, pointer(weights, 0), pointer(gradient, 0)
+def fit(r: Regressions, counts: Floats, fits: Floats) -> None:
+    """Fit all regressions to the counts of their rows, from the last fits on; one that cannot be fitted stays."""
+    most = r.most_parameters
+    scratch = np.empty(5 * most + 3 * most * most + 3 * (most + 1))
+    after = pointer(scratch, 5 * most)
+    w = Work(
+        pointer(scratch, 0), pointer(scratch, most), pointer(scratch, 2 * most), pointer(scratch, 3 * most), after,
+        pointer(scratch, 4 * most), pointer(after, most * most), pointer(after, 2 * most * most),
+        pointer(after, 3 * most * most),
+    )  # fmt: skip
     for t in range(r.number):
         size = r.columns[t] * (r.states[t] - 1) + 1
-        own = pointer(fits, r.fit[t])
+        own, shape = pointer(fits, r.fit[t]), shape_of(r, t, fits)
+        scale, value = shape[SCALE], 0.0
         for i in range(size):
-            here[i] = own[i]
-        value, damping = measure(r, t, n, here, g, hessian, w), 0.0
-        for _ in range(NEWTON_STEPS):
-            taken += 1
-            while not factorise(hessian, size, damping, factor):
-                damping = max(10.0 * damping, 1e-3)
-            for i in range(size):
-                step[i] = g[i]
-            solve(factor, size, step)
-            decrement, longest = 0.0, 0.0
-            for i in range(size):
-                decrement += g[i] * step[i]
-                longest = max(longest, abs(step[i]))
-            if decrement < CLOSE:
+            w.here[i] = own[i]
+        for _ in range(SCALE_STEPS):
+            value = find_mode(r, t, counts, scale, w)
+            better = scale_of_slopes(r, t, scale, w) if abs(value) < np.inf else scale
+            if abs(better - scale) < 0.05 * scale:
                 break
-            least, most = LOG_STRENGTHS
-            for i in range(size):
-                there[i] = here[i] + step[i] * min(1.0, LONGEST_STEP / longest)
-            there[size - 1] = min(max(there[size - 1], least), most)
-            proposed = measure(r, t, n, there, fresh, other, w)
-            if proposed >= value:
-                here, there = there, here
-                for i in range(size):
-                    g[i] = fresh[i]
-                hessian, other = other, hessian
-                value = proposed
-                damping = 0.1 * damping if damping > 1e-4 else 0.0
-            elif value - proposed < 1e-9 * (1.0 + abs(value)):
-                break
-            else:
-                damping = max(10.0 * damping, 1e-2)
-        while not factorise(hessian, size, damping, factor):
-            damping = max(10.0 * damping, 1e-3)
-        find_skews(r, t, n, here, value, factor, step, there, skews_of(r, t, fits), fresh, other, w)
+            scale = better
+        if not abs(value) < np.inf:
+            continue
+        shape[SCALE] = scale
+        find_skews(r, t, counts, scale, value, w, shape)
         for i in range(size):
-            own[i] = here[i]
+            own[i] = w.here[i]
             for j in range(size):
-                own[size + i * size + j] = factor[i * size + j] if j <= i else 0.0
-    return taken + 0 * int(len(scratch) + len(weights) + len(gradient))
+                own[size + i * size + j] = w.factor[i * size + j] if j <= i else 0.0
 
 
 # -- priors in states ------------------------------------------------------------------------------------------------
@@ -406,7 +476,7 @@ def shift(r: Regressions, floats: Floats, sections: Indices, number: int, old: F
 def refit(
     program: Ints, numbers: Floats, counts: Floats, floats: Floats, fits: Floats, rng: Rng, drawn: bool, sections: Ints
 ) -> int:  # fmt: skip
-    """Fit all regressions to counts, and put the priors that they give in place; how many steps it took.
+    """Fit all regressions to counts, and put the priors that they give in place; how many entries there are.
 
     Priors are by parameters that are drawn, or by those at the mode. `sections` are where pseudo-counts begin that are
     to be shifted.
@@ -414,10 +484,10 @@ def refit(
     _, v, r = unpack(program, numbers)
     scratch = np.empty(v.learned)
     fresh, prior = pointer(scratch, 0), section(floats, PRIOR, v.learned)
-    steps = fit(r, pointer(counts, 0), pointer(fits, 0))
+    fit(r, pointer(counts, 0), pointer(fits, 0))
     put_priors(r, pointer(fits, 0), rng, drawn, fresh)
     shift(r, pointer(floats, 0), pointer(sections, 0), len(sections), prior, fresh)
-    return steps + 0 * len(scratch)
+    return len(scratch)
 
 
 @kernel(types.void(INTS, FLOATS, FLOATS, FLOATS, INTS))

@@ -31,8 +31,8 @@ TOLERANCE, CONSTANTS = range(2)  # of the figures; CONSTANTS: the logarithm of t
 # sections of the floats: the pseudo-counts, the prior, the pseudo-counts of what is certain, those before the last
 # sweep, and three numbers per entry of `remember`
 ALPHA, PRIOR, BASE, BEFORE, MEMO = range(5)
-WARM, RANDOM, PRIOR = range(3)
-STARTS = {"warm": WARM, "random": RANDOM, "prior": PRIOR}
+WARM, RANDOM, AT_PRIOR = range(3)
+STARTS = {"warm": WARM, "random": RANDOM, "prior": AT_PRIOR}
 MANY_SWEEPS = 200  # after many rounds at once
 
 

@@ -24,6 +24,7 @@ from idbandits.kernel import disk
 from idbandits.kernel.columns import columns_of
 from idbandits.kernel.compiling import in_python
 from idbandits.kernel.draws import EDGE
+from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import BEFORE, CAPACITY, FIGURES, HEADER, USED, counted_groups, group_columns, grown
 from idbandits.simulation.simulate import begin, random_numbers
 from idbandits.solve import assignment, branch, order, relay, search, structure, sweep
@@ -85,7 +86,7 @@ def with_more_room(agent: idb.Thompson) -> idb.Thompson:
 def determined(agent: idb.Thompson) -> np.ndarray:
     """The pseudo-counts of what was determined by observations, without the groups."""
     size = agent.learner.evidence.learned
-    return agent.state.floats[size + FIGURES : 2 * size + FIGURES]
+    return agent.state.floats[2 * size + FIGURES : 3 * size + FIGURES]
 
 
 def learn_repeatedly(
