@@ -81,7 +81,7 @@ class Thompson:
     ) -> None:  # fmt: skip
         d = cast(Diagram, d)  # several are refused here: they never come this far
         model = compile(d)
-        own = named(default_inference(model) if inference is None else inference)
+        own = named(default_inference(d) if inference is None else inference)
         settings = Settings(own, check_effort(effort), forgetting(forget))
         self.learner = Learner(d.copy(), model, settings)
         if isinstance(self.inference, Exact):

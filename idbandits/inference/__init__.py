@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from idbandits.circuit.model import Model
+from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.forgetting import Forget, fading
@@ -112,9 +113,9 @@ def check_bridging(inference: Inference, model: Model) -> None:
             raise IdbanditsError(f"inference {name_of(inference)!r} {reason}; {able} can")
 
 
-def default_inference(model: Model) -> str:
+def default_inference(d: Diagram) -> str:
     """The name of the inference of an agent that was given none."""
-    return "moments" if any(node.features is not None for node in model.contexts) else "gibbs"
+    return "moments" if any(node.features is not None for node in d.of_kind("context")) else "gibbs"
 
 
 def layout_of(inference: Inference, evidence: Evidence, state: State) -> Layout:

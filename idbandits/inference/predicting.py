@@ -73,7 +73,7 @@ def predicted(program: Ints, numbers: Floats, state: State, action: Ints, seen: 
 
     Both are at the mean of the belief, which is what it predicts on average where no row is used twice in a round.
     """
-    c, v, _ = unpack(program, numbers)
+    c, v = unpack(program, numbers)
     run = Run(c, 0, c.inner)
     weights, values, slopes = np.empty(c.slots), np.ones(c.leaves + c.inner), np.zeros(c.leaves + c.inner)
     for s in range(c.slots):
