@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from idbandits.agent.coefficients import LogisticRegression
 from idbandits.agent.marginals import Tally
 from idbandits.agent.posterior import Posterior, means_of
 from idbandits.circuit.model import Action, Model, compile
@@ -242,7 +243,8 @@ class Learner:
             first = self.model.parameters.offsets[name]
             own = slice(first, first + table.size)
             known = None if counted is None or table.logistic is not None else counted[own]
-            tables[name] = Posterior(self.model, name, belief[..., own], known)
+            logistic = None if table.logistic is None else LogisticRegression(self.evidence, state, table)
+            tables[name] = Posterior(self.model, name, belief[..., own], known, logistic)
         return tables
 
     def predictive(self, state: State) -> State:

@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from idbandits.agent.coefficients import LogisticRegression
 from idbandits.circuit.model import Model
 from idbandits.diagram.labels import numbered_axes, row_labels, state_labels
 from idbandits.diagram.tables import LearnedTable
@@ -24,14 +25,23 @@ class Posterior:
     is an array of its means.
     """
 
-    def __init__(self, model: Model, name: str, belief: Floats, counted: Floats | None) -> None:
+    def __init__(
+        self, model: Model, name: str, belief: Floats, counted: Floats | None,
+        regression: LogisticRegression | None = None,
+    ) -> None:  # fmt: skip
         table = self._table = model.learned[name]
+        self._regression = regression
         self._rows, self._states = row_labels(model, name), state_labels(model, name)
         shape = (*table.shape, table.states)
         self._draws = belief.reshape(len(belief), *shape) if belief.ndim == 2 else None
         self._alpha: Floats = belief.reshape(shape).copy() if self._draws is None else _matched(self._draws)
         added = np.full(shape, np.nan) if counted is None else counted.reshape(shape) - table.prior
         self._rounds = np.maximum(added.sum(axis=-1), 0.0)
+
+    @property
+    def regression(self) -> LogisticRegression | None:
+        """What was learned of the coefficients of a table that depends on a context with features; None of others."""
+        return self._regression
 
     @property
     def alpha(self) -> Floats:

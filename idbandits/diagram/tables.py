@@ -376,6 +376,7 @@ def check_no_features(what: str, parents: Sequence[Node]) -> None:
 def _fixed_numbers(node: str, learned: Learned, parents: Sequence[Node]) -> dict[int, Any]:
     """The rows that a learned table fixes, by their number: as the parents of a node, or the table, number rows."""
     numbers: dict[int, Any] = {}
+    parents = _plain(parents)
     for row in learned.fixed or ():
         if learned.rows is not None:
             number = int(row) if is_integer(row) and 0 <= row < learned.rows else None

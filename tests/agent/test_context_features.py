@@ -179,6 +179,66 @@ def test_rows_without_features_differ_by_residuals_alone() -> None:
     assert np.corrcoef(believed(agent).residual_mean, own)[0, 1] > 0.95
 
 
+def test_intervals_cover_at_their_nominal_rate() -> None:
+    """In 80 worlds drawn from the prior, 90 % intervals of coefficients covered 90 to 93 %, after 30 and 300 rounds."""
+    covered = list[Any]()
+    for seed in range(40):
+        d, rng = shop(), np.random.default_rng(seed)
+        agent, truth = idb.Thompson(d, seed=seed), rng.normal(size=len(TRUTH))
+        truth[0] *= 3
+        for _ in range(100):
+            lines = lines_of(d, user := drawn_user(rng))
+            k = ITEMS.index(str(agent.act({"user": user})["A0"]))
+            agent.update({"A0": ITEMS[k]}, {"C0": int(rng.random() < sigmoid(lines[k] @ truth))}, {"user": user})
+        own = believed(agent)
+        covered.append(np.abs(truth - own.mean) < 1.645 * np.sqrt(np.diag(own.covariance)))
+    assert 0.85 < np.mean(covered) < 0.96  # two and a half standard errors, if worlds had one number each to cover
+
+
+def test_tables_of_all_kinds_live_in_one_diagram(tmp_path: Path) -> None:
+    d = idb.Diagram("kinds")
+    user, page, device = (
+        d.context("user", features=["x"]),
+        d.context("page", features=["y", "z"]),
+        d.context("device", 2),
+    )
+    item = d.decision("item", ITEMS)
+    by_user, by_page = idb.Learned("by user", residuals=1.0), idb.Learned("by page", features=FRAME)
+    d.observed("before", [item, device])
+    d.reward(d.observed("A", [item, user, device], by_user))
+    d.observed("between", [item], idb.Learned("between", features=FRAME))
+    d.reward(d.observed("B", [page, item], by_page))
+    agent, rng = idb.Thompson(d, seed=0), np.random.default_rng(0)
+    for _ in range(300):
+        context: dict[str, Any] = {"user": {"x": rng.normal()}, "page": {"y": 1.0, "z": rng.normal()}, "device": 1}
+        z, action = context["page"]["z"], agent.act(context)
+        seen = {"A": int(rng.random() < sigmoid(2 * context["user"]["x"])), "B": int(rng.random() < sigmoid(-2 * z))}
+        agent.update(action, seen | {"before": 0, "between": 1}, context)
+    own, other = agent.posterior()["by user"].regression, agent.posterior()["by page"].regression
+    assert own is not None
+    assert other is not None
+    assert own.names == ("(constant)", "user.x")
+    assert abs(own.coefficients[1] - 2) < 4 * own.sd[1]
+    assert abs(other.coefficients[other.names.index("page.z")] + 2) < 4 * other.sd[-1]
+    assert agent.posterior()["before"].rounds.sum() == pytest.approx(300)
+    agent.save(tmp_path / "agent")
+    again = idb.Thompson.load(tmp_path / "agent")
+    assert [again.act(context) for _ in range(20)] == [agent.act(context) for _ in range(20)]
+
+
+def test_a_request_that_no_table_depends_on_changes_nothing() -> None:
+    d = idb.Diagram("idle")
+    d.context("user", features=["x"])
+    d.reward(d.observed("heads", [d.decision("coin", 3)]))
+    agent = idb.Thompson(d, seed=0)
+    for _ in range(50):
+        action = agent.act({"user": {"x": 1}})
+        agent.update(action, {"heads": int(action["coin"] == 1)}, {"user": {"x": 1}})
+    agent.update_many({"coin": [1], "heads": [1], "x": [3.0]})
+    assert agent.best_action({"user": {}}).action == {"coin": 1}
+    refused_by(agent, ContextError, ("'user'", "'y'"), lambda: agent.act({"user": {"y": 1}}))
+
+
 def test_rows_that_a_round_does_not_show_are_not_learned_of() -> None:
     agent = idb.Thompson(shop(2), "exact", seed=0)
     before = agent.state.copy()
@@ -259,6 +319,26 @@ def regret_of(seed: int, agent: idb.Thompson | None, rounds: int = 300) -> float
                 mode, covariance = laplace(np.array(lines), np.array(clicks))
         regret += float(chances.max() - chances[k])
     return regret
+
+
+def test_regressions_show_coefficients_and_means_for_any_request() -> None:
+    d = shop(residuals=0.5, fixed={"i5": 0.25})
+    agent, user = idb.Thompson(d, "exact", seed=0), {"age": 20, "country": "fr"}
+    taught(agent, 200)
+    own, regression = believed(agent), agent.posterior()["click"].regression
+    assert regression is not None
+    logits = lines_of(d, user) @ own.mean + own.residual_mean
+    expected = sigmoid(logits)
+    expected[5] = 0.25
+    assert regression.means(user).ravel() == pytest.approx(expected)
+    assert agent.posterior()["click"].mean[5, 0] == 0.25
+    frame = regression.to_frame().set_index("feature")
+    assert frame.loc["price × user.age", "mean"] == pytest.approx(own.mean[own.names.index("price × user.age")])
+    assert (frame["5 %"] < frame["mean"]).all()
+    assert "12 coefficients" in repr(regression)
+    refused(ContextError, ("'user'", "'agee'"), lambda: regression.means({"agee": 3}))
+    plain = idb.Thompson(idb.models.cascade(3, 2)).posterior()["attraction"]
+    assert plain.regression is None
 
 
 def test_regret_is_that_of_a_plain_logistic_sampler() -> None:
