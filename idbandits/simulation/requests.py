@@ -25,7 +25,7 @@ class Requests:
                 raise ContextError(f"contexts: {name!r} {needed}; given {brief(self._samplers.get(name))}")
         if not isinstance(means, Mapping):
             raise MeansError(f"means map learned tables to arrays or functions of a request; given {brief(means)}")
-        self._last: tuple[int, dict[str, Any]] | None = None
+        self._last: tuple[int, dict[str, Any], Means] | None = None
 
     @property
     def rest(self) -> dict[str, Any]:
@@ -38,14 +38,23 @@ class Requests:
 
     def at(self, t: int) -> dict[str, Any]:
         """The requests of a round, by context."""
-        if self._last is None or self._last[0] != t:
-            rng = np.random.default_rng([self._key, t])
-            self._last = t, {name: self._samplers[name](rng) for name in self._names}
-        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in self._last[1].items()}
+        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in self._round(t)[1].items()}
 
     def means(self, t: int) -> Means:
         """The means of a round: those of logistic tables are functions of its request, or do not depend on it."""
-        requests, means = self.at(t), dict(self._means)
+        return self._round(t)[2]
+
+    def _round(self, t: int) -> tuple[int, dict[str, Any], Means]:
+        """The requests and the means of a round: those of the last one that was asked for are kept."""
+        last = self._last  # other threads may put another one in its place
+        if last is None or last[0] != t:
+            rng = np.random.default_rng([self._key, t])
+            requests = {name: self._samplers[name](rng) for name in self._names}
+            self._last = last = t, requests, self._means_for(requests)
+        return last
+
+    def _means_for(self, requests: Mapping[str, Any]) -> Means:
+        means = dict(self._means)
         for name, table in self._model.learned.items():
             if callable(means.get(name)):
                 if table.logistic is None:
