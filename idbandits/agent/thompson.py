@@ -269,8 +269,8 @@ class Thompson:
 
         Missing values (None, NaN, NA, masked ones) were not seen. `columns` maps nodes to the names of their columns,
         where these differ; columns of no node are then ignored. A round that the diagram rules out is an error, and
-        nothing is learned; with `impossible="skip"`, the others are. `at` is a column of the times of `update`. Features
-        of a context are columns, too: `age` or `user.age`, or by `columns={"user": {"age": …}}`.
+        nothing is learned; with `impossible="skip"`, the others are. `at` is a column of the times of `update`.
+        Features of a context are columns, too: `age` or `user.age`, or by `columns={"user": {"age": …}}`.
 
         >>> d = Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))

@@ -10,6 +10,7 @@ import numpy as np
 from idbandits.circuit.model import Model
 from idbandits.diagram.labels import row_labels
 from idbandits.diagram.requests import Logistic, hyperprior
+from idbandits.errors import FormatError
 from idbandits.inference.entries import Entries
 from idbandits.inference.logistic import Logistics, bridge_rows
 from idbandits.kernel.states import State
@@ -17,6 +18,9 @@ from idbandits.kernel.types import Floats
 
 if TYPE_CHECKING:  # `evidence` imports this module
     from idbandits.inference.evidence import Evidence
+
+
+LEAST_DIAGONAL = 1e-3  # of a factor of a precision, which is never less than that of the prior
 
 
 def logistics_of(entries: Entries, before: int) -> Logistics:
@@ -107,6 +111,22 @@ def coefficients_of(evidence: Evidence, state: State, table: str) -> Coefficient
     factor = np.linalg.inv(state.fits[at + size : at + size + size * size].reshape(size, size))
     residuals = state.fits[at + size + size * size :][: 2 * rows].reshape(2, rows)
     return Coefficients(own.logistic.names, state.fits[at : at + size].copy(), factor @ factor.T, *residuals.copy())
+
+
+def check_beliefs(evidence: Evidence, state: State) -> None:
+    """Refuse a state from a file with beliefs of logistic tables that are none."""
+    if evidence.logistics.number and request_in(evidence, state).any():
+        raise FormatError("it has a request, which no file has")
+    for name, table in evidence.entries.model.learned.items():
+        if table.logistic is None:
+            continue
+        at, size = evidence.logistics.fit[_number(evidence, name)], len(table.logistic.names)
+        factor = state.fits[at + size : at + size + size * size].reshape(size, size)
+        variance = state.fits[at + size + size * size + table.size // 2 :][: table.size // 2]
+        if not (np.diag(factor) >= LEAST_DIAGONAL).all() or np.tril(factor, -1).any():
+            raise FormatError(f"learned table {name!r}: the precision of its coefficients has no such factor")
+        if (variance > 0).all() != (table.logistic.residuals > 0) or (variance < 0).any():
+            raise FormatError(f"learned table {name!r}: its residuals have other variances")
 
 
 def _number(evidence: Evidence, table: str) -> int:

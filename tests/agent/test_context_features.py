@@ -468,6 +468,29 @@ def test_agents_move_with_their_coefficients() -> None:
     assert moved.rounds == 201
 
 
+def test_files_with_impossible_beliefs_are_refused(tmp_path: Path) -> None:
+    agent = idb.Thompson(shop(residuals=0.5), "exact", seed=0)
+    taught(agent, 20)
+    size, path = len(believed(agent).names), tmp_path / "agent"
+    request = len(agent.diagram.nodes["user"].features.columns)  # type: ignore[union-attr]
+    for place, value, words in [
+        (0, 1.0, ("request",)),
+        (request + size, 0.0, ("'click'", "precision")),
+        (request + size, -2.0, ("'click'", "precision")),
+        (request + 2 * size, 1.0, ("'click'", "precision")),  # below the diagonal
+        (-1, -1.0, ("'click'", "residuals")),
+        (-1, 0.0, ("'click'", "residuals")),
+        (request, np.nan, ("fits",)),
+    ]:
+        wrong = agent.copy()
+        wrong.state.fits[place] = value
+        if value == value:
+            wrong.save(path)
+            refused(FormatError, words, lambda: idb.Thompson.load(path))
+        else:
+            refused(FormatError, words, lambda wrong=wrong: wrong.save(path))  # type: ignore[misc]
+
+
 # -- worlds --------------------------------------------------------------------------------------------------------
 
 
