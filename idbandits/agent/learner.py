@@ -12,6 +12,7 @@ import numpy as np
 from idbandits.agent.coefficients import LogisticRegression
 from idbandits.agent.marginals import Tally
 from idbandits.agent.posterior import Posterior, means_of
+from idbandits.agent.regression import regression_in
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
@@ -23,7 +24,8 @@ from idbandits.inference.entries import Entries, RetiredRow
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, When, when_all_played, when_played
-from idbandits.inference.priors import fit_regressions, sections_of
+from idbandits.inference.mixing import by_modes, mixed
+from idbandits.inference.priors import fit_regressions, prior_in, sections_of
 from idbandits.inference.regression import put_back
 from idbandits.inference.repeating import NOTHING, count_acts
 from idbandits.inference.requests import bridged, request_in
@@ -198,7 +200,10 @@ class Learner:
         if isinstance(self.inference, Predictive):
             belief = self.inference.predictive(self.evidence, state)
         else:
-            belief = bridged(self.evidence, state, self.inference.belief(self.evidence, state, copy.deepcopy(rng)))
+            belief = self.inference.belief(self.evidence, state, copy.deepcopy(rng))
+        if len(self._sections) and belief.ndim == 1 and isinstance(self.inference, Refreshed):
+            belief = by_modes(self.evidence, state, belief)
+        belief = bridged(self.evidence, state, belief)
         means = means_of(self.model.learned.values(), belief[..., : self.evidence.live])
         value, bound, sound = self.solve.entry(*self.program, means, True, action, eligible, BUDGET)
         if not sound:
@@ -235,16 +240,26 @@ class Learner:
         return self.model.tables_of_means(means)
 
     def posterior(self, state: State, rng: Rng) -> dict[str, Posterior]:
-        """The belief of every learned table."""
-        belief = bridged(self.evidence, state, self.inference.belief(self.evidence, state, rng))
+        """The belief of every learned table; regressions are fitted anew, in this state."""
+        if len(self._sections):
+            chain = isinstance(self.inference, Refreshed)
+            fit_regressions(self.evidence, self._sections, state, rng, drawn=chain)
+        belief = self.inference.belief(self.evidence, state, rng)
         counted = belief if belief.ndim == 1 else None if state.ints[ACTS_ON_MEANS] else state.floats
+        counts = None if counted is None else counted[: self.evidence.learned] - prior_in(self.evidence, state)
+        if len(self._sections) and belief.ndim == 1:
+            belief = mixed(self.evidence, state, belief, rng)
+        belief = bridged(self.evidence, state, belief)
         tables = {}
         for name, table in self.model.learned.items():
             first = self.model.parameters.offsets[name]
             own = slice(first, first + table.size)
-            known = None if counted is None or table.logistic is not None else counted[own]
-            logistic = None if table.logistic is None else LogisticRegression(self.evidence, state, table)
-            tables[name] = Posterior(self.model, name, belief[..., own], known, logistic)
+            if table.logistic is not None:
+                regression: Any = LogisticRegression(self.evidence, state, table)
+            else:
+                regression = regression_in(self.evidence, state, name, counts)
+            added = None if counts is None or table.logistic is not None else counts[own]
+            tables[name] = Posterior(self.model, name, belief[..., own], added, regression)
         return tables
 
     def predictive(self, state: State) -> State:

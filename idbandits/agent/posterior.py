@@ -7,13 +7,12 @@ from typing import Any, final
 import numpy as np
 
 from idbandits.agent.coefficients import LogisticRegression
+from idbandits.agent.quantiles import probabilities
+from idbandits.agent.regression import Regression
 from idbandits.circuit.model import Model
 from idbandits.diagram.labels import numbered_axes, row_labels, state_labels
 from idbandits.diagram.tables import LearnedTable
-from idbandits.errors import ODD, IdbanditsError, brief
 from idbandits.kernel.types import Floats
-
-MOST_QUANTILES = 10**8
 
 
 @final
@@ -26,8 +25,8 @@ class Posterior:
     """
 
     def __init__(
-        self, model: Model, name: str, belief: Floats, counted: Floats | None,
-        regression: LogisticRegression | None = None,
+        self, model: Model, name: str, belief: Floats, counts: Floats | None,
+        regression: Regression | LogisticRegression | None = None,
     ) -> None:  # fmt: skip
         table = self._table = model.learned[name]
         self._regression = regression
@@ -35,12 +34,15 @@ class Posterior:
         shape = (*table.shape, table.states)
         self._draws = belief.reshape(len(belief), *shape) if belief.ndim == 2 else None
         self._alpha: Floats = belief.reshape(shape).copy() if self._draws is None else _matched(self._draws)
-        added = np.full(shape, np.nan) if counted is None else counted.reshape(shape) - table.prior
+        added = np.full(shape, np.nan) if counts is None else counts.reshape(shape)
         self._rounds = np.maximum(added.sum(axis=-1), 0.0)
 
     @property
-    def regression(self) -> LogisticRegression | None:
-        """What was learned of the coefficients of a table that depends on a context with features; None of others."""
+    def regression(self) -> Any:
+        """What was learned of the features of its rows, or of coefficients; None if it has no features.
+
+        It is a `Regression`; of a table that depends on a context with features, a `LogisticRegression`.
+        """
         return self._regression
 
     @property
@@ -66,17 +68,7 @@ class Posterior:
 
     def quantile(self, q: float | Floats) -> Floats:
         """The quantile of the means: for an array of q, they come first."""
-        try:
-            wanted = np.asarray(q)
-        except ODD:  # ragged or endless lists
-            wanted = np.array(None)
-        if wanted.size * self._alpha.size > MOST_QUANTILES:
-            raise IdbanditsError(
-                f"at most {MOST_QUANTILES:,} quantiles are given at once, not {wanted.size} of each mean"
-            )
-        if wanted.dtype.kind not in "biuf" or np.ma.is_masked(q) or not ((wanted >= 0) & (wanted <= 1)).all():
-            raise IdbanditsError(f"a quantile is asked for at a probability in [0, 1], not {brief(q)}")
-        wanted = wanted.astype(np.float64)
+        wanted = probabilities(q, self._alpha.size, "each mean")
         if self._draws is not None:
             flat = np.quantile(self._draws, wanted.ravel(), axis=0) if wanted.size else np.empty(0)
             return self._shown(flat.reshape(wanted.shape + self._alpha.shape))

@@ -21,7 +21,8 @@ Line: TypeAlias = list[dict[str, Value]]  # the features of a row as plain data:
 
 CONSTANT = "(constant)"  # the name of the first column of every design
 MOST_COLUMNS = 200  # beside the constant
-SLOPE_SD, INTERCEPT_SD, LOG_STRENGTH_SD = 1.0, 3.0, 2.0  # of the prior of a regression
+INTERCEPT_SD, LOG_STRENGTH_SD = 3.0, 2.0  # of the prior of a regression
+SLOPES_SD = 1.5  # of what all features together add to a logit
 STRENGTH = 10.0  # the median of M, as a multiple of a row's declared pseudo-counts
 LEAST_STRENGTH, MOST_STRENGTH = 0.1, 1e6  # of a strength that is drawn from that prior
 LEAST_PSEUDO_COUNT = 1e-9  # of a row that is drawn from it
@@ -36,8 +37,8 @@ class Hyperprior(NamedTuple):
 
     intercepts: Floats  # the means of the constant's coefficients, one per state but the first
     log_strength: float  # the mean of log M
+    slope_sd: float  # of all other coefficients, whose mean is 0
     intercept_sd: float = INTERCEPT_SD
-    slope_sd: float = SLOPE_SD  # of all other coefficients, whose mean is 0
     log_strength_sd: float = LOG_STRENGTH_SD
 
 
@@ -130,14 +131,18 @@ class Features:
         return {"rows": own[None]} if None in own else {"parents": [own.get(k) for k in range(len(self._shape))]}
 
     @staticmethod
-    def hyperprior(prior: Floats, states: int) -> Hyperprior:
-        """The prior of the regression of a table with these pseudo-counts, which are those of every row."""
+    def hyperprior(prior: Floats, states: int, columns: int) -> Hyperprior:
+        """The prior of a regression in a table with these pseudo-counts, which are those of every row.
+
+        The more columns a design has, the smaller their coefficients are believed to be.
+        """
         row = prior[(0,) * (prior.ndim - 1)][:states]
-        return Hyperprior(np.log(row[1:]) - np.log(row[0]), float(np.log(STRENGTH * row.sum())))
+        slope_sd = SLOPES_SD / math.sqrt(max(1, columns - 1))
+        return Hyperprior(np.log(row[1:]) - np.log(row[0]), float(np.log(STRENGTH * row.sum())), slope_sd)
 
     def drawn_prior(self, prior: Floats, states: int, rng: Rng) -> Floats:
         """Pseudo-counts of all rows (one line each), given by a regression that is drawn from its prior."""
-        hyper = self.hyperprior(prior, states)
+        hyper = self.hyperprior(prior, states, len(self.names))
         coefficients = rng.normal(0.0, hyper.slope_sd, (len(self.names), states - 1))
         coefficients[0] = rng.normal(hyper.intercepts, hyper.intercept_sd)
         strength = np.exp(np.clip(rng.normal(hyper.log_strength, hyper.log_strength_sd), -50.0, 50.0))

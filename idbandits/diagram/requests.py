@@ -228,7 +228,8 @@ class Logistic:
 
 def hyperprior(table: LearnedTable) -> Hyperprior:
     """What is believed of the coefficients of a logistic table beforehand."""
-    return Features.hyperprior(table.prior, table.states)
+    assert table.logistic is not None
+    return Features.hyperprior(table.prior, table.states, len(table.logistic.names))
 
 
 def drawn_means(table: LearnedTable, rng: Rng) -> Floats:

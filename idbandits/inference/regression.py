@@ -32,7 +32,7 @@ LONGEST_STEP = 4.0  # of a parameter, in one step
 CLOSE = 1e-7  # of the decrement of Newton's method: the mode is found
 MOST_DAMPING = 1e12  # on the diagonal of a Hessian: with more, there is no mode
 SCALES = 0.02, 5.0  # the least and the largest factor on the standard deviation of coefficients
-SCALE_KNOWN = 4.0  # coefficients that what is believed of this factor beforehand is worth
+SCALE_KNOWN = 2.0  # coefficients that what is believed of this factor beforehand is worth
 SCALE_STEPS = 4  # in one fit
 LOW, HIGH, SCALE = range(3)  # the shape of a fit
 SKEW_AT = 1.5  # standard deviations from the mode, where the skewness of log M is measured
@@ -265,9 +265,12 @@ def measure(
 
 
 @bare
-def factorise(hessian: Floats, size: int, damping: float, factor: Floats) -> bool:
-    """The Cholesky factor of a matrix, by its lower half, with more on its diagonal; whether it has one."""
-    for i in range(size):
+def factorise(hessian: Floats, size: int, rows: int, damping: float, factor: Floats) -> bool:
+    """The Cholesky factor of a matrix, by its lower half, with more on its diagonal; whether it has one.
+
+    Only the first rows and columns are looked at.
+    """
+    for i in range(rows):
         for j in range(i + 1):
             total = hessian[i * size + j]
             if i == j:
@@ -306,7 +309,8 @@ class Work(NamedTuple):
     hessian: Floats  # at `here`
     other_gradient: Floats  # at `there`
     other_hessian: Floats
-    factor: Floats
+    factor: Floats  # of the Hessian at `here`
+    spare: Floats  # of another one
     weights: Floats  # of states
 
 
@@ -320,6 +324,7 @@ def find_mode(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> 
     least, most = LOG_STRENGTHS
     value = measure(r, t, counts, scale, w.here, w.gradient, w.hessian, w.weights)
     for _ in range(NEWTON_STEPS):
+        hold_strength(w.here[size - 1], size, w.gradient, w.hessian)
         damping = factorise_anyhow(w.hessian, size, damping, w.factor)
         if not (abs(value) < np.inf and damping < MOST_DAMPING):
             return np.nan
@@ -351,9 +356,24 @@ def find_mode(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> 
 
 
 @bare
+def hold_strength(log_strength: float, size: int, gradient: Floats, hessian: Floats) -> None:
+    """Leave log M where it is if it is at a bound and would go beyond; all others are then found by themselves.
+
+    Off the bound, its density falls by this slope. An exponential distribution would have this standard deviation.
+    """
+    least, most = LOG_STRENGTHS
+    slope, last = gradient[size - 1], (size - 1) * size
+    if (log_strength <= least and slope < 0.0) or (log_strength >= most and slope > 0.0):
+        gradient[size - 1] = 0.0
+        for i in range(size - 1):
+            hessian[last + i] = 0.0
+        hessian[last + size - 1] = max(hessian[last + size - 1], 0.0) + slope * slope
+
+
+@bare
 def factorise_anyhow(hessian: Floats, size: int, damping: float, factor: Floats) -> float:
     """Factorise a matrix with as much more on its diagonal as it takes; how much that is."""
-    while not factorise(hessian, size, damping, factor) and damping < MOST_DAMPING:
+    while not factorise(hessian, size, size, damping, factor) and damping < MOST_DAMPING:
         damping = max(10.0 * damping, 1e-3)
     return damping
 
@@ -387,38 +407,84 @@ def scale_of_slopes(r: Regressions, t: int, scale: float, w: Work) -> float:
 
 
 @bare
-def find_skews(r: Regressions, t: int, counts: Floats, scale: float, value: float, w: Work, shape: Floats) -> None:
-    """How wide the posterior of log M is on both sides of its mode, as factors on its standard deviation there.
+def find_strength(r: Regressions, t: int, counts: Floats, scale: float, value: float, w: Work, shape: Floats) -> None:
+    """Move from the mode to that of log M alone, coefficients integrated out, and find how wide it is on both sides.
 
-    It is skew: counts rule out that M is small, but seldom that it is large. So the density is looked at on both sides,
-    where the other parameters are as expected given log M.
+    At the mode of all parameters, coefficients have taken in a part of what rows deviate by, so M is too large there,
+    the more the more there are. And log M is skew: counts rule out that M is small, but seldom that it is large. So its
+    density is looked at on both sides, where coefficients are as expected given log M.
     """
     size = r.columns[t] * (r.states[t] - 1) + 1
-    for side in range(2):
+    sd = 1.0 / w.factor[size * size - 1]
+    away = SKEW_AT * sd
+    here = value - log_volume(w.factor, size)
+    follow(w, size, -away)
+    low = here - log_marginal(r, t, counts, scale, w)
+    follow(w, size, away)
+    high = here - log_marginal(r, t, counts, scale, w)
+    slope, curve = 0.5 * (low - high) / away, (low + high) / (away * away)
+    shift = slope / max(curve, 0.1 / (sd * sd))
+    shift = min(max(shift, -0.8 * away), 0.8 * away) if abs(shift) < np.inf else 0.0
+    follow(w, size, shift)
+    top = measure(r, t, counts, scale, w.there, w.gradient, w.hessian, w.weights) - here
+    if factorise(w.hessian, size, size, 0.0, w.spare):
+        top -= log_volume(w.spare, size)
         for i in range(size):
-            w.step[i] = 0.0
-        w.step[size - 1] = (SKEW_AT if side == HIGH else -SKEW_AT) / w.factor[size * size - 1]
-        for i in range(size - 2, -1, -1):
-            for j in range(i + 1, size):
-                w.step[i] -= w.factor[j * size + i] * w.step[j]
-            w.step[i] /= w.factor[i * size + i]
-        for i in range(size):
-            w.there[i] = w.here[i] + w.step[i]
-        drop = value - measure(r, t, counts, scale, w.there, w.other_gradient, w.other_hessian, w.weights)
-        least, most = SKEWS
-        shape[side] = min(max(SKEW_AT / np.sqrt(2.0 * max(drop, 1e-9)), least), most)
+            w.here[i] = w.there[i]
+        for i in range(size * size):
+            w.factor[i] = w.spare[i]
+    else:
+        shift, top = 0.0, 0.0
+    sd, (least, most) = 1.0 / w.factor[size * size - 1], SKEWS
+    shape[LOW] = min(max((away + shift) / np.sqrt(2.0 * max(low + top, 1e-9)) / sd, least), most)
+    shape[HIGH] = min(max((away - shift) / np.sqrt(2.0 * max(high + top, 1e-9)) / sd, least), most)
+
+
+@bare
+def follow(w: Work, size: int, by: float) -> None:
+    """Parameters with another log M, coefficients as expected given it."""
+    w.step[size - 1] = by
+    for i in range(size - 2, -1, -1):
+        w.step[i] = 0.0
+        for j in range(i + 1, size):
+            w.step[i] -= w.factor[j * size + i] * w.step[j]
+        w.step[i] /= w.factor[i * size + i]
+    for i in range(size):
+        w.there[i] = w.here[i] + w.step[i]
+
+
+@bare
+def log_marginal(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> float:
+    """The logarithm of the density of log M at `there`, coefficients integrated out, up to a constant."""
+    size = r.columns[t] * (r.states[t] - 1) + 1
+    value = measure(r, t, counts, scale, w.there, w.other_gradient, w.other_hessian, w.weights)
+    if not factorise(w.other_hessian, size, size - 1, 0.0, w.spare):
+        return value - log_volume(w.factor, size)
+    return value - log_volume(w.spare, size)
+
+
+@merged
+def log_volume(factor: Floats, size: int) -> float:
+    """The logarithm of the root of the determinant of the precision of coefficients, given log M."""
+    total = 0.0
+    for i in range(size - 1):
+        total += np.log(factor[i * size + i])
+    return total
 
 
 @part
-def fit(r: Regressions, counts: Floats, fits: Floats) -> None:
-    """Fit all regressions to the counts of their rows, from the last fits on; one that cannot be fitted stays."""
+def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
+    """Fit all regressions to the counts of their rows, from the last fits on; one that cannot be fitted stays.
+
+    It returns the size of its scratch, which pointers do not hold, and which has to be there until the end.
+    """
     most = r.most_parameters
-    scratch = np.empty(5 * most + 3 * most * most + 3 * (most + 1))
+    scratch = np.empty(5 * most + 4 * most * most + 3 * (most + 1))
     after = pointer(scratch, 5 * most)
     w = Work(
         pointer(scratch, 0), pointer(scratch, most), pointer(scratch, 2 * most), pointer(scratch, 3 * most), after,
         pointer(scratch, 4 * most), pointer(after, most * most), pointer(after, 2 * most * most),
-        pointer(after, 3 * most * most),
+        pointer(after, 3 * most * most), pointer(after, 4 * most * most),
     )  # fmt: skip
     for t in range(r.number):
         size = r.columns[t] * (r.states[t] - 1) + 1
@@ -435,11 +501,12 @@ def fit(r: Regressions, counts: Floats, fits: Floats) -> None:
         if not abs(value) < np.inf:
             continue
         shape[SCALE] = scale
-        find_skews(r, t, counts, scale, value, w, shape)
+        find_strength(r, t, counts, scale, value, w, shape)
         for i in range(size):
             own[i] = w.here[i]
             for j in range(size):
                 own[size + i * size + j] = w.factor[i * size + j] if j <= i else 0.0
+    return len(scratch)
 
 
 # -- priors in states ------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def believed(agent: idb.Thompson) -> Coefficients:
 
 def laplace(lines: Floats, clicks: Floats) -> tuple[Floats, Floats]:
     """The mode and the covariance of a Bayesian logistic regression, by Newton's method."""
-    precision = np.diag([1 / 9.0] + [1.0] * (lines.shape[1] - 1))
+    precision = np.diag([1 / 9.0] + [1 / SLOPES_SD**2] * (lines.shape[1] - 1))
     mode = np.zeros(lines.shape[1])
     for _ in range(15):
         p = sigmoid(lines @ mode)
@@ -93,6 +93,7 @@ def laplace(lines: Floats, clicks: Floats) -> tuple[Floats, Floats]:
     return mode, np.linalg.inv(hessian)
 
 
+SLOPES_SD = 1.5 / np.sqrt(11)  # beforehand, of each of eleven coefficients beside the constant
 TRUTH = np.array([-0.5, 0.8, -0.6, 0.5, -0.7, 0.4, 0.5, -0.5, 0.3, 0.6, 0.2, -0.4])
 
 
@@ -184,8 +185,8 @@ def test_intervals_cover_at_their_nominal_rate() -> None:
     covered = list[Any]()
     for seed in range(40):
         d, rng = shop(), np.random.default_rng(seed)
-        agent, truth = idb.Thompson(d, seed=seed), rng.normal(size=len(TRUTH))
-        truth[0] *= 3
+        agent, truth = idb.Thompson(d, seed=seed), SLOPES_SD * rng.normal(size=len(TRUTH))
+        truth[0] = 3 * rng.normal()
         for _ in range(100):
             lines = lines_of(d, user := drawn_user(rng))
             k = ITEMS.index(str(agent.act({"user": user})["A0"]))
@@ -458,7 +459,7 @@ def test_agents_move_with_their_coefficients() -> None:
     assert after.mean[here] == pytest.approx(before.mean[there])
     assert after.covariance[np.ix_(here, here)] == pytest.approx(before.covariance[np.ix_(there, there)])
     place = after.names.index("user.premium")
-    assert (after.mean[place], after.covariance[place, place]) == pytest.approx((0.0, 1.0))
+    assert (after.mean[place], after.covariance[place, place]) == pytest.approx((0.0, 1.5**2 / 6))
     assert after.residual_mean[:6] == pytest.approx(before.residual_mean[2:])
     assert (after.residual_mean[6:], after.residual_variance[6:]) == (
         pytest.approx(np.zeros(4)),

@@ -19,7 +19,8 @@ from idbandits.circuit import passes, plain
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
 from idbandits.inference import LATER, NOW, counting, exact, factors, gibbs, layout_of, moving, reduction, rescaling
-from idbandits.inference.workspace import Parts, held, scratch, tail, workspace
+from idbandits.inference.regression import measure
+from idbandits.inference.workspace import Parts, held, scratch, tail, unpack, workspace
 from idbandits.kernel import disk
 from idbandits.kernel.columns import columns_of
 from idbandits.kernel.compiling import in_python
@@ -420,6 +421,36 @@ def _move(program: Any, numbers: Any, ints: Any, floats: Any, rng: Any, draws: A
         for e in range(w.v.learned):
             draws[i, e] = chain.means[e]
     return held(0.0, int_scratch, float_scratch)
+
+
+# -- regressions ---------------------------------------------------------------------------------------------------
+
+
+class Measured(NamedTuple):
+    """The logarithm of a posterior density up to a constant, its gradient, and minus its Hessian."""
+
+    value: float
+    gradient: np.ndarray
+    hessian: np.ndarray
+
+
+def measured(agent: idb.Thompson, counts: Any, parameters: Any, scale: float = 1.0) -> Measured:
+    """The density of the only regression of an agent, at parameters, with these counts of all entries."""
+    size = len(parameters)
+    gradient, hessian = np.empty(size), np.empty(size * size)
+    numbers = (np.array(values, np.float64).ravel() for values in (counts, parameters))
+    value = _measure(*agent.learner.evidence.packed, *numbers, scale, gradient, hessian, np.empty(3 * (size + 1)))
+    lower = np.tril(hessian.reshape(size, size))
+    return Measured(value, gradient, lower + np.tril(lower, -1).T)
+
+
+@njit(error_model="numpy")
+def _measure(
+    program: Any, numbers: Any, n: Any, parameters: Any, scale: float, gradient: Any, hessian: Any, weights: Any
+) -> Any:  # fmt: skip
+    _, _, r = unpack(program, numbers)
+    at, g, h, w = pointer(parameters, 0), pointer(gradient, 0), pointer(hessian, 0), pointer(weights, 0)
+    return measure(r, 0, pointer(n, 0), scale, at, g, h, w) + 0.0 * len(n) * len(parameters) * len(weights)
 
 
 # -- searches for the best action ----------------------------------------------------------------------------------
