@@ -25,26 +25,28 @@ if TYPE_CHECKING:  # imported where it is used, because that takes long
 class Fit:
     """The belief of the parameters: coefficients state by state, then the logarithm of the strength.
 
-    That is normal around its mode on each side of it, with a factor on its standard deviation. Given it, all others are
+    That is normal around its mode, with one width below it and another one above. Given it, all others are
     normal: the mode and `factor`, the Cholesky factor of the precision there, have all of this.
     """
 
     def __init__(self, mode: Floats, factor: Floats, shape: Floats) -> None:
-        self.mode, self.skews, self.scale = mode, shape[[LOW, HIGH]], float(shape[SCALE])
+        self.mode, self.factor, self.skews, self.scale = mode, factor, shape[[LOW, HIGH]], float(shape[SCALE])
         deviations = np.linalg.inv(factor).T  # what one unit of each of independent numbers does to the parameters
         low, high = self.skews
-        off = (high - low) / math.sqrt(2 * math.pi)
+        off = (high - low) * math.sqrt(2 / math.pi)
         self.mean = mode + off * deviations[:, -1]
-        variances = np.append(np.ones(len(mode) - 1), (low**2 + high**2) / 2 - off**2)
+        variances = np.append(np.ones(len(mode) - 1), (1 - 2 / math.pi) * (high - low) ** 2 + low * high)
         self.sd: Floats = np.sqrt((deviations**2 * variances).sum(axis=1))
         self.log_strength_sd = float(deviations[-1, -1])  # at the mode
 
-    def log_strength(self, scores: Floats) -> Floats:
-        """The quantiles of the logarithm of the strength, within its bounds, by those of the normal distribution."""
+    def log_strength(self, q: Floats) -> Floats:
+        """The quantiles of the logarithm of the strength, within its bounds."""
+        from scipy.special import ndtri  # slow to import, and only needed here
+
         low, high = self.skews
-        with np.errstate(invalid="ignore"):
-            off = self.log_strength_sd * np.where(scores < 0, low, high) * scores
-        return np.asarray(np.clip(self.mode[-1] + off, *LOG_STRENGTHS))
+        below = low * ndtri(np.minimum(q * (low + high) / (2 * low), 0.5))
+        above = -high * ndtri(np.minimum((1 - q) * (low + high) / (2 * high), 0.5))
+        return np.asarray(np.clip(self.mode[-1] + self.log_strength_sd * (below + above), *LOG_STRENGTHS))
 
 
 @final
@@ -106,10 +108,7 @@ class Regression:
 
     def strength_quantile(self, q: float | Floats) -> Floats:
         """The quantile of M, at one probability or several."""
-        wanted = probabilities(q, 1, "the strength")
-        from scipy.special import ndtri
-
-        return np.exp(self._fit.log_strength(ndtri(wanted)))
+        return np.exp(self._fit.log_strength(probabilities(q, 1, "the strength")))
 
     def to_frame(self) -> Any:
         """A data frame with one line per coefficient: its name and state, mean, sd, and the quantiles 5 % and 95 %.

@@ -146,7 +146,7 @@ def row_prior(r: Regressions, t: int, k: int, parameters: Floats, strength: floa
 
 @bare
 def draw_parameters(r: Regressions, t: int, fits: Floats, spread: float, rng: Rng, parameters: Floats) -> None:
-    """Parameters from the distribution of a fit: normal but for log M, whose halves have different widths.
+    """Parameters from the distribution of a fit: normal but for log M, whose density has two widths.
 
     By the Cholesky factor, log M comes first, and all others given log M. `spread` is a factor on all deviations.
     """
@@ -155,7 +155,8 @@ def draw_parameters(r: Regressions, t: int, fits: Floats, spread: float, rng: Rn
     factor = pointer(mode, size)
     for i in range(size):
         parameters[i] = spread * rng.standard_normal()
-    parameters[size - 1] *= shape_of(r, t, fits)[LOW if parameters[size - 1] < 0.0 else HIGH]
+    low, high = shape_of(r, t, fits)[LOW], shape_of(r, t, fits)[HIGH]
+    parameters[size - 1] = abs(parameters[size - 1]) * (-low if rng.random() * (low + high) < low else high)
     for i in range(size - 1, -1, -1):
         parameters[i] /= factor[i * size + i]
         for j in range(i):
@@ -287,13 +288,13 @@ def factorise(hessian: Floats, size: int, rows: int, damping: float, factor: Flo
 
 
 @bare
-def solve(factor: Floats, size: int, vector: Floats) -> None:
-    """Solve with a Cholesky factor, in place."""
-    for i in range(size):
+def solve(factor: Floats, size: int, rows: int, vector: Floats) -> None:
+    """Solve with the first rows of a Cholesky factor, in place."""
+    for i in range(rows):
         for j in range(i):
             vector[i] -= factor[i * size + j] * vector[j]
         vector[i] /= factor[i * size + i]
-    for i in range(size - 1, -1, -1):
+    for i in range(rows - 1, -1, -1):
         vector[i] /= factor[i * size + i]
         for j in range(i):
             vector[j] -= factor[i * size + j] * vector[i]
@@ -330,7 +331,7 @@ def find_mode(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> 
             return np.nan
         for i in range(size):
             w.step[i] = w.gradient[i]
-        solve(w.factor, size, w.step)
+        solve(w.factor, size, size, w.step)
         decrement, longest = 0.0, 0.0
         for i in range(size):
             decrement += w.gradient[i] * w.step[i]
@@ -417,27 +418,37 @@ def find_strength(r: Regressions, t: int, counts: Floats, scale: float, value: f
     size = r.columns[t] * (r.states[t] - 1) + 1
     sd = 1.0 / w.factor[size * size - 1]
     away = SKEW_AT * sd
-    here = value - log_volume(w.factor, size)
+    here = Marginal(value, log_volume(w.factor, size))
     follow(w, size, -away)
-    low = here - log_marginal(r, t, counts, scale, w)
+    low = marginal(r, t, counts, scale, w)
     follow(w, size, away)
-    high = here - log_marginal(r, t, counts, scale, w)
-    slope, curve = 0.5 * (low - high) / away, (low + high) / (away * away)
-    shift = slope / max(curve, 0.1 / (sd * sd))
+    high = marginal(r, t, counts, scale, w)
+    shift = sd * sd * (low.volume - high.volume) / (2.0 * away)
     shift = min(max(shift, -0.8 * away), 0.8 * away) if abs(shift) < np.inf else 0.0
+    shift = min(max(shift, LOG_STRENGTHS[0] - w.here[size - 1]), LOG_STRENGTHS[1] - w.here[size - 1])
     follow(w, size, shift)
-    top = measure(r, t, counts, scale, w.there, w.gradient, w.hessian, w.weights) - here
+    top = measure(r, t, counts, scale, w.there, w.gradient, w.hessian, w.weights)
     if factorise(w.hessian, size, size, 0.0, w.spare):
         top -= log_volume(w.spare, size)
+        solve(w.spare, size, size - 1, w.gradient)  # one more step of coefficients, given log M
+        w.gradient[size - 1] = 0.0
         for i in range(size):
-            w.here[i] = w.there[i]
+            w.here[i] = w.there[i] + w.gradient[i]
         for i in range(size * size):
             w.factor[i] = w.spare[i]
     else:
-        shift, top = 0.0, 0.0
-    sd, (least, most) = 1.0 / w.factor[size * size - 1], SKEWS
-    shape[LOW] = min(max((away + shift) / np.sqrt(2.0 * max(low + top, 1e-9)) / sd, least), most)
-    shape[HIGH] = min(max((away - shift) / np.sqrt(2.0 * max(high + top, 1e-9)) / sd, least), most)
+        shift, top = 0.0, here.value - here.volume
+    sd = 1.0 / w.factor[size * size - 1]
+    shape[LOW] = width(away + shift, top - low.value + low.volume) / sd
+    shape[HIGH] = width(away - shift, top - high.value + high.volume) / sd
+    for side in (LOW, HIGH):
+        shape[side] = min(max(shape[side], SKEWS[0]), SKEWS[1])
+
+
+@merged
+def width(away: float, drop: float) -> float:
+    """The standard deviation of a normal distribution whose log-density falls by this much, so far from its mode."""
+    return away / np.sqrt(2.0 * max(drop, 1e-9))
 
 
 @bare
@@ -453,14 +464,20 @@ def follow(w: Work, size: int, by: float) -> None:
         w.there[i] = w.here[i] + w.step[i]
 
 
+class Marginal(NamedTuple):
+    """The logarithm of the density of log M: `value` less `volume`."""
+
+    value: float
+    volume: float
+
+
 @bare
-def log_marginal(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> float:
-    """The logarithm of the density of log M at `there`, coefficients integrated out, up to a constant."""
+def marginal(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> Marginal:
+    """That at `there`, coefficients integrated out, up to a constant."""
     size = r.columns[t] * (r.states[t] - 1) + 1
     value = measure(r, t, counts, scale, w.there, w.other_gradient, w.other_hessian, w.weights)
-    if not factorise(w.other_hessian, size, size - 1, 0.0, w.spare):
-        return value - log_volume(w.factor, size)
-    return value - log_volume(w.spare, size)
+    sound = factorise(w.other_hessian, size, size - 1, 0.0, w.spare)
+    return Marginal(value, log_volume(w.spare if sound else w.factor, size))
 
 
 @merged

@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 import idbandits as idb
 from idbandits.agent.regression_plot import BINS, SHOWN, panels
-from idbandits.diagram.features import INTERCEPT_SD, LOG_STRENGTH_SD, SLOPE_SD, STRENGTH
+from idbandits.diagram.features import INTERCEPT_SD, LOG_STRENGTH_SD, SLOPES_SD, STRENGTH
 from idbandits.errors import IdbanditsError
 from inside import measured
 from refusals import refused
@@ -51,7 +51,7 @@ def regression_of(agent: idb.Thompson) -> Any:
 
 def drawn_world(rng: np.random.Generator, design: np.ndarray, states: int, log_strength: float) -> Any:
     """Coefficients, a strength and the means of all rows, drawn from the prior: of strengths that can be learned."""
-    coefficients = rng.normal(0, SLOPE_SD, (design.shape[1], states - 1))
+    coefficients = rng.normal(0, slope_sd(design), (design.shape[1], states - 1))
     coefficients[0] = rng.normal(0, INTERCEPT_SD, states - 1)
     strength = 0.0
     while strength < LEAST_STRENGTH:
@@ -59,6 +59,11 @@ def drawn_world(rng: np.random.Generator, design: np.ndarray, states: int, log_s
     shares = shares_of(design, coefficients)
     gammas = rng.standard_gamma(np.maximum(strength * shares, 1e-3))
     return coefficients, strength, gammas / gammas.sum(axis=1, keepdims=True)
+
+
+def slope_sd(design: np.ndarray) -> float:
+    """Of each coefficient but the constants."""
+    return float(SLOPES_SD / np.sqrt(max(1, design.shape[1] - 1)))
 
 
 def shares_of(design: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
@@ -76,7 +81,7 @@ def log_density(
     value = (gammaln(total) - gammaln(total + counts.sum(axis=1))).sum() + (
         gammaln(prior + counts) - gammaln(prior)
     ).sum()
-    sd = np.where(np.arange(design.shape[1]) == 0, INTERCEPT_SD, scale * SLOPE_SD)[:, None]
+    sd = np.where(np.arange(design.shape[1]) == 0, INTERCEPT_SD, scale * slope_sd(design))[:, None]
     off = (parameters[-1] - log_strength) / LOG_STRENGTH_SD
     return float(value - 0.5 * ((coefficients / sd) ** 2).sum() - 0.5 * off**2)
 
@@ -125,47 +130,57 @@ def test_coefficients_are_those_of_an_independent_fit(states: int, inference: st
     regression = regression_of(taught(d, counts, inference))
     design, log_strength = d.learned["taste"].features.design, np.log(STRENGTH * states)  # type: ignore[union-attr]
 
-    def loss(x: np.ndarray) -> float:
-        return -log_density(x, design, counts, log_strength, regression._fit.scale)
+    fit = regression._fit
 
-    best = minimize(
-        loss,
-        np.append(np.zeros(5 * (states - 1)), log_strength),
-        method="L-BFGS-B",
-        options={"ftol": 1e-15, "gtol": 1e-9},
-    )
-    slopes = [
-        approx_fprime(best.x + h, loss, 1e-5) - approx_fprime(best.x - h, loss, 1e-5)
-        for h in 1e-3 * np.eye(len(best.x))
-    ]
-    precision = np.array(slopes) / 2e-3
-    covariance = np.linalg.inv((precision + precision.T) / 2)
-    sd, fit = np.sqrt(np.diag(covariance)), regression._fit
-    np.testing.assert_allclose(fit.mode, best.x, atol=0.01 * sd.min())
-    assert np.log(regression.strength) == pytest.approx(best.x[-1], abs=0.01 * sd[-1])
-    assert fit.log_strength_sd == pytest.approx(sd[-1], rel=0.01)
+    def loss(x: np.ndarray, log_m: float) -> float:
+        return -log_density(np.append(x, log_m), design, counts, log_strength, fit.scale)
 
-    # the scale of slopes is by those that are known, and four more of size 1 (MacKay); it is found to 5 %
-    slopes_, variances = (numbers[:-1].reshape(states - 1, -1)[:, 1:].ravel() for numbers in (best.x, sd**2))
-    known = np.clip(1 - variances / fit.scale**2, 0, 1).sum()
-    assert fit.scale == pytest.approx(np.sqrt((4 + (slopes_**2).sum()) / (4 + known)), rel=0.06)
+    def best_given(log_m: float) -> tuple[np.ndarray, np.ndarray, float]:
+        """Coefficients, their precision, and the density of log M with coefficients integrated out (Laplace)."""
+        found = minimize(loss, fit.mode[:-1], (log_m,), method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
+        slopes = [
+            approx_fprime(found.x + h, loss, 1e-5, log_m) - approx_fprime(found.x - h, loss, 1e-5, log_m)
+            for h in 1e-3 * np.eye(len(found.x))
+        ]
+        precision = np.array(slopes) / 2e-3
+        return found.x, precision, -found.fun - 0.5 * float(np.linalg.slogdet(precision)[1])
 
-    # given log M, all others are normal; log M has halves of two widths, found where its density has fallen
-    ridge = covariance[:, -1] / covariance[-1, -1]
-    for score, skew in zip((-1.5, 1.5), fit.skews, strict=True):
-        drop = loss(best.x + score * sd[-1] * ridge) - best.fun
-        assert skew == pytest.approx(np.clip(1.5 / np.sqrt(2 * drop), 0.3, 2), rel=0.02)
-    x = drawn_parameters(np.random.default_rng(4), best.x, covariance, fit.skews, 200_000)
-    np.testing.assert_allclose(regression.coefficients.T.ravel(), x[:, :-1].mean(axis=0), atol=0.03 * sd[:-1].min())
-    np.testing.assert_allclose(regression.sd.T.ravel(), x[:, :-1].std(axis=0), rtol=0.02)
+    # coefficients are those at the mode, given log M
+    x, precision, _ = best_given(fit.mode[-1])
+    sd = np.sqrt(np.diag(np.linalg.inv(precision)))
+    np.testing.assert_allclose(fit.mode[:-1], x, atol=0.02 * sd.min())
+
+    # the strength, coefficients integrated out: quantiles by a sum over a grid
+    grid = fit.mode[-1] + fit.log_strength_sd * np.linspace(-4, 5, 46)
+    density = np.array([best_given(log_m)[2] for log_m in grid])
+    weights = np.cumsum(np.exp(density - density.max()))
     q = np.array([0.05, 0.5, 0.95])
-    np.testing.assert_allclose(np.log(regression.strength_quantile(q)), np.quantile(x[:, -1], q), atol=0.03 * sd[-1])
+    wanted = np.interp(q * weights[-1], weights, grid + 0.5 * (grid[1] - grid[0]))
+    off = (np.log(regression.strength_quantile(q)) - wanted) / fit.log_strength_sd
+    assert (abs(off) < [0.2, 0.2, 0.45]).all(), off  # the upper tail is heavier than normal
+
+    # the scale of slopes is by those that are known, and two more of the size expected (MacKay); it is found to 5 %
+    numbers = (np.append(regression.coefficients.T.ravel(), 0), np.append(regression.sd.T.ravel(), 0) ** 2)
+    slopes_, variances = (own[:-1].reshape(states - 1, -1)[:, 1:].ravel() / slope_sd(design) for own in numbers)
+    known = np.clip(1 - variances / slope_sd(design) / fit.scale**2, 0, 1).sum()
+    assert fit.scale == pytest.approx(np.sqrt((2 + (slopes_**2).sum()) / (2 + known)), rel=0.1)
+
+    # all that is shown of coefficients is by these: normal given log M, which has halves of two widths
+    covariance = np.linalg.inv(fit.factor @ fit.factor.T)
+    drawn = drawn_parameters(np.random.default_rng(4), fit.mode, covariance, fit.skews, 200_000)
+    sd = drawn.std(axis=0)
+    np.testing.assert_allclose(regression.coefficients.T.ravel(), drawn[:, :-1].mean(axis=0), atol=0.03 * sd[:-1].min())
+    np.testing.assert_allclose(regression.sd.T.ravel(), sd[:-1], rtol=0.02)
+    np.testing.assert_allclose(
+        np.log(regression.strength_quantile(q)), np.quantile(drawn[:, -1], q), atol=0.03 * sd[-1]
+    )
 
 
 def drawn_parameters(rng: Any, mode: np.ndarray, covariance: np.ndarray, skews: Any, number: int) -> np.ndarray:
     """log M with two widths, then all coefficients given it."""
-    z = rng.standard_normal(number)
-    off = np.sqrt(covariance[-1, -1]) * z * np.where(z < 0, *skews)
+    low, high = skews
+    side = np.where(rng.random(number) < low / (low + high), -low, high)
+    off = np.sqrt(covariance[-1, -1]) * abs(rng.standard_normal(number)) * side
     ridge = covariance[:-1, -1] / covariance[-1, -1]
     given = covariance[:-1, :-1] - np.outer(ridge, ridge) * covariance[-1, -1]
     coefficients = mode[:-1] + off[:, None] * ridge + rng.multivariate_normal(0 * ridge, given, number)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import idbandits as idb
 from crafted import WRONG_JSON, changed, places_in
 from idbandits.diagram.differences import differences
-from idbandits.diagram.features import CONSTANT, INTERCEPT_SD, LOG_STRENGTH_SD, MOST_COLUMNS, SLOPE_SD, Features
+from idbandits.diagram.features import CONSTANT, INTERCEPT_SD, LOG_STRENGTH_SD, MOST_COLUMNS, SLOPES_SD, Features
 from idbandits.diagram.tables import prior_means
 from idbandits.errors import DiagramError, FormatError, IdbanditsError, PriorError, TableError
 
@@ -529,10 +529,11 @@ def test_models_refuse_features_of_other_tables() -> None:
 def test_the_hyperprior_is_centred_at_the_declared_prior() -> None:
     table = diagram(FRAME, prior=[6, 2]).learned["taste"]
     assert table.features is not None
-    hyper = table.features.hyperprior(table.prior, table.states)
+    hyper = table.features.hyperprior(table.prior, table.states, 10)
     assert hyper.intercepts == pytest.approx([math.log(2 / 6)])
     assert hyper.log_strength == pytest.approx(math.log(80))
-    assert (hyper.intercept_sd, hyper.slope_sd, hyper.log_strength_sd) == (INTERCEPT_SD, SLOPE_SD, LOG_STRENGTH_SD)
+    assert (hyper.intercept_sd, hyper.log_strength_sd) == (INTERCEPT_SD, LOG_STRENGTH_SD)
+    assert hyper.slope_sd == pytest.approx(SLOPES_SD / 3)
 
 
 def test_means_are_drawn_from_the_regression() -> None:
@@ -559,7 +560,7 @@ def test_means_are_drawn_from_the_regression() -> None:
                 slope, level = np.polyfit(line[middle], logit[middle], 1)
                 slopes.append(slope)
                 levels.append(level)
-    assert np.std(slopes) == pytest.approx(SLOPE_SD, rel=0.15)
+    assert np.std(slopes) == pytest.approx(SLOPES_SD, rel=0.15)
     assert np.mean(slopes) == pytest.approx(0, abs=0.2)
     assert 2.0 < np.std(levels) < 3.5  # levels far out were left out
 
