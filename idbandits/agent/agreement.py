@@ -22,6 +22,11 @@ def named_structures(structures: Any) -> dict[str, Diagram]:
     by_name = _by_name(structures)
     if not 1 <= len(by_name) <= MOST:
         raise DiagramError(f"structures: from 1 to {MOST} diagrams are needed, not {len(by_name)}")
+    for name, d in by_name.items():
+        for node in d.of_kind("context"):
+            if node.features is not None:
+                reason = f"context {node.name!r} has features, and structures are not weighed by such rounds"
+                raise DiagramError(f"structures: {name!r} cannot be among several: {reason}")
     (first, model), *others = by_name.items()
     for other, d in others:
         _check_alike(first, model, other, d)

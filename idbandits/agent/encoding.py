@@ -24,6 +24,7 @@ class Part(NamedTuple):
     nodes: Sequence[Node]
     data: Any
     error: type[IdbanditsError]
+    requests: Sequence[Node] = ()  # contexts with features, whose columns `agent.requests` reads
 
 
 def encode_rounds(
@@ -38,14 +39,18 @@ def encode_rounds(
     whole = observations is None and contexts is None
     parts = [
         Part("actions", model.decisions, actions, ActionError),
-        Part("contexts", model.contexts, actions if whole else contexts, ContextError),
+        Part(
+            "contexts", [n for n in model.contexts if n.features is None], actions if whole else contexts, ContextError,
+            [n for n in model.contexts if n.features is not None],
+        ),
         Part("observations", model.observed, actions if whole else observations, ObservationError),
-    ]
+    ]  # fmt: skip
     names = _column_names_of(parts, columns)
     tables = _collected(parts, names)
     encoded: dict[str, Ints] = {}
     for part, data in zip(parts, tables, strict=True):
         of_others = list(model.nodes) if whole or not isinstance(data, Mapping) else []  # it may hold the whole log
+        of_others = [*of_others, *(name for other in parts if of_others or other is part for name in _requested(other))]
         if columns is None:
             _refuse_others(model, part, data, of_others)
         encoded |= _encode_part(part, data, names, columns or {}, strict)
@@ -56,7 +61,9 @@ def encode_rounds(
                 rounds = f"has {len(encoded[node.name])} rounds, others have {length}"
                 raise part.error(f"{part.what}: {node.name!r} {rounds}")
     missing = np.full(length, -1, dtype=np.int64)
-    ordered = [encoded.get(node.name, missing) for part in parts for node in part.nodes]
+    nothing = np.zeros(length, dtype=np.int64)  # of a context with features, which has one value
+    encoded |= {node.name: nothing for node in model.contexts if node.features is not None}
+    ordered = [encoded.get(n.name, missing) for n in (*model.decisions, *model.contexts, *model.observed)]
     right = np.flatnonzero(is_right(ordered)) if not strict else slice(None)
     model.feasibility.check_columns([column[right] for column in ordered])
     return ordered
@@ -70,11 +77,14 @@ def is_right(columns: Sequence[Ints]) -> Bools:
 def _column_names_of(parts: Sequence[Part], columns: Any) -> dict[str, Hashable]:
     """The name of each node's column."""
     names: dict[str, Hashable] = {node.name: node.name for part in parts for node in part.nodes}
+    requests = {node.name for part in parts for node in part.requests}
     if columns is not None and not isinstance(columns, Mapping):
         raise IdbanditsError(
             f"columns: a mapping of names of nodes to names of columns is needed, not {brief(columns)}"
         )
     for node, column in (columns or {}).items():
+        if node in requests and isinstance(column, Mapping):
+            continue
         if node not in names:
             raise IdbanditsError(
                 f"columns: {brief(node)} is not among the nodes of a log; these are {', '.join(names)}"
@@ -109,6 +119,12 @@ def _refuse_others(model: Model, part: Part, data: Any, of_others: Sequence[str]
             raise part.error(f"{part.what}: {brief(name)} is not such a node of diagram {model.name!r}; {these}")
         if name in names[:i]:
             raise part.error(f"{part.what}: column {name!r} occurs twice")
+
+
+def _requested(part: Part) -> list[str]:
+    """The names that columns of features may have, and those of columns of mappings."""
+    features = [(node.name, feature.name) for node in part.requests for feature in node.features.features]  # type: ignore[union-attr]
+    return [*(n.name for n in part.requests), *(f"{node}.{name}" for node, name in features), *(n for _, n in features)]
 
 
 def _names_in(part: Part, data: Any) -> list[Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from idbandits.agent.coefficients import LogisticRegression
 from idbandits.agent.marginals import Tally
 from idbandits.agent.posterior import Posterior, means_of
 from idbandits.agent.regression import regression_in
@@ -17,7 +19,7 @@ from idbandits.diagram.tables import Label
 from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, Layout, beginning, check_forgetful
 
-from idbandits.inference import check_regressing, name_of  # isort: skip
+from idbandits.inference import check_bridging, check_regressing, name_of  # isort: skip
 from idbandits.inference.entries import Entries, RetiredRow
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
@@ -26,6 +28,8 @@ from idbandits.inference.mixing import by_modes, mixed
 from idbandits.inference.priors import fit_regressions, prior_in, sections_of
 from idbandits.inference.regression import put_back
 from idbandits.inference.repeating import NOTHING, count_acts
+from idbandits.inference.requests import bridged, request_in
+from idbandits.inference.sites import learn_request
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve.best import BUDGET, Solution, Solver
@@ -43,11 +47,15 @@ REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kin
 ALTERNATIONS = 3  # of fits and of inference, after many rounds at once
 
 
+NO_REQUEST: Floats = np.empty(0)  # where no context has features
+
+
 class Round(NamedTuple):
-    """A round as numbers: decisions and contexts, and the observed nodes, -1 where nothing was seen."""
+    """A round as numbers: decisions and contexts, the observed nodes, -1 where nothing was seen, and its request."""
 
     action: Ints
     seen: Ints
+    request: Floats = NO_REQUEST  # the features of contexts that have some
 
 
 class Past(NamedTuple):
@@ -92,6 +100,8 @@ class Learner:
         )
         self._latest: tuple[Any, Any, Ints] = (None, None, self.blank.action)
         self._sections = self._sections_to_shift()
+        check_bridging(self.inference, model)
+        self._has_requests = self.evidence.logistics.number > 0
         self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
 
     def _sections_to_shift(self) -> Ints:
@@ -109,8 +119,9 @@ class Learner:
 
     @property
     def player(self) -> Player | None:
-        """How it acts and learns in compiled code; None if its inference is not a kernel, or rounds need times."""
-        if not isinstance(self.learn, Kernel) or (self.forget is not None and self.forget.by_time):
+        """How it acts and learns in compiled code; None if its inference is not a kernel, or rounds need more."""
+        by_time = self.forget is not None and self.forget.by_time
+        if not isinstance(self.learn, Kernel) or by_time or self._has_requests:
             return None
         return Player(act, self.learn, self.solve, self.program, self.evidence.packed)
 
@@ -140,10 +151,10 @@ class Learner:
             pass
         return self.model.action_vector(action, context)
 
-    def round_of(self, row: Ints) -> Round:
+    def round_of(self, row: Ints, request: Floats = NO_REQUEST) -> Round:
         """A round that stands in one row."""
         width = len(self.blank.action)
-        return Round(row[:width], row[width:])
+        return Round(row[:width], row[width:], request)
 
     def seen(self, observation: Mapping[str, Any]) -> Ints:
         """An observation as numbers."""
@@ -155,11 +166,33 @@ class Learner:
         states = self.model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self.model.observed], dtype=np.int64)
 
+    def request(self, context: Action | None) -> Floats:
+        """The features of contexts that have some, as one vector: the context was checked before."""
+        return self.model.request_vector(context) if self._has_requests else NO_REQUEST
+
+    @contextlib.contextmanager
+    def requested(self, state: State, request: Floats = NO_REQUEST) -> Iterator[None]:
+        """Make a request the present one of a state for a while; else, that is one whose features are all zero."""
+        if not self._has_requests:
+            yield
+            return
+        place = request_in(self.evidence, state)
+        place[:] = request if len(request) else 0.0
+        try:
+            yield
+        finally:
+            place[:] = 0.0
+
     # -- acting --------------------------------------------------------------------------------------------------------
 
-    def choose(self, state: State, rng: Rng, action: Ints, eligible: Ints) -> None:
+    def choose(self, state: State, rng: Rng, action: Ints, eligible: Ints, request: Floats = NO_REQUEST) -> None:
         """Complete an action, whose contexts are given, by the choices that are best under means that are drawn."""
-        if not act.entry(self.solve.handle, self.program, self.evidence.packed, state, rng, action, eligible):
+        if len(request):
+            with self.requested(state, request):
+                found = act.entry(self.solve.handle, self.program, self.evidence.packed, state, rng, action, eligible)
+        else:
+            found = act.entry(self.solve.handle, self.program, self.evidence.packed, state, rng, action, eligible)
+        if not found:
             raise no_action(self.name, self.diagram, state)
 
     def best(self, state: State, rng: Rng, action: Ints, eligible: Ints) -> Solution:
@@ -170,6 +203,7 @@ class Learner:
             belief = self.inference.belief(self.evidence, state, copy.deepcopy(rng))
         if len(self._sections) and belief.ndim == 1 and isinstance(self.inference, Refreshed):
             belief = by_modes(self.evidence, state, belief)
+        belief = bridged(self.evidence, state, belief)
         means = means_of(self.model.learned.values(), belief[..., : self.evidence.live])
         value, bound, sound = self.solve.entry(*self.program, means, True, action, eligible, BUDGET)
         if not sound:
@@ -215,12 +249,16 @@ class Learner:
         counts = None if counted is None else counted[: self.evidence.learned] - prior_in(self.evidence, state)
         if len(self._sections) and belief.ndim == 1:
             belief = mixed(self.evidence, state, belief, rng)
+        belief = bridged(self.evidence, state, belief)
         tables = {}
         for name, table in self.model.learned.items():
             first = self.model.parameters.offsets[name]
             own = slice(first, first + table.size)
-            regression = regression_in(self.evidence, state, name, counts)
-            added = None if counts is None else counts[own]
+            if table.logistic is not None:
+                regression: Any = LogisticRegression(self.evidence, state, table)
+            else:
+                regression = regression_in(self.evidence, state, name, counts)
+            added = None if counts is None or table.logistic is not None else counts[own]
             tables[name] = Posterior(self.model, name, belief[..., own], added, regression)
         return tables
 
@@ -240,7 +278,12 @@ class Learner:
         state = self.with_room(state)
         if when is not None:
             state.floats[self.evidence.learned + AT] = when.time
-        status = self.learn(*self.evidence.packed, *state[:2], rng, *round_, times, effort)
+        if self._has_requests and times:
+            learn, evidence = self.learn.handle, self.evidence.packed
+            with self.requested(state, round_.request):
+                status = learn_request(learn, evidence, state, rng, round_.action, round_.seen, times, effort)
+        else:
+            status = self.learn(*self.evidence.packed, *state[:2], rng, round_.action, round_.seen, times, effort)
         if type(status) is not int or not DONE <= status <= UNKNOWN:  # of an inference of the user's
             status = check_whole(f"what `learn` of {self.name} says", status, DONE, UNKNOWN)
         if status != DONE:
@@ -274,7 +317,7 @@ class Learner:
                 "whatever the means"
             )
         if status == AMBIGUOUS:
-            refuse_ambiguous(model, *round_, INEXACT, where)
+            refuse_ambiguous(model, round_.action, round_.seen, INEXACT, where)
         shown = shown or "(nothing seen)"
         hint = "" if self.forget is None else "; if it was, and has faded since, say when: at=…"
         raise ObservationError(f"{where}observation {shown} for action {action!r} was not learned before{hint}")
@@ -296,21 +339,25 @@ class Learner:
 
     def all_learned(
         self, state: State, rng: Rng, rounds: Ints, numbers: Ints, *, effort: int = LATER, skips: bool = False,
-        at: Floats = NO_TIMES,
+        at: Floats = NO_TIMES, requests: Floats = NO_REQUEST,
     ) -> tuple[State, list[int]]:  # fmt: skip
-        """The state after rounds, which messages call by these numbers; and which of them were skipped."""
+        """The state after rounds, which messages call by these numbers; and which of them were skipped.
+
+        `requests` has the features of contexts, one line per round.
+        """
         width, done, skipped = len(self.blank.action), 0, list[int]()
         place = self.evidence.learned + AT
         while done < len(rounds):
             state = self.with_room(state)
-            if effort == LATER and isinstance(self.learn, Kernel):
+            if effort == LATER and isinstance(self.learn, Kernel) and not self._has_requests:
                 learn, evidence = self.learn.handle, self.evidence.packed
                 done += learn_all(learn, evidence, state, rng, rounds[done:], width, at[done:], place)
             if done < len(rounds) and state.has_room():  # refused, or to be learned one by one
                 row, where = np.ascontiguousarray(rounds[done]), f"in round {numbers[done]}, "
                 when = When(at[done], int(state.ints[ZONE])) if len(at) else None
+                round_ = self.round_of(row, requests[done] if len(requests) else NO_REQUEST)
                 try:
-                    state = self.learned(state, rng, self.round_of(row), 1, effort, when=when, where=where)
+                    state = self.learned(state, rng, round_, 1, effort, when=when, where=where)
                 except ImpossibleObservationError:
                     if not skips:
                         raise
@@ -325,6 +372,9 @@ class Learner:
 
     def check_revisable(self) -> None:
         """Raise unless rounds can be taken back."""
+        if self._has_requests:
+            names = ", ".join(repr(node.name) for node in self.model.contexts if node.features is not None)
+            raise IdbanditsError(f"rounds cannot be taken back where a context has features: {names}")
         if not (isinstance(self.inference, Revisable) and self.inference.revisable):
             raise IdbanditsError(f"{self.name} cannot take a round back exactly; {REVISABLE} can")
 

@@ -18,6 +18,7 @@ from idbandits.inference.entries import Entries, names_of
 from idbandits.inference.exact import Exact, check_exact
 from idbandits.inference.protocol import Derived, Described
 from idbandits.inference.renumbering import Old, needed, renumbered, without_empty_groups
+from idbandits.inference.requests import carry
 from idbandits.kernel.columns import Layout, columns_of, state_of
 from idbandits.kernel.states import CAPACITY, LONGEST, PER_ROUND, State
 from idbandits.kernel.types import Ints, Rng
@@ -73,6 +74,8 @@ def moved(learner: Learner, state: State, rng: Rng, d: Any) -> tuple[Learner, St
     kept = {str(other.to_dict()): other for other in reversed([learner.diagram, *learner.past.earlier])}
     kept.pop(str(d.to_dict()), None)
     earlier = tuple(reversed(kept.values()))[:MOST_EARLIER]
+    if learner.evidence.logistics.number or any(t.logistic is not None for t in model.learned.values()):
+        earlier = ()  # a logistic table keeps no rows that are gone
     past = Past(entries.retired, entries.constants, learner.evidence.longest, earlier)
     other = Learner(d.copy(), model, learner.settings, past)
     carried = Carried(old.entries, entries, len(old.columns.counts))
@@ -89,6 +92,7 @@ def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> Sta
     if isinstance(inference, Derived):
         result = inference.restored(other.evidence, result)
     other.fit_regressions(result, copy.deepcopy(rng))
+    carry(learner.evidence, state, other.evidence, result)
     return result
 
 

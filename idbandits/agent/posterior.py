@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from idbandits.agent.coefficients import LogisticRegression
 from idbandits.agent.quantiles import probabilities
 from idbandits.agent.regression import Regression
 from idbandits.circuit.model import Model
@@ -24,8 +25,9 @@ class Posterior:
     """
 
     def __init__(
-        self, model: Model, name: str, belief: Floats, counts: Floats | None, regression: Regression | None = None
-    ) -> None:
+        self, model: Model, name: str, belief: Floats, counts: Floats | None,
+        regression: Regression | LogisticRegression | None = None,
+    ) -> None:  # fmt: skip
         table = self._table = model.learned[name]
         self._regression = regression
         self._rows, self._states = row_labels(model, name), state_labels(model, name)
@@ -36,8 +38,11 @@ class Posterior:
         self._rounds = np.maximum(added.sum(axis=-1), 0.0)
 
     @property
-    def regression(self) -> Regression | None:
-        """What was learned of the features of its rows; None if it has none."""
+    def regression(self) -> Any:
+        """What was learned of the features of its rows, or of coefficients; None if it has no features.
+
+        It is a `Regression`; of a table that depends on a context with features, a `LogisticRegression`.
+        """
         return self._regression
 
     @property

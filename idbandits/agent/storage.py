@@ -30,6 +30,7 @@ from idbandits.errors import ODD, FormatError, IdbanditsError, brief, check_numb
 from idbandits.files import write_whole
 from idbandits.inference import BY_NAME, Evidence, Forget, Inference, check_forgetful, layout_of, named
 from idbandits.inference.protocol import Derived, Described
+from idbandits.inference.requests import check_beliefs
 from idbandits.kernel.columns import Columns, columns_of, shapes_of, state_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Rng
@@ -247,4 +248,5 @@ def _state(members: _Members, learner: Learner) -> State:
     sizes = len(members.array("counts", (None,))), len(members.array("keys", (None,)))
     shapes = shapes_of(layout, *sizes, len(fresh.fits))._asdict()
     state = state_of(Columns(*(members.array(name, shape) for name, shape in shapes.items())), layout, fresh)
+    check_beliefs(evidence, state)
     return inference.restored(evidence, state) if isinstance(inference, Derived) else state

@@ -17,6 +17,7 @@ from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
 from idbandits.agent.moving import MISFITS, Carried, Late, hosting, late_round, moved, sorted_log
 from idbandits.agent.posterior import Posterior
+from idbandits.agent.requests import encode_requests
 from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
 from idbandits.agent.warming import Warmth, kernels_behind, warm_up
@@ -26,7 +27,7 @@ from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import IdbanditsError, ImpossibleObservationError, brief, check_whole
 from idbandits.files import path_of
-from idbandits.inference import BY_NAME, LATER, NOW, Inference, name_of, named
+from idbandits.inference import BY_NAME, LATER, NOW, Inference, default_inference, name_of, named
 from idbandits.inference.exact import Exact, check_exact
 from idbandits.inference.forgetting import Forget, forgetting
 from idbandits.inference.protocol import THOROUGHLY, Bounded, Player, Refreshed
@@ -45,6 +46,7 @@ class Thompson:
     """An agent that draws means from its belief and takes the action that is best under them.
 
     `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/learning.md compares them.
+    Without, it is "gibbs", or "moments" where a context has features.
     `effort` is that of `best_action`: a factor on the search for the best action under the means that are drawn.
     With `forget`, what was learned fades: for worlds that change (docs/drift.md).
     Threads may share an agent: rounds are taken in one after the other, and compiled code runs without the GIL.
@@ -74,12 +76,13 @@ class Thompson:
         return Structures(d, *settings, **named_settings)
 
     def __init__(
-        self, d: Diagram | Sequence[Diagram] | Mapping[str, Diagram], inference: str | Inference = "gibbs",
+        self, d: Diagram | Sequence[Diagram] | Mapping[str, Diagram], inference: str | Inference | None = None,
         seed: Any = None, *, effort: float = 1.0, forget: Forget | None = None,
     ) -> None:  # fmt: skip
         d = cast(Diagram, d)  # several are refused here: they never come this far
         model = compile(d)
-        settings = Settings(named(inference), check_effort(effort), forgetting(forget))
+        own = named(default_inference(d) if inference is None else inference)
+        settings = Settings(own, check_effort(effort), forgetting(forget))
         self.learner = Learner(d.copy(), model, settings)
         if isinstance(self.inference, Exact):
             check_exact(model, INEXACT)
@@ -142,8 +145,9 @@ class Thompson:
         learner, rng = self.learner, self.rng
         action = learner.solver.blank_action(context)
         eligible = EVERY_CHOICE if allowed is None else learner.solver.eligible(allowed)
+        request = learner.request(context)
         with rng.bit_generator.lock:
-            learner.choose(self.state, rng, action, eligible)
+            learner.choose(self.state, rng, action, eligible, request)
         chosen = learner.model.action_of(action)
         learner.remember(chosen, context, action)
         return chosen
@@ -169,15 +173,16 @@ class Thompson:
             round_, rounds = self._last_round
             self._last_round = None
             if self.rounds > rounds:
-                self._sample.add(*round_)
+                self._sample.add(round_.action, round_.seen)
         return self._sample
 
     def best_action(self, context: Action | None = None, *, allowed: Allowed = None) -> Solution:
         """The action that is best under the mean of the belief: what to do where nothing more is to be learned."""
-        solver = self.learner.solver
+        learner, solver = self.learner, self.learner.solver
         action, eligible = solver.blank_action(context), solver.eligible(allowed)
-        with self.rng.bit_generator.lock:
-            return self.learner.best(self.state, self.rng, action, eligible)
+        request = learner.request(context)
+        with self.rng.bit_generator.lock, learner.requested(self.state, request):
+            return learner.best(self.state, self.rng, action, eligible)
 
     def propensity(
         self, action: Action, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000
@@ -189,7 +194,9 @@ class Thompson:
         if not are_eligible(wanted, eligible, len(learner.model.decisions)):
             return NEVER
         state, rng = self._apart()
-        return propensity_of(learner.count_acts(state, rng, wanted.copy(), eligible, number, wanted=wanted), number)
+        with learner.requested(state, learner.request(context)):
+            hits = learner.count_acts(state, rng, wanted.copy(), eligible, number, wanted=wanted)
+        return propensity_of(hits, number)
 
     def marginals(self, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000) -> Marginals:
         """The probability of each choice of each decision if `act` was called now, by draws as for `propensity`.
@@ -207,7 +214,8 @@ class Thompson:
         learner = self.learner
         action, eligible = learner.solver.blank_action(context), learner.solver.eligible(allowed)
         state, rng = self._apart()
-        learner.count_acts(state, rng, action, eligible, number, tally := Tally(learner.model))
+        with learner.requested(state, learner.request(context)):
+            learner.count_acts(state, rng, action, eligible, number, tally := Tally(learner.model))
         return Marginals(learner.model.decisions, eligible, list(tally.by_name().values()), number)
 
     def update(
@@ -218,7 +226,9 @@ class Thompson:
         An agent that forgets needs to know when the round was played (`at`), unless it counts rounds and it was now.
         """
         try:
-            round_ = Round(self.learner.action_vector(action, context), self.learner.seen(observation))
+            learner = self.learner
+            vector = learner.action_vector(action, context)
+            round_ = Round(vector, learner.seen(observation), learner.request(context))
         except MISFITS:
             late = late_round(self.learner, action, observation, context)
             if late is None:
@@ -262,6 +272,7 @@ class Thompson:
         Missing values (None, NaN, NA, masked ones) were not seen. `columns` maps nodes to the names of their columns,
         where these differ; columns of no node are then ignored. A round that the diagram rules out is an error, and
         nothing is learned; with `impossible="skip"`, the others are. `at` is a column of the times of `update`.
+        Features of a context are columns, too: `age` or `user.age`, or by `columns={"user": {"age": …}}`.
 
         >>> d = Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
@@ -273,10 +284,11 @@ class Thompson:
         """
         skips, learner = check_skipping(impossible), self.learner
         encoded, numbers, late = sorted_log(learner, (actions, observations, contexts, columns))
+        requests = encode_requests(learner.model, (actions, observations, contexts, columns), len(numbers))
         length, skipped = len(numbers), list[int]()
         if length == 1 and at is None and not late:
             row = np.array([column[0] for column in encoded], dtype=np.int64)
-            return self._one_learned(row, skips)
+            return self._one_learned(learner.round_of(row, requests[:1].ravel()), skips)
         with self._all_or_nothing() as state:
             total = length + sum(len(rest.numbers) for rest in late)
             times, zone = learner.when_all(state, self.rounds, at, total)
@@ -285,8 +297,9 @@ class Thompson:
                 rounds = np.stack([column[first : first + CHUNK] for column in encoded], axis=1)
                 own, effort = numbers[first : first + CHUNK], NOW if small else LATER
                 state, refused = learner.all_learned(
-                    state, self.rng, rounds, own, effort=effort, skips=skips, at=times[own] if len(times) else times
-                )
+                    state, self.rng, rounds, own, effort=effort, skips=skips, at=times[own] if len(times) else times,
+                    requests=requests[first : first + CHUNK],
+                )  # fmt: skip
                 sample.add_many(np.delete(rounds, refused, axis=0) if refused else rounds)
                 skipped += own[refused].tolist()
             for rest in late:
@@ -301,12 +314,12 @@ class Thompson:
             self._go_on(learner, state, sample)
         return report_of(total, sorted(skipped))
 
-    def _one_learned(self, row: Ints, skips: bool) -> LogReport:
+    def _one_learned(self, round_: Round, skips: bool) -> LogReport:
         """Learn from a log of one round, as `update` does."""
         with self.rng.bit_generator.lock:
             sample = self._remembered()
             try:
-                self._learn_in_place(self.learner.round_of(row), None, "in round 0, ")
+                self._learn_in_place(round_, None, "in round 0, ")
             except ImpossibleObservationError:
                 if not skips:
                     raise
@@ -345,7 +358,7 @@ class Thompson:
             when, guest, sample = learner.when(state, self.rounds, at), learner, self._remembered().copy()
             if late is not None:
                 learner, state, guest = hosting(learner, state, self.rng, late)
-                vector, old = guest.round_of(late.rounds[0])
+                vector, old, _ = guest.round_of(late.rounds[0])
             new = None if new_observation is None else guest.seen(new_observation)
             if late is None:
                 sample.replace(np.append(vector, old), None if new is None else np.append(vector, new))
@@ -425,6 +438,11 @@ class Thompson:
         >>> agent.fit_report()
         1 round: too few to judge the structure by; 100 are needed.
         """
+        for node in self.learner.model.contexts:
+            if node.features is not None:
+                raise IdbanditsError(
+                    f"context {node.name!r} has features: the rounds to judge the structure by lack them"
+                )
         state, _, sample = self._all_known()
         return fit_report(self.learner.model, state.floats[: self.learner.evidence.live], sample)
 

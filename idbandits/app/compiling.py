@@ -7,14 +7,14 @@ from typing import Any
 from idbandits.agent.warming import kernels_behind, warm_up
 from idbandits.app.arguments import read_diagram
 from idbandits.app.simulate import read_learners
+from idbandits.inference import default_inference
 from idbandits.kernel.compiling import Kernel
-
-DEFAULT = "gibbs"  # that of `Thompson`
 
 
 def compile_learners(arguments: Namespace) -> None:
     """Compile all that learners in a diagram may need, and say what was done."""
-    learners = read_learners(read_diagram(arguments.file), arguments.learner or [DEFAULT])
+    d = read_diagram(arguments.file)
+    learners = read_learners(d, arguments.learner or [default_inference(d)])
     folders: set[str] = set()
     for name, learner in learners.items():
         kernels = _kernels_of(learner)

@@ -290,7 +290,10 @@ def _sizes(model: Model) -> Iterable[Finding]:
     widest = f"the elimination had {plan.cells:,} cells" + (
         f", at most over {_list(sorted(plan.widest))}" if plan.widest else ""
     )
-    regressions = [f"{n}: {described(t.features)}" for n, t in model.learned.items() if t.features is not None]
+    regressions = [
+        f"{n}: {described(t.features)}" for n, t in model.learned.items() if t.features is not None and not t.logistic
+    ]
+    regressions += [f"{n}: {len(t.logistic.names)} coefficients" for n, t in model.learned.items() if t.logistic]
     learned = _plural(rows, "learned row") + (f" ({', '.join(regressions)})" if regressions else "")
     what = f"{_plural(len(model.decisions), 'decision')}, {learned}; {circuits}; {widest}."
     slow = []

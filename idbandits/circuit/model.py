@@ -21,7 +21,7 @@ from idbandits.errors import ODD, ActionError, ContextError, DiagramError, Means
 from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Floats, Ints
 
-Action: TypeAlias = Mapping[str, Label]
+Action: TypeAlias = Mapping[str, Any]  # labels by node; of a context with features, a mapping of these
 Means: TypeAlias = Mapping[str, Any]
 Derived = TypeVar("Derived")
 DOUBLE = np.dtype(np.float64)
@@ -165,6 +165,15 @@ class Model:
         """The contexts as numbers."""
         return _indices("context", "context node", self.contexts, {} if context is None else context, ContextError)
 
+    def request_vector(self, context: Action | None) -> Floats:
+        """The features of all contexts that have some, as one vector."""
+        values: Any = context
+        numbers: list[float] = []
+        for node in self.contexts:
+            if node.features is not None:
+                numbers += node.features.encoded(f"context: context node {node.name!r}", values[node.name])
+        return np.array(numbers)
+
     def action_of(self, vector: Ints) -> dict[str, Label]:
         """The decisions of an action vector by name, as labels where there are any."""
         chosen = vector.tolist()
@@ -288,6 +297,10 @@ def _indices(what: str, kind: str, nodes: list[Node], values: Action, error: typ
         raise error(f"{what}: {kind} {missing!r} is missing; the {kind}s are {names}")
     indices = []
     for node in nodes:
+        if node.features is not None:
+            node.features.encoded(f"{what}: {kind} {node.name!r}", values[node.name])
+            indices.append(0)
+            continue
         index = node.index(values[node.name])
         if index is None:
             raise error(f"{what}: {kind} {node.name!r} cannot be {brief(values[node.name])}; allowed: {node.allowed()}")

@@ -17,11 +17,12 @@ from numpy.typing import ArrayLike
 
 from idbandits.diagram.findings import Report
 from idbandits.diagram.pictures import Picture, picture_of
+from idbandits.diagram.requests import RequestFeatures, request_features
 from idbandits.diagram.storage import MOST_NUMBER, declare_all, read_json, to_data
 from idbandits.diagram.support import possible
 
 from idbandits.diagram.tables import (  # isort: skip
-    Known, Label, LearnedTable, Use, chance_table, check_name, reward_table,
+    Known, Label, LearnedTable, Use, chance_table, check_name, check_no_features, reward_table,
 )  # fmt: skip
 from idbandits.diagram.values import check_letters, plain
 from idbandits.errors import ODD, DiagramError, FormatError, IdbanditsError, InfeasibleError, brief, is_integer
@@ -43,6 +44,7 @@ class Node:
     values: Sequence[Label]  # a range if declared with a number
     parents: tuple[str, ...] = ()
     cpd: Known | Use | None = None  # None for decisions and contexts
+    features: RequestFeatures | None = None  # of a context whose values are vectors; it has one value in circuits
 
     @property
     def states(self) -> int:
@@ -197,9 +199,25 @@ class Diagram:
         """A node that the agent sets; `choices` is their number, or their labels."""
         return self._add(Node(self._new_name(name), "decision", _values(name, choices, "choice")))
 
-    def context(self, name: str, values: States) -> Node:
-        """A node that is known before each decision."""
-        return self._add(Node(self._new_name(name), "context", _values(name, values, "value")))
+    def context(self, name: str, values: States | None = None, *, features: Any = None) -> Node:
+        """A node that is known before each decision.
+
+        With `features` in the place of values, it is a mapping of these in every round, and learned tables that depend
+        on it are logistic (docs/requests.md). They are a list of names, all of numbers about -1 to 1; or a mapping of
+        names to None (such a number), to (centre, scale) or to a list of categories.
+
+        >>> d = Diagram("shop")
+        >>> user = d.context("user", features={"age": (40, 15), "country": ["de", "fr", "it"]})
+        >>> user.features.columns
+        ('age', 'country=fr', 'country=it')
+        """
+        name = self._new_name(name)
+        if (values is None) == (features is None):
+            raise DiagramError(f"node {name!r}: a context has values or features: pass one of them")
+        if features is not None:
+            own = request_features(f"node {name!r}", features)
+            return self._add(Node(name, "context", range(1), features=own))
+        return self._add(Node(name, "context", _values(name, values, "value")))
 
     def latent(self, name: str, parents: Nodes = (), cpd: Any = None, *, states: States = 2) -> Node:
         """A random node that is never observed; `cpd` is known (a number, an array, a function) or learned."""
@@ -221,6 +239,7 @@ class Diagram:
         """
         if not (parents := self.resolve("a reward term", nodes)):
             raise DiagramError("a reward term needs at least one node")
+        check_no_features("a reward term", parents)
         self._rewards.append(Reward(tuple(p.name for p in parents), reward_table(parents, function)))
         self.cache.clear()
 

@@ -59,6 +59,11 @@ def _of_node(a: Node, b: Node) -> Iterator[str]:
 
 
 def _of_values(who: str, a: Node, b: Node) -> Iterator[str]:
+    own, others = (None if node.features is None else node.features.to_data() for node in (a, b))
+    if own != others:
+        change = "features now" if own is None else "no features any more" if others is None else "other features"
+        yield f"{who} has {change}"
+        return
     if isinstance(a.values, range) and isinstance(b.values, range):
         if a.states != b.states:
             yield f"{who} has {b.states} values, not {a.states}"
@@ -125,6 +130,8 @@ def _of_table(who: str, a: LearnedTable, b: LearnedTable) -> Iterator[str]:
 
 
 def _of_features(who: str, a: LearnedTable, b: LearnedTable) -> Iterator[str]:
+    if a.declared.residuals != b.declared.residuals:
+        yield f"{who} has other residuals"
     if a.features is None and b.features is None:
         return
     if a.features is None or b.features is None:

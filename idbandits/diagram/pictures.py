@@ -104,7 +104,10 @@ def _box(node: Node, diagram: Diagram) -> Box:
         rows = f"[{node.cpd.rows}]" if isinstance(node.cpd.rows, int) else "[…]"
     if isinstance(node.cpd, Use) and (features := diagram.learned[table].features) is not None:
         rows += f" ({described(features)})"
-    if node.kind == "decision":
+    if node.features is not None:
+        number = len(node.features.features)
+        states = f"{number} feature{'s' if number > 1 else ''}"
+    elif node.kind == "decision":
         states = f"{node.states} choice{'s' if node.states > 1 else ''}"
     elif node.states != 2:
         states = f"{node.states} {'values' if node.kind == 'context' else 'states'}"

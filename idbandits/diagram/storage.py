@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from idbandits.diagram import schema
+from idbandits.diagram.requests import features_of_data
 from idbandits.diagram.sources import source_of_data
 from idbandits.diagram.tables import Known, Learned, LearnedTable, Use, check_name
 from idbandits.errors import ODD, DiagramError, FormatError, brief, is_integer
@@ -31,6 +32,7 @@ _TABLES = (
     "states",
     "labels",
     "values",
+    "categories",
 )  # keys whose values are long lists in large diagrams
 
 
@@ -59,12 +61,14 @@ def _learned_data(table: LearnedTable) -> dict[str, Any]:
         features = table.features.to_data()
         data |= {"pooled": True} if features is None else {"features": features}
         data |= {"products": True} if learned.products else {}
-    return data
+    return data if learned.residuals is None else data | {"residuals": learned.residuals}
 
 
 def _node_data(node: Node) -> dict[str, Any]:
     states = node.states if isinstance(node.values, range) else list(node.values)
     data: dict[str, Any] = {"name": node.name, "kind": node.kind, "states": states}
+    if node.features is not None:
+        data["features"] = node.features.to_data()
     if isinstance(node.cpd, Known):
         table = node.cpd.table[..., 1] if node.states == 2 else node.cpd.table
         data |= {"parents": list(node.parents), "known": table.tolist()}
@@ -169,7 +173,8 @@ def _learned(entry: Mapping[str, Any], fixed: Mapping[Any, Any]) -> Learned:
     features, products, pooled = entry.get("features"), entry.get("products", False), entry.get("pooled", False)
     if features is not None:
         features = source_of_data(f"learned table {entry['name']!r}", features)
-    return Learned(entry["name"], entry["prior"], entry.get("rows"), fixed, features, products, pooled)
+    residuals = entry.get("residuals")
+    return Learned(entry["name"], entry["prior"], entry.get("rows"), fixed, features, products, pooled, residuals)
 
 
 def _row(row: Any) -> Any:
@@ -179,6 +184,11 @@ def _row(row: Any) -> Any:
 
 def _declare_node(diagram: Diagram, tables: Mapping[str, Learned], entry: Mapping[str, Any]) -> None:
     name, kind, states = entry["name"], entry["kind"], entry["states"]
+    if "features" in entry:
+        if kind != "context" or states != 1:
+            raise FormatError(f"node {name!r}: only a context has features, and one state then")
+        diagram.context(name, features=features_of_data(entry["features"]))
+        return
     if kind in ("decision", "context"):
         getattr(diagram, kind)(name, states)
         return

@@ -14,7 +14,8 @@ import numpy as np
 
 from idbandits.diagram.alignment import features_of, is_out_of_order
 from idbandits.diagram.features import Features
-from idbandits.diagram.sources import read_source
+from idbandits.diagram.requests import MOST_RESIDUALS, Logistic, drawn_means
+from idbandits.diagram.sources import PerParent, Source, read_source
 from idbandits.diagram.values import check_letters, plain
 
 from idbandits.errors import (  # isort: skip
@@ -58,6 +59,10 @@ class Learned:
     regression with a constant alone: rows have a common prior, which is learned. All rows have the same `prior` then;
     it says where the regression starts.
 
+    A table that depends on a context with features is logistic: its logits are linear in `features`, in those of the
+    context, and in their products with `products=True`; `residuals` is the standard deviation of what each row has of
+    its own (docs/requests.md).
+
     >>> import pandas as pd
     >>> dishes = pd.DataFrame({"price": [9.5, 12, 8], "kind": ["thai", "soup", "thai"]}, index=["curry", "pho", "rice"])
     >>> from idbandits import Diagram
@@ -77,6 +82,7 @@ class Learned:
     features: Any = None
     products: bool = False
     pooled: bool = False
+    residuals: float | None = None
 
     def __post_init__(self) -> None:
         check_name("a learned table", self.name)
@@ -99,6 +105,12 @@ class Learned:
         table = f"learned table {self.name!r}"
         for flag in ("products", "pooled"):
             object.__setattr__(self, flag, check_flag(f"{table}: {flag}", getattr(self, flag), DiagramError))
+        if self.residuals is not None:
+            residuals = plain(self.residuals)
+            if not isinstance(residuals, (int, float)) or not 0 <= residuals <= MOST_RESIDUALS:
+                needed = f"residuals are a standard deviation of logits, a number from 0 to {MOST_RESIDUALS:g}"
+                raise DiagramError(f"{table}: {needed}; not {brief(self.residuals)}")
+            object.__setattr__(self, "residuals", float(residuals))
         if self.features is not None:
             if self.pooled:
                 raise DiagramError(f"{table}: it is pooled, which is a constant alone; leave features or pooled out")
@@ -176,7 +188,8 @@ class LearnedTable:
     states: int
     prior: Floats  # of shape (*shape, states)
     fixed: Mapping[int, Floats]  # of a row that is known, by its number: the probabilities of all states
-    features: Features | None = None  # of its rows, if their prior is a regression
+    features: Features | None = None  # of its rows, if their prior is a regression, or if it is logistic
+    logistic: Logistic | None = None  # how it depends on a context with features, if it does
 
     @property
     def name(self) -> str:
@@ -226,9 +239,11 @@ def prior_means(tables: Mapping[str, LearnedTable], rng: Rng) -> dict[str, Float
     means = {}
     for name, table in tables.items():
         prior = table.prior
-        if table.features is not None:
+        if table.features is not None and table.logistic is None:
             prior = table.features.drawn_prior(prior, table.states, rng).reshape(prior.shape)
-        if table.states == 2:
+        if table.logistic is not None:
+            means[name] = drawn_means(table, rng)
+        elif table.states == 2:
             means[name] = np.asarray(rng.beta(prior[..., 1], prior[..., 0]), np.float64)
         else:
             rows = [rng.dirichlet(row) for row in prior.reshape(-1, table.states)]
@@ -246,6 +261,7 @@ def chance_table(
     """The table of a new node: known, or how it reads a learned one, which is added to `tables` by its first use."""
     cpd = Learned(node) if cpd is None else cpd
     if not isinstance(cpd, (Learned, RowOf)):
+        check_no_features(f"node {node!r}: its table is known, and", parents)
         return _known_table(node, cpd, parents, states, possible)
     learned, row = (cpd, None) if isinstance(cpd, Learned) else (cpd.learned, cpd.row)
     shape, reader = _shape(parents), f"node {node!r}: learned table {learned.name!r}"
@@ -263,7 +279,8 @@ def chance_table(
             raise PriorError(f"learned table {learned.name!r}: {reason} (states on the last axis)") from None
         fixed = _fixed_rows(node, learned, parents, states)
         features = _features(learned, parents, rows, fixed)
-        tables[learned.name] = LearnedTable(learned, rows, states, prior, fixed, features)
+        logistic = _logistic(learned, parents, rows, states, features)
+        tables[learned.name] = LearnedTable(learned, rows, states, prior, fixed, features, logistic)
     elif table.declared is not learned:
         other = f"the diagram has another learned table named {learned.name!r}"
         raise DiagramError(f"node {node!r}: {other}; to share one table, pass the same Learned object")
@@ -273,7 +290,10 @@ def chance_table(
     elif table.fixed.keys() != (numbers := _fixed_numbers(node, learned, parents)).keys():
         other = next(row for number, row in numbers.items() if number not in table.fixed)
         raise DiagramError(f"{reader}: its fixed row {brief(other)} is another one for nodes that read it before")
-    elif table.features is not None and learned.rows is None and is_out_of_order(table.features, parents):
+    elif [p.name for p in parents if p.features] != ([] if table.logistic is None else [table.logistic.context]):
+        context = "no context with features" if table.logistic is None else f"context {table.logistic.context!r}"
+        raise DiagramError(f"{reader}: nodes that read it before depend on {context}; all must, and on no other one")
+    elif table.features is not None and learned.rows is None and is_out_of_order(table.features, _plain(parents)):
         raise DiagramError(f"{reader}: its features belong to other rows for nodes that read it before; labels differ")
     return use
 
@@ -282,19 +302,81 @@ def _features(
     learned: Learned, parents: Sequence[Node], rows: tuple[int, ...], fixed: Mapping[int, Floats]
 ) -> Features | None:
     """The features of the rows of a learned table, None if it has none."""
-    if learned.features is None and not learned.pooled:
+    requests = [p for p in parents if p.features is not None]
+    if learned.features is None and not learned.pooled and not requests:
         return None
     owner, given = f"learned table {learned.name!r}", np.atleast_1d(learned.prior)
     if (given != given[(0,) * (given.ndim - 1)]).any():
         reason = "a regression is the prior of its rows, centred at the same pseudo-counts for all of them"
         raise PriorError(f"{owner}: {reason}; the given ones, of shape {learned.prior.shape}, differ between rows")
+    products, source = learned.products, learned.features
+    if requests:
+        if learned.features is None:
+            return None
+        rows = rows if learned.rows is not None else _shape(_plain(parents))
+        source = _without_contexts(owner, learned.features, parents)
+        several = isinstance(source, PerParent) and len([lines for lines in source.lines if lines is not None]) > 1
+        parents, products = _plain(parents), products and several
     by_parent = parents if learned.rows is None else None
-    return features_of(owner, learned.features, by_parent, rows, fixed, learned.products, MOST_ENTRIES)
+    return features_of(owner, source, by_parent, rows, fixed, products, MOST_ENTRIES)
+
+
+def _without_contexts(owner: str, source: Source, parents: Sequence[Node]) -> Source:
+    """Features without the entries of contexts that have their own, which are None."""
+    if not isinstance(source, PerParent):
+        return source
+    names = source.names if source.names is not None else tuple(p.name for p in parents)
+    if len(names) != len(source.lines):
+        return source
+    contexts = {p.name for p in parents if p.features is not None}
+    entries = dict(zip(names, source.lines, strict=True))
+    if given := next((name for name in contexts if entries.get(name) is not None), None):
+        raise TableError(f"{owner}: context {given!r} has features of its own, in every request; give it no lines")
+    kept = tuple(name for name in names if name not in contexts)
+    return PerParent(tuple(entries[name] for name in kept), None if source.names is None else kept)
+
+
+def _plain(parents: Sequence[Node]) -> list[Node]:
+    """The parents without contexts that have features, each of which has one value in circuits."""
+    return [p for p in parents if p.features is None]
+
+
+def _logistic(
+    learned: Learned, parents: Sequence[Node], rows: tuple[int, ...], states: int, features: Features | None
+) -> Logistic | None:
+    """How a table depends on a context with features; None if on none."""
+    owner, requests = f"learned table {learned.name!r}", [p for p in parents if p.features is not None]
+    if not requests:
+        if learned.residuals is not None:
+            raise DiagramError(f"{owner}: residuals are those of a table that depends on a context with features")
+        return None
+    if len(requests) > 1:
+        names = " and ".join(repr(p.name) for p in requests)
+        raise DiagramError(f"{owner}: a table depends on one context with features, not on {names}")
+    if states != 2:
+        raise DiagramError(f"{owner}: context {requests[0].name!r} has features, so it needs two states, not {states}")
+    if learned.pooled:
+        raise DiagramError(f"{owner}: context {requests[0].name!r} has features, so pooled says nothing: leave it out")
+    number = math.prod(rows)
+    if features is None and not learned.residuals and number > 1:
+        what = f"its {number} rows differ in nothing: give features of their own, or residuals"
+        raise DiagramError(f"{owner}: beside context {requests[0].name!r}, {what}")
+    if features is None and learned.products:
+        raise DiagramError(f"{owner}: products are those of the features of several parents; 1 has some")
+    return Logistic(owner, requests[0], number, features, learned.products, learned.residuals or 0.0)
+
+
+def check_no_features(what: str, parents: Sequence[Node]) -> None:
+    """Raise if one of these nodes is a context with features, which only learned tables may depend on."""
+    for node in parents:
+        if node.features is not None:
+            raise DiagramError(f"{what} depends on {node.name!r}; on a context with features, only learned tables may")
 
 
 def _fixed_numbers(node: str, learned: Learned, parents: Sequence[Node]) -> dict[int, Any]:
     """The rows that a learned table fixes, by their number: as the parents of a node, or the table, number rows."""
     numbers: dict[int, Any] = {}
+    parents = _plain(parents)
     for row in learned.fixed or ():
         if learned.rows is not None:
             number = int(row) if is_integer(row) and 0 <= row < learned.rows else None

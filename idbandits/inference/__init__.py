@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from idbandits.circuit.model import Model
+from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.forgetting import Forget, fading
@@ -18,8 +19,8 @@ from idbandits.kernel.states import FIGURES, HEADER, ROUNDS, State, no_groups, w
 from idbandits.kernel.types import Rng
 
 from idbandits.inference.protocol import (  # isort: skip
-    AMBIGUOUS, DONE, IMPOSSIBLE, LATER, LEARN, NOW, REQUIRED, THOROUGHLY, UNKNOWN, Described, Forgetful, Inference,
-    Regressing,
+    AMBIGUOUS, DONE, IMPOSSIBLE, LATER, LEARN, NOW, REQUIRED, THOROUGHLY, UNKNOWN, Bridging, Described, Forgetful,
+    Inference, Regressing,
 )  # fmt: skip
 
 # The built-in inferences, one per line, in the order in which messages list them.
@@ -37,8 +38,8 @@ __all__ = [
     "AMBIGUOUS", "ANYTHING", "BY_NAME", "DERIVED", "DONE", "EP", "FIGURES", "IMPOSSIBLE", "LATER", "LEARN", "NOW",
     "NUMBERS", "PSEUDO_COUNTS", "ROUNDS", "THOROUGHLY", "UNKNOWN", "Evidence", "Exact", "Forget", "Gibbs",
     "Incremental", "Inference", "Layout", "Moments", "Particles", "State", "Variational", "beginning",
-    "check_forgetful", "check_regressing", "fading", "folded", "kernel", "layout_of", "literal", "name_of", "named",
-    "no_groups", "with_groups",
+    "check_bridging", "check_forgetful", "check_regressing", "default_inference", "fading", "folded", "kernel",
+    "layout_of", "literal", "name_of", "named", "no_groups", "with_groups",
 ]  # fmt: skip
 
 BY_NAME: dict[str, type[Any]] = {  # all that are imported above
@@ -99,6 +100,22 @@ def check_regressing(inference: Inference, evidence: Evidence) -> None:
         raise IdbanditsError(
             f"inference {name_of(inference)!r} cannot learn from the features of learned table {tables}; {able} can"
         )
+
+
+def check_bridging(inference: Inference, model: Model) -> None:
+    """Raise if contexts have features, and this inference does not learn of them."""
+    if isinstance(inference, Bridging) and inference.bridges and isinstance(inference.learn, Kernel):
+        return
+    for node in model.contexts:
+        if node.features is not None:
+            able = ", ".join(name for name, kind in BY_NAME.items() if getattr(kind, "bridges", False))
+            reason = f"cannot learn from the features of context {node.name!r}"
+            raise IdbanditsError(f"inference {name_of(inference)!r} {reason}; {able} can")
+
+
+def default_inference(d: Diagram) -> str:
+    """The name of the inference of an agent that was given none."""
+    return "moments" if any(node.features is not None for node in d.of_kind("context")) else "gibbs"
 
 
 def layout_of(inference: Inference, evidence: Evidence, state: State) -> Layout:

@@ -220,7 +220,7 @@ def sweep(w: Workspace, groups: Groups, floats: Floats, asked: bool) -> float:
 def step(w: Workspace, groups: Groups, alpha: Floats, base: Floats, means: Floats, rng: Rng) -> None:
     """Gibbs sampling: draw all means, and with them all latent counts; the pseudo-counts are then those given these."""
     v = w.v
-    draw_rows(v.size, v.learned, alpha, rng, means)
+    draw_rows(v.size, 0, v.learned, alpha, rng, means)
     copy(base, w.fresh, v.learned)
     for g in range(groups.header[USED]):
         factor = factor_of(groups, g)

@@ -16,7 +16,8 @@ from idbandits.circuit.plain import entries_after, entries_read
 from idbandits.errors import FormatError
 from idbandits.inference.entries import Entries
 from idbandits.inference.factors import find_wrong
-from idbandits.inference.priors import cost_of_fit, regressions_of
+from idbandits.inference.priors import cost_of_fit, first_fits, regressions_of
+from idbandits.inference.requests import logistics_of
 from idbandits.inference.workspace import Parts
 from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Bools, Floats, Ints
@@ -66,6 +67,8 @@ class Evidence:
         places = [] if is_home else own.places_of_entries(Entries(model)).tolist()
         self.regressions = regressions_of(own)
         self.cost_of_fit = cost_of_fit(self.regressions)
+        self.first_request = len(first_fits(self.regressions))  # where requests stand in fits
+        self.logistics = logistics_of(own, self.first_request)
         self.program, self.numbers = self.packed = pack(
             c,
             Parts(
@@ -84,6 +87,7 @@ class Evidence:
                 parameters=np.concatenate([own.prior, own.known]), generic=_generic_means(own.row, own.size),
             ),
             self.regressions,
+            self.logistics,
         )  # fmt: skip
         self.sources = [_that_matter(c, bent.intersection(slots[j]), sources[j]) for j in range(self.parts)]
 

@@ -56,6 +56,7 @@ class Exact(BuiltIn):
     revisable = True
     forgets = True
     regresses = True
+    bridges = True
     learn = learner("Exact")(learn)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:

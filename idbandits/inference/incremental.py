@@ -101,6 +101,7 @@ class Incremental(BuiltIn):
     revisable = False
     forgets = True
     regresses = True
+    bridges = True
     learn = learner("Incremental")(learn)
 
     def __init__(self, iterations: int = 30, start: str = "warm", *, literal: bool = False) -> None:

@@ -86,6 +86,7 @@ class Moments(BuiltIn):
     revisable = False
     forgets = True
     regresses = True
+    bridges = True
     learn = learner("Moments")(learn)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:

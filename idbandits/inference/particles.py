@@ -95,7 +95,7 @@ def draw_models(program: Ints, numbers: Floats, alpha: Floats, rng: Rng, models:
     """Models drawn from pseudo-counts, one per row."""
     _, v, _ = unpack(program, numbers)
     for m in range(len(models)):
-        draw_rows(v.size, v.learned, alpha, rng, models[m])
+        draw_rows(v.size, 0, v.learned, alpha, rng, models[m])
 
 
 @final

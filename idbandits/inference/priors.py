@@ -9,6 +9,7 @@ import numpy as np
 
 from idbandits.inference.entries import Entries
 from idbandits.inference.modes import refit
+from idbandits.inference.requests import first_beliefs
 from idbandits.inference.workspace import Regressions
 from idbandits.kernel.columns import PSEUDO_COUNTS, Layout
 from idbandits.kernel.states import FIGURES, NEXT_FIT, PRIOR, ROUNDS, State
@@ -30,7 +31,7 @@ def regressions_of(entries: Entries) -> Regressions:
     of_table = [-1] * (int(entries.table.max(initial=-1)) + 1)
     centres, spreads = list[Floats](), list[Floats]()
     for first, table in zip(entries.table_firsts, entries.model.learned.values(), strict=True):
-        if table.features is None:
+        if table.features is None or table.logistic is not None:
             continue
         features, own = table.features, [k for k in range(table.size // table.states) if k not in table.fixed]
         retired = list(entries.retired_of(table.name, table.states))
@@ -68,11 +69,11 @@ def first_fits(r: Regressions) -> Floats:
 
 
 def with_regressions(evidence: Evidence, state: State) -> State:
-    """A new state with the regressions of tables that have features."""
-    if not evidence.regressions.number:
-        return state
-    state.ints[NEXT_FIT] = 1
-    return State(state.ints, state.floats, first_fits(evidence.regressions))
+    """A new state with the regressions of tables that have features, and the beliefs of logistic ones."""
+    if evidence.regressions.number:
+        state.ints[NEXT_FIT] = 1
+    beliefs = first_beliefs(evidence.entries.model, evidence.logistics)
+    return State(state.ints, state.floats, np.concatenate([first_fits(evidence.regressions), beliefs]))
 
 
 def prior_in(evidence: Evidence, state: State) -> Floats:

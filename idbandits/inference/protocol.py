@@ -12,13 +12,15 @@ from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.ageing import age_of
 from idbandits.inference.evidence import Evidence, folded, literal
+from idbandits.inference.logistic import draw_logistic_rows
+from idbandits.inference.logistic import unpack as unpack_all
 from idbandits.inference.regression import draw_acting_counts
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import unpack as unpack_parts
 from idbandits.kernel.columns import DERIVED, PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, function_at, generated, handle_type, kernel, part
 from idbandits.kernel.draws import draw_rows, draw_some_rows
-from idbandits.kernel.fields import Packed
+from idbandits.kernel.fields import Packed, pointer
 from idbandits.kernel.random import RNG
 from idbandits.kernel.states import ACTS_ON_MEANS, FIGURES, PRIOR, TICK, State, has_room, section
 from idbandits.kernel.types import Bools, Floats, Ints, Rng
@@ -84,6 +86,17 @@ class Regressing(Protocol):
     """
 
     regresses: bool
+
+
+@runtime_checkable
+class Bridging(Protocol):
+    """What an inference may have besides: whether tables may depend on contexts with features.
+
+    It keeps nothing of a round but the pseudo-counts, and reads and changes only those of rows that the round is about;
+    the second section of its states is the prior.
+    """
+
+    bridges: bool
 
 
 @runtime_checkable
@@ -278,17 +291,20 @@ class Playing(Protocol):
 @part
 def draw_means(evidence: Packed, state: State, readable: Bools, rng: Rng, means: Floats) -> None:
     """Draw every row of learned means that actions read; if some are `readable`, only these."""
-    _, v, r = unpack_parts(evidence.ints, evidence.floats)
+    _, v, r, q = unpack_all(evidence.ints, evidence.floats)
     alpha = state.floats
     if r.number > 0:
         acting = np.empty(v.live)
         prior = section(alpha, PRIOR, v.learned)
         draw_acting_counts(r, alpha, prior, state.fits, v.live, readable, rng, acting)
         alpha = acting
-    if len(readable) > 0:
-        draw_some_rows(v.size, v.live, readable, alpha, rng, means)
-    else:
-        draw_rows(v.size, v.live, alpha, rng, means)
+    for i in range(q.others):
+        if len(readable) > 0:
+            draw_some_rows(v.size, q.other_start[i], q.other_end[i], readable, alpha, rng, means)
+        else:
+            draw_rows(v.size, q.other_start[i], q.other_end[i], alpha, rng, means)
+    if q.number > 0:
+        draw_logistic_rows(q, pointer(state.fits, 0), readable, rng, means)
 
 
 @bare

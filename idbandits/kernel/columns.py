@@ -35,7 +35,7 @@ MEANS = Kind("means", 0, 1)
 NUMBERS = Kind("numbers", -1e250, 1e250)  # of which sums over all rounds are finite
 COUNTS = Kind("counts", 0, MOST_ROUNDS)
 SWITCHES = Kind("switches", 0, 1)
-FITS = Kind("numbers of fits", -1e9, 1e9)
+FITS = Kind("numbers of fits", -1e12, 1e12)
 ANYTHING = Kind("anything")
 ALWAYS = {  # of the header: what files hold of every state
     ROUNDS: Kind("rounds", 0, MOST_ROUNDS),
@@ -120,6 +120,7 @@ def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
     _check(columns, layout)
     used, filled = len(columns.counts), len(columns.keys)
     state = State(fresh.ints, fresh.floats, columns.fits.copy())
+    has_regressions = fresh.ints[NEXT_FIT] > 0
     if used and not fresh.ints[PER_ROUND]:
         raise FormatError(f"there are {used} groups of rounds, but its inference keeps none")
     if used:
@@ -127,10 +128,9 @@ def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
     ints, floats = state[:2]
     ints[USED], ints[FILLED] = used, filled
     ints[list(ALWAYS)] = columns.ints[: len(ALWAYS)]
-    if (ints[NEXT_FIT] > 0) != (len(columns.fits) > 0):
-        raise FormatError(
-            f"the next fit is due after {ints[NEXT_FIT]} rounds, and there are {len(columns.fits)} numbers of fits"
-        )
+    if (ints[NEXT_FIT] > 0) != has_regressions:
+        there = "there are regressions" if has_regressions else "there are none"
+        raise FormatError(f"the next fit is due after {ints[NEXT_FIT]} rounds, and {there}")
     _put(columns.ints[len(ALWAYS) :], layout.ints, ints[SETTING:HEADER])
     _put(columns.floats, layout.floats, floats)
     before, each = int(ints[BEFORE]), int(ints[EACH])

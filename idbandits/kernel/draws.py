@@ -16,10 +16,10 @@ def below(rng: Rng, number: int) -> int:
 
 
 @bare
-def draw_rows(sizes: Indices, learned: int, alpha: Floats, rng: Rng, p: Floats) -> None:
-    """Draw the means of all rows; `sizes` has the size of the row that each of the `learned` entries is in."""
-    e = 0
-    while e < learned:
+def draw_rows(sizes: Indices, first: int, last: int, alpha: Floats, rng: Rng, p: Floats) -> None:
+    """Draw the means of the rows of entries `first` to `last` - 1; `sizes` has the size of the row of each entry."""
+    e = first
+    while e < last:
         size = sizes[e]
         if size == 2:
             p[e + 1] = draw_beta(alpha[e + 1], alpha[e], rng)
@@ -30,10 +30,10 @@ def draw_rows(sizes: Indices, learned: int, alpha: Floats, rng: Rng, p: Floats) 
 
 
 @bare
-def draw_some_rows(sizes: Indices, learned: int, wanted: Bools, alpha: Floats, rng: Rng, p: Floats) -> None:
-    """Draw the means of the rows of which an entry is wanted; in other rows, the first state is certain."""
-    e = 0
-    while e < learned:
+def draw_some_rows(sizes: Indices, first: int, last: int, wanted: Bools, alpha: Floats, rng: Rng, p: Floats) -> None:
+    """The same for the rows of which an entry is wanted; in other rows, the first state is certain."""
+    e = first
+    while e < last:
         size, any_wanted = sizes[e], False
         for i in range(e, e + size):
             any_wanted |= wanted[i]

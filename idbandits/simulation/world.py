@@ -24,6 +24,7 @@ from idbandits.kernel.random import RNG
 from idbandits.kernel.types import Floats, Indices, Ints, Rng, generator
 from idbandits.simulation.assortment import Assortment, Eligible
 from idbandits.simulation.moments import Course, Moment
+from idbandits.simulation.requests import Requests
 from idbandits.solve.best import Solution, best_action, check_effort
 from idbandits.solve.eligible import Allowed
 from idbandits.solve.search import ROUNDING
@@ -126,6 +127,9 @@ class World:
     The best action of a context, which regret refers to, is searched for once, with an `effort` far above that of an
     agent. `best` says whether it is proven, and `gap` by how much it may fall short if not.
 
+    A context with features is drawn by a function of a generator in `contexts`, which returns a mapping of them; the
+    means of tables that depend on it are functions of that mapping.
+
     >>> d = Diagram("coins")
     >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
     >>> world = World(d, {"heads": [0.0, 0.5, 1.0]}, seed=0)
@@ -143,17 +147,24 @@ class World:
     ) -> None:  # fmt: skip
         self.model, self.diagram, self.effort = compile(d), d.copy(), check_effort(effort)
         self._rewards = self.model.rewards  # refuses diagrams without
-        chances = _context_tables(self.model, {} if contexts is None else contexts)
-        number = math.prod(n.states for n in self.model.contexts)
-        self.course = Course(self.model, means, number, functools.partial(sampler_of, self.model, contexts=chances))
-        self._present: tuple[int, Moment | None] = 0, None
         self.rng = generator(seed)
+        self.requests: Requests | None = None
+        if any(node.features is not None for node in self.model.contexts):
+            self.requests = Requests(self.model, means, contexts, int(self.rng.integers(2**63)))
+            means, contexts = self.requests.means, self.requests.rest
+        self._chances = _context_tables(self.model, {} if contexts is None else contexts)
+        self.course = self._course(means)
+        self._present: tuple[int, Moment | None] = 0, None
         self.values = np.zeros(len(self.model.nodes), dtype=np.int64)  # of all nodes in the present round
         places = {name: i for i, name in enumerate(self.model.nodes)}
         self._set = [places[node.name] for node in (*self.model.decisions, *self.model.contexts)]
         self._drawn: dict[str, Label] | None = None
         self.assortment = Assortment(self.model, allowed)
         self._listed: Eligible | None = None  # what is eligible in the present round, once it is drawn
+
+    def _course(self, means: Means | Callable[[int], Means]) -> Course:
+        number = math.prod(n.states for n in self.model.contexts)
+        return Course(self.model, means, number, functools.partial(sampler_of, self.model, contexts=self._chances))
 
     @property
     def round(self) -> int:
@@ -194,7 +205,7 @@ class World:
         self.eligible()
         with self.rng.bit_generator.lock:
             draw_contexts(self.moment.sampler, self.rng, self.values)
-            self._drawn = self._labels("context")
+            self._drawn = self._labels("context") | self._requested()
             return dict(self._drawn)
 
     def step(self, action: Action, context: Action | None = None) -> Outcome:
@@ -202,7 +213,9 @@ class World:
         eligible = self.eligible()
         with self.rng.bit_generator.lock:
             context = self._next_context(action) if context is None else context
-            vector, moment = self.model.action_vector(action, context), self.moment
+            vector, moment, requests = self.model.action_vector(action, context), self.moment, self._requested()
+            if self.requests is not None:
+                self.requests.check(self.round, context)
             self.assortment.check(vector, eligible)
             self.values[self._set] = vector
             self._drawn = None
@@ -210,6 +223,7 @@ class World:
             self._present = self.round + 1, moment if not self.course.drifts else None
             self._listed = eligible if not self.assortment.varies else None
             observed, latent, context = (self._labels(kind) for kind in ("observed", "latent", "context"))
+            context |= requests
         regret = self._regret(moment, eligible, self.model.action_of(vector), context)
         return Outcome(observed, latent, reward, regret, context)
 
@@ -217,8 +231,12 @@ class World:
         """The context drawn last, or a new one, which an action that is refused leaves undrawn."""
         if self._drawn is not None:
             return self._drawn
-        self.model.action_vector(action, self._labels("context"))
+        self.model.action_vector(action, self._labels("context") | self._requested())
         return self.context()
+
+    def _requested(self) -> dict[str, Any]:
+        """The contexts with features in the present round."""
+        return {} if self.requests is None else self.requests.at(self.round)
 
     def _labels(self, kind: str) -> dict[str, Label]:
         return {n.name: n.values[self.values[i]] for i, n in enumerate(self.model.nodes.values()) if n.kind == kind}
@@ -276,6 +294,10 @@ class World:
         with self.rng.bit_generator.lock:
             other.rng = copy.deepcopy(self.rng) if seed is None else generator(seed)
             other.values = self.values.copy()
+        if seed is not None and self.requests is not None:
+            other.requests = self.requests.with_key(int(other.rng.integers(2**63)))
+            other.course, other._drawn = other._course(other.requests.means), None
+            other.round = 0
         return other
 
     def __repr__(self) -> str:

@@ -1,0 +1,56 @@
+"""What an agent has learned of a table that depends on a context with features."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from idbandits.diagram.tables import LearnedTable
+from idbandits.inference.evidence import Evidence
+from idbandits.inference.requests import coefficients_of
+from idbandits.kernel.states import State
+from idbandits.kernel.types import Floats
+
+
+@final
+class LogisticRegression:
+    """The belief of a logistic table: normal coefficients of logits, and a normal residual of every row.
+
+    `names`, `coefficients`, `sd` and `covariance` are in the same order; `residuals` and `residual_sd` have the shape
+    of the table, and are 0 where it has none.
+    """
+
+    def __init__(self, evidence: Evidence, state: State, table: LearnedTable) -> None:
+        assert table.logistic is not None
+        own = coefficients_of(evidence, state, table.name)
+        self._table, self._logistic = table, table.logistic
+        self.names, self.coefficients, self.covariance = own.names, own.mean, own.covariance
+        self.sd: Floats = np.sqrt(np.diag(own.covariance))
+        self.residuals: Floats = own.residual_mean.reshape(table.shape)
+        self.residual_sd: Floats = np.sqrt(own.residual_variance).reshape(table.shape)
+
+    def means(self, request: Any) -> Floats:
+        """The expected means of all rows for a request, a mapping of the context's features, in the table's shape.
+
+        They are at the mean of the coefficients: what `best_action` goes by.
+        """
+        who, rows = f"request: context {self._logistic.context!r}", self._logistic.design.shape[0]
+        numbers = np.array(self._logistic.request.encoded(who, request))
+        logits = np.array([self._logistic.line(row, numbers) @ self.coefficients for row in range(rows)])
+        means = 1.0 / (1.0 + np.exp(-(logits.reshape(self._table.shape) + self.residuals)))
+        for row, values in self._table.fixed.items():
+            means.flat[row] = values[1]
+        return np.asarray(means)
+
+    def to_frame(self) -> Any:
+        """A data frame with one line per coefficient: its name, mean, sd, and the quantiles 5 % and 95 %."""
+        import pandas  # slow to import, and only needed here
+
+        reach = 1.6448536269514722 * self.sd
+        numbers = {"mean": self.coefficients, "sd": self.sd}
+        numbers |= {"5 %": self.coefficients - reach, "95 %": self.coefficients + reach}
+        return pandas.DataFrame({"feature": list(self.names)} | numbers)
+
+    def __repr__(self) -> str:
+        return f"LogisticRegression of {self._table.name!r}: {len(self.names)} coefficients\n{self.to_frame().round(2)}"

@@ -1,0 +1,83 @@
+"""How a round is learned where tables are logistic: pseudo-counts stand in for rows while an inference learns it.
+
+Before the round, each row that it may be about gets the pseudo-counts that match the belief of its logit (the Laplace
+bridge). The inference learns the round as always, latent nodes included. What it did to the pseudo-counts of a row then
+becomes a density of the row's logit, and multiplies the belief of the coefficients; the row gets its own counts back.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from idbandits.circuit.passes import entry
+from idbandits.inference.ageing import age_of
+from idbandits.inference.logistic import Logistics, bridge, fade_logistic, logit_of, multiply, site_of, unpack
+from idbandits.inference.protocol import DONE, LEARN, PACKED, STATE, learn_at
+from idbandits.kernel.compiling import INTS, handle_type, kernel, merged
+from idbandits.kernel.fields import Packed, pointer
+from idbandits.kernel.random import RNG
+from idbandits.kernel.states import AT, PRIOR, State, section
+from idbandits.kernel.types import Ints, Rng
+
+
+@merged
+def table_of(q: Logistics, e: int) -> int:
+    """The logistic table that an entry is of, if its row is not fixed; else -1."""
+    for t in range(q.number):
+        if q.entry[t] <= e < q.entry[t] + 2 * q.rows[t]:
+            return -1 if q.fixed[q.row_start[t] + (e - q.entry[t]) // 2] else t
+    return -1
+
+
+@kernel(types.int64(handle_type(LEARN), PACKED, STATE, RNG, INTS, INTS, types.int64, types.int64))
+def learn_request(
+    learn: Any, evidence: Packed, state: State, rng: Rng, action: Ints, seen: Ints, times: int, effort: int
+) -> int:
+    """Take in a round whose request stands in the state, by the kernel of an inference; says what that says."""
+    c, v, _, q = unpack(evidence.ints, evidence.floats)
+    ints, floats, fits = state.ints, state.floats, pointer(state.fits, 0)
+    alpha, prior = pointer(floats, 0), section(floats, PRIOR, v.learned)
+    at = floats[v.learned + AT]
+    keep = age_of(ints, floats, v.learned, times).keep
+    floats[v.learned + AT] = at
+    faded = keep < 1.0
+    backup = state.fits.copy() if faded else np.empty(0)
+    if faded:
+        fade_logistic(q, fits, keep)
+    most = v.use_start[v.parts]
+    rows, tables = np.empty(most, np.int64), np.empty(most, np.int64)
+    counts, scratch = np.empty((most, 6)), np.empty(2 * q.most_coefficients)
+    x, y = pointer(scratch, 0), pointer(scratch, q.most_coefficients)
+    number = 0
+    for i in range(most):
+        e = entry(c, v.use[i], action)
+        if v.renumbered:
+            e = v.place[e]
+        t = table_of(q, e)
+        if t < 0:
+            continue
+        e -= (e - q.entry[t]) % 2
+        known = False
+        for j in range(number):
+            known |= rows[j] == e
+        if known:
+            continue
+        rows[number], tables[number] = e, t
+        own = pointer(counts, 6 * number)
+        own[0], own[1], own[2], own[3] = alpha[e], alpha[e + 1], prior[e], prior[e + 1]
+        bridge(logit_of(q, t, (e - q.entry[t]) // 2, fits, x), pointer(own, 4))
+        alpha[e], alpha[e + 1] = own[4], own[5]
+        prior[e], prior[e + 1] = own[4], own[5]  # so that nothing fades
+        number += 1
+    status = learn_at(learn)(evidence.ints, evidence.floats, ints, floats, rng, action, seen, times, effort)
+    for j in range(number):
+        own, e, t = pointer(counts, 6 * j), rows[j], tables[j]
+        site = site_of(pointer(own, 4), pointer(alpha, e))
+        alpha[e], alpha[e + 1], prior[e], prior[e + 1] = own[0], own[1], own[2], own[3]
+        if status == DONE:
+            multiply(q, t, (e - q.entry[t]) // 2, site, fits, x, y)
+    if status != DONE and faded:
+        state.fits[:] = backup
+    counts[:, 0], scratch[0] = 0.0, 0.0  # holds them until here
+    return status
