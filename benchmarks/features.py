@@ -27,7 +27,9 @@ from benchmarks.feature_worlds import (
     weights_of,
 )  # fmt: skip
 from benchmarks.report import Row, Topic
-from idbandits import Diagram, models
+from idbandits import models
+from idbandits.inference import priors
+from idbandits.inference.priors import Schedule
 from idbandits.kernel.types import Floats, Rng
 
 ITEMS, POSITIONS = 1_000, 5
@@ -36,8 +38,11 @@ FEW, USELESS = 200, 50  # items, and columns that say nothing about them
 BARS = {"high": 1 / 3, "zero": 1.1}  # times the regret of plain
 SATISFACTION = 0.6, 0.5, 0.4, 0.4, 0.3  # by position, in the dependent click model
 
-# Agents that differ in when they fit the regression again, beside the default: what makes them from a diagram.
-SCHEDULES: Sequence[tuple[str, Callable[[Diagram], idb.Thompson]]] = ()
+# When regressions are fitted anew, beside the default.
+SCHEDULES = {
+    "a fit per round": Schedule(growth=0.0, fitting=np.inf),
+    "a fit per 500 rounds": Schedule(growth=np.inf, most_between=500),
+}
 
 
 class Kind(NamedTuple):
@@ -88,12 +93,15 @@ def _rows(quick: bool) -> Iterator[Row]:
 
 def _of_schedules(rounds: int, number: int) -> Iterator[Row]:
     """To be read beside the semi-bandit at middle signal, where the same worlds have the default schedule."""
-    for label, make_agent in SCHEDULES:
-        worlds = []
-        for seed in range(number):
-            world, learners = world_of(KINDS["semi-bandit"], ITEMS, SIGNALS["middle"], FEATURES, seed)
-            worlds.append((world, {**learners, FEATURED: make_agent(learners[FEATURED].diagram)}))
-        yield _row(f"semi-bandit, {ITEMS:,} items, {label}", "middle", play(worlds, rounds), None)
+    usual = priors.SCHEDULE
+    for label, schedule in SCHEDULES.items():
+        worlds = [world_of(KINDS["semi-bandit"], ITEMS, SIGNALS["middle"], FEATURES, seed) for seed in range(number)]
+        priors.SCHEDULE = schedule
+        try:
+            played = play(worlds, rounds)
+        finally:
+            priors.SCHEDULE = usual
+        yield _row(f"semi-bandit, {ITEMS:,} items, {label}", "middle", played, None)
 
 
 def _row(name: str, level: str, played: Played, bar: float | None) -> Row:

@@ -12,13 +12,13 @@ from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.errors import check_whole
+from idbandits.inference import priors
 from idbandits.inference.ageing import fade, thin
 from idbandits.inference.chain import Chain, count_latent, draw_row_once, link, visit
 from idbandits.inference.counting import count_round, factor_of, look_up
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import value_of_factor
 from idbandits.inference.moving import move_pairs
-from idbandits.inference.priors import allowance
 from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, NOW, BuiltIn, Round, learner
 from idbandits.inference.rescaling import draw_priors, move_tables
 from idbandits.inference.workspace import MEANS as BY_MEANS
@@ -219,7 +219,7 @@ class Gibbs(BuiltIn):
     def refresh(self, evidence: Evidence, state: State, rng: Rng) -> None:
         """After a fit: a step of all groups, if it does not take too long for the time until the next fit."""
         rounds, groups = int(state.ints[ROUNDS]), int(state.ints[USED])
-        affordable = allowance(rounds) * (int(state.ints[NEXT_FIT]) - rounds)
+        affordable = priors.SCHEDULE.allowance(rounds) * (int(state.ints[NEXT_FIT]) - rounds)
         if groups and rng.random() * VISIT * groups < affordable:
             go_on(*evidence.packed, *state, rng)
 

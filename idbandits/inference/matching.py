@@ -155,7 +155,7 @@ def next_term(w: Workspace, n: int, t: int) -> int:
 def match_terms(w: Workspace, factor: Ints, alpha: Floats, extra: Floats) -> bool:
     """Match every row, going through all terms, weighted by their probability under independent Dirichlet rows.
 
-    After `expect`. `extra` is zero before and after. False if the terms are too many.
+    After `expect`. `extra` is zero before and after. False, and nothing changes, if the terms are too many.
     """
     v, nodes = w.v, factor[0]
     if number_of_terms(w, factor) > MOST_TERMS:
@@ -177,6 +177,11 @@ def match_terms(w: Workspace, factor: Ints, alpha: Floats, extra: Floats) -> boo
             if live[n]:
                 if choice[n] < 0:
                     choice[n] = next_term(w, n, w.first_term[n])
+                if choice[n] < 0:  # numbers were too extreme: a node is zero that is used
+                    for r in range(number):
+                        for i in range(w.rows[r], w.rows[r] + v.size[w.rows[r]]):
+                            extra[i] = 0.0
+                    return False
                 at = w.term_at[choice[n]]
                 for i in range(at + 1, at + 1 + factor[at]):
                     e = factor[i]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,28 @@ from idbandits.kernel.types import Floats, Ints, Rng
 if TYPE_CHECKING:  # `evidence` imports this module
     from idbandits.inference.evidence import Evidence
 
-GROWTH = 0.02  # the part of all rounds that is learned between two fits
-MOST_BETWEEN = 100  # rounds between two fits, unless they are expensive
-FITTING = 20_000.0  # nanoseconds of fitting that a round may cost, in the long run
 MOST_COUNT = 1e12  # of an entry, for a fit
-EARLY = 5_000  # rounds whose share may be spent from the beginning
+
+
+class Schedule(NamedTuple):
+    """When regressions are fitted anew: whatever it is, every action is by parameters that are drawn for it."""
+
+    growth: float = 0.02  # the part of all rounds that is learned between two fits
+    most_between: int = 100  # rounds between two fits, unless they are expensive
+    fitting: float = 20_000.0  # nanoseconds of fitting that a round may cost, in the long run
+    early: int = 5_000  # rounds whose share may be spent from the beginning
+
+    def next(self, rounds: int, cost: float) -> int:
+        """The round of the next fit, of one that takes so many nanoseconds, after so many rounds."""
+        between = min(self.growth * rounds, self.most_between)
+        return rounds + max(1, int(between), int(cost / self.allowance(rounds)))
+
+    def allowance(self, rounds: int) -> float:
+        """How many nanoseconds of fitting a round may cost after so many others."""
+        return self.fitting * (1.0 + self.early / max(1, rounds))
+
+
+SCHEDULE = Schedule()
 
 
 def regressions_of(entries: Entries) -> Regressions:
@@ -105,14 +122,7 @@ def fit_regressions(evidence: Evidence, sections: Ints, state: State, rng: Rng, 
     These are by the parameters at the mode, or by parameters that are drawn.
     """
     refit(*evidence.packed, counts_in(evidence, state), state.floats, state.fits, rng, drawn, sections)
-    rounds = int(state.ints[ROUNDS])
-    affordable = int(evidence.cost_of_fit / allowance(rounds))
-    state.ints[NEXT_FIT] = rounds + max(1, min(int(GROWTH * rounds), MOST_BETWEEN), affordable)
-
-
-def allowance(rounds: int) -> float:
-    """How many nanoseconds of fitting a round may cost after so many others."""
-    return FITTING * (1.0 + EARLY / max(1, rounds))
+    state.ints[NEXT_FIT] = SCHEDULE.next(int(state.ints[ROUNDS]), evidence.cost_of_fit)
 
 
 def cost_of_fit(r: Regressions) -> float:

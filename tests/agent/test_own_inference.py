@@ -53,7 +53,7 @@ def test_settings_of_an_own_inference_are_shown() -> None:
 def test_a_state_that_compiled_code_cannot_take_is_refused(change: Any, words: str) -> None:
     class Odd(Counts):
         def start(self, model: Any, evidence: Any, rng: Any) -> Any:
-            return State(*change(*super().start(model, evidence, rng)))
+            return State(*change(*super().start(model, evidence, rng)[:2]))
 
     with pytest.raises(IdbanditsError, match=f"inference 'Odd'.*{words}"):
         idb.Thompson(models.semi_bandit(5, 2), Odd())
