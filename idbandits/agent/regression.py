@@ -124,8 +124,8 @@ class Regression:
         ...     agent.update({"item": item}, {"sold": sold})
         >>> print(agent.posterior()["sold"].regression.to_frame().round(1).to_string(index=False))
            feature  mean  sd  5 %  95 %
-        (constant)   0.4 1.3 -1.7   2.4
-             price  -0.9 0.8 -2.1   0.4
+        (constant)   0.3 1.4 -2.0   2.6
+             price  -1.3 1.0 -2.9   0.3
         """
         import pandas  # slow to import, and only needed here
 

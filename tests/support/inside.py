@@ -423,6 +423,33 @@ def _move(program: Any, numbers: Any, ints: Any, floats: Any, rng: Any, draws: A
     return held(0.0, int_scratch, float_scratch)
 
 
+def rescaled(
+    agent: idb.Thompson, parameters: np.ndarray, means: np.ndarray, moves: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The parameters of an agent's only regression and all means, after so many moves of whole tables."""
+    state, after = agent.state.copy(), means.copy()
+    size = len(parameters)
+    current = state.fits[size * (size + 1) : size * (size + 2)]
+    current[:] = parameters
+    _rescale(*agent.learner.evidence.packed, *state, np.random.default_rng(seed), after, moves)
+    return current, after
+
+
+@njit(error_model="numpy")
+def _rescale(program: Any, numbers: Any, ints: Any, floats: Any, fits: Any, rng: Any, means: Any, moves: int) -> Any:
+    int_scratch, float_scratch = scratch(program, numbers)
+    w = workspace(program, numbers, int_scratch, float_scratch)
+    chain = gibbs.chain_in(w, ints, floats, pointer(fits, 0), True)
+    w.places[0] = 0
+    rescaling.put_current_priors(w, chain, 0)
+    for e in range(w.v.learned):
+        chain.means[e] = means[e]
+    rescaling.move_tables(w, chain, moves, rng)
+    for e in range(w.v.learned):
+        means[e] = chain.means[e]
+    return held(0.0, int_scratch, float_scratch)
+
+
 # -- regressions ---------------------------------------------------------------------------------------------------
 
 
