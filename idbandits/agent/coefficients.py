@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from idbandits.agent.quantiles import probabilities
 from idbandits.diagram.tables import LearnedTable
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.requests import coefficients_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Floats
+
+if TYPE_CHECKING:  # imported where they are used, because that takes long
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @final
@@ -43,14 +48,26 @@ class LogisticRegression:
             means.flat[row] = values[1]
         return np.asarray(means)
 
+    def quantile(self, q: float | Floats) -> Floats:
+        """The quantile of the coefficients: for an array of q, they come first."""
+        wanted = probabilities(q, self.coefficients.size, "each coefficient")
+        from scipy.special import ndtri  # slow to import, and only needed here
+
+        return np.asarray(self.coefficients + ndtri(wanted)[..., np.newaxis] * self.sd)
+
     def to_frame(self) -> Any:
         """A data frame with one line per coefficient: its name, mean, sd, and the quantiles 5 % and 95 %."""
         import pandas  # slow to import, and only needed here
 
-        reach = 1.6448536269514722 * self.sd
-        numbers = {"mean": self.coefficients, "sd": self.sd}
-        numbers |= {"5 %": self.coefficients - reach, "95 %": self.coefficients + reach}
+        low, high = self.quantile(np.array([0.05, 0.95]))
+        numbers = {"mean": self.coefficients, "sd": self.sd, "5 %": low, "95 %": high}
         return pandas.DataFrame({"feature": list(self.names)} | numbers)
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """The largest coefficients, with intervals of 90 %."""
+        from idbandits.agent.regression_plot import draw_alone, largest
+
+        return draw_alone(largest(self.names, self.coefficients, self.quantile(np.array([0.05, 0.95]))), ax)
 
     def __repr__(self) -> str:
         return f"LogisticRegression of {self._table.name!r}: {len(self.names)} coefficients\n{self.to_frame().round(2)}"

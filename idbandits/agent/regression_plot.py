@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,19 +55,40 @@ class Panels(NamedTuple):
 
 def panels(regression: Regression) -> Panels:
     """The largest coefficients with intervals, and all rows with observations; of the constant only if it is alone."""
-    names, states = regression.names, len(regression.states)
-    mean = regression.coefficients.reshape(len(names), states)
-    low, high = regression.quantile(np.array([0.05, 0.95])).reshape(2, len(names), states)
-    order = np.argsort(-np.abs(mean).max(axis=1), kind="stable")
-    order = order[order > 0] if len(names) > 1 else order
-    own = order[:SHOWN]
-    coefficients = Coefficients([names[k] for k in own], mean[own], low[own], high[own], len(order) - len(own))
+    states = len(regression.states)
+    coefficients = largest(regression.names, regression.coefficients, regression.quantile(np.array([0.05, 0.95])))
     least, most = regression.strength_quantile(np.array([0.05, 0.95])).tolist()
     counts = regression.observations.ravel()
     seen = counts > 0
     prior, observed = (column.reshape(len(counts), -1)[seen] for column in (regression.prior_mean, regression.observed))
     rows = [_rows(prior[:, k], observed[:, k], counts[seen]) for k in range(-states, 0)]
     return Panels(tuple(map(str, regression.states)), coefficients, rows, regression.strength, (least, most))
+
+
+def largest(names: Sequence[str], mean: Floats, interval: Floats) -> Coefficients:
+    """The largest coefficients, with the ends of their intervals; that of the constant only if it is alone."""
+    mean, (low, high) = mean.reshape(len(names), -1), interval.reshape(2, len(names), -1)
+    order = np.argsort(-np.abs(mean).max(axis=1), kind="stable")
+    order = order[order > 0] if len(names) > 1 else order
+    own = order[:SHOWN]
+    return Coefficients([names[k] for k in own], mean[own], low[own], high[own], len(order) - len(own))
+
+
+def draw_alone(own: Coefficients, ax: Any = None) -> Figure:
+    """Draw coefficients of a single state into axes, or into a new figure."""
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    if ax is None:
+        ax = Figure(
+            figsize=(5.0, float(np.clip(1.3 + 0.24 * len(own.names), 2.4, 9.0))), layout="constrained"
+        ).subplots()
+    if not isinstance(ax, Axes):
+        raise IdbanditsError(f"ax are axes of Matplotlib, not {brief(ax)}")
+    _draw_coefficients(ax, own, ("",))
+    figure = ax.figure
+    assert isinstance(figure, Figure)
+    return figure
 
 
 def _rows(prior: Floats, observed: Floats, observations: Floats) -> Rows:
@@ -92,7 +114,7 @@ def draw(shown: Panels, axes: Any = None) -> Figure:
         left, right = Figure(figsize=size, layout="constrained").subplots(1, 2, width_ratios=(1.0, 1.1))
     else:
         left, right = _two_axes(axes)
-    _draw_coefficients(left, shown)
+    _draw_coefficients(left, shown.coefficients, shown.states)
     _draw_rows(right, shown)
     figure = left.figure
     assert isinstance(figure, Figure)
@@ -111,8 +133,8 @@ def _two_axes(axes: Any) -> tuple[Axes, Axes]:
     return left, right
 
 
-def _draw_coefficients(ax: Axes, shown: Panels) -> None:
-    own, states = shown.coefficients, len(shown.states)
+def _draw_coefficients(ax: Axes, own: Coefficients, names: Sequence[str]) -> None:
+    states = len(names)
     places = np.arange(len(own.names))
     ax.axvline(0, color="#888888", linewidth=0.8, zorder=1)
     for k in range(states):
@@ -121,7 +143,7 @@ def _draw_coefficients(ax: Axes, shown: Panels) -> None:
         ax.errorbar(
             x, places + 0.22 * (k - (states - 1) / 2), xerr=np.stack([x - own.low[:, k], own.high[:, k] - x]),
             fmt=marker, color=colour, markersize=4.5 if states == 1 else 3.5, elinewidth=1.3, linewidth=0, zorder=3,
-            label=shown.states[k],
+            label=names[k],
         )  # fmt: skip
     ax.set_yticks(places, [_short(name) for name in own.names], fontsize="small", parse_math=False)
     ax.tick_params(axis="y", length=0)
