@@ -213,7 +213,9 @@ class Diagram:
         """
         name = self._new_name(name)
         if (values is None) == (features is None):
-            raise DiagramError(f"node {name!r}: a context has values or features: pass one of them")
+            both = "None of either" if values is None else "both"
+            needed = "values (a positive whole number of them, or labels), or features"
+            raise DiagramError(f"node {name!r}: a context has {needed}; it was given {both}")
         if features is not None:
             own = request_features(f"node {name!r}", features)
             return self._add(Node(name, "context", range(1), features=own))
