@@ -26,7 +26,7 @@ from idbandits.inference.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, When, when_all_played, when_played
 from idbandits.inference.mixing import by_modes, mixed
 from idbandits.inference.priors import fit_regressions, prior_in, sections_of
-from idbandits.inference.regression import put_back
+from idbandits.inference.regression import ACTING, put_back
 from idbandits.inference.repeating import NOTHING, count_acts
 from idbandits.inference.requests import bridged, request_in
 from idbandits.inference.sites import learn_request
@@ -228,7 +228,7 @@ class Learner:
     def sample(self, state: State, rng: Rng) -> dict[str, Floats]:
         """One draw of the means of all learned tables, as `choose` makes it."""
         means = np.empty(self.evidence.live)
-        if not draw(self.evidence.packed, state, rng, means):
+        if not draw(self.evidence.packed, state, ACTING, rng, means):
             raise no_action(self.name, self.diagram, state)
         return self.model.tables_of_means(means)
 

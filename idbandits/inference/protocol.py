@@ -14,7 +14,7 @@ from idbandits.inference.ageing import age_of
 from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.logistic import draw_logistic_rows
 from idbandits.inference.logistic import unpack as unpack_all
-from idbandits.inference.regression import draw_acting_counts
+from idbandits.inference.regression import ACTING, draw_acting_counts
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import unpack as unpack_parts
 from idbandits.kernel.columns import DERIVED, PSEUDO_COUNTS, Layout
@@ -289,14 +289,14 @@ class Playing(Protocol):
 
 
 @part
-def draw_means(evidence: Packed, state: State, readable: Bools, rng: Rng, means: Floats) -> None:
+def draw_means(evidence: Packed, state: State, readable: Bools, spread: float, rng: Rng, means: Floats) -> None:
     """Draw every row of learned means that actions read; if some are `readable`, only these."""
     _, v, r, q = unpack_all(evidence.ints, evidence.floats)
     alpha = state.floats
     if r.number > 0:
         acting = np.empty(v.live)
         prior = section(alpha, PRIOR, v.learned)
-        draw_acting_counts(r, alpha, prior, state.fits, v.live, readable, rng, acting)
+        draw_acting_counts(r, alpha, prior, state.fits, v.live, readable, spread, rng, acting)
         alpha = acting
     for i in range(q.others):
         if len(readable) > 0:
@@ -340,9 +340,9 @@ def act_once(
         if len(eligible) > 0:
             readable = np.zeros(v.live, np.bool_)
             mark_readable(c, s, eligible, action, readable)
-            draw_means(evidence, state, readable, rng, means)
+            draw_means(evidence, state, readable, ACTING, rng, means)
         else:
-            draw_means(evidence, state, np.empty(0, np.bool_), rng, means)
+            draw_means(evidence, state, np.empty(0, np.bool_), ACTING, rng, means)
         _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, eligible, BUDGET)
     if sound:
         shuffle_idle(s, rng, action, eligible)
@@ -367,15 +367,18 @@ def no_action(who: str, d: Diagram, state: State) -> IdbanditsError:
     return IdbanditsError(f"{who}: no action can be found by {what} that are not those of probabilities")
 
 
-@kernel(types.boolean(PACKED, STATE, RNG, types.float64[::1]))
-def draw(evidence: Packed, state: State, rng: Rng, means: Floats) -> bool:
-    """The means that an action would be based on; False, and nothing is drawn, if the state does not hold numbers."""
+@kernel(types.boolean(PACKED, STATE, types.float64, RNG, types.float64[::1]))
+def draw(evidence: Packed, state: State, spread: float, rng: Rng, means: Floats) -> bool:
+    """A draw of all means that actions read; False, and nothing is drawn, if the state does not hold numbers.
+
+    `spread` is a factor on the deviations of regressions; ACTING is that of actions.
+    """
     if not is_sound(state, len(means)):
         return False
     if state.ints[ACTS_ON_MEANS]:
         means[:] = state.floats[: len(means)]
     else:
-        draw_means(evidence, state, np.empty(0, np.bool_), rng, means)
+        draw_means(evidence, state, np.empty(0, np.bool_), spread, rng, means)
     return True
 
 
@@ -391,6 +394,6 @@ def joint_draws(inference: Inference, evidence: Evidence, state: State, rng: Rng
     floats[: evidence.learned] = belief
     acting = State(state.ints, floats, state.fits)
     for row in means:
-        if not draw(evidence.packed, acting, rng, row):
+        if not draw(evidence.packed, acting, 1.0, rng, row):
             return None
     return means

@@ -111,8 +111,9 @@ def draw_parameters(r: Regressions, t: int, fits: Floats, spread: float, rng: Rn
 
 @part
 def draw_acting_counts(
-    r: Regressions, alpha: Floats, prior: Floats, fits: Floats, live: int, readable: Bools, rng: Rng, acting: Floats
-) -> None:
+    r: Regressions, alpha: Floats, prior: Floats, fits: Floats, live: int, readable: Bools, spread: float, rng: Rng,
+    acting: Floats,
+) -> None:  # fmt: skip
     """Pseudo-counts to act by: what was counted beyond the prior, and a prior by parameters that are drawn.
 
     If some rows are `readable`, only these are made.
@@ -121,7 +122,7 @@ def draw_acting_counts(
     for e in range(live):
         acting[e] = alpha[e]
     for t in range(r.number):
-        draw_parameters(r, t, pointer(fits, 0), ACTING, rng, pointer(parameters, 0))
+        draw_parameters(r, t, pointer(fits, 0), spread, rng, pointer(parameters, 0))
         strength = strength_of(r, t, pointer(parameters, 0))
         for k in range(r.start[t], r.start[t + 1]):
             row, states = r.row[k], r.states[t]

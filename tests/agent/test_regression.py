@@ -257,6 +257,26 @@ def test_a_chain_finds_the_best_action_by_the_mode_of_its_fit_and_not_by_a_draw(
     assert [solution.value for solution in solutions] == pytest.approx([exact.best_action().value] * 20, rel=1e-6)
 
 
+def test_draws_have_all_of_the_uncertainty() -> None:
+    d, counts = simulated(5, 2, 30, 3)
+    counts[:10] = 0
+    agent = taught(d, counts)
+    drawn, posterior = agent.draws(20_000)["taste"], agent.posterior()["taste"]
+    np.testing.assert_allclose(drawn.mean(axis=0), posterior.mean, atol=0.01)
+    np.testing.assert_allclose(drawn.std(axis=0), posterior.sd, rtol=0.08)
+
+
+def test_counts_overrule_a_regression_that_is_wrong() -> None:
+    x = np.linspace(-2, 2, 40)
+    counts = np.tile([[45, 5]], (40, 1))
+    counts[20:] = [5, 45]
+    counts[39] = [4900, 100]  # by its features, it would be the best
+    posterior = taught(shop(x[:, None]), counts).posterior()["taste"]
+    assert posterior.mean[39] == pytest.approx(0.02, abs=0.01)
+    assert posterior.regression is not None
+    assert posterior.regression.prior_mean[39] > 0.5
+
+
 # -- calibration -------------------------------------------------------------------------------------------------------
 
 WORLDS = 2000
