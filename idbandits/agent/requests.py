@@ -40,7 +40,7 @@ def encode_requests(model: Model, log: Log, length: int) -> Floats:
         for number, (line, value) in enumerate(zip(lines, _values(node, data, columns, length), strict=True)):
             assert node.features is not None
             line += node.features.encoded(f"contexts: {node.name!r} in round {number}", value)
-    return np.array(lines).reshape(length, -1)
+    return np.array(lines).reshape(length, sum(len(node.features.columns) for node in contexts if node.features))
 
 
 def _values(node: Node, data: Any, columns: Any, length: int) -> list[Any]:
