@@ -24,9 +24,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import featured
 import numpy as np
 
-import featured
 import idbandits as idb
 from inferences import INFERENCES, agent_of
 from inside import groups, kept
