@@ -9,6 +9,7 @@ import numpy as np
 from idbandits.agent.quantiles import probabilities
 from idbandits.diagram.tables import LearnedTable
 from idbandits.inference.evidence import Evidence
+from idbandits.inference.logistic import MOST_LOGIT
 from idbandits.inference.requests import coefficients_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Floats
@@ -43,7 +44,8 @@ class LogisticRegression:
         who, rows = f"request: context {self._logistic.context!r}", self._logistic.design.shape[0]
         numbers = np.array(self._logistic.request.encoded(who, request))
         logits = np.array([self._logistic.line(row, numbers) @ self.coefficients for row in range(rows)])
-        means = 1.0 / (1.0 + np.exp(-(logits.reshape(self._table.shape) + self.residuals)))
+        logits = np.clip(logits.reshape(self._table.shape) + self.residuals, -MOST_LOGIT, MOST_LOGIT)
+        means = 1.0 / (1.0 + np.exp(-logits))
         for row, values in self._table.fixed.items():
             means.flat[row] = values[1]
         return np.asarray(means)

@@ -183,6 +183,12 @@ class Learner:
         finally:
             place[:] = 0.0
 
+    def without_request(self, state: State) -> State:
+        """The state, changed in place: a request that an interrupted call left there is not the present one."""
+        if self._has_requests:
+            request_in(self.evidence, state)[:] = 0.0
+        return state
+
     # -- acting --------------------------------------------------------------------------------------------------------
 
     def choose(self, state: State, rng: Rng, action: Ints, eligible: Ints, request: Floats = NO_REQUEST) -> None:

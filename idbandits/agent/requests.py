@@ -11,6 +11,7 @@ from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Node
 from idbandits.diagram.frames import column_names, is_lazy
 from idbandits.errors import ODD, ContextError, brief
+from idbandits.inference.requests import request_width
 from idbandits.kernel.types import Floats
 
 Log: TypeAlias = tuple[Any, Any, Any, Any]  # actions, observations, contexts, names of columns
@@ -40,7 +41,7 @@ def encode_requests(model: Model, log: Log, length: int) -> Floats:
         for number, (line, value) in enumerate(zip(lines, _values(node, data, columns, length), strict=True)):
             assert node.features is not None
             line += node.features.encoded(f"contexts: {node.name!r} in round {number}", value)
-    return np.array(lines).reshape(length, -1)
+    return np.array(lines).reshape(length, request_width(model))
 
 
 def _values(node: Node, data: Any, columns: Any, length: int) -> list[Any]:

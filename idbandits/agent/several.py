@@ -195,7 +195,7 @@ class Structures:
 
     def _learn_now(self, vector: Ints, seen: Ints, at: Any, where: str = "") -> None:
         with self.rng.bit_generator.lock:
-            if self._never_refuses:
+            if self._never_refuses and not any(state.wants_fit(more=1) for state in self._known.states):
                 self._learn_in_place(vector, seen, at, where)
             else:
                 with self._all_or_nothing() as known:
@@ -241,9 +241,6 @@ class Structures:
         calls.append((settle.entry, *self._rewarded, standing, joint, marginals, seen))
         # One call from Python's view, so that no handler of a signal runs when some have learned and others have not.
         list(starmap(operator.call, calls))
-        for learner, state in zip(self._learners, states, strict=True):
-            if state.wants_fit():
-                learner.fit_regressions(state, self.rng)
 
     def _learned(self, known: Known, vector: Ints, seen: Ints, when: When | None, where: str) -> Known:
         """What is known after a round, by states of its own."""
@@ -381,11 +378,12 @@ class Structures:
     def _all_or_nothing(self) -> Iterator[Known]:
         """A copy of what is known to learn in, while other threads wait; in the end, it becomes the agent's."""
         with self.rng.bit_generator.lock:
-            before = self.rng.bit_generator.state
+            before, known = self.rng.bit_generator.state, self._known
             try:
-                yield self._known.copy()
+                yield known.copy()
             except BaseException:
-                self.rng.bit_generator.state = before
+                if self._known is known:  # else a signal came when all was done
+                    self.rng.bit_generator.state = before
                 raise
 
     def revise(

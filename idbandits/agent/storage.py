@@ -29,6 +29,7 @@ from idbandits.diagram.storage import parse_json
 from idbandits.errors import ODD, FormatError, IdbanditsError, brief, check_number
 from idbandits.files import write_whole
 from idbandits.inference import BY_NAME, Evidence, Forget, Inference, check_forgetful, layout_of, named
+from idbandits.inference.priors import check_fits
 from idbandits.inference.protocol import Derived, Described
 from idbandits.inference.requests import check_beliefs
 from idbandits.kernel.columns import Columns, columns_of, shapes_of, state_of
@@ -248,5 +249,6 @@ def _state(members: _Members, learner: Learner) -> State:
     sizes = len(members.array("counts", (None,))), len(members.array("keys", (None,)))
     shapes = shapes_of(layout, *sizes, len(fresh.fits))._asdict()
     state = state_of(Columns(*(members.array(name, shape) for name, shape in shapes.items())), layout, fresh)
+    check_fits(evidence, state)
     check_beliefs(evidence, state)
     return inference.restored(evidence, state) if isinstance(inference, Derived) else state

@@ -155,7 +155,7 @@ class Thompson:
     def _snapshot(self) -> tuple[State, Rng]:
         """Copies of the state and of the random numbers, which other threads do not change."""
         with self.rng.bit_generator.lock:
-            return self.state.copy(), copy.deepcopy(self.rng)
+            return self.learner.without_request(self.state.copy()), copy.deepcopy(self.rng)
 
     def _apart(self) -> tuple[State, Rng]:
         """A copy of the state, and random numbers other than those of the next actions."""
@@ -165,7 +165,8 @@ class Thompson:
     def _all_known(self) -> tuple[State, Rng, Sample]:
         """The same, and the rounds that are remembered."""
         with self.rng.bit_generator.lock:
-            return self.state.copy(), copy.deepcopy(self.rng), self._remembered().copy()
+            state = self.learner.without_request(self.state.copy())
+            return state, copy.deepcopy(self.rng), self._remembered().copy()
 
     def _remembered(self) -> Sample:
         """The sample, with the last round of `update`: it is added late, because nothing may follow learning there."""
@@ -244,9 +245,16 @@ class Thompson:
                 raise
 
     def _learn_in_place(self, round_: Round, at: Any, where: str = "") -> None:
-        learner = self.learner
-        state = self.state if isinstance(learner.learn, Kernel) else self.state.copy()  # Python may be interrupted
-        rounds = rounds_in(state)
+        if self.state.wants_fit(more=1):  # learning and fitting are two steps
+            with self._all_or_nothing() as state:
+                self._learn_in(state, round_, at, where)
+        elif isinstance(self.learner.learn, Kernel):
+            self._learn_in(self.state, round_, at, where)
+        else:  # Python may be interrupted
+            self._learn_in(self.state.copy(), round_, at, where)
+
+    def _learn_in(self, state: State, round_: Round, at: Any, where: str) -> None:
+        learner, rounds = self.learner, rounds_in(state)
         when = learner.when(state, rounds, at) if learner.forget is not None or at is not None else None
         self._last_round = round_, rounds
         self.state = learner.learned(state, self.rng, round_, 1, NOW, when=when, where=where)
@@ -331,11 +339,12 @@ class Thompson:
     def _all_or_nothing(self) -> Iterator[State]:
         """A copy of the state to learn in, while other threads wait; in the end, it becomes the agent's."""
         with self.rng.bit_generator.lock:
-            before = self.rng.bit_generator.state
+            before, known = self.rng.bit_generator.state, self.state
             try:
-                yield self.state.copy()
+                yield self.learner.without_request(known.copy())
             except BaseException:
-                self.rng.bit_generator.state = before
+                if self.state is known:  # else a signal came when all was done
+                    self.rng.bit_generator.state = before
                 raise
 
     def revise(
@@ -401,7 +410,7 @@ class Thompson:
     def sample(self) -> dict[str, Floats]:
         """One draw of the means of all learned tables."""
         with self.rng.bit_generator.lock:
-            return self.learner.sample(self.state, self.rng)
+            return self.learner.sample(self.learner.without_request(self.state), self.rng)
 
     def draws(self, number: int) -> dict[str, Floats]:
         """So many draws of all means from the belief, by table: all that stand at one place belong together.

@@ -71,7 +71,9 @@ def beginning(inference: Inference, model: Model, evidence: Evidence, rng: Rng, 
     if not isinstance(state, State):
         name = name_of(inference)
         raise IdbanditsError(f"inference {name!r}: `start` returns a State, not {brief(state)}")
-    sizes = (np.int64, HEADER), (np.float64, evidence.learned + (0 if forget is None else FIGURES))
+    has_prior = evidence.regressions.number > 0 or evidence.logistics.number > 0
+    more = evidence.learned + FIGURES if has_prior else 0 if forget is None else FIGURES
+    sizes = (np.int64, HEADER), (np.float64, evidence.learned + more)
     for name, array, (kind, least) in zip(State._fields, state, sizes, strict=False):
         is_row = isinstance(array, np.ndarray) and array.ndim == 1 and array.flags.carray
         if not is_row or array.dtype != kind or len(array) < least:
@@ -80,6 +82,10 @@ def beginning(inference: Inference, model: Model, evidence: Evidence, rng: Rng, 
                 f"inference {name_of(inference)!r}: the {name} of a state are a writable array of at least "
                 f"{least} {kind.__name__}, not {shown}"
             )
+    first = evidence.learned + FIGURES
+    if has_prior and not np.array_equal(state.floats[first : first + evidence.learned], evidence.prior):
+        needed = f"tables with features need the prior in the floats of a state, from {first} on"
+        raise IdbanditsError(f"inference {name_of(inference)!r}: {needed}")
     if forget is not None:
         forget.begin(state, evidence.learned)
     return with_regressions(evidence, state)

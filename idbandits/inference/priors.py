@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from idbandits.errors import FormatError
 from idbandits.inference.entries import Entries
-from idbandits.inference.modes import refit
+from idbandits.inference.modes import SCALES, SKEWS, refit
+from idbandits.inference.regression import HIGH, LOW, SCALE
 from idbandits.inference.requests import first_beliefs
 from idbandits.inference.workspace import Regressions
 from idbandits.kernel.columns import PSEUDO_COUNTS, Layout
@@ -19,6 +21,7 @@ if TYPE_CHECKING:  # `evidence` imports this module
     from idbandits.inference.evidence import Evidence
 
 MOST_COUNT = 1e12  # of an entry, for a fit
+LEAST_DIAGONAL = 1e-7  # of the factor of a precision: those that are found are larger
 
 
 class Schedule(NamedTuple):
@@ -99,6 +102,21 @@ def prior_in(evidence: Evidence, state: State) -> Floats:
         return evidence.prior
     first = PRIOR * evidence.learned + FIGURES
     return state.floats[first : first + evidence.learned]
+
+
+def check_fits(evidence: Evidence, state: State) -> None:
+    """Refuse a state from a file with fits of regressions that are none."""
+    r, tables = evidence.regressions, evidence.entries.model.learned.values()
+    for t, table in enumerate(table for table in tables if table.features is not None and table.logistic is None):
+        size, owner = r.columns[t] * (r.states[t] - 1) + 1, f"learned table {table.name!r}"
+        factor, shape = np.split(state.fits[r.fit[t] + size :][: size * (size + 1) + 3], [size * size])
+        factor, shape = factor.reshape(size, size), shape[size:]
+        if not (np.diag(factor) >= LEAST_DIAGONAL).all() or np.triu(factor, 1).any():
+            raise FormatError(f"{owner}: the precision of its regression has no such factor")
+        if not (min(SKEWS) <= shape[LOW] <= max(SKEWS) and min(SKEWS) <= shape[HIGH] <= max(SKEWS)):
+            raise FormatError(f"{owner}: the strength has two widths from {SKEWS[0]} to {SKEWS[1]}, not {shape[:2]}")
+        if not SCALES[0] <= shape[SCALE] <= SCALES[1]:
+            raise FormatError(f"{owner}: the scale of slopes is from {SCALES[0]} to {SCALES[1]}, not {shape[SCALE]}")
 
 
 def sections_of(layout: Layout, learned: int) -> Ints:

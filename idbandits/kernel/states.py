@@ -59,9 +59,9 @@ class State(NamedTuple):
         used, capacity, filled, pool, per_round, longest = self.ints[USED : LONGEST + 1].tolist()
         return bool(used + per_round <= capacity and filled + longest <= pool)
 
-    def wants_fit(self) -> bool:
-        """Whether enough was learned to fit regressions anew."""
-        return bool(0 < self.ints[NEXT_FIT] <= self.ints[ROUNDS])
+    def wants_fit(self, more: int = 0) -> bool:
+        """Whether enough was learned to fit regressions anew, or will be after so many more rounds."""
+        return bool(0 < self.ints[NEXT_FIT] <= self.ints[ROUNDS] + more)
 
 
 @merged

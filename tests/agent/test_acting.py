@@ -75,7 +75,7 @@ def test_looking_changes_nothing(name: str) -> None:
     assert knowledge(agent) == before
     for means in agent.sample().values():
         means[:] = 7
-    assert knowledge(agent)[:2] == before[:2]  # all but the random numbers
+    assert knowledge(agent)[:-1] == before[:-1]  # all but the random numbers
 
 
 # -- ties ----------------------------------------------------------------------------------------------------------

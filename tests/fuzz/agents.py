@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from featured import has_regressions, has_requests, random_menu, random_request, random_shop, with_features
 
 import idbandits as idb
 from diagrams import NAMED, random_diagram, random_learning_diagram, random_means, shop, with_fixed_rows
@@ -28,17 +30,27 @@ READY = [
     lambda: idb.models.rank1(3, ["x", "y"]), lambda: idb.models.dependent_click(3, 2), lambda: idb.models.dynamic_bayesian(3, 2),
     lambda: idb.models.click_chain(3, 2), lambda: idb.models.user_browsing(3, 3), tea_room, shop, *NAMED,
 ]  # fmt: skip
+FEATURED = float(os.environ.get("FUZZ_FEATURED", "0.35"))  # of all problems
 PRIORS = [1e-300, 1e-9, 1e-6, 0.01, 0.5, 1.0, 3.0, 1e3, 1e9, 1e12, 1e15]
 
 
 def problem(rng: Rng) -> idb.Diagram:
-    """A diagram to learn in: of a model, with a name, or random; sometimes with odd priors."""
+    """A diagram to learn in: of a model, with a name, or random; sometimes with features, or with odd priors."""
+    if rng.random() < FEATURED:
+        return random_shop(rng) if rng.random() < 0.3 else with_odd_priors(rng, random_menu(rng))
     if rng.random() < 0.4:
         d = READY[int(rng.integers(len(READY)))]()
     else:
         d = random_learning_diagram(int(rng.integers(2**32)))
     if rng.random() < 0.2:
         d = with_fixed_rows(rng, d)
+    if rng.random() < 0.15:
+        d = with_features(rng, d)
+    return with_odd_priors(rng, d)
+
+
+def with_odd_priors(rng: Rng, d: idb.Diagram) -> idb.Diagram:
+    """The same diagram, or sometimes one with odd priors."""
     if rng.random() < 0.15:
         data = d.to_dict()
         for table in data["learned"]:
@@ -48,6 +60,13 @@ def problem(rng: Rng) -> idb.Diagram:
         except idb.errors.FormatError:  # they have a range
             return d
     return d
+
+
+def is_able(name: str, d: idb.Diagram) -> bool:
+    """Whether an inference can learn from the features of a diagram."""
+    if has_requests(d):
+        return name in ("exact", "moments", "incremental")
+    return name not in ("particles", "own") or not has_regressions(d)
 
 
 def feasible(d: idb.Diagram, action: Any) -> None:
@@ -87,13 +106,13 @@ class Agents(Session):
 
     WEIGHTS: ClassVar[dict[str, int]] = {
         "act": 12, "update": 20, "update_many": 14, "revise": 8, "make": 4, "load_damaged": 3, "load": 2, "save": 2,
-        "inference": 4, "elbo": 1, "repr": 1, "compile": 1, "deepcopy": 1, "pickle": 1,
+        "inference": 4, "structures": 1, "elbo": 1, "repr": 1, "compile": 1, "deepcopy": 1, "pickle": 1,
     }  # fmt: skip
 
     def __init__(self, rng: Rng) -> None:
         super().__init__(rng)
         self.d = problem(rng)
-        self.name = self.one(list(INFERENCES))
+        self.name = self.one([name for name in INFERENCES if is_able(name, self.d)])
         kinds = [
             np.random.PCG64,
             np.random.PCG64,
@@ -207,7 +226,7 @@ class Agents(Session):
         return Call("marginals", self.agent.marginals, arguments, check, efforts=("draws",), reads=True)
 
     def call_moved_to(self) -> Call:
-        other = problem(self.rng) if self.rng.random() < 0.7 else self.d
+        other = self.one([problem, problem, lambda _: self.d, lambda rng: with_features(rng, self.d)])(self.rng)
 
         def check(moved: idb.Thompson) -> None:
             assert moved.rounds == self.agent.rounds
@@ -261,6 +280,8 @@ class Agents(Session):
                 if self.agent.forget is not None:  # what fades is drawn, by other random numbers after other rounds
                     return
                 assert groups(twin) == groups(self.agent)
+                if has_regressions(self.d):  # which are fitted at other times
+                    return
                 assert not INFERENCES[self.name].sequential or knowledge(twin) == knowledge(self.agent)
 
         call.check = check
@@ -294,6 +315,51 @@ class Agents(Session):
                 repr(table)
 
         return Call("posterior", self.agent.posterior, {}, check, reads=True)
+
+    def call_regression(self) -> Call:
+        """What is shown of regressions: by all that they can be asked for, one of which may be garbage."""
+        tables = self.agent.posterior()
+        regressions = {name: table.regression for name, table in tables.items() if table.regression is not None}
+        if not regressions:
+            return self.call_posterior()
+        name = self.one(list(regressions))
+        regression = regressions[name]
+        if (logistic := self.d.learned[name].logistic) is not None:
+            request = random_request(self.rng, self.d.nodes[logistic.context])
+            return Call("regression.means", regression.means, {"request": request}, probabilities, reads=True)
+
+        def ask(q: Any, plots: bool) -> Any:
+            repr(regression), regression.to_frame()
+            if plots is True:
+                regression.plot()
+            return regression.quantile(q), regression.strength_quantile(q)
+
+        def check(_: Any) -> None:
+            fixed = np.zeros(int(np.prod(self.d.learned[name].shape)), bool)
+            fixed[list(self.d.learned[name].fixed)] = True
+            own = regression.prior_mean.reshape(len(fixed), -1)
+            probabilities(own[~fixed])
+            assert np.isfinite([*regression.coefficients.flat, *regression.sd.flat, regression.strength]).all()
+            assert (regression.observations >= 0).all()
+
+        arguments = {"q": self.one([0.5, [0.1, 0.9]]), "plots": bool(self.rng.random() < 0.03)}
+        return Call("regression", ask, arguments, check, reads=True)
+
+    def call_structures(self) -> Call:
+        """Several structures at once, of which one has other features."""
+
+        def use(d: Any, other: Any, inference: Any) -> None:
+            agent = idb.Thompson([d, other], inference, seed=0)
+            for played in self.rounds[:3]:
+                agent.act(played.context)
+                agent.update(played.action, played.observation, played.context)
+            agent.posterior()
+            agent.save("several.idb")
+            idb.Thompson.load("several.idb").act(self.rounds[0].context)
+
+        inference = None if self.name == "own" else self.agent.inference
+        other = idb.Diagram.from_dict(with_features(self.rng, self.d).to_dict() | {"name": "other"})
+        return Call("several", use, {"d": self.d, "other": other, "inference": inference}, files=True)
 
     def call_quantile(self) -> Call:
         belief = self.one(list(self.agent.posterior().values()))

@@ -8,6 +8,10 @@ import pickle
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pandas as pd
+import pyarrow as pa
+from featured import random_columns
+
 import idbandits as idb
 
 from .agents import any_diagram
@@ -80,7 +84,32 @@ class Building(Session):
 
     def call_learned(self) -> Call:
         arguments = {"name": "learned", "prior": self.one([1.0, [2.0, 1.0]]), "rows": self.one([None, 3])}
+        if self.rng.random() < 0.5:
+            arguments |= {"features": self._features(), "products": self.one([False, True])}
+        elif self.rng.random() < 0.3:
+            arguments["pooled"] = True
+        if self.rng.random() < 0.2:
+            arguments["residuals"] = 0.5
         return Call("Learned", idb.Learned, arguments, self.tables.append)
+
+    def _features(self) -> Any:
+        """Features of two or three rows or values: an array, a frame, or either of them for each of some parents."""
+        lines = self.number(2, 3)
+        columns = {column["name"]: column["values"] for column in random_columns(self.rng, lines)}
+        ways: list[Any] = [
+            lambda: self.rng.normal(size=(lines, 2)),
+            lambda: self.rng.normal(size=(lines, 2)).tolist(),
+            lambda: pd.DataFrame(columns),
+            lambda: pd.DataFrame(columns, index=self.one([["no", "yes"], [10, 20]]) if lines == 2 else [10, 20, 30]),
+            lambda: pa.table(columns),
+            lambda: [pd.DataFrame(columns), None],
+            lambda: {node.name: self.rng.normal(size=(node.states, 1)) for node in self.d.of_kind("decision")},
+            lambda: {"N0": pd.DataFrame(columns)},
+        ]
+        try:
+            return self.one(ways)()
+        except (ValueError, pa.ArrowException):  # not every column can be in every frame
+            return columns
 
     def call_row(self) -> Call:
         return Call("Learned[...]", lambda k: self.tables[1][k], {"k": 1})
@@ -92,6 +121,9 @@ class Building(Session):
         return self._declare("decision", {"name": self._name(), "choices": self._states()})
 
     def call_context(self) -> Call:
+        if self.rng.random() < 0.3:
+            features: Any = self.one([["age"], {"age": (40, 15), "country": ["de", "fr"]}, {"age": None}])
+            return self._declare("context", {"name": self._name(), "features": features})
         return self._declare("context", {"name": self._name(), "values": self._states()})
 
     def call_latent(self) -> Call:
@@ -138,7 +170,7 @@ class Building(Session):
             repr(idb.compile(d))
             repr(idb.compile(d.revealed()))
             agent = idb.Thompson(d, seed=0)
-            context = {n.name: n.values[0] for n in d.of_kind("context")}
+            context = {n.name: n.values[0] if n.features is None else {} for n in d.of_kind("context")}
             action = agent.act(context)
             agent.update(action, {}, context)
             idb.best_action(d, agent.sample(), context)

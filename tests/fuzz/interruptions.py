@@ -24,6 +24,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import featured
 import numpy as np
 
 import idbandits as idb
@@ -31,24 +32,37 @@ from inferences import INFERENCES, agent_of
 from inside import groups, kept
 
 NAMES = [name for name in INFERENCES if name not in ("literal", "random", "own")]
+FEATURED = [("exact", "items"), ("gibbs", "items"), ("ep", "items"), ("moments", "requests")]
 RIGHT, WRONG = 0, 3  # exit statuses of a process that was interrupted
 SECONDS = 0.02  # in which an interruption comes, at a random moment
 HANG = 30  # seconds until a process that was interrupted must have ended
 
 
-def problem(name: str, seed: int) -> tuple[idb.Thompson, idb.World]:
-    """An agent and the world in which it acts, both compiled."""
-    agent = agent_of(name, idb.models.cascade(6, 2), seed)
-    truth = {"attraction": np.linspace(0.1, 0.6, 6)}
-    world = idb.World(agent.diagram, truth, seed=seed)
-    action = agent.act()
-    seen = world.step(action).observation
-    agent.update(action, seen)
-    agent.update_many({name: [v] for name, v in action.items()}, {name: [v] for name, v in seen.items()})
-    agent.propensity(action, draws=2)
+def problem(name: str, seed: int, features: str = "") -> tuple[idb.Thompson, idb.World]:
+    """An agent and the world in which it acts, both compiled; with features of items, or of requests."""
+    if features == "requests":
+        d: idb.Diagram = featured.shop()
+        agent, means = agent_of(name, d, seed), {"click": np.linspace(0.1, 0.6, 6)[:, None], "bought": [0.2, 0.6]}
+        world = idb.World(agent.diagram, means, seed=seed, contexts={"user": draw_user})
+    else:
+        own = {"attraction": featured.catalogue().to_numpy()[:, [0]].astype(float)} if features else None
+        agent = agent_of(name, idb.models.cascade(6, 2, features=own), seed)
+        world = idb.World(agent.diagram, {"attraction": np.linspace(0.1, 0.6, 6)}, seed=seed)
+    context = world.context() if features == "requests" else None
+    action = agent.act(context)
+    seen = world.step(action, context).observation
+    agent.update(action, seen, context)
+    log = {name: [v] for name, v in action.items()}, {name: [v] for name, v in seen.items()}
+    agent.update_many(*log, None if context is None else {name: [v] for name, v in context.items()})
+    agent.propensity(action, context, draws=2)
     agent.sample()
     agent.posterior()
     return agent, world
+
+
+def draw_user(rng: np.random.Generator) -> dict[str, Any]:
+    """A request."""
+    return {"age": float(rng.normal(40, 15)), "country": ["de", "fr", "it"][int(rng.integers(3))]}
 
 
 # -- one SIGINT per process ------------------------------------------------------------------------------------------
@@ -149,13 +163,13 @@ class AlarmError(Exception):
     """Raised by the handler of a timer."""
 
 
-def by_alarm(number: int, name: str, seed: int = 0) -> list[str]:
+def by_alarm(number: int, name: str, seed: int = 0, features: str = "") -> list[str]:
     """What is wrong after any of many interruptions of an agent's calls by an exception of the caller's own.
 
     All calls are written down before they are made. A second agent then makes the same calls without interruptions:
     the first must be as this one is without the last call, or with it.
     """
-    agent, world = problem(name, seed)
+    agent, world = problem(name, seed, features)
     shadow, rng = agent.copy(), np.random.default_rng(seed)
     calls: list[Callable[[idb.Thompson], Any]] = []
     armed = False
@@ -206,25 +220,28 @@ def _live(
 ) -> None:
     """Act, learn, correct and look, for ever."""
     revisable = INFERENCES_REVISABLE.get(type(agent.inference).__name__, False)
+    revisable = revisable and not agent.diagram.of_kind("context")
     nodes = [n.name for n in agent.diagram.of_kind("observed")]
     while True:
-        calls.append(lambda a: a.act())
-        action = agent.act()
-        seen = world.step(action).observation
-        calls.append(lambda a, action=action, seen=seen: a.update(action, seen))
-        agent.update(action, seen)
+        context = world.context() if agent.diagram.of_kind("context") else None
+        calls.append(lambda a, context=context: a.act(context))
+        action = agent.act(context)
+        seen = world.step(action, context).observation
+        calls.append(lambda a, action=action, seen=seen, context=context: a.update(action, seen, context))
+        agent.update(action, seen, context)
         kind = rng.integers(8)
         if kind == 0:
             calls.append(lambda a: a.sample())
             agent.sample()
         elif kind == 1:
-            agent.propensity(action, draws=3)
+            agent.propensity(action, context, draws=3)
         elif kind == 2:
             agent.posterior()
         elif kind == 3:
             agent.copy()
         elif kind == 4:
-            log = {name: [value] * 3 for name, value in action.items()}, {name: [seen[name]] * 3 for name in nodes}
+            contexts = None if context is None else {name: [value] * 3 for name, value in context.items()}
+            log = {k: [v] * 3 for k, v in action.items()}, {name: [seen[name]] * 3 for name in nodes}, contexts
             calls.append(lambda a, log=log: a.update_many(*log))
             agent.update_many(*log)
         elif kind == 5 and revisable:
@@ -245,18 +262,18 @@ def _difference(agent: idb.Thompson, other: idb.Thompson) -> str:
         return "other groups"
     if str(agent.rng.bit_generator.state) != str(other.rng.bit_generator.state):
         return "other random numbers"
-    if kept(agent) != kept(other):
+    if kept(agent.copy()) != kept(other):  # a copy has no request that was interrupted
         return "another belief"
     return ""
 
 
-def alarm_in_a_fork(number: int, name: str, seed: int) -> list[str]:
+def alarm_in_a_fork(number: int, name: str, seed: int, features: str = "") -> list[str]:
     """The same in a process of its own, whose death by a signal is told too."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         faulthandler.dump_traceback_later(10 * HANG, exit=True)
         try:
-            text = "\n".join(by_alarm(number, name, seed))
+            text = "\n".join(by_alarm(number, name, seed, features))
         except BaseException:
             text = traceback.format_exc()
         with contextlib.suppress(OSError):
@@ -282,5 +299,10 @@ def main(processes: int, alarms: int, seed: int) -> int:
         problem(name, seed)
         found = alarm_in_a_fork(alarms, name, seed)
         print(f"{name}: {alarms} alarms: {'; '.join(found[-4:]) or 'right'}", flush=True)
+        wrong += found
+    for name, features in FEATURED:
+        problem(name, seed, features)
+        found = alarm_in_a_fork(alarms, name, seed, features)
+        print(f"{name} with features of {features}: {alarms} alarms: {'; '.join(found[-4:]) or 'right'}", flush=True)
         wrong += found
     return bool(wrong)

@@ -70,11 +70,18 @@ def run_cases(seed: int, numbers: Iterator[int], folder: Path, show: Callable[[s
 
 def warm_up() -> None:
     """Have all kernels compiled that calls may need: this may take minutes, and is not what is looked for."""
+    from featured import menu, shop
+
     from idbandits import best_action, models, simulate
     from inferences import INFERENCES, taught
 
+    from .agents import is_able
     from .worlds import Baselines, fitting
 
+    for featured in (menu(), shop()):
+        for name in INFERENCES:
+            if is_able(name, featured):
+                taught(name, featured, 2).posterior()
     d = models.position_based(3, 2)
     for name in INFERENCES:
         agent = taught(name, d, 2)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from featured import chances_of
 
 import idbandits as idb
 from bandits import costly, odd_choices
@@ -32,7 +33,7 @@ class Worlds(Session):
         super().__init__(rng)
         self.d = problem(rng)
         self.means = random_means(rng, self.d)
-        self.chances = {n.name: rng.dirichlet(np.ones(n.states)).tolist() for n in self.d.of_kind("context")}
+        self.chances = chances_of(rng, self.d)
         self.world = idb.World(self.d, self.means, seed=0, contexts=self.chances)
         self.rounds = play(self.d, rng, 6)
         learners = {"ep": idb.Thompson(self.d, seed=0)}

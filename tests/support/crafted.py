@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 import idbandits as idb
 from idbandits.errors import IdbanditsError
@@ -44,6 +45,14 @@ WRONG_JSON: dict[str, Any] = {
     "2**63": 2**63, "2**64": 2**64, "2**128": 2**128, "10**300": 10**300, "half": 0.5, "huge": 1.7e308,
     "subnormal": 5e-324, "text": "test", "empty text": "", "list": [], "nested": [[[]]], "object": {}, "NaN": float("nan"),
     "infinite": float("inf"),
+}  # fmt: skip
+ODD_LINES: dict[str, Any] = {
+    "none": [], "of no column": [{}], "null": None, "of nulls": [None, None], "an object": {"size": 1.0}, "a text": "size",
+    "texts": ["size", "kind"], "large": [{"size": 1.7e308, "kind": "a"}], "beyond floats": [{"size": 10**400}],
+    "of wrong types": [{"size": "a", "kind": 1.0}], "nested": [{"size": [1.0], "kind": {"a": 1}}], "true": [{"size": True}],
+    "of a new category": [{"size": 1.0, "kind": "new"}], "of other columns": [{"more": 1.0}, {"size": 2.0}],
+    "of many parents": [{"size": 1.0}] * 3000, "of many columns": [{f"x{k}": 1.0 for k in range(3000)}],
+    "NaN": [{"size": float("nan")}], "infinite": [{"size": float("-inf")}], "deep": [[[[[{"size": 1.0}]]]]],
 }  # fmt: skip
 WRONG_INTS = [-(2**63), -(2**31), -2, -1, 0, 1, 7, 2**31, 2**53, 2**62, 2**63 - 1]
 WRONG_FLOATS = [
@@ -84,16 +93,48 @@ def diagram() -> idb.Diagram:
     return d
 
 
+def with_features(items: int = 3) -> idb.Diagram:
+    """The same with features: numbers and categories of rows, and a pooled table."""
+    frame = pd.DataFrame({"size": range(1, 6), "kind": list("aabab")}, index=list("vwxyz"))
+    d, table = idb.Diagram("crafted features"), idb.Learned("table", prior=[1.5, 0.7], pooled=True)
+    first, second = d.decision("A", list("vwxyz")[:items]), d.decision("B", 2)
+    hidden = d.latent("Z", [first], idb.Learned("Z", features=frame))
+    d.reward(d.observed("X", [hidden], [0.1, 0.8]))
+    d.observed("Y", [d.latent("P", [second], table), second], lambda p, b: 0.1 + 0.3 * p + 0.5 * b)
+    return d
+
+
+def with_requests(residuals: float) -> idb.Diagram:
+    """A table that depends on a context with features, and one that does not."""
+    d = idb.Diagram("crafted requests")
+    user = d.context("user", features={"age": (40, 15), "country": ["de", "fr"]})
+    features = np.array([[1.0], [2.0], [4.0]])
+    d.reward(d.observed("X", [d.decision("A", 3), user], idb.Learned("X", features=features, residuals=residuals)))
+    d.observed("Y", [d.decision("B", 2)])
+    return d
+
+
 def agent_for(
-    inference: Any, generator: str = "PCG64", rounds: int = 12, forget: idb.Forget | None = None
+    inference: Any,
+    generator: str = "PCG64",
+    rounds: int = 12,
+    forget: idb.Forget | None = None,
+    d: idb.Diagram | None = None,
 ) -> idb.Thompson:
     """An agent with some experience."""
-    d = diagram().revealed() if isinstance(inference, idb.Exact) else diagram()
+    d = diagram() if d is None else d
+    d = d.revealed() if isinstance(inference, idb.Exact) else d
     agent = idb.Thompson(d, inference, np.random.Generator(getattr(np.random, generator)(1)), forget=forget)
-    names = [n.name for n in agent.diagram.of_kind("observed")]
+    names, context = [n.name for n in agent.diagram.of_kind("observed")], context_for(agent)
     for t in range(rounds):
-        agent.update(agent.act(), {name: (t + k) % 3 % 2 for k, name in enumerate(names)}, at=time_for(agent, t))
+        seen = {name: (t + k) % 3 % 2 for k, name in enumerate(names)}
+        agent.update(agent.act(context), seen, context, at=time_for(agent, t))
     return agent
+
+
+def context_for(agent: idb.Thompson) -> dict[str, Any] | None:
+    """A request, where there is a context."""
+    return {"user": {"age": 30, "country": "fr"}} if agent.diagram.of_kind("context") else None
 
 
 def time_for(agent: idb.Thompson, t: int) -> float | None:
@@ -157,10 +198,10 @@ def changed(data: Any, path: tuple[Any, ...], value: Any) -> Any:
     return data
 
 
-def crafted_heads(name: str, parts: Parts, under: tuple[str, ...]) -> Iterator[Crafted]:
+def crafted_heads(name: str, parts: Parts, under: tuple[str, ...], without: tuple[str, ...] = ()) -> Iterator[Crafted]:
     """Every place in the head under some keys: set to all wrong values, missing, doubled, with something extra."""
     head = json.loads(str(parts["head"]))
-    for path in [p for p in places_in(head) if p[:1] and p[0] in under]:
+    for path in [p for p in places_in(head) if p[:1] and p[0] in under and not {*without} & {*p[:2]}]:
         where = f"{name}: head.{'.'.join(map(str, path))}"
         inner = head
         for step in path:
@@ -170,19 +211,24 @@ def crafted_heads(name: str, parts: Parts, under: tuple[str, ...]) -> Iterator[C
         yield Crafted(f"{where} is missing", partial(with_head, parts, path, ...), len(path) == 1)
         if isinstance(inner, dict):
             extra = partial(with_head, parts, path, inner | {"extra": 1})
-            yield Crafted(f"{where} has an extra key", extra, refuse=True)
+            yield Crafted(f"{where} has an extra key", extra, refuse="past" not in path or "features" not in path)
         if isinstance(inner, list):
             yield Crafted(f"{where} twice", partial(with_head, parts, path, inner + inner))
 
 
-def crafted_numbers(name: str, parts: Parts) -> Iterator[Crafted]:
-    """Some numbers of every array, set to all wrong values."""
-    for column in [c for c in parts if c != "head"]:
+def crafted_numbers(name: str, those: Parts, whole: Parts | None = None) -> Iterator[Crafted]:
+    """Some numbers of every array, set to all wrong values; or of some arrays of the whole."""
+    parts = those if whole is None else whole
+    for column in [c for c in those if c != "head"]:
         array = parts[column]
         wrong = WRONG_FLOATS if array.dtype.kind == "f" else WRONG_INTS
         if array.dtype == np.int32:
             wrong = [value for value in wrong if abs(value) < 2**31]
-        inner = range(min(array.shape[-1], 40)) if column in ("keys", "sites") else sorted({*range(20), *range(-3, 0)})
+        inner = (
+            range(min(array.shape[-1], 40))
+            if column in ("keys", "sites", "fits")
+            else sorted({*range(20), *range(-3, 0)})
+        )
         for k in inner:
             if not array.size or not -array.shape[-1] <= k < array.shape[-1]:
                 continue
@@ -216,9 +262,10 @@ def with_extremes(parts: Parts, seed: int, means: bool) -> bytes:
     return packed(changed_parts)
 
 
-def crafted_arrays(name: str, parts: Parts) -> Iterator[Crafted]:
-    """Every array in wrong types, shapes and orders, missing, extra and doubled."""
-    for column in parts:
+def crafted_arrays(name: str, those: Parts, whole: Parts | None = None) -> Iterator[Crafted]:
+    """Every array in wrong types, shapes and orders, missing, extra and doubled; or some arrays of the whole."""
+    parts = those if whole is None else whole
+    for column in those:
         array = parts[column]
         others = {
             "int32": lambda a: a.astype(np.int32), "big-endian": lambda a: a.astype(a.dtype.newbyteorder(">")),
@@ -305,21 +352,75 @@ def cases(folder: Path) -> Iterator[Crafted]:
     parts = parts_of(agent_for(idb.EP()), path)
     yield from crafted_heads("ep", parts, ("diagram", "format"))
     yield from crafted_archives(parts)
+    yield from cases_with_features(path)
+
+
+def cases_with_features(path: Path) -> Iterator[Crafted]:
+    """Files of agents in diagrams with features: their fits, their retired rows, and beliefs of coefficients."""
+    for inference in (idb.Exact(), idb.Variational(2), idb.Gibbs(2), idb.EP(2), idb.Moments()):
+        name = f"{type(inference).__name__} with features"
+        parts = parts_of(agent_for(inference, d=with_features()), path)
+        if isinstance(inference, (idb.Exact, idb.Gibbs)):
+            yield from crafted_numbers(name, {column: parts[column] for column in ("ints", "fits")}, parts)
+        yield from crafted_fits(name, parts)
+    yield from crafted_arrays("features", {"fits": parts["fits"]}, parts)
+    for inference in (idb.Exact(), idb.Gibbs(2)):
+        agent = agent_for(inference, d=with_features(5))
+        d = with_features(2).revealed() if isinstance(inference, idb.Exact) else with_features(2)
+        parts = parts_of(agent.moved_to(d), path)
+        assert len(json.loads(str(parts["head"]))["past"]["retired"]) > 1
+        name = f"{type(inference).__name__} with retired rows"
+        yield from crafted_fits(name, parts)
+        if isinstance(inference, idb.Exact):
+            yield from crafted_heads(name, parts, ("past",), without=("earlier",))
+        for kind, line in ODD_LINES.items():
+            odd = partial(with_head, parts, ("past", "retired", 0, "features"), line)
+            yield Crafted(f"{name}: features of a retired row are {kind}", odd)
+    for residuals in (0.0, 1.0):
+        name, parts = f"requests, {residuals}", parts_of(agent_for(idb.Moments(), d=with_requests(residuals)), path)
+        yield from crafted_numbers(name, {column: parts[column] for column in ("ints", "fits")}, parts)
+        yield from crafted_fits(name, parts)
+    yield from crafted_heads("requests", parts, ("diagram",))
+
+
+def crafted_fits(name: str, parts: Parts, number: int = 25) -> Iterator[Crafted]:
+    """Numbers of fits at the edges of their range, many at once: no draw and no fit may take for ever, or end on them."""
+    for seed in range(number):
+        yield Crafted(f"{name}: mixture of fits {seed}", partial(with_extreme_fits, parts, seed))
+
+
+def with_extreme_fits(parts: Parts, seed: int) -> bytes:
+    """A file with extreme numbers at random places of its fits, and sometimes of its pseudo-counts."""
+    rng, changed_parts = np.random.default_rng(seed), dict(parts)
+    pools: dict[str, list[Any]] = {
+        "fits": [0.0, 5e-324, 1e-300, 1e-12, -1e-12, 0.5, -0.5, 30.0, -30.0, 700.0, -700.0, 1e12, -1e12],
+        "floats": [1e-300, 1e-17, 0.5, 1.0, 1e16, 1e300],
+    }  # fmt: skip
+    for column, pool in pools.items():
+        array = changed_parts[column] = parts[column].copy()
+        if column == "fits" or rng.random() < 0.5:
+            places = rng.random(array.shape) < rng.choice([0.05, 0.5, 1.0])
+            array[places] = rng.choice(pool, size=places.sum())
+    return packed(changed_parts)
 
 
 def use(agent: idb.Thompson, path: Path) -> None:
     """Everything that one does with an agent; errors of the library are fine."""
     observed = {n.name: 1 for n in agent.diagram.of_kind("observed")}
-    action, at = agent.act(), time_for(agent, 20)
+    context = context_for(agent)
+    action, at = agent.act(context), time_for(agent, 20)
     times = None if at is None else [at + 1, at - 50]
+    contexts = None if context is None else {k: [v, v] for k, v in context.items()}
     calls = [
-        lambda: agent.update(action, observed, at=at),
-        lambda: agent.update(agent.act(), dict.fromkeys(observed), at=at),
-        lambda: agent.update_many({k: [v, v] for k, v in action.items()}, {k: [1, 0] for k in observed}, at=times),
+        lambda: agent.update(action, observed, context, at=at),
+        lambda: agent.update(agent.act(context), dict.fromkeys(observed), context, at=at),
+        lambda: agent.update_many({k: [v, v] for k, v in action.items()}, {k: [1, 0] for k in observed}, contexts, at=times),
         lambda: agent.revise(action, observed, dict.fromkeys(observed, 0), at=at), agent.sample, agent.elbo,
-        lambda: [p.mean + p.sd for p in agent.posterior().values()], lambda: agent.propensity(action, draws=3),
-        lambda: agent.copy().act(), lambda: agent.copy(seed=1).act(), lambda: repr(agent), agent.act,
-        lambda: agent.save(path), lambda: idb.Thompson.load(path).act(),
+        lambda: [p.mean + p.sd for p in agent.posterior().values()],
+        lambda: [(repr(p.regression), p.regression.to_frame()) for p in agent.posterior().values() if p.regression],
+        lambda: agent.propensity(action, context, draws=3), lambda: agent.best_action(context), lambda: agent.draws(2),
+        lambda: agent.copy().act(context), lambda: agent.copy(seed=1).act(context), lambda: repr(agent),
+        lambda: agent.act(context), lambda: agent.save(path), lambda: idb.Thompson.load(path).act(context),
     ]  # fmt: skip
     for call in calls:
         try:
@@ -334,6 +435,8 @@ def try_all(folder: Path, share: int, shares: int) -> dict[str, Any]:
     path, log = folder / "crafted.npz", (folder / "case").open("w")
     for inference in SETTINGS.values():
         use(agent_for(inference), path)  # all kernels are compiled now
+    for d in (with_features(), with_requests(1.0)):
+        use(agent_for(idb.Moments(), d=d), path)
     for number, case in enumerate(cases(folder)):
         if number % shares != share:
             continue

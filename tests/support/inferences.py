@@ -18,6 +18,7 @@ import reference
 from diagrams import random_learning_diagram
 from idbandits.circuit.model import Model
 from idbandits.inference import DONE, IMPOSSIBLE, ROUNDS, Evidence, State, folded, no_groups
+from idbandits.kernel.states import FIGURES
 from playing import learn, play
 
 
@@ -55,6 +56,18 @@ class Counts:
             floats[model.parameters.offsets[name] + place] += times * uses * self.settings["weight"]
         ints[ROUNDS] += times
         return DONE
+
+
+class CountsOfFeatures(Counts):
+    """The same for tables with features: its states have the prior in their second section."""
+
+    regresses = True
+
+    def start(self, model: Model, evidence: Evidence, rng: np.random.Generator) -> State:
+        return no_groups(np.concatenate([evidence.prior, np.zeros(FIGURES), evidence.prior]))
+
+    def belief(self, evidence: Evidence, state: State, rng: np.random.Generator) -> np.ndarray:
+        return state.floats[: evidence.learned]
 
 
 class Case(NamedTuple):

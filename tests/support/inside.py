@@ -54,10 +54,11 @@ delete_stale_machine_code = disk.delete_stale  # from a folder
 # -- learners ------------------------------------------------------------------------------------------------------
 
 
-def knowledge(learner: Any) -> tuple[bytes, bytes, str]:
+def knowledge(learner: Any) -> tuple[bytes, bytes, bytes, str]:
     """Everything that decides what an agent or a baseline does next, to be compared by ==."""
     state = learner.state
-    return state.ints.tobytes(), state.floats.tobytes(), str(learner.rng.bit_generator.state)
+    numbers = state.ints.tobytes(), state.floats.tobytes(), state.fits.tobytes()
+    return *numbers, str(learner.rng.bit_generator.state)
 
 
 def kept(agent: idb.Thompson) -> tuple[Any, ...]:

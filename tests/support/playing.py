@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from featured import random_request
 
 import reference
 from diagrams import labels, random_means
@@ -27,7 +29,8 @@ class Played(NamedTuple):
 def play(d: Diagram, rng: Rng, count: int, unseen: float = 0.0, world: Diagram | None = None) -> list[Played]:
     """Rounds of random feasible actions in a world with random means, whose diagram may differ from the learner's."""
     truth = d if world is None else world
-    real = World(truth, random_means(rng, truth), seed=int(rng.integers(2**32)))
+    requests = {n.name: partial(_drawn, n) for n in truth.of_kind("context") if n.features is not None}
+    real = World(truth, random_means(rng, truth), seed=int(rng.integers(2**32)), contexts=requests or None)
     actions = list(reference.actions(d))
     rounds = []
     for _ in range(count):
@@ -40,9 +43,13 @@ def play(d: Diagram, rng: Rng, count: int, unseen: float = 0.0, world: Diagram |
     return rounds
 
 
+def _drawn(node: Any, rng: Rng) -> dict[str, Any]:
+    return random_request(rng, node)
+
+
 def places(d: Diagram, values: Mapping[str, Any]) -> dict[str, int]:
     """Values as their places among all values of their nodes."""
-    return {name: list(d.nodes[name].values).index(v) for name, v in values.items()}
+    return {name: 0 if d.nodes[name].features else list(d.nodes[name].values).index(v) for name, v in values.items()}
 
 
 def rounds_of(played: Sequence[Played]) -> list[reference.Round]:
