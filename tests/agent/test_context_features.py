@@ -545,7 +545,7 @@ HOSTILE: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", HOSTILE, ids=str)
+@pytest.mark.parametrize("value", HOSTILE, ids=[str(k) for k in range(len(HOSTILE))])
 def test_hostile_requests_are_refused(value: Any) -> None:
     agent = idb.Thompson(shop(), seed=0)
     for do in (
