@@ -28,7 +28,7 @@ from inside import kept
 from playing import learn, learn_at_once, play
 from refusals import refused
 
-SHARES = 20  # of all crafted files; each process tries one
+SHARES = 24  # of all crafted files; each process tries one
 
 
 @pytest.mark.parametrize("share", range(2))
