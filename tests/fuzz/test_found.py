@@ -19,7 +19,7 @@ import idbandits as idb
 from diagrams import SHOP_CONTEXTS, SHOP_MEANS, shop
 from idbandits.errors import ContextError, DiagramError, FormatError, IdbanditsError
 from idbandits.inference.requests import request_in
-from inferences import taught
+from inferences import CountsOfFeatures, taught
 from inside import kept, knowledge
 from refusals import refused, refused_by
 
@@ -199,6 +199,22 @@ def test_a_request_that_a_signal_left_behind_is_forgotten(tmp_path: Path) -> Non
     request_in(left.learner.evidence, left.state)[:] = 3.0
     np.testing.assert_array_equal(left.sample()["click"], agent.sample()["click"])
     assert kept(left) == kept(agent)
+
+
+def test_a_pooled_table_whose_only_row_is_fixed_has_a_regression_of_nothing() -> None:
+    d = idb.Diagram("fixed")
+    seen = d.observed("X", [], idb.Learned("table", pooled=True, fixed={(): 0.25}))
+    d.reward(d.observed("Y", [d.decision("A", 2), seen]))
+    regression = idb.Thompson(d, seed=0).posterior()["table"].regression
+    assert regression is not None
+    assert repr(regression).startswith("Regression(pooled, 0 of 0 rows with counts")
+
+
+@pytest.mark.parametrize("part", ["evidence", "layout"])
+def test_parts_of_an_inference_are_what_they_say(part: str) -> None:
+    own = CountsOfFeatures()
+    setattr(own, part, lambda *_: len)
+    refused(IdbanditsError, ["CountsOfFeatures", part.capitalize()], lambda: idb.Thompson(menu().revealed(), own))
 
 
 @pytest.mark.parametrize("several", [False, True])
