@@ -16,8 +16,8 @@ from idbandits.agent.regression import regression_in
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, check_whole
-from idbandits.inference import BY_NAME, DONE, LATER, NOW, Inference, Layout, beginning, check_forgetful
+from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
+from idbandits.inference import BY_NAME, DONE, LATER, NOW, Evidence, Inference, Layout, beginning, check_forgetful
 
 from idbandits.inference import check_bridging, check_regressing, name_of  # isort: skip
 from idbandits.inference.entries import Entries, RetiredRow
@@ -89,7 +89,7 @@ class Learner:
         self.diagram, self.model, self.settings, self.past = d, model, settings, past
         self.inference, effort, self.forget = settings
         check_forgetful(self.inference, self.forget)
-        self.evidence = self.inference.evidence(model)
+        self.evidence = evidence_of(self.inference, model)
         if past != NO_PAST:
             self.evidence = self.evidence.about(Entries(model, past.retired, past.constants), past.longest)
         self.solver = model.derived(Solver)
@@ -109,7 +109,9 @@ class Learner:
         check_regressing(self.inference, self.evidence)
         if not self.evidence.regressions.number:
             return NOTHING
-        layout = self.inference.layout(self.evidence) if isinstance(self.inference, Described) else Layout(())
+        layout: Any = self.inference.layout(self.evidence) if isinstance(self.inference, Described) else Layout(())
+        if not isinstance(layout, Layout):
+            raise IdbanditsError(f"{self.name}: `layout` returns a Layout, not {brief(layout)}")
         return sections_of(layout, self.evidence.learned)
 
     @property
@@ -391,6 +393,14 @@ class Learner:
     def when_all(self, state: State, rounds: int, at: Any, length: int) -> When:
         """The same for a column of times, one per round."""
         return when_all_played(self.forget, at, rounds, int(state.ints[ZONE]), length)
+
+
+def evidence_of(inference: Inference, model: Model) -> Evidence:
+    """The evidence that an inference learns from, if it says one."""
+    evidence: Any = inference.evidence(model)
+    if not isinstance(evidence, Evidence):
+        raise IdbanditsError(f"inference {name_of(inference)!r}: `evidence` returns an Evidence, not {brief(evidence)}")
+    return evidence
 
 
 def rounds_in(state: State) -> int:

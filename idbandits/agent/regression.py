@@ -67,7 +67,7 @@ class Regression:
         weights = np.exp(np.hstack([np.zeros((len(logits), 1)), logits]))
         shares = (weights / weights.sum(axis=1, keepdims=True)).reshape(table.prior.shape)
         counts = np.maximum(counts, 0.0).reshape(shares.shape)
-        observations = counts.sum(axis=-1)
+        observations = np.asarray(counts.sum(axis=-1))
         for row in table.fixed:
             place = np.unravel_index(row, table.shape) if table.shape else ()
             shares[place], observations[place] = np.nan, 0.0

@@ -28,7 +28,7 @@ from inside import kept
 from playing import learn, learn_at_once, play
 from refusals import refused
 
-SHARES = 20  # of all crafted files; each process tries one
+SHARES = 24  # of all crafted files; each process tries one
 
 
 @pytest.mark.parametrize("share", range(2))
@@ -42,6 +42,25 @@ def test_crafted_files_are_refused_or_harmless(share: int, tmp_path: Path) -> No
     assert result["wrong"] == []
     assert result["refused"] > 300
     assert result["harmless"] > 50
+
+
+def test_fits_of_regressions_that_are_none_are_refused(tmp_path: Path) -> None:
+    agent, path = crafted.agent_for(idb.Gibbs(), d=crafted.with_features()), tmp_path / "agent"
+    parts = crafted.parts_of(agent, path)
+    size = len(agent.posterior()["Z"].regression.names) + 1  # type: ignore[union-attr]
+    shape = size * (size + 2)
+    for place, value, words in [
+        (size, 0.0, ("'Z'", "precision")),
+        (size, -1.0, ("'Z'", "precision")),
+        (size + 1, 1.0, ("'Z'", "precision")),  # above the diagonal
+        (shape, 0.0, ("'Z'", "widths")),
+        (shape + 1, 3.0, ("'Z'", "widths")),
+        (shape + 2, 0.0, ("'Z'", "scale")),
+        (shape + 4, 1e13, ("fits",)),
+        (-1, 0.0, ("'table'", "scale")),
+    ]:
+        path.write_bytes(crafted.with_number(parts, "fits", place, value))
+        refused(FormatError, words, lambda: idb.Thompson.load(path))
 
 
 # -- sizes ---------------------------------------------------------------------------------------------------------

@@ -325,7 +325,7 @@ class Agents(Session):
         name = self.one(list(regressions))
         regression = regressions[name]
         if (logistic := self.d.learned[name].logistic) is not None:
-            request = random_request(self.rng, self.d.nodes[logistic.context])
+            request = random_request(self.d.nodes[logistic.context], self.rng)
             return Call("regression.means", regression.means, {"request": request}, probabilities, reads=True)
 
         def ask(q: Any, plots: bool) -> Any:

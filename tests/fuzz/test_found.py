@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import signal
+import warnings
 from collections import UserDict
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from featured import menu
+from featured import shop as requests_diagram
 
 import idbandits as idb
 from diagrams import SHOP_CONTEXTS, SHOP_MEANS, shop
 from idbandits.errors import ContextError, DiagramError, FormatError, IdbanditsError
-from inferences import taught
+from idbandits.inference.requests import request_in
+from inferences import CountsOfFeatures, taught
+from inside import kept, knowledge
 from refusals import refused, refused_by
 
 ROWS = {"learner": "A", "run": [0, 1], "round": 10, "reward": [2.0, 4.0], "regret": [5.0, np.inf], "seconds": 0.1}
@@ -160,3 +166,70 @@ def test_the_exception_of_a_signal_is_not_taken_for_that_of_an_odd_value() -> No
     finally:
         signal.signal(signal.SIGALRM, before)
     assert agent.rounds == 1
+
+
+# -- features ------------------------------------------------------------------------------------------------------
+
+
+def test_a_log_of_no_rounds_has_no_requests() -> None:
+    agent = idb.Thompson(requests_diagram(), seed=0)
+    before = knowledge(agent)
+    assert agent.update_many({"A": []}, {"C": [], "B": []}, {"user": []}).rounds == 0
+    assert knowledge(agent)[:-1] == before[:-1]
+
+
+def test_means_of_enormous_requests_are_probabilities() -> None:
+    agent = idb.Thompson(requests_diagram(), seed=0)
+    for _ in range(30):
+        agent.update({"A": "tea"}, {"C": 1}, {"user": {"visits": 1e300}})
+    with warnings.catch_warnings(action="error"):
+        for visits in (1e308, -1e308):
+            means = agent.posterior()["click"].regression.means({"visits": visits})  # type: ignore[union-attr]
+            assert ((means > 0) & (means < 1)).all()
+
+
+def test_a_request_that_a_signal_left_behind_is_forgotten(tmp_path: Path) -> None:
+    agent = idb.Thompson(requests_diagram(), seed=0)
+    agent.update({"A": "tea"}, {"C": 1}, {"user": {"age": 70, "country": "it"}})
+    left, mean = agent.copy(), agent.posterior()["click"].mean
+    request_in(left.learner.evidence, left.state)[:] = 3.0
+    np.testing.assert_array_equal(left.posterior()["click"].mean, mean)
+    left.save(tmp_path / "agent")
+    assert kept(idb.Thompson.load(tmp_path / "agent")) == kept(agent)
+    request_in(left.learner.evidence, left.state)[:] = 3.0
+    np.testing.assert_array_equal(left.sample()["click"], agent.sample()["click"])
+    assert kept(left) == kept(agent)
+
+
+def test_a_pooled_table_whose_only_row_is_fixed_has_a_regression_of_nothing() -> None:
+    d = idb.Diagram("fixed")
+    seen = d.observed("X", [], idb.Learned("table", pooled=True, fixed={(): 0.25}))
+    d.reward(d.observed("Y", [d.decision("A", 2), seen]))
+    regression = idb.Thompson(d, seed=0).posterior()["table"].regression
+    assert regression is not None
+    assert repr(regression).startswith("Regression(pooled, 0 of 0 rows with counts")
+
+
+@pytest.mark.parametrize("part", ["evidence", "layout"])
+def test_parts_of_an_inference_are_what_they_say(part: str) -> None:
+    own = CountsOfFeatures()
+    setattr(own, part, lambda *_: len)
+    refused(IdbanditsError, ["CountsOfFeatures", part.capitalize()], lambda: idb.Thompson(menu().revealed(), own))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_fit_that_is_interrupted_leaves_the_round_unlearned(several: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    d, other = menu(), idb.Diagram.from_dict(menu().to_dict() | {"name": "other"})
+    agent: Any = idb.Thompson([d, other] if several else d, "gibbs", seed=0)
+    agent.update({"A1": "tea", "A2": "milk"}, {"X1": 1, "X2": 0, "R": 2}, {"segment": "new"})
+    before = pickle.dumps(agent)
+    monkeypatch.setattr(idb.Gibbs, "refresh", raise_own_error)
+    for _ in range(2):
+        with pytest.raises(OwnError):
+            agent.update({"A1": "tea", "A2": "milk"}, {"X1": 1, "X2": 0, "R": 2}, {"segment": "new"})
+        assert agent.rounds == 1
+        assert pickle.dumps(agent) == before
+
+
+def raise_own_error(*_: Any) -> None:
+    raise OwnError

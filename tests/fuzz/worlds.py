@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from featured import chances_of
+from featured import chances_of, has_requests
 
 import idbandits as idb
 from bandits import costly, odd_choices
@@ -76,7 +76,8 @@ class Worlds(Session):
 
     def call_seen_by(self) -> Call:
         played = self.one(self.rounds)
-        outcome = self.world.copy().step(played.action, played.context)
+        context = None if has_requests(self.d) else played.context  # a world draws its own requests
+        outcome = self.world.copy().step(played.action, context)
         return Call("seen_by", outcome.seen_by, {"d": self.d.revealed()})
 
     def call_copy(self) -> Call:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,7 @@ def random_shop(rng: Rng) -> idb.Diagram:
     return shop(items, user, **settings)
 
 
-def random_request(rng: Rng, node: Any) -> dict[str, Any]:
+def random_request(node: Any, rng: Rng) -> dict[str, Any]:
     """A request that a context with features takes: ordinary, huge or missing values."""
     own: dict[str, Any] = {}
     for feature in node.features.features:
@@ -158,7 +159,7 @@ def chances_of(rng: Rng, d: idb.Diagram) -> dict[str, Any]:
         if node.features is None:
             chances[node.name] = rng.dirichlet(np.ones(node.states)).tolist()
         else:
-            chances[node.name] = lambda own, node=node: random_request(own, node)
+            chances[node.name] = partial(random_request, node)
     return chances
 
 

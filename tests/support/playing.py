@@ -29,7 +29,7 @@ class Played(NamedTuple):
 def play(d: Diagram, rng: Rng, count: int, unseen: float = 0.0, world: Diagram | None = None) -> list[Played]:
     """Rounds of random feasible actions in a world with random means, whose diagram may differ from the learner's."""
     truth = d if world is None else world
-    requests = {n.name: partial(_drawn, n) for n in truth.of_kind("context") if n.features is not None}
+    requests = {n.name: partial(random_request, n) for n in truth.of_kind("context") if n.features is not None}
     real = World(truth, random_means(rng, truth), seed=int(rng.integers(2**32)), contexts=requests or None)
     actions = list(reference.actions(d))
     rounds = []
@@ -41,10 +41,6 @@ def play(d: Diagram, rng: Rng, count: int, unseen: float = 0.0, world: Diagram |
         round = places(d, action | outcome.context), places(d, seen)
         rounds.append(Played(action, seen | missing, outcome.context or None, round))
     return rounds
-
-
-def _drawn(node: Any, rng: Rng) -> dict[str, Any]:
-    return random_request(rng, node)
 
 
 def places(d: Diagram, values: Mapping[str, Any]) -> dict[str, int]:
