@@ -208,7 +208,7 @@ def test_an_own_inference_equals_the_built_in_one() -> None:
     ("change", "words"),
     [
         (lambda floats, learned: floats[:learned], "floats of a state are a writable array of at least 43"),
-        (lambda floats, learned: np.append(floats[:-1], 5.0), "need the prior in the floats of a state, from 25 on"),
+        (lambda floats, learned: np.append(floats[:-1], np.nan), "need the prior in the floats of a state, from 25 on"),
     ],
 )
 def test_an_own_inference_without_its_prior_is_refused(change: Any, words: str) -> None:
