@@ -14,6 +14,8 @@ from idbandits.diagram.labels import numbered_axes, row_labels, state_labels
 from idbandits.diagram.tables import LearnedTable
 from idbandits.kernel.types import Floats
 
+ROUNDING = 1e-9  # of rounds
+
 
 @final
 class Posterior:
@@ -35,7 +37,8 @@ class Posterior:
         self._draws = belief.reshape(len(belief), *shape) if belief.ndim == 2 else None
         self._alpha: Floats = belief.reshape(shape).copy() if self._draws is None else _matched(self._draws)
         added = np.full(shape, np.nan) if counts is None else counts.reshape(shape)
-        self._rounds = np.maximum(added.sum(axis=-1), 0.0)
+        rounds = added.sum(axis=-1)
+        self._rounds = np.where(rounds < ROUNDING, 0.0, rounds)  # priors that changed leave that much behind
 
     @property
     def regression(self) -> Any:

@@ -214,7 +214,7 @@ class Diagram:
         name = self._new_name(name)
         if (values is None) == (features is None):
             both = "None of either" if values is None else "both"
-            needed = "values (a positive whole number of them, or labels), or features"
+            needed = "values or features: a positive whole number of values, their labels, or features=…"
             raise DiagramError(f"node {name!r}: a context has {needed}; it was given {both}")
         if features is not None:
             own = request_features(f"node {name!r}", features)
