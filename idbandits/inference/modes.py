@@ -32,6 +32,7 @@ MOST_DAMPING = 1e12  # on the diagonal of a Hessian: with more, there is no mode
 SCALES = 0.02, 5.0  # the least and the largest factor on the standard deviation of coefficients
 SCALE_KNOWN = 2.0  # coefficients that what is believed of this factor beforehand is worth
 SCALE_STEPS = 4  # in one fit
+STRENGTH_STEPS = 6  # of log M, for one scale
 SKEW_AT = 1.5  # standard deviations from the mode, where the skewness of log M is measured
 SKEWS = 0.3, 2.0  # the least and the largest factor on its standard deviation
 
@@ -154,31 +155,30 @@ class Work(NamedTuple):
 
 
 @bare
-def find_mode(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> float:
-    """Find the mode of the posterior from `here` on, and its Cholesky factor there; the logarithm of its density.
+def find_coefficients(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> float:
+    """Find the mode of all coefficients given log M, from `here` on; the logarithm of the density there.
 
-    Not a number, if the density has none.
+    `gradient`, `hessian` and `factor` are those of all parameters. Not a number, if the density has none.
     """
     size, damping = r.columns[t] * (r.states[t] - 1) + 1, 0.0
-    least, most = LOG_STRENGTHS
     value = measure(r, t, counts, scale, w.here, w.gradient, w.hessian, w.weights)
     for _ in range(NEWTON_STEPS):
-        hold_strength(w.here[size - 1], size, w.gradient, w.hessian)
-        damping = factorise_anyhow(w.hessian, size, damping, w.factor)
+        while not factorise(w.hessian, size, size - 1, damping, w.spare) and damping < MOST_DAMPING:
+            damping = max(10.0 * damping, 1e-3)
         if not (abs(value) < np.inf and damping < MOST_DAMPING):
             return np.nan
-        for i in range(size):
+        for i in range(size - 1):
             w.step[i] = w.gradient[i]
-        solve(w.factor, size, size, w.step)
+        solve(w.spare, size, size - 1, w.step)
         decrement, longest = 0.0, 0.0
-        for i in range(size):
+        for i in range(size - 1):
             decrement += w.gradient[i] * w.step[i]
             longest = max(longest, abs(w.step[i]))
         if decrement < CLOSE:
             break
-        for i in range(size):
+        w.there[size - 1] = w.here[size - 1]
+        for i in range(size - 1):
             w.there[i] = w.here[i] + w.step[i] * min(1.0, LONGEST_STEP / longest)
-        w.there[size - 1] = min(max(w.there[size - 1], least), most)
         proposed = measure(r, t, counts, scale, w.there, w.other_gradient, w.other_hessian, w.weights)
         if proposed >= value:
             value = proposed
@@ -192,21 +192,6 @@ def find_mode(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> 
         else:
             damping = max(10.0 * damping, 1e-2)
     return value if factorise_anyhow(w.hessian, size, 0.0, w.factor) < MOST_DAMPING else np.nan
-
-
-@bare
-def hold_strength(log_strength: float, size: int, gradient: Floats, hessian: Floats) -> None:
-    """Leave log M where it is if it is at a bound and would go beyond; all others are then found by themselves.
-
-    Off the bound, its density falls by this slope. An exponential distribution would have this standard deviation.
-    """
-    least, most = LOG_STRENGTHS
-    slope, last = gradient[size - 1], (size - 1) * size
-    if (log_strength <= least and slope < 0.0) or (log_strength >= most and slope > 0.0):
-        gradient[size - 1] = 0.0
-        for i in range(size - 1):
-            hessian[last + i] = 0.0
-        hessian[last + size - 1] = max(hessian[last + size - 1], 0.0) + slope * slope
 
 
 @bare
@@ -246,41 +231,40 @@ def scale_of_slopes(r: Regressions, t: int, scale: float, w: Work) -> float:
 
 
 @bare
-def find_strength(r: Regressions, t: int, counts: Floats, scale: float, value: float, w: Work, shape: Floats) -> None:
-    """Move from the mode to that of log M alone, coefficients integrated out, and find how wide it is on both sides.
+def find_mode(r: Regressions, t: int, counts: Floats, scale: float, w: Work, shape: Floats) -> float:
+    """Find the mode of log M with the coefficients integrated out, and that of the coefficients given it.
 
-    At the mode of all parameters, coefficients have taken in a part of what rows deviate by, so M is too large there,
-    the more the more there are. And log M is skew: counts rule out that M is small, but seldom that it is large. So its
-    density is looked at on both sides, where coefficients are as expected given log M.
+    At the mode of all parameters, coefficients have taken in a part of what rows deviate by, so M would be too large
+    there, the more the more there are. And log M is skew: counts rule out that M is small, but seldom that it is large.
+    So its density is looked at on both sides, where coefficients are as expected given log M; `shape` has its widths.
+    Returns the logarithm of the density, or not a number if there is none.
     """
-    size = r.columns[t] * (r.states[t] - 1) + 1
-    sd = 1.0 / w.factor[size * size - 1]
-    away = SKEW_AT * sd
-    here = Marginal(value, log_volume(w.factor, size))
-    follow(w, size, -away)
-    low = marginal(r, t, counts, scale, w)
-    follow(w, size, away)
-    high = marginal(r, t, counts, scale, w)
-    shift = sd * sd * (low.volume - high.volume) / (2.0 * away)
-    shift = min(max(shift, -0.8 * away), 0.8 * away) if abs(shift) < np.inf else 0.0
-    shift = min(max(shift, LOG_STRENGTHS[0] - w.here[size - 1]), LOG_STRENGTHS[1] - w.here[size - 1])
-    follow(w, size, shift)
-    top = measure(r, t, counts, scale, w.there, w.gradient, w.hessian, w.weights)
-    if factorise(w.hessian, size, size, 0.0, w.spare):
-        top -= log_volume(w.spare, size)
-        solve(w.spare, size, size - 1, w.gradient)  # one more step of coefficients, given log M
-        w.gradient[size - 1] = 0.0
+    size, value = r.columns[t] * (r.states[t] - 1) + 1, 0.0
+    least, most = LOG_STRENGTHS
+    for k in range(STRENGTH_STEPS):
+        value = find_coefficients(r, t, counts, scale, w)
+        if not abs(value) < np.inf:
+            return np.nan
+        sd, slope = 1.0 / w.factor[size * size - 1], w.gradient[size - 1]
+        away = min(SKEW_AT * sd, 2.0)
+        here = value - log_volume(w.factor, size)
+        follow(w, size, -away)
+        low = marginal(r, t, counts, scale, w)
+        follow(w, size, away)
+        high = marginal(r, t, counts, scale, w)
+        slope += (low.volume - high.volume) / (2.0 * away)
+        below, above = here - low.value + low.volume, here - high.value + high.volume  # by how much it falls
+        curve = max((below + above) / (away * away), 0.1 / (sd * sd))
+        shift = min(max(slope / curve, -away), away) if abs(slope) < np.inf else 0.0
+        shift = min(max(w.here[size - 1] + shift, least), most) - w.here[size - 1]
+        shape[LOW] = min(max(width(away + shift, below + 0.5 * slope * shift) / sd, SKEWS[0]), SKEWS[1])
+        shape[HIGH] = min(max(width(away - shift, above + 0.5 * slope * shift) / sd, SKEWS[0]), SKEWS[1])
+        if abs(shift) < 0.1 * sd or k == STRENGTH_STEPS - 1:
+            break
+        follow(w, size, shift)
         for i in range(size):
-            w.here[i] = w.there[i] + w.gradient[i]
-        for i in range(size * size):
-            w.factor[i] = w.spare[i]
-    else:
-        shift, top = 0.0, here.value - here.volume
-    sd = 1.0 / w.factor[size * size - 1]
-    shape[LOW] = width(away + shift, top - low.value + low.volume) / sd
-    shape[HIGH] = width(away - shift, top - high.value + high.volume) / sd
-    for side in (LOW, HIGH):
-        shape[side] = min(max(shape[side], SKEWS[0]), SKEWS[1])
+            w.here[i] = w.there[i]
+    return value
 
 
 @merged
@@ -348,7 +332,7 @@ def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
         for i in range(size):
             w.here[i] = own[i]
         for _ in range(SCALE_STEPS):
-            value = find_mode(r, t, counts, scale, w)
+            value = find_mode(r, t, counts, scale, w, shape)
             better = scale_of_slopes(r, t, scale, w) if abs(value) < np.inf else scale
             if abs(better - scale) < 0.05 * scale:
                 break
@@ -356,7 +340,6 @@ def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
         if not abs(value) < np.inf:
             continue
         shape[SCALE] = scale
-        find_strength(r, t, counts, scale, value, w, shape)
         for i in range(size):
             own[i] = w.here[i]
             for j in range(size):

@@ -157,7 +157,7 @@ def test_coefficients_are_those_of_an_independent_fit(states: int, inference: st
     q = np.array([0.05, 0.5, 0.95])
     wanted = np.interp(q * weights[-1], weights, grid + 0.5 * (grid[1] - grid[0]))
     off = (np.log(regression.strength_quantile(q)) - wanted) / fit.log_strength_sd
-    assert (abs(off) < [0.2, 0.2, 0.45]).all(), off  # the upper tail is heavier than normal
+    assert (abs(off) < [0.2, 0.2, 0.6]).all(), off  # the upper tail is heavier than normal
 
     # the scale of slopes is by those that are known, and two more of the size expected (MacKay); it is found to 5 %
     numbers = (np.append(regression.coefficients.T.ravel(), 0), np.append(regression.sd.T.ravel(), 0) ** 2)
