@@ -78,7 +78,7 @@ def moved(learner: Learner, state: State, rng: Rng, d: Any) -> tuple[Learner, St
         earlier = ()  # a logistic table keeps no rows that are gone
     past = Past(entries.retired, entries.constants, learner.evidence.longest, earlier)
     other = Learner(d.copy(), model, learner.settings, past)
-    carried = Carried(old.entries, entries, len(old.columns.counts))
+    carried = Carried(old.entries, entries, len(old.columns.sizes))
     return other, transferred(learner, state, other, rng), carried
 
 

@@ -36,14 +36,15 @@ from idbandits.kernel.columns import Columns, columns_of, shapes_of, state_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Rng
 
-FORMAT = "idbandits agent 5"
+FORMAT = "idbandits agent 6"
 HEAD = {"format", "diagram", "inference", "class", "settings", "forget", "past", "rng"}
 BROKEN = "this is not the whole file of an agent"
 TYPES = {
     "ints": np.int64,
     "keys": np.int64,
     "sizes": np.int64,
-    "counts": np.int64,
+    "weights": np.float64,
+    "phases": np.float64,
     "floats": np.float64,
     "sites": np.float64,
     "fits": np.float64,
@@ -246,7 +247,7 @@ def _state(members: _Members, learner: Learner) -> State:
         members.check_room(shapes_of(inference.layout(evidence)).floats[0])
     fresh = learner.beginning(np.random.default_rng(0))  # what it draws is not kept
     layout = layout_of(inference, evidence, fresh)
-    sizes = len(members.array("counts", (None,))), len(members.array("keys", (None,)))
+    sizes = len(members.array("weights", (None,))), len(members.array("keys", (None,)))
     shapes = shapes_of(layout, *sizes, len(fresh.fits))._asdict()
     state = state_of(Columns(*(members.array(name, shape) for name, shape in shapes.items())), layout, fresh)
     check_fits(evidence, state)

@@ -13,7 +13,7 @@ from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.types import Floats, Ints, Rng
 
 from idbandits.kernel.states import (  # isort: skip
-    AT, BY_ROUNDS, CLOCK, HALF_LIFE, NEVER, ROUNDS, STEP, TICK, Groups,
+    AT, BY_ROUNDS, CLOCK, HALF_LIFE, NEVER, PLAYED, STEP, TICK, Groups, add_weight,
 )  # fmt: skip
 
 LONG_AGO = -(2**62)  # the step before all others
@@ -37,7 +37,7 @@ def age_of(ints: Ints, floats: Floats, learned: int, times: int) -> Age:
     floats[learned + AT] = np.nan
     now = at
     if ints[CLOCK] == BY_ROUNDS:
-        now = float(ints[ROUNDS])
+        now = float(ints[PLAYED])
         at = now if np.isnan(at) else at
     keep, weight = 1.0, 1.0
     if np.isnan(now):
@@ -70,8 +70,8 @@ def thinned(count: int, keep: float, rng: Rng) -> int:
 
 
 @merged
-def thin(groups: Groups, g: int, keep: float, rng: Rng) -> bool:
-    """Keep each round of a group with the probability `keep`, so that counts stay whole; whether any went."""
+def thin(groups: Groups, g: int, keep: float) -> bool:
+    """Keep a part of the rounds of a group; return whether its count became smaller."""
     before = groups.counts[g]
-    groups.counts[g] = thinned(before, keep, rng)
+    add_weight(groups, g, (keep - 1.0) * groups.weights[g])
     return bool(groups.counts[g] < before)

@@ -1,13 +1,17 @@
 """Counting a round: what is certain is added to pseudo-counts once and for all, factors are counted in groups."""
 
-from idbandits.inference.ageing import thinned
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, UNKNOWN, Round
 from idbandits.inference.reduction import ROUNDING, is_certain, reduce
-from idbandits.inference.workspace import Parts, Workspace
+from idbandits.inference.workspace import Workspace
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import LEAST, ROUNDS, Groups, insert, place_of
 from idbandits.kernel.types import Floats, Ints, Rng
+
+from idbandits.kernel.states import (  # isort: skip
+    CLOCK, FADED, LEAST, NEVER, ROUNDS, Groups, add_weight, insert, place_of,
+)  # fmt: skip
+
+FADED_ROW = 1e-3  # rounds: a row that nothing else is known of is not worth keeping when an agent moves
 
 
 @merged
@@ -33,7 +37,10 @@ def drop_certain(w: Workspace) -> None:
 
 @bare
 def look_up(w: Workspace, groups: Groups, round_: Round) -> int:
-    """Reduce a round, and find the group of every factor: -1 where there is none yet. DONE, or why it cannot be."""
+    """Reduce a round, and find the group of every factor: -1 where there is none yet. DONE, or why it cannot be.
+
+    A round that is taken back must have been counted, as far as it has not faded: groups fade by `keep` before that.
+    """
     times = round_.times
     if groups.header[ROUNDS] + times < 0:
         return UNKNOWN
@@ -43,8 +50,9 @@ def look_up(w: Workspace, groups: Groups, round_: Round) -> int:
     if new:
         drop_certain(w)
         find_groups(w, groups)
-    for i in range(w.places[0] if times < 0 and round_.weight == 1.0 else 0):
-        if w.groups[i] < 0 or groups.counts[w.groups[i]] + times < 0:
+    taken = -times * round_.weight
+    for i in range(w.places[0] if taken > FADED else 0):
+        if w.groups[i] < 0 or groups.weights[w.groups[i]] * round_.keep < taken * (1.0 - ROUNDING):
             return UNKNOWN
     return DONE
 
@@ -69,35 +77,33 @@ def add_uses(w: Workspace, alpha: Floats, times: float) -> None:
 
 @bare
 def lift(w: Workspace, alpha: Floats, prior: Floats) -> None:
-    """Raise the pseudo-counts of a round's certain uses to the prior, after more was taken back than was left."""
+    """Raise the pseudo-counts of a round's certain uses to the prior: what rounding, and faded rows, may lack."""
     for i in range(1, w.uses[0] + 1):
         alpha[w.uses[i]] = max(alpha[w.uses[i]], prior[w.uses[i]])
 
 
 @bare
-def add_round(w: Workspace, groups: Groups, base: Floats, times: int, weight: float, rng: Rng) -> None:
-    """Count a round that was looked up; one that has faded, in the groups only with a probability of its weight."""
-    add_uses(w, base, times * weight)
+def add_round(w: Workspace, groups: Groups, base: Floats, times: float, rng: Rng) -> None:
+    """Count a round that was looked up; `times` is its weight, negative if it is taken back."""
+    add_uses(w, base, times)
     for i in range(w.places[0]):
         if w.groups[i] < 0:  # a factor may occur twice in a round
             first = w.places[1 + i]
             key, size = pointer(w.factors, first), w.places[2 + i] - first
             place = place_of(groups, key, size)
-            w.groups[i] = groups.table[place] if groups.table[place] >= 0 else insert(groups, place, key, size)
-        if weight == 1.0:
-            groups.counts[w.groups[i]] += times
-        else:
-            drawn = thinned(abs(times), weight, rng)
-            groups.counts[w.groups[i]] = max(0, groups.counts[w.groups[i]] + (drawn if times > 0 else -drawn))
-    groups.header[ROUNDS] += times
+            w.groups[i] = groups.table[place]
+            if w.groups[i] < 0:
+                w.groups[i] = insert(groups, place, key, size)
+                groups.phases[w.groups[i]] = 0.0 if groups.header[CLOCK] == NEVER else rng.random()
+        add_weight(groups, w.groups[i], times)
 
 
 @bare
 def count_round(w: Workspace, groups: Groups, base: Floats, prior: Floats, round_: Round, rng: Rng) -> int:
     """Count a round if it can be: DONE, or why not, and then nothing has changed.
 
-    `groups` of the workspace has the groups that it belongs to. Of a round that has faded since, what is still there
-    is taken back.
+    `groups` of the workspace has the groups that it belongs to. Of a round that has faded since, what is left of it is
+    taken back.
     """
     w.places[0] = 0
     if round_.times == 0:
@@ -105,28 +111,38 @@ def count_round(w: Workspace, groups: Groups, base: Floats, prior: Floats, round
     status = look_up(w, groups, round_)
     if status != DONE:
         return status
-    add_round(w, groups, base, round_.times, round_.weight, rng)
+    if round_.times < 0 and is_too_often(w, groups, -round_.times * round_.weight):
+        return UNKNOWN
+    add_round(w, groups, base, round_.times * round_.weight, rng)
+    if round_.times < 0 and is_below_prior(w, base, prior, round_.weight):
+        add_round(w, groups, base, -round_.times * round_.weight, rng)
+        return UNKNOWN
     if round_.weight < 1.0:
         lift(w, base, prior)
-    elif round_.times < 0 and (is_below_prior(w.v, base, prior) or is_below_zero(w, groups)):
-        add_round(w, groups, base, -round_.times, 1.0, rng)
-        return UNKNOWN
+    groups.header[ROUNDS] += round_.times
     return DONE
 
 
 @bare
-def is_below_zero(w: Workspace, groups: Groups) -> bool:
-    """Whether a group of a round was taken back more often than it was counted."""
-    below = False
-    for i in range(w.places[0]):
-        below |= groups.counts[w.groups[i]] < 0
-    return below
+def is_too_often(w: Workspace, groups: Groups, taken: float) -> bool:
+    """Return whether a factor that occurs several times in a round was not counted as often."""
+    for i in range(w.places[0] if taken > FADED else 0):
+        total = 0.0
+        for k in range(w.places[0]):
+            total += taken if w.groups[k] == w.groups[i] else 0.0
+        if groups.weights[w.groups[i]] < total * (1.0 - ROUNDING):
+            return True
+    return False
 
 
 @bare
-def is_below_prior(v: Parts, alpha: Floats, prior: Floats) -> bool:
-    """Whether pseudo-counts are below the prior: more was taken back than was learned."""
-    below = False
-    for e in range(v.learned):
-        below |= not alpha[e] >= max(LEAST, prior[e] * (1 - ROUNDING) - ROUNDING)
+def is_below_prior(w: Workspace, alpha: Floats, prior: Floats, weight: float) -> bool:
+    """Return whether pseudo-counts of a round's certain uses are below the prior: more was taken back than learned.
+
+    A row of which less than FADED_ROW is left may be gone since, so a faded round may lack as much.
+    """
+    below, slack = False, ROUNDING if weight == 1.0 else FADED_ROW
+    for i in range(1, w.uses[0] + 1):
+        e = w.uses[i]
+        below |= not alpha[e] >= max(LEAST, prior[e] * (1 - ROUNDING) - slack)
     return below

@@ -45,7 +45,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
         status = look_up(w, groups, round_)
         if status != DONE:
             return status
-        forget(w, ints, floats, rng, round_.keep)
+        forget(w, ints, floats, round_.keep)
     status = count_round(w, groups, base, section(floats, PRIOR, learned), round_, rng)
     for i in range(w.places[0] if status == DONE and round_.times < 0 else 0):
         keep_site(groups, floats, w.groups[i])
@@ -76,12 +76,12 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
 
 
 @bare
-def forget(w: Workspace, ints: Ints, floats: Floats, rng: Rng, keep: float) -> None:
-    """Let all that was learned fade: what is certain, and the rounds of groups one by one."""
+def forget(w: Workspace, ints: Ints, floats: Floats, keep: float) -> None:
+    """Let all that was learned fade: what is certain, and the rounds of groups."""
     learned, groups = w.v.learned, groups_in(ints)
     fade(section(floats, BASE, learned), section(floats, PRIOR, learned), learned, keep)
     for g in range(ints[USED]):
-        if thin(groups, g, keep, rng):
+        if thin(groups, g, keep):
             keep_site(groups, floats, g)
     drop_empty_groups(ints, floats)
 

@@ -40,11 +40,11 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
         if round_.keep < 1.0:
             fade(floats, prior, w.v.learned, round_.keep)
         add_uses(w, floats, round_.times * round_.weight)
+        if round_.times < 0 and is_below_prior(w, floats, prior, round_.weight):
+            add_uses(w, floats, -round_.times * round_.weight)
+            return UNKNOWN
         if round_.weight < 1.0:
             lift(w, floats, prior)
-        elif round_.times < 0 and is_below_prior(w.v, floats, prior):
-            add_uses(w, floats, -round_.times)
-            return UNKNOWN
         ints[ROUNDS] += round_.times
     return DONE
 

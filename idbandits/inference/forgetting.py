@@ -13,7 +13,7 @@ import numpy as np
 from idbandits.errors import ODD, IdbanditsError, brief, check_number, check_whole, is_integer
 from idbandits.inference.ageing import LONG_AGO, age_of
 from idbandits.kernel.compiling import in_python
-from idbandits.kernel.states import AT, BY_ROUNDS, BY_TIME, CLOCK, HALF_LIFE, STEP, TICK, ZONE, State
+from idbandits.kernel.states import AT, BY_ROUNDS, BY_TIME, CLOCK, HALF_LIFE, PLAYED, STEP, TICK, ZONE, State
 from idbandits.kernel.types import Floats, Ints
 
 STEPS = 64  # of a half-life: all that was learned fades so often, each time by 1 % or so
@@ -115,7 +115,7 @@ def fading(ints: Ints, floats: Floats, learned: int, times: int) -> tuple[float,
     To be asked once in `learn`, which works on a copy of the state; 1 and 1 if nothing is forgotten.
     """
     age = in_python(age_of)(ints, floats, learned, times)
-    ints[TICK] = age.tick
+    ints[TICK], ints[PLAYED] = age.tick, ints[PLAYED] + max(0, times)
     return age.keep, age.weight
 
 

@@ -95,7 +95,7 @@ def forget(w: Workspace, chain: Chain, ints: Ints, floats: Floats, rng: Rng, kee
         count_latent(chain, e, 0.0)
     begin_epoch(chain)
     for g in range(ints[USED]):
-        if thin(chain.groups, g, keep, rng):
+        if thin(chain.groups, g, keep):
             visit(w, chain, g, rng)
     drop_empty_groups(ints, floats)
 

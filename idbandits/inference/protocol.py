@@ -22,7 +22,7 @@ from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, function_at, 
 from idbandits.kernel.draws import draw_rows, draw_some_rows
 from idbandits.kernel.fields import Packed, pointer
 from idbandits.kernel.random import RNG
-from idbandits.kernel.states import ACTS_ON_MEANS, FIGURES, PRIOR, TICK, State, has_room, section
+from idbandits.kernel.states import ACTS_ON_MEANS, FIGURES, PLAYED, PRIOR, TICK, State, has_room, section
 from idbandits.kernel.types import Bools, Floats, Ints, Rng
 from idbandits.solve.best import BUDGET, SOLVE, shuffle_idle
 from idbandits.solve.best import unpack as unpack_solver
@@ -222,7 +222,7 @@ def _learn(
     age = age_of(ints, floats, w.v.learned, times)
     status = work(w, ints, floats, rng, Round(action, seen, times, effort, age.keep, age.weight))
     if status == DONE:
-        ints[TICK] = age.tick
+        ints[TICK], ints[PLAYED] = age.tick, ints[PLAYED] + max(0, times)
     return int(held(status, int_scratch, float_scratch))
 
 

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from idbandits.inference.counting import FADED_ROW
 from idbandits.inference.entries import Entries
 from idbandits.kernel.columns import ALWAYS, MEANS, PSEUDO_COUNTS, Columns, Kind, Layout
 from idbandits.kernel.compiling import INTS, kernel
-from idbandits.kernel.states import LEAST, NEXT_FIT
+from idbandits.kernel.states import FADED, LEAST, NEXT_FIT
 from idbandits.kernel.types import Bools, Floats, Ints
 
-FADED = 1e-3  # rounds: a pseudo-count that is not further from the prior is not worth a retired row
 ROUNDING = 1e-9  # of pseudo-counts, as a part of them
 
 
@@ -98,14 +98,15 @@ class Old(NamedTuple):
 
 
 def without_empty_groups(columns: Columns) -> Columns:
-    """The same columns without the groups that no round is left of."""
-    some = columns.counts > 0
+    """Return columns without the groups that have faded."""
+    some = (columns.counts > 0) | (columns.weights >= FADED)
     if some.all():
         return columns
     kept = np.repeat(some, columns.sizes)
     return columns._replace(
-        keys=columns.keys[kept], sizes=columns.sizes[some], counts=columns.counts[some], sites=columns.sites[kept]
-    )
+        keys=columns.keys[kept], sizes=columns.sizes[some], weights=columns.weights[some], phases=columns.phases[some],
+        sites=columns.sites[kept],
+    )  # fmt: skip
 
 
 def needed(old: Old, new: Entries) -> Entries:
@@ -122,7 +123,7 @@ def _is_learned(old: Old) -> Bools:
     changed = np.zeros(len(prior), np.bool_)
     for kind, run in _kept_runs(old.columns.floats, old.layout):
         if kind is PSEUDO_COUNTS:
-            changed |= (np.abs(run.reshape(-1, len(prior)) - prior) > FADED + ROUNDING * prior).any(axis=0)
+            changed |= (np.abs(run.reshape(-1, len(prior)) - prior) > FADED_ROW + ROUNDING * prior).any(axis=0)
     return changed
 
 
@@ -165,4 +166,4 @@ def renumbered(old: Old, new: Entries, layout: Layout, fresh: Columns) -> Column
         sites[firsts, :width] = columns.sites[first_before[source[firsts]], :width]
     ints, next_fit = columns.ints.copy(), list(ALWAYS).index(NEXT_FIT)
     ints[next_fit] = fresh.ints[next_fit]
-    return Columns(ints, floats, keys, columns.sizes, columns.counts, sites, fresh.fits)
+    return columns._replace(ints=ints, floats=floats, keys=keys, sites=sites, fits=fresh.fits)

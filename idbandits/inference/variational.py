@@ -46,7 +46,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
         status = look_up(w, groups, round_)
         if status != DONE:
             return status
-        forget(w, ints, floats, rng, round_.keep)
+        forget(w, ints, floats, round_.keep)
     status = count_round(w, groups, base, prior, round_, rng)
     if status != DONE:
         return status
@@ -77,13 +77,13 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
 
 
 @bare
-def forget(w: Workspace, ints: Ints, floats: Floats, rng: Rng, keep: float) -> None:
-    """Let all that was learned fade: what is certain, and the rounds of groups one by one."""
+def forget(w: Workspace, ints: Ints, floats: Floats, keep: float) -> None:
+    """Let all that was learned fade: what is certain, and the rounds of groups."""
     learned, groups = w.v.learned, groups_in(ints)
     fade(section(floats, BASE, learned), section(floats, PRIOR, learned), learned, keep)
     figures(floats, learned)[CONSTANTS] *= keep
     for g in range(ints[USED]):
-        thin(groups, g, keep, rng)
+        thin(groups, g, keep)
     drop_empty_groups(ints, floats)
 
 

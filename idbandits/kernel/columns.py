@@ -14,8 +14,8 @@ from idbandits.errors import FormatError
 from idbandits.kernel.types import Floats, Ints
 
 from idbandits.kernel.states import (  # isort: skip
-    ACTS_ON_MEANS, BEFORE, CAPACITY, EACH, FILLED, HEADER, LEAST, MOST, NEXT_FIT, PER_ROUND, ROUNDS, SETTING, TICK,
-    USED, ZONE, State, group_columns, rehash, with_room_for,
+    ACTS_ON_MEANS, BEFORE, CAPACITY, EACH, FILLED, HEADER, LEAST, MOST, NEXT_FIT, PER_ROUND, PLAYED, ROUNDS, SETTING, TICK,
+    USED, ZONE, GroupColumns, State, group_columns, rehash, with_room_for,
 )  # fmt: skip
 
 MOST_ROUNDS = 2**50  # that are counted: sums of them, and floats, hold all of these numbers exactly
@@ -35,6 +35,7 @@ MEANS = Kind("means", 0, 1)
 NUMBERS = Kind("numbers", -1e250, 1e250)  # of which sums over all rounds are finite
 COUNTS = Kind("counts", 0, MOST_ROUNDS)
 SWITCHES = Kind("switches", 0, 1)
+PHASES = Kind("phases", 0, 1 - 2.0**-53)
 FITS = Kind("numbers of fits", -1e12, 1e12)
 ANYTHING = Kind("anything")
 ALWAYS = {  # of the header: what files hold of every state
@@ -42,6 +43,7 @@ ALWAYS = {  # of the header: what files hold of every state
     TICK: Kind("steps of the clock", -(2**62), 2**62),
     ZONE: Kind("kinds of times", 0, 2),
     NEXT_FIT: Kind("rounds before the next fit", 0, 2 * MOST_ROUNDS),
+    PLAYED: Kind("rounds by the clock", 0, MOST_ROUNDS),
 }
 DERIVED = Kind("derived", kept=False)  # settings, and numbers that are computed before they are used
 
@@ -67,9 +69,15 @@ class Columns(NamedTuple):
     floats: Floats
     keys: Ints  # of all groups, one after the other
     sizes: Ints  # of the keys
-    counts: Ints  # of the groups
+    weights: Floats  # of the groups
+    phases: Floats  # of the groups
     sites: Floats  # one row per number of a key
     fits: Floats
+
+    @property
+    def counts(self) -> Ints:
+        """Whole rounds of the groups."""
+        return np.floor(self.weights + self.phases).astype(np.int64)
 
 
 def plain_layout(learned: int, state: State) -> Layout:
@@ -89,7 +97,8 @@ class Shapes(NamedTuple):
     floats: tuple[int]
     keys: tuple[int]
     sizes: tuple[int]
-    counts: tuple[int]
+    weights: tuple[int]
+    phases: tuple[int]
     sites: tuple[int, int]
     fits: tuple[int]
 
@@ -97,19 +106,22 @@ class Shapes(NamedTuple):
 def shapes_of(layout: Layout, groups: int = 0, numbers: int = 0, fits: int = 0) -> Shapes:
     """The shapes of the columns of a state with this many groups, whose keys have so many numbers."""
     floats, site, ints = (sum(size for kind, size in runs if kind.kept) for runs in layout[:3])
-    return Shapes((len(ALWAYS) + ints,), (floats,), (numbers,), (groups,), (groups,), (numbers, site), (fits,))
+    return Shapes(
+        (len(ALWAYS) + ints,), (floats,), (numbers,), (groups,), (groups,), (groups,), (numbers, site), (fits,)
+    )
 
 
 def columns_of(state: State, layout: Layout) -> Columns:
     """The columns of a state, which are checked."""
     ints, floats = state[:2]
     filled, each, before = (int(ints[place]) for place in (FILLED, EACH, BEFORE))
-    none = np.empty(0, np.int64)
-    starts, counts, keys = group_columns(ints) if ints[CAPACITY] else (none, none, none)
+    none, nothing = np.empty(0, np.int64), np.empty(0)
+    groups = group_columns(ints) if ints[CAPACITY] else GroupColumns(none, none, nothing, nothing, none)
     sites = floats[before:][: filled * each].reshape(filled, each)
     columns = Columns(
         np.append(ints[list(ALWAYS)], _taken(ints[SETTING:HEADER], layout.ints)), _taken(floats, layout.floats),
-        keys.copy(), np.diff(starts), counts.copy(), _taken(sites, layout.site), state.fits.copy(),
+        groups.keys.copy(), np.diff(groups.starts), groups.weights.copy(), groups.phases.copy(),
+        _taken(sites, layout.site), state.fits.copy(),
     )  # fmt: skip
     _check(columns, layout)
     return columns
@@ -118,7 +130,7 @@ def columns_of(state: State, layout: Layout) -> Columns:
 def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
     """The state with these columns, which are checked; `fresh` has all that is not in columns, and is not kept."""
     _check(columns, layout)
-    used, filled = len(columns.counts), len(columns.keys)
+    used, filled = len(columns.sizes), len(columns.keys)
     state = State(fresh.ints, fresh.floats, columns.fits.copy())
     has_regressions = fresh.ints[NEXT_FIT] > 0
     if used and not fresh.ints[PER_ROUND]:
@@ -136,8 +148,9 @@ def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
     before, each = int(ints[BEFORE]), int(ints[EACH])
     _put(columns.sites, layout.site, floats[before : before + filled * each].reshape(filled, each))
     if used:
-        starts, counts, keys = group_columns(ints)
-        starts[1:], counts[:], keys[:] = np.cumsum(columns.sizes), columns.counts, columns.keys
+        groups = group_columns(ints)
+        groups.starts[1:], groups.counts[:], groups.keys[:] = np.cumsum(columns.sizes), columns.counts, columns.keys
+        groups.weights[:], groups.phases[:] = columns.weights, columns.phases
     if used and rehash(ints) < used:
         raise FormatError("two groups of rounds have the same key")
     return state
@@ -147,7 +160,8 @@ def _check(columns: Columns, layout: Layout) -> None:
     """Refuse columns with a number out of its range."""
     for value, kind in zip(columns.ints, ALWAYS.values(), strict=False):
         _check_range(kind.name, value, kind)
-    _check_range("counts of groups", columns.counts, COUNTS)
+    _check_range("weights of groups", columns.weights, COUNTS)
+    _check_range("phases of groups", columns.phases, PHASES)
     _check_range("numbers of fits", columns.fits, FITS)
     for column, runs in (
         (columns.ints[len(ALWAYS) :], layout.ints),

@@ -5,7 +5,7 @@ from idbandits.kernel.fields import pointer
 from idbandits.kernel.types import Floats, Ints
 
 from idbandits.kernel.states import (  # isort: skip
-    BEFORE, EACH, FILLED, LINKED, USED, Groups, fill_table, groups_in,
+    BEFORE, EACH, FILLED, LINKED, USED, Groups, fill_table, groups_in, is_faded,
 )  # fmt: skip
 
 FEW = 64  # groups that are not worth the work
@@ -13,21 +13,21 @@ FEW = 64  # groups that are not worth the work
 
 @bare
 def drop_empty_groups(ints: Ints, floats: Floats) -> None:
-    """Drop the groups whose count is zero, once they are half of all: the others move up, in order.
+    """Drop the groups that have faded, once they are half of all: the others move up, in order.
 
     When this happens depends on the groups alone, not on the room there is, so that a learner from a file goes on as
     the one that was saved.
     """
     groups, empty = groups_in(ints), 0
     for g in range(ints[USED]):
-        empty += groups.counts[g] == 0
+        empty += is_faded(groups, g)
     if ints[USED] < FEW or 2 * empty < ints[USED]:
         return
     number, shift = groups.table, pointer(groups.table, groups.capacity)  # the hash table has room, and is made anew
     left, filled = 0, 0
     for g in range(ints[USED]):
         number[g], shift[g] = -1, groups.start[g] - filled
-        if groups.counts[g] > 0:
+        if not is_faded(groups, g):
             number[g] = left
             left += 1
             filled += groups.start[g + 1] - groups.start[g]
@@ -62,12 +62,12 @@ def relink(groups: Groups, row: int, rows: int, number: Ints, shift: Ints) -> No
 
 @bare
 def move_up(groups: Groups, beside: Floats, each: int, linked: bool) -> None:
-    """Move the keys of groups that are not empty up, with their counts, links, and floats; the rest becomes zero."""
+    """Move the keys of groups that have not faded up, with their counts, links, and floats; the rest becomes zero."""
     used, filled, left = groups.header[USED], groups.header[FILLED], 0
     target, first = 0, 0
     for g in range(used):
         end = groups.start[g + 1]
-        if groups.counts[g] > 0:
+        if not is_faded(groups, g):
             for at in range(first, end):
                 groups.pool[target] = groups.pool[at]
                 if linked:
@@ -75,7 +75,8 @@ def move_up(groups: Groups, beside: Floats, each: int, linked: bool) -> None:
                 for k in range(each):
                     beside[target * each + k] = beside[at * each + k]
                 target += 1
-            groups.counts[left] = groups.counts[g]
+            groups.counts[left], groups.weights[left] = groups.counts[g], groups.weights[g]
+            groups.phases[left] = groups.phases[g]
             left += 1
             groups.start[left] = target
         first = end

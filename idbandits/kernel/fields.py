@@ -92,6 +92,16 @@ def _pointer(typing_context: Any, row: Any, first: Any) -> Any:
     return result(row, types.int64), generate
 
 
+def _as_floats(typing_context: Any, row: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(FLOAT_POINTER))
+
+    return FLOAT_POINTER(INT_POINTER), generate
+
+
+# In kernels: read the bits of integers as floats; `array.view(np.float64)` is the counterpart in Python.
+as_floats = cast(Callable[[Any], Any], intrinsic(_as_floats))
+
 # In kernels: a pointer to an element of an array, or of what another pointer points to. It keeps no array alive:
 # whoever takes it holds the array until after its last use.
 pointer = cast(Callable[[Any, int], Any], intrinsic(_pointer))

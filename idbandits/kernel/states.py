@@ -1,8 +1,8 @@
 """The state of a learner: two flat arrays that kernels change in place, with a growing table of counted groups.
 
 ints    the header; then, where groups are kept: heads of links, a hash table of the groups' numbers, where their keys
-        start, their counts, and the pool that holds the keys, which are of any length; and two more numbers for every
-        number in the pool where keys are linked
+        start, their counts, weights and phases (floats, by their bits), and the pool that holds the keys, which are of
+        any length; and two more numbers for every number in the pool where keys are linked
 floats  pseudo-counts that actions are drawn from, FIGURES numbers, whatever else the learner needs, and what it
         needs for every number in the pool
 fits    regressions of tables with features, where there are such tables: `inference.regression` knows what they are
@@ -16,7 +16,7 @@ import numpy as np
 from numba import types
 
 from idbandits.kernel.compiling import INTS, bare, kernel, merged
-from idbandits.kernel.fields import pointer
+from idbandits.kernel.fields import as_floats, pointer
 from idbandits.kernel.types import Floats, Ints
 
 # The header of the ints. ACTS_ON_MEANS: whether the floats begin with means to act on, not with pseudo-counts; ROUNDS:
@@ -25,11 +25,12 @@ from idbandits.kernel.types import Floats, Ints
 # if keys are not linked; EACH: floats per number in the pool; BEFORE: floats before those; CLOCK: what a learner that
 # forgets tells ages by; TICK: the step of that clock up to which all that was learned has faded; ZONE: whether times
 # had a time zone; NEXT_FIT: how many rounds are learned when regressions are to be fitted anew, 0 if there are none;
+# PLAYED: how many rounds were ever learned from, including those taken back since: the time of a clock by rounds;
 # SETTING: the first of the settings.
 (
     ACTS_ON_MEANS, ROUNDS, USED, CAPACITY, FILLED, POOL, PER_ROUND, LONGEST, LINKED, EACH, BEFORE, CLOCK, TICK, ZONE,
-    NEXT_FIT, SETTING,
-) = range(16)  # fmt: skip
+    NEXT_FIT, PLAYED, SETTING,
+) = range(17)  # fmt: skip
 HEADER = 24
 NEVER, BY_ROUNDS, BY_TIME = range(3)  # clocks; NEVER: nothing is forgotten
 # The figures, floats after the pseudo-counts: first those of the learner itself, then what one that forgets needs: the
@@ -37,6 +38,8 @@ NEVER, BY_ROUNDS, BY_TIME = range(3)  # clocks; NEVER: nothing is forgotten
 STEP, HALF_LIFE, AT = range(4, 7)
 FIGURES = 7
 LEAST, MOST = 1e-300, 1e300  # of pseudo-counts
+NO_WEIGHT = 1e-9  # of a group: what rounding leaves when all of its rounds are taken back
+FADED = 1 / 16  # rounds: a group with a smaller weight, rounded to none, is dropped
 
 
 PRIOR = 1  # the section of the floats with the prior, where an inference says that it has one
@@ -114,7 +117,7 @@ def _resized(state: State, capacity: int, pool: int) -> State:
     old, floats = state[:2]
     linked, filled = int(old[LINKED]), int(old[FILLED])
     table = HEADER + linked
-    ints = np.full(table + 4 * capacity + 1 + pool * (3 if linked else 1), -1)
+    ints = np.full(table + 6 * capacity + 1 + pool * (3 if linked else 1), -1)
     kept = len(old) if not old[CAPACITY] else table
     ints[:kept] = old[:kept]
     ints[[CAPACITY, POOL]] = capacity, pool
@@ -135,7 +138,9 @@ class GroupColumns(NamedTuple):
     """The groups of a state: views."""
 
     starts: Ints  # of the keys in `keys`, then where the last one ends
-    counts: Ints  # how often each was counted
+    counts: Ints  # whole rounds: floor(weight + phase)
+    weights: Floats  # rounds that each was counted in, faded ones in part
+    phases: Floats  # in [0, 1): by which weights are rounded to counts
     keys: Ints  # one after the other
 
 
@@ -144,16 +149,19 @@ def group_columns(ints: Ints) -> GroupColumns:
     capacity, used, filled = int(ints[CAPACITY]), int(ints[USED]), int(ints[FILLED])
     starts = HEADER + int(ints[LINKED]) + 2 * capacity
     counts = starts + capacity + 1
-    keys = counts + capacity
-    return GroupColumns(ints[starts : starts + used + 1], ints[counts : counts + used], ints[keys : keys + filled])
+    weights, phases, keys = (counts + k * capacity for k in (1, 2, 3))
+    return GroupColumns(
+        ints[starts : starts + used + 1], ints[counts : counts + used],
+        ints[weights : weights + used].view(np.float64), ints[phases : phases + used].view(np.float64),
+        ints[keys : keys + filled],
+    )  # fmt: skip
 
 
 def counted_groups(state: State) -> dict[tuple[int, ...], int]:
     """The key of each group, and how often it was counted."""
-    starts, counts, keys = group_columns(state.ints)
-    numbers = keys.tolist()
-    ends = starts.tolist()
-    return {tuple(numbers[ends[g] : ends[g + 1]]): count for g, count in enumerate(counts.tolist())}
+    groups = group_columns(state.ints)
+    numbers, ends = groups.keys.tolist(), groups.starts.tolist()
+    return {tuple(numbers[ends[g] : ends[g + 1]]): count for g, count in enumerate(groups.counts.tolist())}
 
 
 class Groups(NamedTuple):
@@ -164,7 +172,9 @@ class Groups(NamedTuple):
     capacity: int
     table: Ints  # the hash table: numbers of groups, -1 where it is empty
     start: Ints  # of a group: where its key starts in the pool
-    counts: Ints
+    counts: Ints  # of a group: whole rounds
+    weights: Floats  # of a group: rounds, faded ones in part
+    phases: Floats  # of a group: floor(weight + phase) is its count
     pool: Ints
     owner: Ints  # of a number in the pool: its group, where keys are linked
     after: Ints  # of a number in the pool: what it is linked to
@@ -176,10 +186,12 @@ def groups_in(ints: Ints) -> Groups:
     capacity, pool = ints[CAPACITY], ints[POOL]
     table = HEADER + ints[LINKED]
     starts = table + 2 * capacity
-    keys = starts + 2 * capacity + 1
+    counts = starts + capacity + 1
+    keys = counts + 3 * capacity
     return Groups(
         pointer(ints, 0), pointer(ints, HEADER), capacity, pointer(ints, table), pointer(ints, starts),
-        pointer(ints, starts + capacity + 1), pointer(ints, keys), pointer(ints, keys + pool),
+        pointer(ints, counts), as_floats(pointer(ints, counts + capacity)),
+        as_floats(pointer(ints, counts + 2 * capacity)), pointer(ints, keys), pointer(ints, keys + pool),
         pointer(ints, keys + 2 * pool),
     )  # fmt: skip
 
@@ -217,10 +229,28 @@ def insert(groups: Groups, place: int, key: Ints, size: int) -> int:
     for i in range(size):
         groups.pool[first + i] = key[i]
     groups.start[group + 1] = first + size
-    groups.counts[group] = 0
+    groups.counts[group], groups.weights[group], groups.phases[group] = 0, 0.0, 0.0
     groups.header[USED] = group + 1
     groups.header[FILLED] = first + size
     return group
+
+
+@merged
+def add_weight(groups: Groups, group: int, weight: float) -> None:
+    """Add rounds to a group, or take them back: its count follows its weight.
+
+    A count is the weight, rounded by a phase that is drawn once for each group. So its mean is the weight at any time,
+    and a round that has faded can be taken back exactly: what was rounded away with it is not taken back again.
+    """
+    total = groups.weights[group] + weight
+    groups.weights[group] = total if total > NO_WEIGHT else 0.0
+    groups.counts[group] = int(np.floor(groups.weights[group] + groups.phases[group]))
+
+
+@merged
+def is_faded(groups: Groups, group: int) -> bool:
+    """Return whether a group may be dropped: nothing is left of it, or so little that it does not matter."""
+    return bool(groups.counts[group] == 0 and groups.weights[group] < FADED)
 
 
 @bare

@@ -413,13 +413,49 @@ def test_what_has_faded_away_is_taken_back_without_harm(name: str) -> None:
 
 
 @those(revisable=True)
-def test_the_belief_never_falls_below_the_prior(name: str) -> None:
-    agent = forgetful(name, idb.models.position_based(3, 2), "1d")
+def test_faded_rounds_that_are_taken_back_leave_the_others(name: str) -> None:
+    shown = {"A1": 0, "A2": 1}
+    agent, direct = (forgetful(name, idb.models.position_based(3, 2), "1d") for _ in range(2))
     seen = {n.name: 1 for n in agent.diagram.of_kind("observed")}
     for k in range(10):
-        agent.update({"A1": 0, "A2": 1}, seen, at=START + k * DAY)
-    for _ in range(9):  # more than is left of it
-        agent.revise({"A1": 0, "A2": 1}, seen, None, at=START + 8 * DAY)
+        agent.update(shown, seen, at=START + k * DAY)
+    for k in range(1, 10):
+        agent.revise(shown, seen, None, at=START + k * DAY)
+    for k in (0, 9):
+        direct.update(shown, seen, at=START + k * DAY)
+    direct.revise(shown, seen, None, at=START + 9 * DAY)
     place = pseudo_counts if name == "exact" else determined
+    np.testing.assert_allclose(place(agent), place(direct), rtol=1e-12)
     assert (place(agent) >= 1).all()
     assert agent.rounds == 1
+
+
+@those(revisable=True)
+def test_a_faded_round_cannot_be_taken_back_twice(name: str) -> None:
+    shown = {"A1": 0, "A2": 1}
+    agent = forgetful(name, idb.models.position_based(3, 2), "1d")
+    seen = {n.name: 0 for n in agent.diagram.of_kind("observed")}
+    for k in (0, 2):
+        agent.update(shown, seen, at=START + k * DAY)
+    agent.revise(shown, seen, None, at=START + 2 * DAY)
+    before = knowledge(agent)
+    with pytest.raises(idb.errors.ObservationError, match="was not learned before"):
+        agent.revise(shown, seen, None, at=START + 2 * DAY)
+    assert knowledge(agent) == before
+
+
+@pytest.mark.parametrize("name", ["gibbs", "ep", "variational"])
+@pytest.mark.parametrize("seed", range(5))
+def test_revised_rounds_weigh_as_much_as_those_reported_once(name: str, seed: int) -> None:
+    """Clicks that come one half-life late: nothing is left of 40 rounds without a click, half of 40 with one."""
+    agent, once = (idb.Thompson(idb.models.position_based(41, 1), name, seed=seed, forget=Forget("1d")) for _ in "12")
+    for item in range(40):
+        agent.update({"A1": item}, {"C1": 0}, at=START)
+        once.update({"A1": item}, {"C1": 1}, at=START)
+    for own in (agent, once):
+        own.update({"A1": 40}, {"C1": 1}, at=START + DAY)
+    assert 4 <= sum(groups(agent).values()) <= 36  # each with probability 1/2; others have one of 1e-7
+    for item in range(40):
+        agent.revise({"A1": item}, {"C1": 0}, {"C1": 1}, at=START)
+    assert not groups(agent)
+    np.testing.assert_allclose(determined(agent), determined(once), rtol=1e-12)
