@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from idbandits import baselines, models, theory
-    from idbandits.agent.several import Structures
-    from idbandits.agent.thompson import Thompson
+    from idbandits.agent.thompson import Structures, Thompson
     from idbandits.circuit.model import compile
     from idbandits.circuit.questions import expected_reward, log_likelihood, posterior_of_latents
     from idbandits.diagram.declare import Diagram
@@ -28,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 _HOME = {  # the module of each name
-    "Structures": "agent.several", "Thompson": "agent.thompson", "compile": "circuit.model",
+    "Structures": "agent.thompson", "Thompson": "agent.thompson", "compile": "circuit.model",
     "delayed": "diagram.delayed", "expected_reward": "circuit.questions",
     "log_likelihood": "circuit.questions", "posterior_of_latents": "circuit.questions", "Diagram": "diagram.declare",
     "Learned": "diagram.tables", "EP": "inference", "Exact": "inference", "Forget": "inference", "Gibbs": "inference",

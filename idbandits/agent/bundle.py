@@ -64,14 +64,18 @@ def _listed(logarithms: Floats) -> list[float | None]:
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether this is the file of several structures; whether it is sound is not checked."""
+    """Return whether a file begins as one of several structures does; whether it is sound is not checked.
+
+    A truncated one may end as the file of a single agent does: its members are such files.
+    """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return False
-        with zipfile.ZipFile(path) as archive:
-            return HEAD in archive.namelist()
-    except Exception:  # whatever is wrong with it, it is not
+        with path.open("rb") as file:
+            start = file.read(30 + len(HEAD))
+    except OSError:
         return False
+    return start.startswith(b"PK\3\4") and start[30:] == HEAD.encode()
 
 
 def load_bundle(path: Path, load: Callable[[str, Path], None]) -> Bundle:

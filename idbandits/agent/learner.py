@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from idbandits.agent.coefficients import LogisticRegression
+from idbandits.agent.era import NO_REQUEST, Round
 from idbandits.agent.marginals import Tally
 from idbandits.agent.posterior import Posterior, means_of
 from idbandits.agent.regression import regression_in
-from idbandits.circuit.model import Action, Model, compile
+from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Diagram
-from idbandits.diagram.tables import Label
-from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
+from idbandits.errors import IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Evidence, Inference, Layout, beginning, check_forgetful
 
 from idbandits.inference import check_bridging, check_regressing, name_of  # isort: skip
 from idbandits.inference.entries import Entries, RetiredRow
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
-from idbandits.inference.forgetting import NO_TIMES, Forget, When, when_all_played, when_played
+from idbandits.inference.forgetting import NO_TIMES, Forget, When
 from idbandits.inference.mixing import by_modes, mixed
 from idbandits.inference.priors import fit_regressions, prior_in, sections_of
 from idbandits.inference.regression import ACTING, put_back
@@ -38,7 +38,9 @@ from idbandits.inference.protocol import (  # isort: skip
     AMBIGUOUS, IMPOSSIBLE, UNKNOWN, Described, Player, Predictive, Refreshed, Revisable, act, draw,
     joint_draws, learn_all, no_action,
 )  # fmt: skip
-from idbandits.kernel.states import ACTS_ON_MEANS, AT, ROUNDS, ZONE, State, grown  # isort: skip
+from idbandits.kernel.states import (  # isort: skip
+    ACTS_ON_MEANS, AT, CAPACITY, LONGEST, PER_ROUND, PLAYED, ROUNDS, ZONE, State, grown,
+)  # fmt: skip
 
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
 REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kind.revisable).rsplit(", ", 1))
@@ -47,15 +49,11 @@ REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kin
 ALTERNATIONS = 3  # of fits and of inference, after many rounds at once
 
 
-NO_REQUEST: Floats = np.empty(0)  # where no context has features
+class Guest(NamedTuple):
+    """The likelihood of an earlier diagram, for the states of a learner."""
 
-
-class Round(NamedTuple):
-    """A round as numbers: decisions and contexts, the observed nodes, -1 where nothing was seen, and its request."""
-
-    action: Ints
-    seen: Ints
-    request: Floats = NO_REQUEST  # the features of contexts that have some
+    evidence: Evidence
+    places: Ints  # of an entry of the earlier diagram: the one in the state
 
 
 class Past(NamedTuple):
@@ -98,11 +96,10 @@ class Learner:
         self.blank = Round(
             self.solver.blank_action(None, check=False), np.full(len(model.observed), -1, dtype=np.int64)
         )
-        self._latest: tuple[Any, Any, Ints] = (None, None, self.blank.action)
         self._sections = self._sections_to_shift()
         check_bridging(self.inference, model)
         self._has_requests = self.evidence.logistics.number > 0
-        self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
+        self._guests: dict[Model, Guest | None] = {}
 
     def _sections_to_shift(self) -> Ints:
         """Where pseudo-counts begin in states that change with the prior; none if no table has features."""
@@ -127,50 +124,38 @@ class Learner:
             return None
         return Player(act, self.learn, self.solve, self.program, self.evidence.packed)
 
-    def guest(self, d: Diagram) -> Learner:
-        """A learner of another diagram for the states of this one."""
-        other = Learner(d, compile(d), self.settings)
-        other.evidence = other.evidence.about(self.evidence.entries, self.evidence.longest)
-        return other
+    def guest(self, model: Model) -> Guest | None:
+        """Return the likelihood of an earlier diagram for the states of this learner; None if these lack a row of it.
+
+        `with_guest` makes a learner that has all rows.
+        """
+        if model not in self._guests:
+            entries, longest = self.evidence.entries, self.evidence.longest
+            places = entries.places_of_entries(model.derived(Entries))
+            own = evidence_of(self.inference, model)
+            fits = (places >= 0).all() and own.longest.nodes <= longest.nodes and own.longest.terms <= longest.terms
+            self._guests[model] = Guest(own.about(entries, longest), places) if fits else None
+        return self._guests[model]
+
+    def evidence_for(self, model: Model) -> Evidence:
+        """Return the likelihood of the present diagram, or of an earlier one that is a guest."""
+        if model is self.model:
+            return self.evidence
+        guest = self.guest(model)
+        assert guest is not None
+        return guest.evidence
+
+    def with_guest(self, model: Model) -> Learner:
+        """Return a learner of this diagram whose states have all rows of an earlier one, and room for its factors."""
+        evidence, own = self.evidence, model.derived(Entries)
+        entries = evidence.entries.including(own, evidence.entries.places_of_entries(own) < 0)
+        longest = Longest(*map(max, evidence.longest, evidence_of(self.inference, model).longest))
+        past = self.past._replace(retired=entries.retired, constants=entries.constants, longest=longest)
+        return Learner(self.diagram, self.model, self.settings, past)
 
     def beginning(self, rng: Rng) -> State:
         """The state before the first round."""
         return beginning(self.inference, self.model, self.evidence, rng, self.forget)
-
-    # -- rounds as numbers ---------------------------------------------------------------------------------------------
-
-    def remember(self, action: dict[str, Label], context: Action | None, vector: Ints) -> None:
-        """Remember the numbers of an action that was just chosen: it is likely to be the next that is asked for."""
-        self._latest = dict(action), None if context is None else dict(context), vector
-
-    def action_vector(self, action: Action, context: Action | None) -> Ints:
-        """An action and its context as numbers."""
-        last_action, last_context, vector = self._latest
-        try:  # faster than checking again what `act` chose
-            if _are_same(action, last_action) and (context is last_context or _are_same(context, last_context)):
-                return vector
-        except ODD:  # an array, or whatever else, where a value is expected
-            pass
-        return self.model.action_vector(action, context)
-
-    def round_of(self, row: Ints, request: Floats = NO_REQUEST) -> Round:
-        """A round that stands in one row."""
-        width = len(self.blank.action)
-        return Round(row[:width], row[width:], request)
-
-    def seen(self, observation: Mapping[str, Any]) -> Ints:
-        """An observation as numbers."""
-        if type(observation) is dict and len(observation) == len(self._states):
-            try:
-                return np.array([place[type(v := observation[name]), v] for name, place in self._states], np.int64)
-            except ODD:
-                pass  # something is missing, of another type, or to be refused
-        states = self.model.observation_states(observation)
-        return np.array([states.get(n.name, -1) for n in self.model.observed], dtype=np.int64)
-
-    def request(self, context: Action | None) -> Floats:
-        """The features of contexts that have some, as one vector: the context was checked before."""
-        return self.model.request_vector(context) if self._has_requests else NO_REQUEST
 
     @contextlib.contextmanager
     def requested(self, state: State, request: Floats = NO_REQUEST) -> Iterator[None]:
@@ -270,32 +255,42 @@ class Learner:
             tables[name] = Posterior(self.model, name, belief[..., own], added, regression)
         return tables
 
-    def predictive(self, state: State) -> State:
-        """A state as predictions are made from it: it begins with the pseudo-counts, or means, to predict by."""
+    def predictive(self, state: State, model: Model) -> State:
+        """Return a state to predict rounds of a model by: it begins with pseudo-counts, or means, of its entries."""
+        floats = state.floats
         if isinstance(self.inference, Predictive):
-            return State(state.ints, self.inference.predictive(self.evidence, state))
-        return state
+            floats = self.inference.predictive(self.evidence, state)
+        if model is not self.model:
+            guest = self.guest(model)
+            assert guest is not None
+            floats = floats[guest.places[: model.parameters.learned_size]]
+        return State(state.ints, floats)
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def learned(
-        self, state: State, rng: Rng, round_: Round, times: int, effort: int, *, when: When | None = None,
-        where: str = "",
+        self, state: State, rng: Rng, round_: Round, times: int, effort: int, *, model: Model | None = None,
+        when: When | None = None, where: str = "",
     ) -> State:  # fmt: skip
-        """The state after a round: the same arrays, or larger ones."""
+        """Learn from a round, of an earlier diagram if its `model` is given; return the state, or a larger one."""
+        evidence = self.evidence
+        if model is not None and model is not self.model:
+            evidence = self.evidence_for(model)
+            _widen(state, evidence)
         state = self.with_room(state)
         if when is not None:
             state.floats[self.evidence.learned + AT] = when.time
         if self._has_requests and times:
-            learn, evidence = self.learn.handle, self.evidence.packed
             with self.requested(state, round_.request):
-                status = learn_request(learn, evidence, state, rng, round_.action, round_.seen, times, effort)
+                status = learn_request(
+                    self.learn.handle, evidence.packed, state, rng, round_.action, round_.seen, times, effort
+                )
         else:
-            status = self.learn(*self.evidence.packed, *state[:2], rng, round_.action, round_.seen, times, effort)
-        if type(status) is not int or not DONE <= status <= UNKNOWN:  # of an inference of the user's
+            status = self.learn(*evidence.packed, *state[:2], rng, round_.action, round_.seen, times, effort)
+        if type(status) is not int or not DONE <= status <= UNKNOWN:  # of a custom inference
             status = check_whole(f"what `learn` of {self.name} says", status, DONE, UNKNOWN)
         if status != DONE:
-            self._refuse(status, round_, where)
+            self._refuse(status, evidence.model, round_, where)
         if when is not None:
             state.ints[ZONE] = when.zone
         if effort == NOW and state.wants_fit():
@@ -315,8 +310,8 @@ class Learner:
         if isinstance(inference, Refreshed):
             inference.refresh(self.evidence, state, rng)
 
-    def _refuse(self, status: int, round_: Round, where: str) -> None:
-        model, action = self.model, self.model.action_of(round_.action)
+    def _refuse(self, status: int, model: Model, round_: Round, where: str) -> None:
+        action = model.action_of(round_.action)
         states = zip(model.observed, round_.seen.tolist(), strict=True)
         shown = ", ".join(f"{n.name} = {n.values[s]!r}" for n, s in states if s >= 0)
         if status == IMPOSSIBLE:
@@ -346,26 +341,30 @@ class Learner:
         return self.learned(state, rng, self.blank, 0, effort)
 
     def all_learned(
-        self, state: State, rng: Rng, rounds: Ints, numbers: Ints, *, effort: int = LATER, skips: bool = False,
-        at: Floats = NO_TIMES, requests: Floats = NO_REQUEST,
+        self, state: State, rng: Rng, rounds: Ints, numbers: Ints, *, model: Model | None = None, effort: int = LATER,
+        skips: bool = False, at: Floats = NO_TIMES, requests: Floats = NO_REQUEST,
     ) -> tuple[State, list[int]]:  # fmt: skip
-        """The state after rounds, which messages call by these numbers; and which of them were skipped.
+        """Learn from rounds, which messages call by these numbers; return the state, and which rounds were skipped.
 
-        `requests` has the features of contexts, one line per round.
+        Rounds are of an earlier diagram if its `model` is given; `requests` has the features of contexts, one line per
+        round.
         """
-        width, done, skipped = len(self.blank.action), 0, list[int]()
+        model = self.model if model is None else model
+        evidence = self.evidence_for(model)
+        width, done, skipped = len(model.decisions) + len(model.contexts), 0, list[int]()
         place = self.evidence.learned + AT
         while done < len(rounds):
+            _widen(state, evidence)
             state = self.with_room(state)
             if effort == LATER and isinstance(self.learn, Kernel) and not self._has_requests:
-                learn, evidence = self.learn.handle, self.evidence.packed
-                done += learn_all(learn, evidence, state, rng, rounds[done:], width, at[done:], place)
-            if done < len(rounds) and state.has_room():  # refused, or to be learned one by one
+                learn, packed = self.learn.handle, evidence.packed
+                done += learn_all(learn, packed, state, rng, rounds[done:], width, at[done:], place)
+            if done < len(rounds) and state.has_room():  # rejected, or to be learned one by one
                 row, where = np.ascontiguousarray(rounds[done]), f"in round {numbers[done]}, "
                 when = When(at[done], int(state.ints[ZONE])) if len(at) else None
-                round_ = self.round_of(row, requests[done] if len(requests) else NO_REQUEST)
+                round_ = Round(row[:width], row[width:], requests[done] if len(requests) else NO_REQUEST)
                 try:
-                    state = self.learned(state, rng, round_, 1, effort, when=when, where=where)
+                    state = self.learned(state, rng, round_, 1, effort, model=model, when=when, where=where)
                 except ImpossibleObservationError:
                     if not skips:
                         raise
@@ -373,26 +372,39 @@ class Learner:
                 done += 1
         return state, skipped
 
-    def revised(self, state: State, rng: Rng, old: Round, new: Round | None, when: When | None) -> State:
-        """The state, a copy, after a round took the place of another, or was taken back."""
-        state = self.learned(state, rng, old, -1, NOW if new is None else LATER, when=when)
-        return state if new is None else self.learned(state, rng, new, 1, NOW, when=when)
+    def revised(
+        self, state: State, rng: Rng, old: Round, new: Round | None, *, model: Model, when: When | None
+    ) -> State:
+        """Put a round in place of another one, or take it back; return the state, which is to be a copy.
+
+        A round that is replaced was played when the other one was: the clock of rounds does not move.
+        """
+        played = state.ints[PLAYED]
+        state = self.learned(state, rng, old, -1, NOW if new is None else LATER, model=model, when=when)
+        if new is not None:
+            state = self.learned(state, rng, new, 1, NOW, model=model, when=when)
+        state.ints[PLAYED] = played
+        return state
+
+    @property
+    def is_revisable(self) -> bool:
+        """Whether rounds can be taken back exactly, so that their order does not matter either."""
+        return isinstance(self.inference, Revisable) and self.inference.revisable and not self._has_requests
 
     def check_revisable(self) -> None:
         """Raise unless rounds can be taken back."""
         if self._has_requests:
             names = ", ".join(repr(node.name) for node in self.model.contexts if node.features is not None)
             raise IdbanditsError(f"rounds cannot be taken back where a context has features: {names}")
-        if not (isinstance(self.inference, Revisable) and self.inference.revisable):
+        if not self.is_revisable:
             raise IdbanditsError(f"{self.name} cannot take a round back exactly; {REVISABLE} can")
 
-    def when(self, state: State, rounds: int, at: Any) -> When | None:
-        """When a round was played, after so many others that a state knows; None if that does not matter."""
-        return when_played(self.forget, at, rounds, int(state.ints[ZONE]))
 
-    def when_all(self, state: State, rounds: int, at: Any, length: int) -> When:
-        """The same for a column of times, one per round."""
-        return when_all_played(self.forget, at, rounds, int(state.ints[ZONE]), length)
+def _widen(state: State, evidence: Evidence) -> None:
+    """Note how much one round may add to a state, if one of this evidence may add more than others."""
+    if state.ints[CAPACITY]:
+        state.ints[PER_ROUND] = max(int(state.ints[PER_ROUND]), evidence.most_groups)
+        state.ints[LONGEST] = max(int(state.ints[LONGEST]), evidence.most_numbers)
 
 
 def evidence_of(inference: Inference, model: Model) -> Evidence:
@@ -406,8 +418,3 @@ def evidence_of(inference: Inference, model: Model) -> Evidence:
 def rounds_in(state: State) -> int:
     """How many rounds were learned from in a state."""
     return int(state.ints[ROUNDS])
-
-
-def _are_same(values: Any, last: Any) -> bool:
-    """Whether these are the same labels: equal values with equal hashes, which those of arrays do not have."""
-    return type(values) is dict and values == last and hash((*values.values(),)) == hash((*last.values(),))

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn, TypeAlias, final
 
 import numpy as np
 
 from idbandits.agent.encoding import WRONG, encode_rounds, is_right
+from idbandits.agent.era import MISFITS, Era
 from idbandits.agent.learner import INEXACT, Learner, Past
-from idbandits.circuit.model import Action, compile
+from idbandits.agent.requests import encode_requests
+from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import ActionError, ContextError, DiagramError, IdbanditsError, ObservationError, brief
+from idbandits.errors import ActionError, ContextError, IdbanditsError, ObservationError
 from idbandits.inference.entries import Entries, names_of
 from idbandits.inference.exact import Exact, check_exact
 from idbandits.inference.protocol import Derived, Described
 from idbandits.inference.renumbering import Old, needed, renumbered, without_empty_groups
 from idbandits.inference.requests import carry
 from idbandits.kernel.columns import Layout, columns_of, state_of
-from idbandits.kernel.states import CAPACITY, LONGEST, PER_ROUND, State
-from idbandits.kernel.types import Ints, Rng
+from idbandits.kernel.states import State
+from idbandits.kernel.types import Floats, Ints, Rng
 
 MOST_EARLIER = 16  # diagrams that late rounds may be of
-MISFITS = ActionError, ContextError, ObservationError  # of rounds that a diagram cannot have
 
 Log: TypeAlias = tuple[Any, Any, Any, Any]  # actions, observations, contexts, names of columns
 
@@ -35,6 +37,14 @@ class Rows(NamedTuple):
     kept: int
     new: int
     retired: int
+
+
+class Moved(NamedTuple):
+    """A learner of another diagram, its state, and what was carried."""
+
+    learner: Learner
+    state: State
+    carried: Carried
 
 
 @final
@@ -62,24 +72,44 @@ class Carried:
         return "\n".join([*lines, f"{self.groups:,} groups of rounds"])
 
 
-def moved(learner: Learner, state: State, rng: Rng, d: Any) -> tuple[Learner, State, Carried]:
-    """A learner of another diagram, and the state in which it knows all that the first one knew."""
-    if not isinstance(d, Diagram):
-        raise DiagramError(f"an agent moves to a Diagram, not to {brief(d)}")
+def moved(learner: Learner, state: State, rng: Rng, d: Diagram, earlier: tuple[Diagram, ...]) -> Moved:
+    """Return a learner of another diagram that knows all that the first one knew.
+
+    `earlier` are the diagrams whose rounds it may still learn from.
+    """
     model = compile(d)
     if isinstance(learner.inference, Exact):
         check_exact(model, INEXACT)
     old = _known(learner, state)
     entries = needed(old, Entries(model))
-    kept = {str(other.to_dict()): other for other in reversed([learner.diagram, *learner.past.earlier])}
-    kept.pop(str(d.to_dict()), None)
-    earlier = tuple(reversed(kept.values()))[:MOST_EARLIER]
     if learner.evidence.logistics.number or any(t.logistic is not None for t in model.learned.values()):
         earlier = ()  # a logistic table keeps no rows that are gone
     past = Past(entries.retired, entries.constants, learner.evidence.longest, earlier)
-    other = Learner(d.copy(), model, learner.settings, past)
+    other = Learner(compiled_copy(d), model, learner.settings, past)
     carried = Carried(old.entries, entries, len(old.columns.sizes))
-    return other, transferred(learner, state, other, rng), carried
+    return Moved(other, transferred(learner, state, other, rng), carried)
+
+
+def earlier_eras(present: Era, past: Sequence[Era], new: Sequence[Diagram]) -> list[Era]:
+    """Return the eras of an agent that moves to new diagrams whose rounds may still be learned from, latest first."""
+    eras = {str([d.to_dict() for d in era.diagrams]): era for era in reversed([present, *past])}
+    eras.pop(str([d.to_dict() for d in new]), None)
+    return list(reversed(eras.values()))[:MOST_EARLIER]
+
+
+def compiled_copy(d: Diagram) -> Diagram:
+    """Return a copy of a diagram that is compiled already."""
+    own = d.copy()
+    own.cache["model"] = compile(d)
+    return own
+
+
+def hosting(learner: Learner, state: State, rng: Rng, model: Model) -> tuple[Learner, State]:
+    """Return a learner and its state that have all rows that rounds of an earlier diagram may read."""
+    if model is learner.model or learner.guest(model) is not None:
+        return learner, state
+    host = learner.with_guest(model)
+    return host, transferred(learner, state, host, rng)
 
 
 def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> State:
@@ -108,78 +138,80 @@ def _layout(learner: Learner) -> Layout:
     return learner.inference.layout(learner.evidence)
 
 
-# -- rounds of earlier diagrams ----------------------------------------------------------------------------------------
+# -- logs with rounds of earlier diagrams ------------------------------------------------------------------------------
 
 
-class Late(NamedTuple):
-    """Rounds of an earlier diagram: one per line, decisions, contexts and observed nodes; their numbers in a log."""
+class Batch(NamedTuple):
+    """Rounds of a log that are of one era, in the order of the log."""
 
-    diagram: Diagram
-    rounds: Ints
-    numbers: Ints
+    era: int
+    columns: Sequence[Ints]  # decisions, contexts and observed nodes
+    numbers: Ints  # which rounds of the log they are
+    requests: Floats  # one line per round, or none
+
+    @property
+    def rounds(self) -> Ints:
+        """The rounds, one per row."""
+        return np.stack(self.columns, axis=1) if self.columns else np.empty((len(self.numbers), 0), np.int64)
+
+    def part(self, own: Any) -> Batch:
+        """Return some of the rounds: a slice, or their places."""
+        requests = self.requests[own] if len(self.requests) else self.requests
+        return Batch(self.era, [column[own] for column in self.columns], self.numbers[own], requests)
 
 
-def late_round(learner: Learner, action: Action, observation: Mapping[str, Any], context: Action | None) -> Late | None:
-    """A round of the latest earlier diagram that can have had it; None if there is none."""
-    for d in learner.past.earlier:
-        model = compile(d)
-        with suppress(*MISFITS):
-            vector, states = model.action_vector(action, context), model.observation_states(observation)
-            seen = [states.get(node.name, -1) for node in model.observed]
-            return Late(d, np.array([[*vector, *seen]], dtype=np.int64), np.zeros(1, np.int64))
-    return None
-
-
-def sorted_log(learner: Learner, log: Log) -> tuple[list[Ints], Ints, list[Late]]:
-    """A log whose rounds may be of earlier diagrams: those of the present one and their numbers, and the others."""
+def encode_log(eras: Sequence[Era], log: Log) -> list[Batch]:
+    """Encode a log whose rounds may be of earlier diagrams: each is of the latest era that can have it."""
     try:
-        encoded = encode_rounds(learner.model, *log)
-        return encoded, np.arange(len(encoded[0]) if encoded else 0), []
+        return [_batch(0, eras[0], encode_rounds(eras[0].model, *log), log)]
     except MISFITS:
-        if not learner.past.earlier:
+        if len(eras) == 1:
             raise
-    encoded = encode_rounds(learner.model, *log, strict=False)
-    present = is_right(encoded)
-    left, late = ~present, list[Late]()
-    for d in learner.past.earlier:
+    present = encode_rounds(eras[0].model, *log, strict=False)
+    left, batches = np.ones(len(present[0]), np.bool_), list[Batch]()
+    for number, era in enumerate(eras):
         with suppress(*MISFITS):
-            columns = encode_rounds(compile(d), *log, strict=False)
-            own = np.flatnonzero(left & is_right(columns))
-            left[own] = False
-            late += [Late(d, np.stack([column[own] for column in columns], axis=1), own)] if len(own) else []
+            encoded = encode_rounds(era.model, *log, strict=False) if number else present
+            own = np.flatnonzero(left & is_right(encoded))
+            if len(own):
+                batches.append(_batch(number, era, encoded, log).part(own))
+                left[own] = False
     if left.any():
-        _refuse(learner, encoded, int(np.argmax(left)))
-    return [column[present] for column in encoded], np.flatnonzero(present), late
+        _refuse(eras[0].model, present, int(np.argmax(left)))
+    return batches
 
 
-def _refuse(learner: Learner, encoded: Sequence[Ints], number: int) -> NoReturn:
+def _batch(number: int, era: Era, encoded: Sequence[Ints], log: Log) -> Batch:
+    """Return all rounds of a log as those of one era."""
+    length = len(encoded[0]) if encoded else 0
+    return Batch(number, encoded, np.arange(length), encode_requests(era.model, log, length))
+
+
+def in_order(batches: Sequence[Batch], most: int, *, mixed: bool) -> Iterator[Batch]:
+    """Split batches into parts of at most `most` rounds: in the order of the log, or era by era if `mixed`."""
+    if mixed or len(batches) < 2:
+        for batch in batches:
+            for first in range(0, len(batch.numbers), most):
+                yield batch.part(slice(first, first + most))
+        return
+    numbers = np.sort(np.concatenate([batch.numbers for batch in batches]))
+    whose = np.empty(len(numbers), np.int64)
+    for k, batch in enumerate(batches):
+        whose[np.searchsorted(numbers, batch.numbers)] = k
+    done = [0] * len(batches)
+    starts = np.flatnonzero(np.diff(whose, prepend=-1))
+    for first, last in pairwise([*starts.tolist(), len(whose)]):
+        k = int(whose[first])
+        for start in range(0, last - first, most):
+            size = min(most, last - first - start)
+            yield batches[k].part(slice(done[k], done[k] + size))
+            done[k] += size
+
+
+def _refuse(model: Model, encoded: Sequence[Ints], number: int) -> NoReturn:
     """Raise the error of a round that fits no diagram."""
-    model = learner.model
     nodes = [*model.decisions, *model.contexts, *model.observed]
     node = next(n for n, column in zip(nodes, encoded, strict=True) if column[number] == WRONG)
     error = {"decision": ActionError, "context": ContextError}.get(node.kind, ObservationError)
     never = "has a value that it has neither in this diagram nor in an earlier one"
     raise error(f"{node.name!r} in round {number} {never}; allowed: {node.allowed()}")
-
-
-class Hosted(NamedTuple):
-    """A learner and its state, ready for rounds of an earlier diagram, and the guest that learns from them."""
-
-    host: Learner
-    state: State
-    guest: Learner
-
-
-def hosting(learner: Learner, state: State, rng: Rng, late: Late) -> Hosted:
-    """Make room for rounds of an earlier diagram: for rows that are in no state yet, and for long factors."""
-    guest = learner.guest(late.diagram)
-    own, lacking = guest.evidence.lacking(late.rounds)
-    entries, longest = learner.evidence.entries.including(own, lacking), guest.evidence.longest
-    if lacking.any() or longest != learner.evidence.longest:
-        past = learner.past._replace(retired=entries.retired, constants=entries.constants, longest=longest)
-        host = Learner(learner.diagram, learner.model, learner.settings, past)
-        learner, state, guest = host, transferred(learner, state, host, rng), host.guest(late.diagram)
-    if state.ints[CAPACITY]:
-        state.ints[PER_ROUND] = max(int(state.ints[PER_ROUND]), guest.evidence.most_groups)
-        state.ints[LONGEST] = max(int(state.ints[LONGEST]), guest.evidence.most_numbers)
-    return Hosted(learner, state, guest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
@@ -135,23 +136,18 @@ class Sample:
         return other
 
     def moved(self, old: Model, new: Model) -> Sample:
-        """The rounds that another model has, too, by names and labels."""
-        rows, axes = self._rows[: self.kept], [*old.decisions, *old.contexts, *old.observed]
-        places = {node.name: i for i, node in enumerate(axes)}
-        columns, fits = [], np.ones(self.kept, np.bool_)
-        for node in (*new.decisions, *new.contexts, *new.observed):
-            if node.name in places:
-                own = axes[places[node.name]]
-                numbers = [*(GONE if (at := node.index(v)) is None else at for v in own.values), -1]
-                column = np.array(numbers, np.int32)[rows[:, places[node.name]]]
-            else:
-                column = np.full(self.kept, -1 if node.kind == "observed" else GONE, np.int32)
-            fits &= column != GONE
-            columns.append(column)
-        other = Sample(len(columns))
-        other.kept, other.impossible = int(fits.sum()), self.impossible
+        """Return a sample of the rounds that another model can have, too, by names and labels."""
+        rows = Translation(old, new).of_rounds(self.rounds)
+        other = Sample(rows.shape[1])
+        other.kept, other.impossible = len(rows), self.impossible
         other.count = self.count if other.kept == self.kept else self.count * other.kept // self.kept
-        other._rows = np.stack([*columns, fits], axis=1)[fits, :-1].astype(np.int32)
+        other._rows = rows.astype(np.int32)
+        return other
+
+    def renumbered(self, of_rounds: Callable[[Ints], Ints]) -> Sample:
+        """Return a sample of the same rounds in other numbers."""
+        other = self.copy()
+        other._rows = of_rounds(self.rounds).astype(np.int32)
         return other
 
     def to_arrays(self) -> tuple[Ints, npt.NDArray[np.int32]]:
@@ -180,3 +176,31 @@ class Sample:
         sample.count, sample.kept, sample.impossible = count, kept, impossible
         sample._rows = rows.copy()
         return sample
+
+
+@final
+class Translation:
+    """Rounds of one model in the numbers of another, by names and labels.
+
+    A round of which the other model lacks a choice, a value of a context or an observed state is left out; so is any
+    round if a decision or context of the other model is new.
+    """
+
+    def __init__(self, old: Model, new: Model) -> None:
+        axes = [*old.decisions, *old.contexts, *old.observed]
+        places = {node.name: i for i, node in enumerate(axes)}
+        self._columns: list[tuple[int, Ints]] = []  # of a node of the new model: a column, and what its numbers become
+        for node in (*new.decisions, *new.contexts, *new.observed):
+            if node.name in places:
+                own = axes[places[node.name]]
+                numbers = [*(GONE if (at := node.index(v)) is None else at for v in own.values), -1]
+                self._columns.append((places[node.name], np.array(numbers, np.int64)))
+            else:
+                self._columns.append((-1, np.array([-1 if node.kind == "observed" else GONE], np.int64)))
+
+    def of_rounds(self, rounds: Ints) -> Ints:
+        """Return the rounds that the other model can have, one per row."""
+        nothing = np.zeros(len(rounds), np.int64)
+        columns = [table[rounds[:, column] if column >= 0 else nothing] for column, table in self._columns]
+        rows = np.stack(columns, axis=1) if columns else np.empty((len(rounds), 0), np.int64)
+        return np.asarray(rows[(rows != GONE).all(axis=1)])

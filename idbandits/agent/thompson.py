@@ -1,23 +1,27 @@
-"""Thompson sampling: an agent that acts in a diagram and learns from what it sees."""
+"""Thompson sampling: an agent that acts in a diagram and learns from what it observes."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import starmap
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 
-from idbandits.agent.bundle import is_bundle
+from idbandits.agent.agreement import named_structures, places_in
+from idbandits.agent.bundle import Bundle, is_bundle, load_bundle, save_bundle
+from idbandits.agent.era import MISFITS, Era, Round
 from idbandits.agent.fit import FitReport, fit_report
-from idbandits.agent.learner import INEXACT, Learner, Past, Round, Settings, rounds_in
+from idbandits.agent.known import Known, block_learned, learned, predicted, revised
+from idbandits.agent.learner import INEXACT, Learner, Past, Settings
 from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
-from idbandits.agent.moving import MISFITS, Carried, Late, hosting, late_round, moved, sorted_log
-from idbandits.agent.posterior import Posterior
-from idbandits.agent.requests import encode_requests
+from idbandits.agent.moving import Batch, compiled_copy, earlier_eras, encode_log, in_order, moved
 from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
 from idbandits.agent.warming import Warmth, kernels_behind, warm_up
@@ -25,20 +29,25 @@ from idbandits.checking import warn_of_scales, warn_once
 from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import IdbanditsError, ImpossibleObservationError, brief, check_whole
+from idbandits.errors import DiagramError, FormatError, IdbanditsError, ImpossibleObservationError, brief, check_whole
 from idbandits.files import path_of
-from idbandits.inference import BY_NAME, LATER, NOW, Inference, default_inference, name_of, named
-from idbandits.inference.exact import Exact, check_exact
-from idbandits.inference.forgetting import Forget, forgetting
+from idbandits.inference import BY_NAME, NOW, Exact, Inference, default_inference, name_of, named
+from idbandits.inference.comparing import Standing, first_standing, settle
+from idbandits.inference.exact import check_exact
+from idbandits.inference.forgetting import Forget, When, forgetting, when_all_played, when_played
 from idbandits.inference.protocol import THOROUGHLY, Bounded, Player, Refreshed
 from idbandits.kernel.compiling import Kernel
-from idbandits.kernel.states import ZONE, State
+from idbandits.kernel.states import AT, ROUNDS, ZONE, State
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solution, check_effort
 from idbandits.solve.eligible import EVERY_CHOICE, Allowed, are_eligible
 
-CHUNK = 1_000_000  # rounds of a log that are encoded at once
+CHUNK = 1_000_000  # rounds of a log that are learned at once
+BLOCK = 4096  # rounds that several structures predict at once, at most
+GROWTH = 0.1  # rounds of a log that are predicted by one belief, as a part of those learned from before
 BOUNDED = " and ".join(name for name, kind in BY_NAME.items() if issubclass(kind, Bounded))
+
+Answer = TypeVar("Answer")
 
 
 @final
@@ -46,11 +55,10 @@ class Thompson:
     """An agent that draws means from its belief and takes the action that is best under them.
 
     `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/learning.md compares them.
-    Without, it is "gibbs", or "moments" where a context has features.
+    By default it is "gibbs", or "moments" where a context has features.
     `effort` is that of `best_action`: a factor on the search for the best action under the means that are drawn.
     With `forget`, what was learned fades: for worlds that change (docs/drift.md).
-    Threads may share an agent: rounds are taken in one after the other, and compiled code runs without the GIL.
-    With several diagrams, in a list or by name, it weighs them by how well they predict (`Structures`).
+    Threads may share an agent: rounds are learned one after the other, and compiled code runs without the GIL.
 
     >>> d = Diagram("coins")
     >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
@@ -62,50 +70,82 @@ class Thompson:
     {'coin': 2}
     >>> agent.posterior()["heads"].mean.round(2)[2]
     np.float64(0.99)
+
+    With several diagrams, in a list or by name, it keeps a belief in each, draws one by its weight, and acts by it.
+    Weights follow how well each predicted what was observed; docs/learning.md has the rule. A structure in which a
+    round was impossible is out. The diagrams share the names and values of decisions, contexts and observed nodes, and
+    mean the same by reward. `posterior`, `sample`, `draws` and `fit_report` are then by the name of the structure.
+
+    >>> from idbandits import models
+    >>> agent = Thompson([models.cascade(5, 2), models.position_based(5, 2)], seed=1)
+    >>> agent.update({"A1": 0, "A2": 1}, {"C1": 1, "C2": 1})  # in a cascade there is one click at most
+    >>> agent.weights()
+    {'cascade': 0.0, 'position-based': 1.0}
     """
 
-    learner: Learner  # all but its state
-    carried: Carried | None = None  # what it took along, if it moved
-
-    def __new__(cls, d: Any = None, *settings: Any, **named_settings: Any) -> Any:
-        """An agent; of several diagrams, one that weighs them (`Structures`)."""
-        if not isinstance(d, (list, tuple, Mapping)):
-            return object.__new__(cls)
-        from idbandits.agent.several import Structures
-
-        return Structures(d, *settings, **named_settings)
+    carried: Any = None  # what it took along (`Carried`), if it moved; of several structures, by name
 
     def __init__(
         self, d: Diagram | Sequence[Diagram] | Mapping[str, Diagram], inference: str | Inference | None = None,
         seed: Any = None, *, effort: float = 1.0, forget: Forget | None = None,
     ) -> None:  # fmt: skip
-        d = cast(Diagram, d)  # several are refused here: they never come this far
-        model = compile(d)
-        own = named(default_inference(d) if inference is None else inference)
-        settings = Settings(own, check_effort(effort), forgetting(forget))
-        self.learner = Learner(d.copy(), model, settings)
-        if isinstance(self.inference, Exact):
-            check_exact(model, INEXACT)
-        self.rng = generator(seed)
-        self.state = self.learner.beginning(self.rng)
-        self._sample = _no_rounds(self.learner)
-        self._last_round: tuple[Round, int] | None = None
-        warn_once(model, stacklevel=2)
-        if not isinstance(self.inference, Refreshed):
-            warn_of_scales(model, stacklevel=2)
+        by_name = isinstance(d, (list, tuple, Mapping))
+        diagrams = named_structures(d) if by_name else {_diagram(d).name: _diagram(d)}
+        rng = generator(seed)
+        learners, states = list[Learner](), list[State]()
+        for own in diagrams.values():
+            model, how = compile(own), named(default_inference(own) if inference is None else inference)
+            settings = Settings(how, check_effort(effort), forgetting(forget))
+            learner = Learner(compiled_copy(own), model, settings)
+            if isinstance(how, Exact):
+                check_exact(model, INEXACT)
+            learners.append(learner)
+            states.append(learner.beginning(rng))
+            warn_once(model, stacklevel=2)
+            if not isinstance(how, Refreshed):
+                warn_of_scales(model, stacklevel=2)
+        known = Known(tuple(learners), tuple(states), first_standing(len(learners)), _no_rounds(learners[0]))
+        self._begin(known, rng, tuple(diagrams) if by_name else None)
 
-    @staticmethod
-    def of(learner: Learner, state: State, rng: Rng, sample: Sample | None = None) -> Thompson:
-        """An agent that goes on with this state, these random numbers and these remembered rounds."""
-        agent: Thompson = object.__new__(Thompson)
-        agent.learner, agent.state, agent.rng, agent._last_round = learner, state, rng, None
-        agent._sample = _no_rounds(learner) if sample is None else sample
-        return agent
+    def _begin(
+        self, known: Known, rng: Rng, names: tuple[str, ...] | None, eras: Sequence[Era] = (), carried: Any = None
+    ) -> Thompson:  # fmt: skip
+        """Go on with what is known; `names` are those of structures, if there may be several.
+
+        `eras` are those before the present one.
+        """
+        self._known, self.rng, self._names = known, rng, names
+        labels = names or (known.learners[0].diagram.name,)
+        present = Era(dict(zip(labels, (learner.diagram for learner in known.learners), strict=True)))
+        self._eras = (present, *eras)
+        self._solver, self._several = known.learners[0].solver, len(known.learners) > 1
+        self._last_round: tuple[Round | None, int] | None = None
+        self.carried = carried
+        kinds = [type(learner.inference) for learner in known.learners]
+        self._never_refuses = all(kind in BY_NAME.values() and kind is not Exact for kind in kinds)
+        return self
+
+    # -- properties ----------------------------------------------------------------------------------------------------
+
+    @property
+    def learner(self) -> Learner:
+        """The diagram and the inference, ready to act and to learn; of several structures, the first one."""
+        return self._known.learners[0]
+
+    @property
+    def state(self) -> State:
+        """What was learned; of several structures, the first one."""
+        return self._known.states[0]
 
     @property
     def diagram(self) -> Diagram:
-        """The diagram that it acts in."""
+        """The diagram that it acts in; of several structures, the first one."""
         return self.learner.diagram
+
+    @property
+    def diagrams(self) -> dict[str, Diagram]:
+        """The structures by name."""
+        return dict(zip(self._eras[0].names, self._eras[0].diagrams, strict=True))
 
     @property
     def inference(self) -> Inference:
@@ -123,84 +163,144 @@ class Thompson:
         return self.learner.forget
 
     @property
+    def rounds(self) -> int:
+        """The number of rounds learned from, without those taken back."""
+        return self._known.rounds
+
+    @property
     def player(self) -> Player | None:
-        """How it acts and learns in compiled code; None if its inference is not a kernel, or rounds need times."""
-        return self.learner.player
+        """How it acts and learns in compiled code; None if it does so in Python."""
+        return None if self._several else self.learner.player
 
     def make_ready(self) -> None:
-        """Give the state room for another round, and fit regressions if that is due."""
-        self.state = self.learner.with_room(self.state)
-        if self.state.wants_fit():
-            self.learner.fit_regressions(self.state, self.rng)
+        """Make room for another round, and fit regressions if that is due."""
+        known = self._known
+        learner, state = known.learners[0], known.learners[0].with_room(known.states[0])
+        self._known = known._replace(states=(state, *known.states[1:]))
+        if state.wants_fit():
+            learner.fit_regressions(state, self.rng)
 
     def eligible(self, allowed: Allowed) -> Ints:
-        """The choices that may be made, as numbers for kernels; none if all may."""
-        return self.learner.solver.eligible(allowed)
+        """Return the choices that may be made, as numbers for kernels; none if all may."""
+        return self._solver.eligible(allowed)
 
-    def act(self, context: Action | None = None, *, allowed: Allowed = None) -> dict[str, Label]:
-        """The action that is best under means drawn from the belief.
-
-        Only choices in `allowed` are made: a list for all decisions, or lists by decision, as in `best_action`.
-        """
-        learner, rng = self.learner, self.rng
-        action = learner.solver.blank_action(context)
-        eligible = EVERY_CHOICE if allowed is None else learner.solver.eligible(allowed)
-        request = learner.request(context)
-        with rng.bit_generator.lock:
-            learner.choose(self.state, rng, action, eligible, request)
-        chosen = learner.model.action_of(action)
-        learner.remember(chosen, context, action)
-        return chosen
-
-    def _snapshot(self) -> tuple[State, Rng]:
-        """Copies of the state and of the random numbers, which other threads do not change."""
-        with self.rng.bit_generator.lock:
-            return self.learner.without_request(self.state.copy()), copy.deepcopy(self.rng)
-
-    def _apart(self) -> tuple[State, Rng]:
-        """A copy of the state, and random numbers other than those of the next actions."""
-        state, rng = self._snapshot()
-        return state, np.random.default_rng(rng.integers(2**63))
-
-    def _all_known(self) -> tuple[State, Rng, Sample]:
-        """The same, and the rounds that are remembered."""
-        with self.rng.bit_generator.lock:
-            state = self.learner.without_request(self.state.copy())
-            return state, copy.deepcopy(self.rng), self._remembered().copy()
+    # -- snapshots -----------------------------------------------------------------------------------------------------
 
     def _remembered(self) -> Sample:
-        """The sample, with the last round of `update`: it is added late, because nothing may follow learning there."""
+        """Return the sample with the last round of `update`: it is added late, as nothing may follow learning there."""
+        known = self._known
         if self._last_round is not None:
             round_, rounds = self._last_round
             self._last_round = None
-            if self.rounds > rounds:
-                self._sample.add(round_.action, round_.seen)
-        return self._sample
+            if round_ is not None and known.rounds > rounds:
+                known.sample.add(round_.action, round_.seen)
+        return known.sample
+
+    def _snapshot(self) -> tuple[Known, Rng]:
+        """Return copies of all that is known and of the random numbers, which other threads do not change."""
+        with self.rng.bit_generator.lock:
+            self._remembered()
+            return self._known.copy(), copy.deepcopy(self.rng)
+
+    def _apart(self) -> tuple[Known, Rng]:
+        """Return a copy of all that is known, and random numbers other than those of the next actions."""
+        known, rng = self._snapshot()
+        return known, np.random.default_rng(rng.integers(2**63))
+
+    def _by_structure(self, answer: Callable[[Learner, State], Answer], known: Known) -> Any:
+        """Ask every structure: one answer, or those of several by name."""
+        answers = [answer(learner, state) for learner, state in zip(known.learners, known.states, strict=True)]
+        return answers[0] if self._names is None else dict(zip(self._names, answers, strict=True))
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[Known]:
+        """Yield a copy of all that is known to learn in, while other threads wait; random numbers go back on errors."""
+        with self.rng.bit_generator.lock:
+            before = self.rng.bit_generator.state
+            self._remembered()
+            known = self._known
+            try:
+                yield known.copy()
+            except BaseException:
+                if self._known is known:  # else a signal came when all was done
+                    self.rng.bit_generator.state = before
+                raise
+
+    # -- acting --------------------------------------------------------------------------------------------------------
+
+    def act(self, context: Action | None = None, *, allowed: Allowed = None) -> dict[str, Label]:
+        """Return the action that is best under means drawn from the belief.
+
+        Only choices in `allowed` are made: a list for all decisions, or lists by decision, as in `best_action`. Of
+        several structures, one is drawn by its weight.
+        """
+        if self._several:
+            return self._act_by_weight(context, allowed)
+        present, solver, rng = self._eras[0], self._solver, self.rng
+        action = solver.blank_action(context)
+        eligible = EVERY_CHOICE if allowed is None else solver.eligible(allowed)
+        request = present.request(context)
+        with rng.bit_generator.lock:
+            known = self._known
+            known.learners[0].choose(known.states[0], rng, action, eligible, request)
+        chosen = present.model.action_of(action)
+        present.remember(chosen, context, action)
+        return chosen
+
+    def _act_by_weight(self, context: Action | None, allowed: Allowed) -> dict[str, Label]:
+        requests = self._requests(context, allowed)
+        with self.rng.bit_generator.lock:
+            known = self._known
+            drawn = int(np.searchsorted(np.cumsum(known.weights()), self.rng.random(), side="right"))
+            drawn = min(drawn, len(known.learners) - 1)
+            learner, (action, eligible) = known.learners[drawn], requests[drawn]
+            learner.choose(known.states[drawn], self.rng, action, eligible)
+        chosen = learner.model.action_of(action)
+        if self._eras[0].orders[drawn].same:
+            self._eras[0].remember(chosen, context, action)
+        return chosen
+
+    def _requests(self, context: Action | None, allowed: Allowed) -> list[tuple[Ints, Ints]]:
+        """Return, for each structure, an action with its contexts filled in, and the choices that may be made."""
+        action, eligible = self._solver.blank_action(context), self._solver.eligible(allowed)
+        if not self._several:
+            return [(action, eligible)]
+        solvers = [learner.solver for learner in self._known.learners]
+        return [
+            (action.copy(), eligible) if order.same else (solver.blank_action(context), solver.eligible(allowed))
+            for solver, order in zip(solvers, self._eras[0].orders, strict=True)
+        ]
 
     def best_action(self, context: Action | None = None, *, allowed: Allowed = None) -> Solution:
-        """The action that is best under the mean of the belief: what to do where nothing more is to be learned."""
-        learner, solver = self.learner, self.learner.solver
-        action, eligible = solver.blank_action(context), solver.eligible(allowed)
-        request = learner.request(context)
-        with self.rng.bit_generator.lock, learner.requested(self.state, request):
-            return learner.best(self.state, self.rng, action, eligible)
+        """Return the action that is best under the mean of the belief, where nothing more is to be learned.
+
+        Of several structures, it is that of the one that weighs most.
+        """
+        requests, request = self._requests(context, allowed), self._eras[0].request(context)
+        with self.rng.bit_generator.lock:
+            known = self._known
+            heaviest = int(np.argmax(known.weights())) if self._several else 0
+            learner, state = known.learners[heaviest], known.states[heaviest]
+            with learner.requested(state, request):
+                return learner.best(state, self.rng, *requests[heaviest])
 
     def propensity(
         self, action: Action, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000
     ) -> Propensity:
-        """The probability that `act` would take this action now: by draws that the agent's own do not notice."""
+        """Estimate the probability that `act` would take this action now, by draws that the agent does not notice."""
         number = check_whole("draws", draws, 1, MOST_DRAWS)
-        learner = self.learner
-        wanted, eligible = learner.model.action_vector(action, context), learner.solver.eligible(allowed)
-        if not are_eligible(wanted, eligible, len(learner.model.decisions)):
+        wanted = [model.action_vector(action, context) for model in self._eras[0].models]
+        requests = self._requests(context, allowed)
+        if not are_eligible(wanted[0], requests[0][1], len(self._eras[0].model.decisions)):
             return NEVER
-        state, rng = self._apart()
-        with learner.requested(state, learner.request(context)):
-            hits = learner.count_acts(state, rng, wanted.copy(), eligible, number, wanted=wanted)
+        hits = 0
+        for i, learner, state, rng, share in self._shares(number):
+            with learner.requested(state, self._eras[0].request(context)):
+                hits += learner.count_acts(state, rng, wanted[i].copy(), requests[i][1], share, wanted=wanted[i])
         return propensity_of(hits, number)
 
     def marginals(self, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000) -> Marginals:
-        """The probability of each choice of each decision if `act` was called now, by draws as for `propensity`.
+        """Estimate the probability of each choice of each decision if `act` was called now, as `propensity` does.
 
         >>> from idbandits import models
         >>> Thompson(models.cascade(items=["tea", "coffee", "juice"], positions=2), seed=0).marginals()
@@ -212,64 +312,119 @@ class Thompson:
         juice   0.343  0.321
         """
         number = check_whole("draws", draws, 1, MOST_DRAWS)
-        learner = self.learner
-        action, eligible = learner.solver.blank_action(context), learner.solver.eligible(allowed)
-        state, rng = self._apart()
-        with learner.requested(state, learner.request(context)):
-            learner.count_acts(state, rng, action, eligible, number, tally := Tally(learner.model))
-        return Marginals(learner.model.decisions, eligible, list(tally.by_name().values()), number)
+        requests, decisions = self._requests(context, allowed), self._eras[0].model.decisions
+        counts = [np.zeros(node.states, dtype=np.int64) for node in decisions]
+        for i, learner, state, rng, share in self._shares(number):
+            tally = Tally(learner.model)
+            with learner.requested(state, self._eras[0].request(context)):
+                learner.count_acts(state, rng, *requests[i], share, tally)
+            for node, total in zip(decisions, counts, strict=True):
+                own = tally.by_name()[node.name]
+                total += own if i == 0 else own[places_in(node, learner.model.nodes[node.name])]
+        return Marginals(decisions, requests[0][1], counts, number)
+
+    def _shares(self, draws: int) -> Iterator[tuple[int, Learner, State, Rng, int]]:
+        """Divide draws among structures, with copies of their states and random numbers."""
+        known, rng = self._apart()
+        shares = [draws]
+        if self._several:
+            weights = known.weights()
+            shares = rng.multinomial(draws, weights / weights.sum()).tolist()
+        members = enumerate(zip(known.learners, known.states, shares, strict=True))
+        return ((i, learner, state, rng, share) for i, (learner, state, share) in members if share)
+
+    # -- learning ------------------------------------------------------------------------------------------------------
 
     def update(
         self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None
     ) -> None:
         """Learn from a round; observed nodes that are left out, None, NaN or NA were not seen.
 
-        An agent that forgets needs to know when the round was played (`at`), unless it counts rounds and it was now.
+        An agent that forgets needs to know when the round was played (`at`), unless it counts rounds and it was now: a
+        number of rounds is that of all learned from before the action, including those taken back since.
+
+        A structure in which the round is impossible is out from then on; if it is impossible in all that are left,
+        nothing changes and an error is raised.
         """
-        try:
-            learner = self.learner
-            vector = learner.action_vector(action, context)
-            round_ = Round(vector, learner.seen(observation), learner.request(context))
-        except MISFITS:
-            late = late_round(self.learner, action, observation, context)
-            if late is None:
-                raise
-            self._learn_late(late, at)
-            return
+        era, round_ = self._encoded(action, observation, context)
         with self.rng.bit_generator.lock:
-            sample = self._remembered()
             try:
-                self._learn_in_place(round_, at)
+                self._learn_now(era, round_, at)
             except ImpossibleObservationError:
-                sample.impossible += 1
+                self._known.sample.impossible += 1
                 raise
 
-    def _learn_in_place(self, round_: Round, at: Any, where: str = "") -> None:
-        if self.state.wants_fit(more=1):  # learning and fitting are two steps
-            with self._all_or_nothing() as state:
-                self._learn_in(state, round_, at, where)
-        elif isinstance(self.learner.learn, Kernel):
-            self._learn_in(self.state, round_, at, where)
-        else:  # Python may be interrupted
-            self._learn_in(self.state.copy(), round_, at, where)
+    def _encoded(self, action: Action, observation: Mapping[str, Any], context: Action | None) -> tuple[Era, Round]:
+        """Encode a round of this diagram, or else of the latest earlier one that can have it."""
+        eras = self._eras
+        try:
+            return eras[0], eras[0].round(action, observation, context)
+        except MISFITS:
+            for era in eras[1:]:
+                with contextlib.suppress(*MISFITS):
+                    return era, era.round(action, observation, context)
+            raise
 
-    def _learn_in(self, state: State, round_: Round, at: Any, where: str) -> None:
-        learner, rounds = self.learner, rounds_in(state)
-        when = learner.when(state, rounds, at) if learner.forget is not None or at is not None else None
-        self._last_round = round_, rounds
-        self.state = learner.learned(state, self.rng, round_, 1, NOW, when=when, where=where)
+    def _when(self, known: Known, at: Any) -> When | None:
+        """Return when a round was played; None if that does not matter."""
+        forget = known.learners[0].forget
+        return when_played(forget, at, known.played, known.zone) if forget is not None or at is not None else None
 
-    def _learn_late(self, late: Late, at: Any) -> None:
-        """Learn from a round of a diagram that it was in before."""
-        with self._all_or_nothing() as state:
-            when = self.learner.when(state, self.rounds, at)
-            host, state, guest = hosting(self.learner, state, self.rng, late)
-            state = guest.learned(state, self.rng, guest.round_of(late.rounds[0]), 1, NOW, when=when)
-            self._go_on(host, state, self._remembered())
+    def _learn_now(self, era: Era, round_: Round, at: Any, where: str = "") -> None:
+        """Learn from one round: in place, if no step of it can fail after another one was done."""
+        self._remembered()
+        known = self._known
+        when, shown = self._when(known, at), self._in_present(era, round_)
+        if not self._learns_in_place(known, era):
+            with self._all_or_nothing() as known:
+                known = learned(known, era, self.rng, round_, when, where)
+                if shown is not None:
+                    known.sample.add(shown.action, shown.seen)
+                self._known = known
+        elif self._several:
+            self._learn_all_in_place(known, era, round_, when, where)
+        else:
+            learner, state = known.learners[0], known.states[0]
+            self._last_round = shown, int(state.ints[ROUNDS])
+            after = learner.learned(state, self.rng, round_, 1, NOW, model=era.model, when=when, where=where)
+            if after is not state:
+                self._known = known._replace(states=(after,))
 
-    def _go_on(self, learner: Learner, state: State, sample: Sample) -> None:
-        """Go on with all of these, none of which is seen without the others, whatever a handler of signals does."""
-        vars(self).update(learner=learner, state=state, _sample=sample)
+    def _learns_in_place(self, known: Known, era: Era) -> bool:
+        """Return whether states can be changed in place: regressions are fitted, and rows are added, in copies."""
+        learners = known.learners
+        if any(state.wants_fit(more=1) for state in known.states):
+            return False
+        if era is not self._eras[0] and any(
+            learner.guest(model) is None for learner, model in zip(learners, era.models, strict=True)
+        ):
+            return False
+        return self._never_refuses if self._several else isinstance(learners[0].learn, Kernel)
+
+    def _in_present(self, era: Era, round_: Round) -> Round | None:
+        """Return a round of an earlier diagram in the numbers of this one; None if this one cannot have it."""
+        if era is self._eras[0]:
+            return round_
+        rows = era.translated(np.concatenate([round_.action, round_.seen])[None], self._eras[0])
+        return self._eras[0].round_of(rows[0]) if len(rows) else None
+
+    def _learn_all_in_place(self, known: Known, era: Era, round_: Round, when: When | None, where: str) -> None:
+        """Learn from a round by several structures."""
+        prediction = predicted(known, era, round_, where)
+        states = tuple(learner.with_room(state) for learner, state in zip(known.learners, known.states, strict=True))
+        self._known = known = known._replace(states=states)
+        calls: list[tuple[Any, ...]] = []
+        members = zip(known.learners, states, prediction.rounds, prediction.joint, era.models, strict=True)
+        for learner, state, own, p, model in members:
+            if when is not None:
+                state.floats[learner.evidence.learned + AT], state.ints[ZONE] = when
+            packed = learner.evidence_for(model).packed
+            if p > -np.inf:
+                calls.append((learner.learn.entry, *packed, *state[:2], self.rng, own.action, own.seen, 1, NOW))
+        calls.append((settle.entry, *era.rewarded, known.standing, prediction.joint, prediction.marginals, round_.seen))
+        self._last_round = self._in_present(era, round_), known.rounds
+        # One call from Python's view, so that no signal handler runs when some have learned and others have not.
+        list(starmap(operator.call, calls))
 
     def update_many(
         self, actions: Any, observations: Any = None, contexts: Any = None, *,
@@ -282,6 +437,9 @@ class Thompson:
         nothing is learned; with `impossible="skip"`, the others are. `at` is a column of the times of `update`.
         Features of a context are columns, too: `age` or `user.age`, or by `columns={"user": {"age": …}}`.
 
+        Several structures predict rounds in blocks, each by what was known before it; a block is a tenth of what came
+        before. A round is impossible if it is so in all structures that are left.
+
         >>> d = Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
         >>> agent = Thompson(d, inference="exact")
@@ -290,62 +448,89 @@ class Thompson:
         >>> agent.posterior()["heads"].alpha.tolist()
         [[2.0, 2.0], [1.0, 1.0], [1.0, 2.0]]
         """
-        skips, learner = check_skipping(impossible), self.learner
-        encoded, numbers, late = sorted_log(learner, (actions, observations, contexts, columns))
-        requests = encode_requests(learner.model, (actions, observations, contexts, columns), len(numbers))
-        length, skipped = len(numbers), list[int]()
-        if length == 1 and at is None and not late:
-            row = np.array([column[0] for column in encoded], dtype=np.int64)
-            return self._one_learned(learner.round_of(row, requests[:1].ravel()), skips)
-        with self._all_or_nothing() as state:
-            total = length + sum(len(rest.numbers) for rest in late)
-            times, zone = learner.when_all(state, self.rounds, at, total)
-            sample, small = self._remembered().copy(), is_small(length, self.rounds)
-            for first in range(0, length, CHUNK):
-                rounds = np.stack([column[first : first + CHUNK] for column in encoded], axis=1)
-                own, effort = numbers[first : first + CHUNK], NOW if small else LATER
-                state, refused = learner.all_learned(
-                    state, self.rng, rounds, own, effort=effort, skips=skips, at=times[own] if len(times) else times,
-                    requests=requests[first : first + CHUNK],
-                )  # fmt: skip
-                sample.add_many(np.delete(rounds, refused, axis=0) if refused else rounds)
-                skipped += own[refused].tolist()
-            for rest in late:
-                learner, state, guest = hosting(learner, state, self.rng, rest)
-                when = times[rest.numbers] if len(times) else times
-                state, refused = guest.all_learned(state, self.rng, rest.rounds, rest.numbers, skips=skips, at=when)
-                skipped += rest.numbers[refused].tolist()
-            state.ints[ZONE] = zone
-            if not small:
-                state = learner.settled(state, self.rng, THOROUGHLY)
-            sample.impossible += len(skipped)
-            self._go_on(learner, state, sample)
-        return report_of(total, sorted(skipped))
+        skips = check_skipping(impossible)
+        batches = encode_log(self._eras, (actions, observations, contexts, columns))
+        length = sum(len(batch.numbers) for batch in batches)
+        if length == 1 and at is None:
+            return self._one_learned(batches[0], skips)
+        with self._all_or_nothing() as known:
+            times, zone = when_all_played(known.learners[0].forget, at, known.played, known.zone, length)
+            for state in known.states:
+                state.ints[ZONE] = zone
+            if is_small(length, known.rounds):
+                known, skipped = self._few_learned(known, batches, times, skips)
+            elif self._several:
+                known, skipped = self._many_learned(known, batches, times, skips)
+            else:
+                known, skipped = self._all_counted(known, batches, times, skips)
+            for batch in batches:
+                rounds = batch.part(~np.isin(batch.numbers, skipped)).rounds if skipped else batch.rounds
+                known.sample.add_many(self._eras[batch.era].translated(rounds, self._eras[0]))
+            known.sample.impossible += len(skipped)
+            self._known = known
+        return report_of(length, sorted(skipped))
 
-    def _one_learned(self, round_: Round, skips: bool) -> LogReport:
+    def _one_learned(self, batch: Batch, skips: bool) -> LogReport:
         """Learn from a log of one round, as `update` does."""
+        era = self._eras[batch.era]
+        round_ = era.round_of(batch.rounds[0], batch.requests[:1].ravel())
         with self.rng.bit_generator.lock:
-            sample = self._remembered()
             try:
-                self._learn_in_place(round_, None, "in round 0, ")
+                self._learn_now(era, round_, None, "in round 0, ")
             except ImpossibleObservationError:
                 if not skips:
                     raise
-                sample.impossible += 1
+                self._known.sample.impossible += 1
                 return report_of(1, [0])
         return report_of(1, [])
 
-    @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[State]:
-        """A copy of the state to learn in, while other threads wait; in the end, it becomes the agent's."""
-        with self.rng.bit_generator.lock:
-            before, known = self.rng.bit_generator.state, self.state
+    def _few_learned(
+        self, known: Known, batches: Sequence[Batch], times: Floats, skips: bool
+    ) -> tuple[Known, list[int]]:  # fmt: skip
+        """Learn from a small log round by round; return the numbers of rounds that were skipped as well."""
+        skipped = list[int]()
+        for part in in_order(batches, 1, mixed=False):
+            era, number = self._eras[part.era], int(part.numbers[0])
+            when = When(times[number], known.zone) if len(times) else None
+            round_ = era.round_of(part.rounds[0], part.requests[:1].ravel())
             try:
-                yield self.learner.without_request(known.copy())
-            except BaseException:
-                if self.state is known:  # else a signal came when all was done
-                    self.rng.bit_generator.state = before
-                raise
+                known = learned(known, era, self.rng, round_, when, f"in round {number}, ")
+            except ImpossibleObservationError:
+                if not skips:
+                    raise
+                skipped.append(number)
+        return known, skipped
+
+    def _many_learned(
+        self, known: Known, batches: Sequence[Batch], times: Floats, skips: bool
+    ) -> tuple[Known, list[int]]:  # fmt: skip
+        """Learn from a log by several structures, block by block."""
+        length, done, skipped = sum(len(batch.numbers) for batch in batches), 0, list[int]()
+        while done < length:
+            last = done + max(1, min(BLOCK, int(GROWTH * known.standing.rounds[0])))
+            parts = [b.part(slice(*np.searchsorted(b.numbers, [done, last]))) for b in batches]
+            parts = [part for part in parts if len(part.numbers)]
+            known, refused = block_learned(known, self._eras, self.rng, parts, times, skips)
+            skipped += refused
+            done = last
+        return known.settled(self.rng, THOROUGHLY), skipped
+
+    def _all_counted(
+        self, known: Known, batches: Sequence[Batch], times: Floats, skips: bool
+    ) -> tuple[Known, list[int]]:  # fmt: skip
+        """Count the rounds of a log, then bring the belief up to date; in order, where rounds are not kept."""
+        learner, skipped = known.learners[0], list[int]()
+        by_rounds = learner.forget is not None and not learner.forget.by_time and not len(times)
+        for part in in_order(batches, CHUNK, mixed=learner.is_revisable and not by_rounds):
+            era = self._eras[part.era]
+            known = known.hosting(era, self.rng)
+            state, refused = known.learners[0].all_learned(
+                known.states[0], self.rng, part.rounds, part.numbers, model=era.model, skips=skips,
+                at=times[part.numbers] if len(times) else times, requests=part.requests,
+            )  # fmt: skip
+            known = known._replace(states=(state,))
+            skipped += part.numbers[refused].tolist()
+        return known.settled(self.rng, THOROUGHLY), skipped
 
     def revise(
         self, action: Action, old_observation: Mapping[str, Any], new_observation: Mapping[str, Any] | None,
@@ -354,32 +539,26 @@ class Thompson:
         """Complete or correct a round that was learned from; take it back if the new observation is None.
 
         `at` is when it was played, as in `update`: of a round that has faded, as much is taken back as is left.
+        Weights of several structures are those of predictions that were made before, and remain.
         """
-        learner, late = self.learner, None
-        learner.check_revisable()
-        try:
-            vector, old = learner.model.action_vector(action, context), learner.seen(old_observation)
-        except MISFITS:
-            late = late_round(learner, action, old_observation, context)
-            if late is None:
-                raise
-        with self._all_or_nothing() as state:
-            when, guest, sample = learner.when(state, self.rounds, at), learner, self._remembered().copy()
-            if late is not None:
-                learner, state, guest = hosting(learner, state, self.rng, late)
-                vector, old, _ = guest.round_of(late.rounds[0])
-            new = None if new_observation is None else guest.seen(new_observation)
-            if late is None:
-                sample.replace(np.append(vector, old), None if new is None else np.append(vector, new))
-            replacement = None if new is None else Round(vector, new)
-            state = guest.revised(state, self.rng, Round(vector, old), replacement, when)
-            self._go_on(learner, state, sample)
+        for learner in self._known.learners:
+            learner.check_revisable()
+        era, old = self._encoded(action, old_observation, context)
+        new = None if new_observation is None else old._replace(seen=era.seen(new_observation))
+        with self._all_or_nothing() as known:
+            when = self._when(known, at)
+            known = revised(known.hosting(era, self.rng), era, self.rng, old, new, when)
+            before, after = self._in_present(era, old), None if new is None else self._in_present(era, new)
+            if before is not None:
+                known.sample.replace(np.append(*before[:2]), None if after is None else np.append(*after[:2]))
+            self._known = known
 
-    def moved_to(self, d: Diagram) -> Thompson:
-        """An agent in another diagram that knows all that this one knows about what both have, by names and labels.
+    def moved_to(self, d: Diagram | Sequence[Diagram] | Mapping[str, Diagram]) -> Thompson:
+        """Return an agent in another diagram that knows all that this one knows about what both have, by labels.
 
         Rows that are new start from their prior. Rows that are gone still inform the rest, and rounds that were played
-        before may still be learned from (`update`, `update_many`, `revise`). `carried` says what was taken along.
+        before may still be learned from (`update`, `update_many`, `revise`). `carried` says what was taken along. An
+        agent of several structures moves to as many with the same names.
 
         >>> from idbandits import models
         >>> agent = Thompson(models.cascade(["tea", "milk"], 1), seed=0)
@@ -391,29 +570,48 @@ class Thompson:
         attraction: rows 1 kept, 1 new
         0 groups of rounds
         """
-        state, rng, sample = self._all_known()
-        learner, state, carried = moved(self.learner, state, rng, d)
-        agent = Thompson.of(learner, state, rng, sample.moved(self.learner.model, learner.model))
-        agent.carried = carried
-        warn_once(learner.model, stacklevel=2)
-        return agent
+        diagrams = [_diagram(d, "an agent moves to")] if self._names is None else list(self._alike(d).values())
+        known, rng = self._snapshot()
+        present, *past = self._eras
+        eras = earlier_eras(present, past, diagrams)
+        moves = [
+            moved(learner, state, rng, own, tuple(era.diagrams[i] for era in eras))
+            for i, (learner, state, own) in enumerate(zip(known.learners, known.states, diagrams, strict=True))
+        ]
+        learners = tuple(move.learner for move in moves)
+        eras = eras[: min(len(learner.past.earlier) for learner in learners)]
+        sample = known.sample.moved(present.model, learners[0].model)
+        after = Known(learners, tuple(move.state for move in moves), known.standing, sample)
+        for learner in learners:
+            warn_once(learner.model, stacklevel=2)
+        carried: Any = moves[0].carried
+        if self._names is not None:
+            carried = dict(zip(self._names, (move.carried for move in moves), strict=True))
+        return _of(after, rng, self._names, eras, carried)
 
-    @property
-    def rounds(self) -> int:
-        """How many rounds were learned from."""
-        return rounds_in(self.state)
+    def _alike(self, d: Any) -> dict[str, Diagram]:
+        """Validate structures to move to."""
+        diagrams = named_structures(d)
+        if list(diagrams) != list(self._eras[0].names):
+            these = f"{', '.join(map(repr, self._eras[0].names))}, in this order"
+            raise IdbanditsError(f"an agent of several structures moves to as many with the same names: {these}")
+        return diagrams
+
+    # -- the belief ----------------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, float]:
-        """The weight of each structure by name: there is one."""
-        return {self.diagram.name: 1.0}
-
-    def sample(self) -> dict[str, Floats]:
-        """One draw of the means of all learned tables."""
+        """Return the probability of each structure to be the one that is acted by."""
         with self.rng.bit_generator.lock:
-            return self.learner.sample(self.learner.without_request(self.state), self.rng)
+            return dict(zip(self._eras[0].names, self._known.weights().tolist(), strict=True))
 
-    def draws(self, number: int) -> dict[str, Floats]:
-        """So many draws of all means from the belief, by table: all that stand at one place belong together.
+    def sample(self) -> Any:
+        """Draw the means of all learned tables once."""
+        with self.rng.bit_generator.lock:
+            known = self._known
+            return self._by_structure(lambda own, state: own.sample(own.without_request(state), self.rng), known)
+
+    def draws(self, number: int) -> Any:
+        """Draw the means of all tables `number` times: all that stand at one place belong together.
 
         Products of means, and whatever else is computed of several tables, have honest intervals this way. They do not
         use up the agent's random numbers.
@@ -427,17 +625,20 @@ class Thompson:
         >>> product.shape, bool(0.97 < product.mean() < 1)
         ((1000,), True)
         """
-        count = check_whole("the number of draws", number, 1, MOST_DRAWS // max(1, self.learner.evidence.learned))
-        return self.learner.draws(*self._apart(), count)
+        entries = max(learner.evidence.learned for learner in self._known.learners)
+        count = check_whole("the number of draws", number, 1, MOST_DRAWS // max(1, entries))
+        known, rng = self._apart()
+        return self._by_structure(lambda learner, state: learner.draws(state, rng, count), known)
 
-    def posterior(self) -> dict[str, Posterior]:
-        """The belief of every learned table."""
-        return self.learner.posterior(*self._snapshot())
+    def posterior(self) -> Any:
+        """Return the belief of every learned table, as `Posterior` by name."""
+        known, rng = self._snapshot()
+        return self._by_structure(lambda learner, state: learner.posterior(state, rng), known)
 
-    def fit_report(self) -> FitReport:
-        """Whether what was seen speaks against the structure of the diagram, and where.
+    def fit_report(self) -> Any:
+        """Report whether what was observed speaks against the structure of the diagram, and where.
 
-        It looks at a sample of the rounds (all of the first 8,192), and may be asked for at any time, as often as one
+        It examines a sample of the rounds (all of the first 8,192), and may be asked for at any time, as often as one
         likes: its p-values account for that.
 
         >>> d = Diagram("coins")
@@ -447,26 +648,43 @@ class Thompson:
         >>> agent.fit_report()
         1 round: too few to judge the structure by; 100 are needed.
         """
-        for node in self.learner.model.contexts:
+        present = self._eras[0]
+        for node in present.model.contexts:
             if node.features is not None:
                 raise IdbanditsError(
                     f"context {node.name!r} has features: the rounds to judge the structure by lack them"
                 )
-        state, _, sample = self._all_known()
-        return fit_report(self.learner.model, state.floats[: self.learner.evidence.live], sample)
+        known, _ = self._snapshot()
+        orders = iter(present.orders if self._several else [None])
+
+        def report(learner: Learner, state: State) -> FitReport:
+            order = next(orders)
+            sample = known.sample if order is None or order.same else known.sample.renumbered(order.of_rounds)
+            return fit_report(learner.model, state.floats[: learner.evidence.live], sample)
+
+        return self._by_structure(report, known)
 
     def elbo(self) -> float:
-        """The evidence lower bound L(q) of the paper, for variational inference."""
+        """Return the evidence lower bound L(q) of the paper, for variational inference."""
+        if self._several:
+            raise IdbanditsError(
+                "several structures have no ELBO: it bounds the evidence of one; weights() compares them"
+            )
         if not isinstance(self.inference, Bounded):
             raise IdbanditsError(f"inference {name_of(self.inference)!r} has no ELBO; {BOUNDED} has")
-        return float(self.inference.elbo(self.learner.evidence, self._snapshot()[0]))
+        known, _ = self._snapshot()
+        return float(self.inference.elbo(known.learners[0].evidence, known.states[0]))
+
+    # -- compilation, copies and files ---------------------------------------------------------------------------------
 
     @property
     def kernels(self) -> list[Kernel]:
         """All compiled functions that any of its methods may need."""
-        learn = self.learner.learn
-        own = [self.learner.solve, *([learn] if isinstance(learn, Kernel) else [])]
-        return list(dict.fromkeys([*own, *kernels_behind(__name__, type(self.inference).__module__)]))
+        found = list[Kernel]()
+        for learner in self._known.learners:
+            own = [learner.solve, *([learner.learn] if isinstance(learner.learn, Kernel) else [])]
+            found += [*own, *kernels_behind(__name__, type(learner.inference).__module__)]
+        return list(dict.fromkeys(found))
 
     def warm_up(self, *, processes: int | None = 1) -> Warmth:
         """Compile all that any method may need, so that no later call waits for it; what is on disk is only read.
@@ -477,47 +695,124 @@ class Thompson:
         return warm_up(self.kernels, processes)
 
     def __repr__(self) -> str:
-        settings = "".join(f", {name}={brief(value)}" for name, value in self.inference.settings.items())
+        settings = ""
+        if self._names is None:
+            settings = "".join(f", {name}={brief(value)}" for name, value in self.inference.settings.items())
         settings += f", effort={self.effort:g}" if self.effort != 1.0 else ""
         settings += f", forget={self.forget!r}" if self.forget is not None else ""
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"
-        return f"Thompson({self.diagram.name!r}, {name_of(self.inference)}{settings}; {rounds})"
+        inferences = ", ".join(dict.fromkeys(name_of(learner.inference) for learner in self._known.learners))
+        what = repr(self.diagram.name) if self._names is None else f"[{', '.join(map(repr, self._names))}]"
+        return f"Thompson({what}, {inferences}{settings}; {rounds})"
 
     def copy(self, seed: Any = None) -> Thompson:
-        """An agent that knows the same; with its own random numbers if a seed is given."""
-        state, rng, sample = self._all_known()
+        """Return an agent that knows the same; with its own random numbers if a seed is given."""
+        known, rng = self._snapshot()
         if seed is not None:
             rng = generator(seed)
-            state = state if rounds_in(state) else self.learner.beginning(rng)
-        return Thompson.of(self.learner, state, rng, sample)
+            if not known.rounds:
+                known = known._replace(states=tuple(learner.beginning(rng) for learner in known.learners))
+        return _of(known, rng, self._names, self._eras[1:], self.carried)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Thompson:
         return self.copy()
 
     def __reduce__(self) -> Any:
-        return _restored, (self.diagram, self.learner.settings, self.learner.past, *self._all_known())
+        known, rng = self._snapshot()
+        learners = [(learner.diagram, learner.settings, learner.past) for learner in known.learners]
+        return _restored, (learners, known.states, known.standing, known.sample, rng, self._names)
 
     def save(self, path: str | Path) -> None:
-        """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
-        state, rng, sample = self._all_known()
-        saved = Saved(self.diagram, self.learner.settings, self.learner.past, rng, state, sample)
-        save_agent(path_of(path), saved, self.learner.evidence)
+        """Write all that the agent knows to a file atomically; `load` goes on as if nothing happened."""
+        known, rng = self._snapshot()
+        where = path_of(path)
+        saved = [
+            Saved(learner.diagram, learner.settings, learner.past, rng, state, known.sample)
+            for learner, state in zip(known.learners, known.states, strict=True)
+        ]
+        if self._names is None:
+            save_agent(where, saved[0], known.learners[0].evidence)
+            return
+        saves = {
+            name: partial(save_agent, saved=own, evidence=learner.evidence)
+            for name, own, learner in zip(self._names, saved, known.learners, strict=True)
+        }
+        save_bundle(where, Bundle(list(self._names), known.standing, rng), saves)
 
     @staticmethod
-    def load(path: str | Path, *, diagram: Any = None, inference: Inference | None = None) -> Thompson:
-        """An agent from a file. With `diagram`, one of another diagram is refused; own inferences are passed again."""
-        if is_bundle(where := path_of(path)):
-            from idbandits.agent.several import Structures
+    def load(
+        path: str | Path, *, diagram: Any = None, inference: Inference | None = None, structures: Any = None
+    ) -> Thompson:
+        """Read an agent from a file.
 
-            return cast(Thompson, Structures.load(where, structures=diagram, inference=inference))
+        With `diagram`, an agent of another diagram is rejected; of several structures, `structures` are their diagrams,
+        in a list or by name. Custom inferences are passed again.
+        """
+        where = path_of(path)
+        if is_bundle(where):
+            return _load_bundle(where, diagram if structures is None else structures, inference)
         saved = load_agent(where, diagram, inference)
-        return _restored(saved.diagram, saved.settings, saved.past, saved.state, saved.rng, saved.sample)
+        learner = (saved.diagram, saved.settings, saved.past)
+        return _restored([learner], (saved.state,), first_standing(1), saved.sample, saved.rng, None)
+
+
+def _diagram(d: Any, who: str = "d must be") -> Diagram:
+    """Validate a diagram."""
+    if not isinstance(d, Diagram):
+        raise DiagramError(f"{who} a Diagram, got {brief(d)}")
+    return d
 
 
 def _no_rounds(learner: Learner) -> Sample:
-    """A sample of no rounds."""
-    return Sample(sum(map(len, learner.blank)))
+    """Return a sample of no rounds."""
+    return Sample(sum(map(len, learner.blank[:2])))
 
 
-def _restored(d: Diagram, settings: Settings, past: Past, state: State, rng: Rng, sample: Sample) -> Thompson:
-    return Thompson.of(Learner(d, compile(d), settings, past), state, rng, sample)
+def _of(
+    known: Known, rng: Rng, names: tuple[str, ...] | None, eras: Sequence[Era] = (), carried: Any = None
+) -> Thompson:  # fmt: skip
+    """Return an agent that goes on with what is known."""
+    agent: Thompson = object.__new__(Thompson)
+    return agent._begin(known, rng, names, eras, carried)
+
+
+def _restored(
+    learners: Sequence[tuple[Diagram, Settings, Past]], states: Sequence[State], standing: Standing, sample: Sample,
+    rng: Rng, names: tuple[str, ...] | None,
+) -> Thompson:  # fmt: skip
+    """Return an agent from its parts, as files and pickles hold them."""
+    own = tuple(Learner(d, compile(d), settings, past) for d, settings, past in learners)
+    labels = names or (own[0].diagram.name,)
+    pasts = zip(*(learner.past.earlier for learner in own), strict=True)
+    eras = [Era(dict(zip(labels, diagrams, strict=True))) for diagrams in pasts]
+    return _of(Known(own, tuple(states), standing, sample), rng, names, eras)
+
+
+def _load_bundle(where: Path, structures: Any, inference: Inference | None) -> Thompson:
+    """Read an agent of several structures."""
+    wanted = None if structures is None else named_structures(structures)
+    members: dict[str, Saved] = {}
+
+    def load(name: str, part: Path) -> None:
+        if wanted is not None and name not in wanted:
+            raise FormatError(f"it is not one of {', '.join(map(repr, wanted))}")
+        members[name] = load_agent(part, None if wanted is None else wanted[name], inference)
+
+    bundle = load_bundle(where, load)
+    if missing := [name for name in wanted or {} if name not in members]:
+        raise FormatError(f"{where}: the agent in it has no structure {missing[0]!r}")
+    try:
+        named_structures({name: saved.diagram for name, saved in members.items()})
+        if len({len(saved.past.earlier) for saved in members.values()}) > 1:
+            raise FormatError("its structures have different numbers of earlier diagrams")
+        for diagrams in zip(*(saved.past.earlier for saved in members.values()), strict=True):
+            named_structures(dict(zip(members, diagrams, strict=True)))
+    except IdbanditsError as error:
+        raise FormatError(f"{where}: {error}") from None
+    own = list(members.values())
+    learners = [(saved.diagram, saved.settings, saved.past) for saved in own]
+    states = [saved.state for saved in own]
+    return _restored(learners, states, bundle.standing, own[0].sample, bundle.rng, tuple(bundle.names))
+
+
+Structures = Thompson  # the name of agents of several structures in earlier versions

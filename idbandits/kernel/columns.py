@@ -14,8 +14,8 @@ from idbandits.errors import FormatError
 from idbandits.kernel.types import Floats, Ints
 
 from idbandits.kernel.states import (  # isort: skip
-    ACTS_ON_MEANS, BEFORE, CAPACITY, EACH, FILLED, HEADER, LEAST, MOST, NEXT_FIT, PER_ROUND, PLAYED, ROUNDS, SETTING, TICK,
-    USED, ZONE, GroupColumns, State, group_columns, rehash, with_room_for,
+    ACTS_ON_MEANS, BEFORE, CAPACITY, EACH, FILLED, HEADER, LEAST, MOST, NEXT_FIT, PER_ROUND, PLAYED, ROUNDS, SETTING,
+    TICK, USED, ZONE, GroupColumns, State, group_columns, rehash, with_room_for,
 )  # fmt: skip
 
 MOST_ROUNDS = 2**50  # that are counted: sums of them, and floats, hold all of these numbers exactly

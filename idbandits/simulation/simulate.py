@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from idbandits.agent.several import Structures
 from idbandits.agent.thompson import Thompson
 from idbandits.baselines.baseline import Baseline
 from idbandits.diagram.declare import Diagram
@@ -88,7 +87,7 @@ def begin(world: World, learner: Any, name: str, seed: int, run: int) -> tuple[W
     generators among its attributes.
     """
     of_world, of_learner = random_numbers(seed, run, "world"), random_numbers(seed, run, f"learner {name}")
-    if isinstance(learner, (Thompson, Structures, Baseline)):
+    if isinstance(learner, (Thompson, Baseline)):
         return world.copy(of_world), learner.copy(of_learner)
     fresh = copy.deepcopy(learner)
     held = [k for k, v in getattr(fresh, "__dict__", {}).items() if isinstance(v, np.random.Generator)]

@@ -19,6 +19,7 @@ from idbandits.agent.misfit import RESIDUAL, SPREAD, compare, log_bets
 from idbandits.agent.sample import ROOM, Sample
 from idbandits.circuit.fitting import Fitting
 from idbandits.errors import IdbanditsError, ImpossibleObservationError
+from inside import sampled
 from playing import columns, play
 
 Rng = np.random.Generator
@@ -71,7 +72,7 @@ def test_shares_of_the_stake_are_no_more_than_the_stake() -> None:
         agent = idb.Thompson(d, inference="moments", seed=0)
         agent.update_many(*columns(d, played))
         fitting = Fitting(model)
-        rows = agent._sample.rounds
+        rows = sampled(agent).rounds
         c = compare(model, fitting, fitting.normalised(fitting.prior, fitting.prior), rows, np.ones(len(rows)))
         shares = np.exp(c.log_bet - log_bets(c.sums[:, RESIDUAL], c.sums[:, SPREAD]))
         assert shares.sum() <= 1 + 1e-9

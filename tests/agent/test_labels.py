@@ -144,7 +144,7 @@ def test_it_is_the_same_after_acting(one: Any) -> None:
     for agent, context in zip(agents, ({"S": 1}, {"S": one}), strict=True):
         while agent.act(context)["A"] != 1:
             pass
-    action = agents[0].learner._latest[0]
+    action = agents[0]._eras[0]._latest[0]
     agents[0].update(action, {"X": 1}, {"S": 1})
     agents[1].update(action | {"A": one}, {"X": one}, {"S": one})
     assert knowledge(agents[0]) == knowledge(agents[1])

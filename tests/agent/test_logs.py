@@ -22,7 +22,7 @@ from idbandits.errors import (
     ObservationError,
 )
 from inferences import agent_of, every, seen_without_clicks, taught
-from inside import groups, knowledge
+from inside import groups, knowledge, sampled
 from playing import alpha_of, assert_close
 from refusals import refused, refused_by
 from tea import ACTIONS, CONTEXTS, SEEN, tea_room
@@ -347,8 +347,8 @@ def test_impossible_rounds_are_skipped_and_reported(several: bool, before: int) 
             np.testing.assert_array_equal(state.floats, other.floats)
     else:
         assert_close(alpha_of(agent), alpha_of(expected), rtol=0)
-        assert agent._sample.impossible == 1
-        np.testing.assert_array_equal(agent._remembered().rounds, expected._remembered().rounds)
+        assert sampled(agent).impossible == 1
+        np.testing.assert_array_equal(sampled(agent).rounds, sampled(expected).rounds)
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -15,7 +15,7 @@ from diagrams import with_fixed_means
 from idbandits import models
 from idbandits.errors import ActionError, DiagramError, FormatError, IdbanditsError, ImpossibleObservationError
 from inferences import INFERENCES, agent_of
-from inside import groups, knowledge
+from inside import groups, knowledge, sampled
 
 OLD, NEW = ["a", "b", "c", "d"], ["d", "b", "e"]  # another order, two gone, one new
 
@@ -188,7 +188,7 @@ def test_the_remembered_rounds_are_those_that_both_diagrams_have() -> None:
     agent.update({"A1": "d", "A2": "b"}, {"C1": 1, "C2": None})
     agent.update({"A1": "a", "A2": "b"}, {"C1": 1, "C2": 0})
     moved = agent.moved_to(list_model(NEW))
-    assert moved._remembered().rounds.tolist() == [[0, 1, 1, -1]]
+    assert sampled(moved).rounds.tolist() == [[0, 1, 1, -1]]
     assert moved.fit_report().rounds == 1
 
 
@@ -223,7 +223,7 @@ def test_agents_that_forget_move_too() -> None:
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
     agent = idb.Thompson(list_model(OLD), seed=0)
-    with pytest.raises(DiagramError, match="an agent moves to a Diagram, not to 3"):
+    with pytest.raises(DiagramError, match="an agent moves to a Diagram, got 3"):
         agent.moved_to(3)  # type: ignore[arg-type]
     exact = idb.Thompson(models.cascade(OLD, 2), "exact")
     with pytest.raises(DiagramError, match="'exact' cannot learn from"):

@@ -11,6 +11,7 @@ import pytest
 import idbandits as idb
 from idbandits.agent.sample import ROOM, Sample
 from idbandits.errors import FormatError, ImpossibleObservationError
+from inside import sampled
 
 
 def numbered(first: int, last: int) -> np.ndarray:
@@ -132,8 +133,8 @@ def test_what_fails_leaves_nothing_behind() -> None:
         agent.update({"A1": 0}, {"C1": 1})
     with pytest.raises(ImpossibleObservationError):
         agent.update_many({"A1": [0, 0], "A2": [1, 1]}, {"C1": [1, 1], "C2": [0, 1]})
-    assert agent._sample.rounds.tolist() == [[0, 1, 1, 0]]
-    assert agent._sample.impossible == 1  # a log is refused as a whole, and named
+    assert sampled(agent).rounds.tolist() == [[0, 1, 1, 0]]
+    assert sampled(agent).impossible == 1  # a log is refused as a whole, and named
 
 
 def test_an_interrupted_round_is_not_kept() -> None:
@@ -154,25 +155,25 @@ def test_an_interrupted_round_is_not_kept() -> None:
         agent.update({"A1": 0, "A2": 1}, {"C1": 1, "C2": 0})
     with pytest.raises(Interrupted):
         agent.update_many({"A1": [0], "A2": [1]}, {"C1": [1], "C2": [0]})
-    assert agent._sample.count == agent._sample.kept == 0
+    assert sampled(agent).count == sampled(agent).kept == 0
 
 
 def test_revised_rounds_are_revised_here_too() -> None:
     agent = idb.Thompson(idb.models.cascade(3, 2), inference="gibbs", seed=0)
     agent.update({"A1": 0, "A2": 1}, {"C1": 0})
     agent.revise({"A1": 0, "A2": 1}, {"C1": 0}, {"C1": 0, "C2": 1})
-    assert agent._sample.rounds.tolist() == [[0, 1, 0, 1]]
+    assert sampled(agent).rounds.tolist() == [[0, 1, 0, 1]]
     agent.revise({"A1": 0, "A2": 1}, {"C1": 0, "C2": 1}, None)
-    assert agent._sample.count == 0
+    assert sampled(agent).count == 0
 
 
 def test_copies_and_pickles_remember() -> None:
     agent = cascade_agent()
     agent.update_many({"A1": [0, 1], "A2": [1, 2]}, {"C1": [1, 0], "C2": [0, 0]})
     for other in (agent.copy(), agent.copy(seed=3), copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))):
-        np.testing.assert_array_equal(other._sample.rounds, agent._sample.rounds)
+        np.testing.assert_array_equal(sampled(other).rounds, sampled(agent).rounds)
         other.update({"A1": 0, "A2": 1}, {"C1": 0, "C2": 0})
-    assert agent._sample.count == 2
+    assert sampled(agent).count == 2
 
 
 def test_remembering_draws_no_random_numbers_of_the_agent() -> None:

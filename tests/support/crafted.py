@@ -252,7 +252,7 @@ def with_extremes(parts: Parts, seed: int, means: bool) -> bytes:
     floats = [0.0, 5e-324, 0.5, 1.0] if means else [1e-300, 1e-100, 1e-17, 0.5, 1.0, 1e16, 1e100, 1e300]
     pools: dict[str, list[Any]] = {
         "floats": floats, "sites": [0.0, 1e-300, 0.5, -0.5, -1.0, 1e16, -1e16, 1e250, -1e250],
-        "counts": [0, 1, 5, 2**31, 2**49, 2**50],
+        "weights": [0.0, 1e-300, 0.5, 1.0, 5.0, 2.0**31, 2.0**49, 2.0**50], "phases": [0.0, 5e-324, 0.5, 1 - 2.0**-53],
     }  # fmt: skip
     changed_parts = dict(parts)
     for column, pool in pools.items():
@@ -289,7 +289,7 @@ def crafted_arrays(name: str, those: Parts, whole: Parts | None = None) -> Itera
         yield Crafted(f"{name}: no {column}", partial(packed, others_only), refuse=True)
     yield Crafted(f"{name}: an extra part", partial(packed, parts | {"more": np.zeros(3)}), refuse=True)
     if parts.get("keys", np.empty(0)).size:
-        first = {"keys": parts["sizes"][0], "sites": parts["sizes"][0], "sizes": 1, "counts": 1}
+        first = {"keys": parts["sizes"][0], "sites": parts["sizes"][0], "sizes": 1, "weights": 1, "phases": 1}
         doubled = {c: np.concatenate([parts[c], parts[c][:size]]) for c, size in first.items()}
         yield Crafted(f"{name}: a group twice", partial(packed, parts | doubled), refuse=True)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 import idbandits as idb
-from idbandits.agent.learner import Round
+from idbandits.agent.era import Round
 from idbandits.baselines import confidence, grab
 from idbandits.circuit import passes, plain
 from idbandits.circuit.circuit import Circuit, Run
@@ -81,8 +81,18 @@ def with_more_room(agent: idb.Thompson) -> idb.Thompson:
     """A copy of an agent with room for sixteen times as many groups."""
     other = agent.copy()
     for _ in range(4):
-        other.state = grown(other.state)
+        set_state(other, grown(other.state))
     return other
+
+
+def set_state(agent: idb.Thompson, state: Any) -> None:
+    """Put a state in place of that of an agent of one structure."""
+    agent._known = agent._known._replace(states=(state,))
+
+
+def sampled(agent: idb.Thompson) -> Any:
+    """The sample of rounds that an agent keeps."""
+    return agent._remembered()
 
 
 def determined(agent: idb.Thompson) -> np.ndarray:
@@ -95,14 +105,14 @@ def learn_repeatedly(
     agent: idb.Thompson, action: Mapping[str, Any], observation: Mapping[str, Any], times: int
 ) -> None:
     """Let an agent learn from any number of equal rounds at once."""
-    _learn(agent, agent.learner.model.action_vector(action), agent.learner.seen(observation), times, NOW)
+    _learn(agent, agent.learner.model.action_vector(action), agent._eras[0].seen(observation), times, NOW)
 
 
 def learn_without_settling(
     agent: idb.Thompson, action: Mapping[str, Any], observation: Mapping[str, Any], context: Mapping[str, Any] | None
 ) -> None:
     """Let an agent count a round, and leave its belief as it is."""
-    _learn(agent, agent.learner.model.action_vector(action, context), agent.learner.seen(observation), 1, LATER)
+    _learn(agent, agent.learner.model.action_vector(action, context), agent._eras[0].seen(observation), 1, LATER)
 
 
 def settle(agent: idb.Thompson) -> None:
@@ -111,7 +121,7 @@ def settle(agent: idb.Thompson) -> None:
 
 
 def _learn(agent: idb.Thompson, vector: np.ndarray, seen: np.ndarray, times: int, effort: int) -> None:
-    agent.state = agent.learner.learned(agent.state, agent.rng, Round(vector, seen), times, effort)
+    set_state(agent, agent.learner.learned(agent.state, agent.rng, Round(vector, seen), times, effort))
 
 
 def ambiguous_observation(d: idb.Diagram) -> dict[str, int]:
@@ -383,7 +393,7 @@ def with_all_derived_again(agent: idb.Thompson) -> idb.Thompson:
     for section in (gibbs.ALPHA, gibbs.COUNTED):
         first = section * size + (FIGURES if section else 0)
         other.state.floats[first : first + size] = np.nan
-    other.state = other.inference.restored(other.learner.evidence, other.state)
+    set_state(other, other.inference.restored(other.learner.evidence, other.state))
     return other
 
 

@@ -1,0 +1,115 @@
+"""Diagrams that an agent is in at one time, and rounds in them as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, NamedTuple, final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from idbandits.agent.agreement import Order, rewarded
+from idbandits.agent.sample import Translation
+from idbandits.circuit.model import Action, compile
+from idbandits.diagram.declare import Diagram
+from idbandits.diagram.tables import Label
+from idbandits.errors import ODD, ActionError, ContextError, ObservationError
+from idbandits.inference.comparing import pack_rewarded
+from idbandits.inference.predicting import Predictor
+from idbandits.kernel.fields import Packed
+from idbandits.kernel.types import Floats, Ints
+
+MISFITS = ActionError, ContextError, ObservationError  # errors of rounds that a diagram cannot have
+NO_REQUEST: Floats = np.empty(0)  # where no context has features
+
+
+class Round(NamedTuple):
+    """A round as numbers: decisions and contexts, observed nodes (-1 where nothing was seen), features of contexts."""
+
+    action: Ints
+    seen: Ints
+    request: Floats = NO_REQUEST
+
+
+@final
+class Era:
+    """Diagrams that an agent is in, or was in before it moved: one per structure.
+
+    All have the same decisions, contexts and observed nodes. Rounds are in the numbers of the first diagram.
+    """
+
+    def __init__(self, diagrams: Mapping[str, Diagram]) -> None:
+        self.names, self.diagrams = tuple(diagrams), tuple(diagrams.values())
+        self.models = tuple(compile(d) for d in self.diagrams)
+        model = self.model = self.models[0]
+        self.width = len(model.decisions) + len(model.contexts)
+        self._has_requests = any(node.features is not None for node in model.contexts)
+        self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
+        self._translations = WeakKeyDictionary[Era, Translation]()
+        self._latest: tuple[Any, Any, Ints] = (None, None, np.empty(0, np.int64))
+
+    @cached_property
+    def orders(self) -> list[Order]:
+        """How each structure numbers the nodes and values of a round."""
+        return [Order(self.model, own) for own in self.models]
+
+    @cached_property
+    def predictors(self) -> list[Predictor]:
+        """The likelihood of each structure, to predict rounds by."""
+        return [model.derived(Predictor) for model in self.models]
+
+    @cached_property
+    def rewarded(self) -> Packed:
+        """The observed nodes that structures bet on."""
+        return pack_rewarded(*rewarded(self.models))
+
+    def round(self, action: Action, observation: Mapping[str, Any], context: Action | None) -> Round:
+        """Encode a round, or raise one of MISFITS."""
+        vector = self.action_vector(action, context)
+        return Round(vector, self.seen(observation), self.request(context))
+
+    def round_of(self, row: Ints, request: Floats = NO_REQUEST) -> Round:
+        """Return the round in one row of a log."""
+        return Round(row[: self.width], row[self.width :], request)
+
+    def translated(self, rounds: Ints, other: Era) -> Ints:
+        """Return rounds, one per row, in the numbers of another era: those that it can have."""
+        if other is self:
+            return rounds
+        if other not in self._translations:
+            self._translations[other] = Translation(self.model, other.model)
+        return self._translations[other].of_rounds(rounds)
+
+    def remember(self, action: dict[str, Label], context: Action | None, vector: Ints) -> None:
+        """Remember an action that was just chosen: it is likely to be the next one to encode."""
+        self._latest = dict(action), None if context is None else dict(context), vector
+
+    def action_vector(self, action: Action, context: Action | None) -> Ints:
+        """Encode an action and its context."""
+        last_action, last_context, vector = self._latest
+        try:  # faster than validating again what `act` chose
+            if _are_same(action, last_action) and (context is last_context or _are_same(context, last_context)):
+                return vector
+        except ODD:  # an array, or whatever else, where a value is expected
+            pass
+        return self.model.action_vector(action, context)
+
+    def seen(self, observation: Mapping[str, Any]) -> Ints:
+        """Encode an observation."""
+        if type(observation) is dict and len(observation) == len(self._states):
+            try:
+                return np.array([place[type(v := observation[name]), v] for name, place in self._states], np.int64)
+            except ODD:
+                pass  # something is missing, of another type, or to be rejected
+        states = self.model.observation_states(observation)
+        return np.array([states.get(n.name, -1) for n in self.model.observed], dtype=np.int64)
+
+    def request(self, context: Action | None) -> Floats:
+        """Encode the features of contexts that have some, as one vector; the context was validated before."""
+        return self.model.request_vector(context) if self._has_requests else NO_REQUEST
+
+
+def _are_same(values: Any, last: Any) -> bool:
+    """Return whether these are the same labels: equal values with equal hashes, which those of arrays do not have."""
+    return type(values) is dict and values == last and hash((*values.values(),)) == hash((*last.values(),))

@@ -1,0 +1,211 @@
+"""What an agent knows: a learner and a state for each structure, how these stand, and a sample of rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from idbandits.agent.era import Era, Round
+from idbandits.agent.learner import Learner
+from idbandits.agent.moving import Batch, hosting, in_order
+from idbandits.agent.sample import Sample
+from idbandits.errors import ImpossibleObservationError
+from idbandits.inference import NOW
+from idbandits.inference.comparing import Standing, settle, settle_all, weigh
+from idbandits.inference.forgetting import When
+from idbandits.inference.predicting import predict, predict_all
+from idbandits.kernel.states import PLAYED, ROUNDS, ZONE, State
+from idbandits.kernel.types import Floats, Ints, Rng
+
+
+class Known(NamedTuple):
+    """Everything that an agent knows. One structure has the weight 1.
+
+    Arrays may be changed in place by whoever holds the agent's lock; the tuple itself is replaced as a whole.
+    """
+
+    learners: tuple[Learner, ...]
+    states: tuple[State, ...]
+    standing: Standing
+    sample: Sample
+
+    def copy(self) -> Known:
+        """Return a copy that can be changed independently."""
+        states = tuple(
+            learner.without_request(state.copy()) for learner, state in zip(self.learners, self.states, strict=True)
+        )
+        return Known(self.learners, states, self.standing.copy(), self.sample.copy())
+
+    @property
+    def reference(self) -> State:
+        """The state of the first structure that is not out: it has learned from all rounds."""
+        return next(state for state, out in zip(self.states, self.standing.is_out(), strict=True) if not out)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were learned from, without those taken back."""
+        return int(self.reference.ints[ROUNDS])
+
+    @property
+    def played(self) -> int:
+        """How many rounds were learned from, with those taken back."""
+        return int(self.reference.ints[PLAYED])
+
+    @property
+    def zone(self) -> int:
+        """The kind of time zone of all times so far; structures that are out no longer receive times."""
+        return max(int(state.ints[ZONE]) for state in self.states)
+
+    def weights(self) -> Floats:
+        """Return the probability of each structure to be the one that is acted by."""
+        acting = np.empty(len(self.learners))
+        weigh(self.standing, acting)
+        return acting
+
+    def hosting(self, era: Era, rng: Rng) -> Known:
+        """Return the same knowledge with all rows that rounds of an era may read."""
+        pairs = [
+            hosting(learner, state, rng, model)
+            for learner, state, model in zip(self.learners, self.states, era.models, strict=True)
+        ]
+        return self._replace(learners=tuple(pair[0] for pair in pairs), states=tuple(pair[1] for pair in pairs))
+
+    def settled(self, rng: Rng, effort: int) -> Known:
+        """Bring all beliefs up to date, after rounds that were only counted."""
+        members = zip(self.learners, self.states, self.standing.is_out(), strict=True)
+        states = [state if out else learner.settled(state, rng, effort) for learner, state, out in members]
+        return self._replace(states=tuple(states))
+
+
+class Predicted(NamedTuple):
+    """A round that all structures predicted."""
+
+    rounds: list[Round]  # in the numbers of each structure
+    joint: Floats  # of a structure: the logarithm of the probability of the round
+    marginals: Floats  # of a structure and of a state of an observed node: its probability
+
+
+def predicted(known: Known, era: Era, round_: Round, where: str = "") -> Predicted:
+    """Predict a round by all structures; raise if it is impossible in all that are left."""
+    rounds = [Round(*order.of_round(round_.action, round_.seen)) for order in era.orders]
+    joint, marginals = np.empty(len(rounds)), np.empty((len(rounds), sum(era.predictors[0].states)))
+    for i, (learner, state, own) in enumerate(zip(known.learners, known.states, rounds, strict=True)):
+        belief = learner.predictive(state, era.models[i])
+        joint[i] = predict.entry(*era.predictors[i].packed, belief, own.action, own.seen, marginals[i])
+    joint[known.standing.weights == -np.inf] = -np.inf
+    if not (joint > -np.inf).any():
+        raise impossible(known, era, round_, where)
+    return Predicted(rounds, joint, marginals)
+
+
+def impossible(known: Known, era: Era, round_: Round, where: str) -> ImpossibleObservationError:
+    """Return the error of a round that is impossible in all structures that are left."""
+    model = era.model
+    shown = ", ".join(
+        f"{n.name} = {n.values[s]!r}" for n, s in zip(model.observed, round_.seen.tolist(), strict=True) if s >= 0
+    )
+    members = zip(era.names, known.standing.is_out(), strict=True)
+    left = ", ".join(repr(name) for name, out in members if not out)
+    return ImpossibleObservationError(
+        f"{where}observation {shown}: every structure that is left ({left}) gives it probability zero for action "
+        f"{model.action_of(round_.action)!r}, whatever the means"
+    )
+
+
+def learned(known: Known, era: Era, rng: Rng, round_: Round, when: When | None, where: str = "") -> Known:
+    """Learn from a round, in states that are copies; several structures are weighed by it, if possible in them."""
+    known = known.hosting(era, rng)
+    if len(known.learners) == 1:
+        learner, state = known.learners[0], known.states[0]
+        state = learner.learned(state, rng, round_, 1, NOW, model=era.model, when=when, where=where)
+        return known._replace(states=(state,))
+    prediction = predicted(known, era, round_, where)
+    members = zip(known.learners, known.states, prediction.rounds, prediction.joint, era.models, strict=True)
+    states = [
+        learner.learned(state, rng, own, 1, NOW, model=model, when=when, where=where) if p > -np.inf else state
+        for learner, state, own, p, model in members
+    ]
+    settle(*era.rewarded, known.standing, prediction.joint, prediction.marginals, round_.seen)
+    return known._replace(states=tuple(states))
+
+
+def revised(known: Known, era: Era, rng: Rng, old: Round, new: Round | None, when: When | None) -> Known:
+    """Put a round in place of another one, or take it back, in states that are copies.
+
+    A structure in which the new round is impossible is out.
+    """
+    out = known.standing.is_out()
+    if new is not None and len(out) > 1:
+        known.standing.weights[predicted(known, era, new).joint == -np.inf] = -np.inf
+    states = list(known.states)
+    for i, (learner, model) in enumerate(zip(known.learners, era.models, strict=True)):
+        if not out[i]:
+            before, after = _renumbered(era, i, old), None if new is None else _renumbered(era, i, new)
+            after = after if known.standing.weights[i] > -np.inf else None
+            states[i] = learner.revised(states[i], rng, before, after, model=model, when=when)
+    return known._replace(states=tuple(states))
+
+
+def _renumbered(era: Era, structure: int, round_: Round) -> Round:
+    """Return a round in the numbers of a structure."""
+    return Round(*era.orders[structure].of_round(round_.action, round_.seen), round_.request) if structure else round_
+
+
+def block_learned(
+    known: Known, eras: Sequence[Era], rng: Rng, parts: Sequence[Batch], times: Floats, skips: bool
+) -> tuple[Known, list[int]]:
+    """Weigh structures by a block of rounds, all predicted by the present belief, and learn from it.
+
+    Return what is known then, and the numbers of rounds that were skipped: impossible in all structures that are left.
+    """
+    for part in parts:
+        known = known.hosting(eras[part.era], rng)
+    predictions = {part.era: _predicted_all(known, eras[part.era], part) for part in parts}
+    skipped = list[int]()
+    for run in in_order(parts, len(parts[0].numbers) + 1, mixed=False):
+        skipped += _weighed(known, eras[run.era], run, predictions[run.era], skips)
+    out = known.standing.is_out()
+    for part in parts:
+        era, left = eras[part.era], part.part(~np.isin(part.numbers, skipped)) if skipped else part
+        at, rounds, states = times[left.numbers] if len(times) else times, left.rounds, list(known.states)
+        for i, (learner, order) in enumerate(zip(known.learners, era.orders, strict=True)):
+            if not out[i]:
+                own = np.ascontiguousarray(order.of_rounds(rounds))
+                states[i], _ = learner.all_learned(states[i], rng, own, left.numbers, model=era.models[i], at=at)
+        known = known._replace(states=tuple(states))
+    return known.settled(rng, NOW), skipped
+
+
+class PredictedAll(NamedTuple):
+    """Rounds of one era that all structures predicted."""
+
+    numbers: Ints  # of the rounds in the log
+    joint: Floats  # of a round and a structure: the logarithm of the probability of the round
+    marginals: Floats  # of a round, a structure and a state of an observed node: its probability
+
+
+def _predicted_all(known: Known, era: Era, part: Batch) -> PredictedAll:
+    """Predict rounds by all structures."""
+    structures, length, rounds = len(known.learners), len(part.numbers), part.rounds
+    joint, marginals = np.empty((structures, length)), np.empty((structures, length, sum(era.predictors[0].states)))
+    for i, (learner, state, order) in enumerate(zip(known.learners, known.states, era.orders, strict=True)):
+        own, belief = np.ascontiguousarray(order.of_rounds(rounds)), learner.predictive(state, era.models[i])
+        predict_all(*era.predictors[i].packed, belief, own, order.width, joint[i], marginals[i])
+    return PredictedAll(part.numbers, np.ascontiguousarray(joint.T), np.ascontiguousarray(marginals.swapaxes(0, 1)))
+
+
+def _weighed(known: Known, era: Era, run: Batch, prediction: PredictedAll, skips: bool) -> list[int]:
+    """Weigh structures by consecutive rounds of one era; return the numbers of those impossible in all."""
+    rounds, first, skipped = run.rounds, int(np.searchsorted(prediction.numbers, run.numbers[0])), list[int]()
+    seen, done, length = np.ascontiguousarray(rounds[:, era.width :]), 0, len(run.numbers)
+    joint, marginals = prediction.joint[first : first + length], prediction.marginals[first : first + length]
+    while done < length:
+        done += settle_all(*era.rewarded, known.standing, joint[done:], marginals[done:], seen[done:])
+        if done < length:
+            if not skips:
+                raise impossible(known, era, era.round_of(rounds[done]), f"in round {run.numbers[done]}, ")
+            skipped.append(int(run.numbers[done]))
+            done += 1
+    return skipped
