@@ -159,10 +159,10 @@ class Entries:
         if others is self:
             return np.arange(self.learned + len(self.known))
         places = np.full(others.learned + len(others.known), -1, np.int64)
-        for name, row in others.rows.items():
-            here = self.rows.get(name)
-            if here is not None:
-                places[row.first : row.first + name[1]] = range(here.first, here.first + name[1])
+        rows, lacking = self.rows, Row(-1, others.prior[:0])
+        firsts = np.array([rows.get(name, lacking).first for name in others.rows], np.int64)
+        own = firsts[np.searchsorted(others.firsts, others.row)] if len(firsts) else firsts
+        places[: others.learned] = np.where(own < 0, -1, own + np.arange(others.learned) - others.row)
         by_value = {value: self.learned + i for i, value in enumerate(self.values)}
         places[others.learned :] = [by_value.get(value, -1) for value in others.values]
         return places

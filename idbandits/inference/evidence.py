@@ -46,7 +46,7 @@ class Evidence:
         longest: Longest | None = None,
     ) -> None:  # fmt: skip
         self.model, self._likelihood, self._literal = model, likelihood, literal
-        self.entries = Entries(model) if entries is None else entries
+        self.entries = model.derived(Entries) if entries is None else entries
         c, ends = likelihood.parts.circuit, likelihood.parts.ends
         runs = list(pairwise(ends))
         slots = [c.slots_between(*run) for run in runs]
@@ -64,7 +64,7 @@ class Evidence:
         self.longest = Longest(max(c.inner + 1, nodes), max(edges + c.inner, terms))
         sizes = [t.states for t in model.learned.values() for _ in range(t.size)]
         is_home = model is own.model and not own.retired
-        places = [] if is_home else own.places_of_entries(Entries(model)).tolist()
+        places = [] if is_home else own.places_of_entries(model.derived(Entries)).tolist()
         self.regressions = regressions_of(own)
         self.cost_of_fit = cost_of_fit(self.regressions)
         self.first_request = len(first_fits(self.regressions))  # where requests stand in fits
@@ -161,7 +161,7 @@ def _generic_means(rows: Ints, sizes: Ints) -> Floats:
     e = np.arange(1, len(sizes) + 1)
     x = 0.6180339887498949 * e + 0.4142135623730951 * e * e
     drawn = 1.0 + x - np.floor(x)
-    return np.array([drawn[i] / sum(drawn[rows[i] : rows[i] + sizes[i]]) for i in range(len(sizes))], dtype=np.float64)
+    return np.asarray(drawn / np.bincount(rows, drawn, minlength=len(sizes))[rows])
 
 
 def _reading(c: Circuit, slot: int) -> tuple[int, int, int]:
