@@ -307,7 +307,7 @@ def frame(column: Any, labels: Any = DISHES) -> pd.DataFrame:
         (frame([1, 2, 3, 4, 5], [*DISHES, "rice"]), "there are two lines for 'rice'"),
         (frame(pd.date_range("2024-01-01", periods=4)), "column 'price' has values of type datetime64.*numbers, texts or b"),
         (frame([datetime.date(2024, 1, 1)] * 4), "column 'price' is datetime.date.* for 'pho'; features are numbers"),
-        (frame(pd.date_range("2024-01-01", periods=4, tz="UTC")), "for 'pho'; features are numbers, texts or bools"),
+        (frame(pd.date_range("2024-01-01", periods=4, tz="UTC")), "has values of type datetime64.*numbers, texts or bools"),
         (frame(pd.to_timedelta([1, 2, 3, 4])), "column 'price' has values of type timedelta64"),
         (frame([1j, 2, 3, 4]), "column 'price' has values of type complex"),
         (frame([[1], [2], 3, 4]), r"column 'price' is \[1\] for 'pho'"),
