@@ -109,8 +109,10 @@ def _of_categories(codes: Any, categories: RawColumn) -> RawColumn:
 
 def _of_pandas(data: Any) -> RawColumn:
     """Read a series, an index or an extension array."""
+    dtype = data.dtype
+    if isinstance(dtype, np.dtype):
+        return _unmasked(np.asarray(data))
     array = getattr(data, "array", data)
-    dtype = array.dtype
     if str(dtype) == "category":
         return _of_categories(np.asarray(array.codes), read_column(array.categories))
     if hasattr(dtype, "pyarrow_dtype"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -93,6 +92,8 @@ class Forget:
         if not self.by_time:
             numbers = [check_whole(f"at in round {i}", n, 0, rounds + i) for i, n in enumerate(column.tolist())]
             return When(np.array(numbers, dtype=np.float64), zone)
+        if len(missing := np.flatnonzero(column.missing)):
+            raise IdbanditsError(f"at in round {missing[0]} must be {IN_RANGE}, got a missing value")
         seconds = np.empty(length)
         if length and column.values.dtype.kind == "M":
             seconds[:] = _seconds_of_numpy(column.values)
@@ -106,10 +107,8 @@ class Forget:
                     zone = _one_zone(zone, own, value)
                 except IdbanditsError as error:
                     raise IdbanditsError(f"in round {i}, {error}") from None
-        missing = column.missing
-        if len(wrong := np.flatnonzero(missing | ~(abs(seconds) <= MOST))):
-            shown = "a missing value" if missing[wrong[0]] else brief(column.values[wrong[0]])
-            raise IdbanditsError(f"at in round {wrong[0]} must be {IN_RANGE}, got {shown}")
+        if len(wrong := np.flatnonzero(~(abs(seconds) <= MOST))):
+            raise IdbanditsError(f"at in round {wrong[0]} must be {IN_RANGE}, got {brief(column.values[wrong[0]])}")
         return When(seconds, zone)
 
     def __repr__(self) -> str:
