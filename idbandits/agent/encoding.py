@@ -193,7 +193,8 @@ def encode_column(what: str, node: Node, data: Any, error: type[IdbanditsError],
         places[(places < 0) | (places >= node.states)] = WRONG
     else:
         places = _places_of_labels(what, node, values)
-    places[masked] = _missing(what)
+    if masked.any():
+        places[masked] = _missing(what)
     if strict and (wrong := places == WRONG).any():
         at = int(np.argmax(wrong))
         shown = "a missing value (masked or null)" if masked[at] else brief(plain(values[at]))

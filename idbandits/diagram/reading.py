@@ -100,7 +100,8 @@ def _missing_objects(values: Any) -> Bools:
 def _of_categories(codes: Any, categories: RawColumn) -> RawColumn:
     """Values by their numbers among categories, where -1 is a missing one; categories may be missing themselves."""
     if not len(categories.values):  # then all values are missing
-        return RawColumn(np.full(len(codes), None, dtype=object), np.ones(len(codes), np.bool_), True)
+        fillers = np.zeros(len(codes), categories.values.dtype)
+        return RawColumn(fillers, np.ones(len(codes), np.bool_), True, categories.has_zone)
     places = np.where(codes < 0, 0, codes)
     return RawColumn(
         categories.values[places], np.asarray((codes < 0) | categories.missing[places]), True, categories.has_zone
@@ -140,8 +141,10 @@ def _of_arrow(data: Any) -> RawColumn:
 
     kind = data.type
     if types.is_dictionary(kind):
-        if isinstance(data, pyarrow.ChunkedArray):
-            data = data.unify_dictionaries().combine_chunks()
+        if isinstance(data, pyarrow.ChunkedArray):  # each chunk has a dictionary; one of all may not fit the indices
+            chunks = [_of_arrow(chunk) for chunk in data.chunks or [pyarrow.nulls(0, kind)]]
+            values, masked = (np.concatenate([chunk[k] for chunk in chunks]) for k in (0, 1))
+            return chunks[0]._replace(values=values, masked=masked)
         codes = _array_of(data.indices.fill_null(0)).astype(np.int64)
         codes[_array_of(data.indices.is_null())] = -1
         return _of_categories(codes, _of_arrow(data.dictionary))

@@ -15,6 +15,7 @@ import pytest
 from idbandits.diagram.reading import read_column
 
 DICTIONARY = pa.DictionaryArray.from_arrays(pa.array([1, 0, None, 2]), pa.array(["a", "b", None]))
+BYTES = pa.dictionary(pa.int8(), pa.int64())
 OBJECT = object()
 UUID = uuid.UUID(int=7)
 COLUMNS: dict[str, tuple[Any, list[Any]]] = {
@@ -25,6 +26,13 @@ COLUMNS: dict[str, tuple[Any, list[Any]]] = {
     "chunks with other dictionaries": (
         pa.chunked_array([pa.array(["x", None]).dictionary_encode(), pa.array(["z", "x"]).dictionary_encode()]),
         ["x", None, "z", "x"],
+    ),
+    "chunks with dictionaries that do not fit into one": (
+        pa.chunked_array([pa.array(range(k, k + 100)).dictionary_encode().cast(BYTES) for k in (0, 100)]),
+        [*range(200)],
+    ),
+    "a chunk of nulls": (
+        pa.chunked_array([pa.nulls(1, BYTES), pa.array([7]).dictionary_encode().cast(BYTES)]), [None, 7]
     ),
     "no chunks": (pa.chunked_array([], pa.dictionary(pa.int8(), pa.string())), []),
     "a dictionary of nulls": (pa.nulls(2, pa.dictionary(pa.int8(), pa.string())), [None, None]),
