@@ -41,7 +41,9 @@ class RawColumn(NamedTuple):
         return np.asarray(self.masked | _missing_objects(self.values)) if kind == "O" else self.masked
 
     def tolist(self) -> list[Any]:
-        """Plain values, None where one is missing. Dates stay NumPy's, as some would become integers."""
+        """Plain values of a flat column, None where one is missing. Dates stay NumPy's: some would become integers."""
+        if self.values.ndim != 1:
+            raise ValueError(f"one value per line is needed, got an array of shape {self.values.shape}")
         values = list(self.values) if self.values.dtype.kind in "mM" else self.values.tolist()
         missing = self.missing
         return [None if m else v for v, m in zip(values, missing.tolist(), strict=True)] if missing.any() else values

@@ -421,6 +421,9 @@ def test_logs_that_are_wrong_are_refused() -> None:
         (log.assign(country=[["de"], "fr"]), ("'country'", "['de']")),
     ]:
         refused_by(agent, ContextError, words, lambda wrong=wrong: agent.update_many(wrong))  # type: ignore[misc]
+    for user in (5e-324, "de", None, np.zeros((2, 2))):
+        flat: Callable[[], Any] = lambda user=user: agent.update_many(log[["A0"]], log[["C0"]], {"user": user})  # type: ignore[misc]  # noqa: E731
+        refused_by(agent, ContextError, ("'user'", "cannot be read"), flat)
     short: Callable[[], Any] = lambda: agent.update_many(log[["A0"]], log[["C0"]], {"user": {"age": [1]}})  # noqa: E731
     refused_by(agent, ContextError, ("'user'", "1 rounds", "2"), short)
 
