@@ -69,8 +69,12 @@ ODD = (
 
 def is_integer(value: object) -> TypeGuard[int]:
     """Whether a value is a whole number, of any type but bool."""
-    is_duration = type(value).__name__ == "timedelta64"  # which NumPy counts among its integers
-    return isinstance(value, (int, Integral)) and not isinstance(value, bool) and not is_duration
+    return isinstance(value, (int, Integral)) and not isinstance(value, bool) and not _is_duration(value)
+
+
+def _is_duration(value: object) -> bool:
+    """Whether a value is a timedelta64, which NumPy counts among its integers."""
+    return type(value).__name__ == "timedelta64"
 
 
 def check_whole(
@@ -86,8 +90,8 @@ def check_whole(
 def check_number(name: str, value: object, least: float, most: float | None = None, *, above: bool = False) -> float:
     """The value as a float, if it is a finite number (or `most` is not) in this range, without `least` if `above`."""
     try:
-        number = float(value) if isinstance(value, Real) else math.nan
-    except (OverflowError, TypeError, ValueError):  # a whole number beyond all floats, a duration
+        number = float(value) if isinstance(value, Real) and not _is_duration(value) else math.nan
+    except (OverflowError, TypeError, ValueError):  # a whole number beyond all floats
         number = math.nan
     if (number > least if above else number >= least) and (number < math.inf if most is None else number <= most):
         return number

@@ -8,6 +8,7 @@ import numpy as np
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Node
 from idbandits.diagram.frames import column_names, is_lazy
+from idbandits.diagram.reading import RawColumn, read_column
 from idbandits.diagram.values import is_missing, plain
 from idbandits.errors import ODD, ActionError, ContextError, IdbanditsError, ObservationError, brief
 from idbandits.kernel.types import Bools, Ints
@@ -49,10 +50,9 @@ def encode_rounds(
     tables = _collected(parts, names)
     encoded: dict[str, Ints] = {}
     for part, data in zip(parts, tables, strict=True):
-        of_others = list(model.nodes) if whole or not isinstance(data, Mapping) else []  # it may hold the whole log
-        of_others = [*of_others, *(name for other in parts if of_others or other is part for name in _requested(other))]
         if columns is None:
-            _refuse_others(model, part, data, of_others)
+            holds_all = whole or not isinstance(data, Mapping)  # it may hold the whole log
+            _refuse_others(model, part, data, parts if holds_all else [part])
         encoded |= _encode_part(part, data, names, columns or {}, strict)
     length = next((len(column) for column in encoded.values()), 0)
     for part in parts:
@@ -77,22 +77,38 @@ def is_right(columns: Sequence[Ints]) -> Bools:
 def _column_names_of(parts: Sequence[Part], columns: Any) -> dict[str, Hashable]:
     """The name of each node's column."""
     names: dict[str, Hashable] = {node.name: node.name for part in parts for node in part.nodes}
-    requests = {node.name for part in parts for node in part.requests}
+    requests = {node.name: node for part in parts for node in part.requests}
     if columns is not None and not isinstance(columns, Mapping):
         raise IdbanditsError(
             f"columns: a mapping of names of nodes to names of columns is needed, not {brief(columns)}"
         )
     for node, column in (columns or {}).items():
-        if node in requests and isinstance(column, Mapping):
+        if node in requests:
+            _check_request(requests[node], column)
             continue
         if node not in names:
             raise IdbanditsError(
-                f"columns: {brief(node)} is not among the nodes of a log; these are {', '.join(names)}"
+                f"columns: {brief(node)} is not among the nodes of a log; these are {', '.join([*names, *requests])}"
             )
         if not isinstance(column, Hashable):
             raise IdbanditsError(f"columns: that of {node!r} has a name, not {brief(column)}")
         names[node] = column
     return names
+
+
+def _check_request(node: Node, columns: Any) -> None:
+    """Raise unless `columns` maps features of a context to names of columns."""
+    assert node.features is not None
+    features = node.features.listed()
+    if not isinstance(columns, Mapping):
+        needed = f"columns: entry {node.name!r} must be a mapping of its features ({features}) to names of columns"
+        raise IdbanditsError(f"{needed}, got {brief(columns)}")
+    for feature, column in columns.items():
+        if not any(feature == own.name for own in node.features.features):
+            entry = f"columns: entry {brief(feature)} of {node.name!r}"
+            raise IdbanditsError(f"{entry} must be one of its features, which are {features}")
+        if not isinstance(column, Hashable):
+            raise IdbanditsError(f"columns: entry {feature!r} of {node.name!r} must be a name, got {brief(column)}")
 
 
 def _collected(parts: Sequence[Part], names: Mapping[str, Hashable]) -> list[Any]:
@@ -109,13 +125,15 @@ def _collected(parts: Sequence[Part], names: Mapping[str, Hashable]) -> list[Any
     return [collected.get(id(part.data), {} if part.data is None else part.data) for part in parts]
 
 
-def _refuse_others(model: Model, part: Part, data: Any, of_others: Sequence[str]) -> None:
-    """Refuse columns that belong to no node, or to nodes that have no place here."""
+def _refuse_others(model: Model, part: Part, data: Any, readable: Sequence[Part]) -> None:
+    """Refuse columns that belong to no node and no feature, or to those that have no place in the `readable` parts."""
     names = _names_in(part, part.data if is_lazy(part.data) else data)
-    own = {node.name for node in part.nodes}
+    own = {node.name for node in (part.nodes if len(readable) == 1 else model.nodes.values())}
+    own |= {name for other in readable for name in _requested(other)}
     for i, name in enumerate(names):
-        if name not in of_others and name not in own:
-            these = f"these are {_listed(part)}; columns= names those to read, and ignores all others"
+        if name not in own:
+            listed = [*(node.name for node in part.nodes), *(name for other in readable for name in _dotted(other))]
+            these = f"these are {', '.join(listed) or 'none'}; columns= names those to read, and ignores all others"
             raise part.error(f"{part.what}: {brief(name)} is not such a node of diagram {model.name!r}; {these}")
         if name in names[:i]:
             raise part.error(f"{part.what}: column {name!r} occurs twice")
@@ -123,8 +141,15 @@ def _refuse_others(model: Model, part: Part, data: Any, of_others: Sequence[str]
 
 def _requested(part: Part) -> list[str]:
     """The names that columns of features may have, and those of columns of mappings."""
-    features = [(node.name, feature.name) for node in part.requests for feature in node.features.features]  # type: ignore[union-attr]
-    return [*(n.name for n in part.requests), *(f"{node}.{name}" for node, name in features), *(n for _, n in features)]
+    nodes = [(node, node.features) for node in part.requests if node.features is not None]
+    plain_names = [feature.name for _, own in nodes for feature in own.features]
+    return [*(node.name for node, _ in nodes), *_dotted(part), *plain_names]
+
+
+def _dotted(part: Part) -> list[str]:
+    """The features of contexts with the names of these."""
+    nodes = [(node.name, node.features) for node in part.requests if node.features is not None]
+    return [f"{name}.{feature.name}" for name, own in nodes for feature in own.features]
 
 
 def _names_in(part: Part, data: Any) -> list[Any]:
@@ -162,35 +187,36 @@ def _encode_part(
 
 def encode_column(what: str, node: Node, data: Any, error: type[IdbanditsError], strict: bool = True) -> Ints:
     """The places of values among a node's; -1 for what is missing, where it may be, and WRONG unless it is strict."""
-    values = _flat(what, node, data, error)
+    values, masked, *_ = _flat(what, node, data, error)
     if values.dtype.kind in "iu" and node.values == range(node.states):
         places: Ints = values.astype(np.int64)
         places[(places < 0) | (places >= node.states)] = WRONG
     else:
         places = _places_of_labels(what, node, values)
-    if isinstance(data, np.ma.MaskedArray):
-        places[np.ma.getmaskarray(data)] = _missing(what)
+    if masked.any():
+        places[masked] = _missing(what)
     if strict and (wrong := places == WRONG).any():
         at = int(np.argmax(wrong))
-        masked = isinstance(data, np.ma.MaskedArray) and np.ma.getmaskarray(data)[at]
-        shown = "masked" if masked else brief(plain(values[at]))
+        shown = "a missing value (masked or null)" if masked[at] else brief(plain(values[at]))
         raise error(f"{what}: {node.name!r} in round {at} cannot be {shown}; allowed: {node.allowed()}")
     return places
 
 
-def _flat(what: str, node: Node, data: Any, error: type[IdbanditsError]) -> Any:
+def _flat(what: str, node: Node, data: Any, error: type[IdbanditsError]) -> RawColumn:
     """A column as a flat array, of a kind that pandas knows."""
     try:
-        values = np.asarray(data, dtype=object if isinstance(data, (list, tuple)) else None)
+        column = read_column(data)
     except ODD:  # ragged lists, and whatever else
         raise error(f"{what}: {node.name!r} is one value per round, a flat array; given {brief(data)}") from None
+    values = column.values
     if values.ndim != 1:
         given = f"{brief(data)}, of shape {values.shape}"
         raise error(f"{what}: {node.name!r} is one value per round, a flat array; given {given}")
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind in "fc" and size not in (4, 8, 16):  # half and long doubles
-        return values.astype(np.float64 if kind == "f" else np.complex128)
-    return values.astype(values.dtype.newbyteorder("=") if kind in FACTORIZED else object, copy=False)
+        return column._replace(values=values.astype(np.float64 if kind == "f" else np.complex128))
+    known = values.dtype.newbyteorder("=") if kind in FACTORIZED else object
+    return column._replace(values=values.astype(known, copy=False))
 
 
 def _missing(what: str) -> int:

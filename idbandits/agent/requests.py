@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Node
 from idbandits.diagram.frames import column_names, is_lazy
+from idbandits.diagram.reading import read_column
 from idbandits.errors import ODD, ContextError, brief
 from idbandits.inference.requests import request_width
 from idbandits.kernel.types import Floats
@@ -17,12 +18,15 @@ from idbandits.kernel.types import Floats
 Log: TypeAlias = tuple[Any, Any, Any, Any]  # actions, observations, contexts, names of columns
 
 
-def request_columns(node: Node, present: Any, columns: Any) -> dict[str, Any]:
+def request_columns(node: Node, present: Sequence[Any], columns: Any) -> dict[str, Any]:
     """The names of the columns of a context's features: as `columns` says, or `user.age`, or `age`."""
     own = columns.get(node.name) if isinstance(columns, Mapping) else None
     named = dict(own) if isinstance(own, Mapping) else {}
     found: dict[str, Any] = {}
     for feature in node.features.features if node.features is not None else ():
+        if feature.name in named and named[feature.name] not in present:
+            column = f"columns: {brief(named[feature.name])}, for feature {feature.name!r} of {node.name!r},"
+            raise ContextError(f"{column} must be one of the columns, got {brief(list(present))}")
         names = [named[feature.name]] if feature.name in named else [f"{node.name}.{feature.name}", feature.name]
         if there := [name for name in names if name in present]:
             found[feature.name] = there[0]
@@ -46,28 +50,30 @@ def encode_requests(model: Model, log: Log, length: int) -> Floats:
 
 def _values(node: Node, data: Any, columns: Any, length: int) -> list[Any]:
     """The value of a context in every round: a mapping of its features."""
-    who = f"contexts: {node.name!r}"
-    if isinstance(data, Mapping) and node.name in data and column_names(data[node.name]) is not None:
-        data = data[node.name]  # a frame, or columns by name, of the features alone
+    who, features = f"contexts: {node.name!r}", node.features
+    assert features is not None
+    nested = isinstance(data, Mapping) and node.name in data and column_names(data[node.name]) is not None
+    data = data[node.name] if nested else data  # nested: a frame, or columns by name, of the features alone
     present = column_names(data) or []
     found = request_columns(node, present, columns)
+    is_named = isinstance(columns, Mapping) and bool(columns.get(node.name))
+    has_mappings = node.name in present and not is_named
+    if nested and columns is None and (unknown := [name for name in present if name not in found.values()]):
+        raise ContextError(f"{who}: columns must be features, which are {features.listed()}; got {brief(unknown[0])}")
+    if twice := [name for name in found.values() if present.count(name) > 1]:
+        raise ContextError(f"{who}: column {brief(twice[0])} occurs twice")
     try:
         if is_lazy(data):
-            data = data.select([*({*found.values()} | ({node.name} & {*present}))]).collect()
-        if node.name in present:  # a column of mappings
-            values = list(data[node.name])
+            data = data.select([node.name] if has_mappings else [*{*found.values()}]).collect()
+        if has_mappings:
+            values = read_column(data[node.name]).tolist()
         else:
-            listed = {feature: _listed(data[column]) for feature, column in found.items()}
+            listed = {feature: read_column(data[column]).tolist() for feature, column in found.items()}
             values = [dict(zip(listed, line, strict=True)) for line in zip(*listed.values(), strict=True)]
     except ODD:
         raise ContextError(f"{who}: its features cannot be read from {brief(data)}") from None
-    if not found and node.name not in present:
-        assert node.features is not None
-        raise ContextError(f"{who} is missing: no column has one of its features, {node.features.listed()}")
+    if not found and not has_mappings:
+        raise ContextError(f"{who} is missing: no column has one of its features, {features.listed()}")
     if len(values) != length:
         raise ContextError(f"{who} has {len(values)} rounds, others have {length}")
     return values
-
-
-def _listed(column: Any) -> list[Any]:
-    return list(column.tolist() if hasattr(column, "tolist") else column)

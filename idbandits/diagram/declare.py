@@ -12,7 +12,6 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, final, get_args
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from idbandits.diagram.findings import Report
@@ -398,7 +397,7 @@ def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
     try:
         size = len(states) if isinstance(states, Sized) else 0
         some = islice(states, MOST_VALUES + 1 if size <= MOST_VALUES else 0)  # a range may be endless in effect
-        labels = [v.item() if isinstance(v, np.generic) else v for v in some]
+        labels = [plain(v) for v in some]
     except ODD:
         raise DiagramError(f"node {name!r}: {brief(states)} is not a list of labels that can be read") from None
     if max(size, len(labels)) > MOST_VALUES:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 import numpy as np
 
 from idbandits.diagram.columns import Column, Texts, Value
+from idbandits.diagram.values import check_distinct
 from idbandits.errors import TableError, brief
 from idbandits.kernel.types import Bools, Floats, Rng
 
@@ -90,6 +91,7 @@ class Features:
         self.blocks, self.products, self._shape = tuple(blocks), products, shape
         _check_sizes(owner, blocks, math.prod(shape), products, most)
         self.names = tuple(self._all_names())
+        check_distinct(owner, self.names)
 
     @cached_property
     def design(self) -> Floats:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
@@ -16,7 +17,7 @@ import numpy as np
 
 from idbandits.diagram.columns import MOST_DEVIATIONS
 from idbandits.diagram.features import CONSTANT, Features, Hyperprior
-from idbandits.diagram.values import check_letters, is_missing, plain
+from idbandits.diagram.values import check_distinct, check_letters, is_missing, plain
 from idbandits.errors import ODD, ContextError, DiagramError, brief
 from idbandits.kernel.types import Floats, Rng
 
@@ -52,7 +53,7 @@ class Scaled(NamedTuple):
                 numbers.append(0.0)
                 return
             try:
-                number = float(value) if isinstance(value, Real) else math.inf
+                number = float(value) if isinstance(value, (Real, Decimal)) else math.inf
             except ODD:  # a whole number beyond all floats, a duration
                 number = math.inf
             if not abs(number) < math.inf:
@@ -152,6 +153,7 @@ def request_features(owner: str, declared: Any) -> RequestFeatures:
     own = RequestFeatures(features)
     if len(own.columns) > MOST_FEATURES:
         raise DiagramError(f"{owner}: its features become {len(own.columns)} columns; at most {MOST_FEATURES}")
+    check_distinct(owner, own.columns)
     return own
 
 
@@ -205,6 +207,7 @@ class Logistic:
         size = len(self.names)
         if size > MOST_COEFFICIENTS:
             raise DiagramError(f"{owner}: it would have {size} coefficients; at most {MOST_COEFFICIENTS} are allowed")
+        check_distinct(owner, self.names)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

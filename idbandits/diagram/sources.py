@@ -9,7 +9,8 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from idbandits.diagram.frames import column_names, is_lazy
-from idbandits.diagram.values import check_letters, is_missing, plain
+from idbandits.diagram.reading import RawColumn, is_arrow, objects, read_column
+from idbandits.diagram.values import check_letters, plain
 from idbandits.errors import DiagramError, TableError, brief
 
 ALLOWED = "a data frame, or an array with one line per row"
@@ -71,7 +72,7 @@ def _axes(entry: Any) -> int:
         return entry.ndim
     if isinstance(entry, (str, int, float, list, tuple, Mapping)):
         return 0
-    return 2 if column_names(entry) is not None else 1 if hasattr(entry, "to_frame") else 0
+    return 2 if column_names(entry) is not None else 1 if hasattr(entry, "to_frame") or is_arrow(entry) else 0
 
 
 def _lines_or_none(what: str, features: Any) -> Lines | None:
@@ -96,19 +97,16 @@ def _lines_of_frame(what: str, frame: Any, columns: Sequence[Any]) -> Lines:
     if not columns:
         raise TableError(f"{what} are a data frame without columns; pooled=True is the constant alone")
     names = names_of(what, columns)
-    values = tuple(_values(frame[column]) for column in columns)
+    raw = [read_column(frame[column]) for column in columns]
     index = getattr(frame, "index", None) if hasattr(frame, "iloc") else None  # of pandas
-    first = _listed(frame[columns[0]])
-    return Lines((len(values[0]),), names, values, _listed(index), getattr(index, "name", None) is not None, first)
-
-
-def _listed(labels: Any) -> list[Any] | None:
-    """Labels as a list of plain values: whole numbers stay such."""
-    method = next((name for name in ("to_list", "tolist", "to_pylist") if hasattr(labels, name)), None)
-    return None if method is None else list(getattr(labels, method)())
+    labels = None if index is None else read_column(index).tolist()
+    is_named = getattr(index, "name", None) is not None
+    return Lines((len(raw[0].values),), names, tuple(map(_values, raw)), labels, is_named, raw[0].tolist())
 
 
 def _lines_of_array(what: str, features: Any) -> Lines:
+    if not isinstance(features, (np.ndarray, list, tuple)) and (column := read_column(features)).values.ndim == 1:
+        return Lines((len(column.values),), ("x0",), (_values(column),))  # a series of Polars, an array of pyarrow
     array = features if isinstance(features, np.ndarray) else np.asarray(features)
     if array.dtype.kind not in "biuf" and not isinstance(features, np.ndarray):
         array = np.array(features, dtype=object)  # NumPy would turn numbers among texts into texts
@@ -117,7 +115,7 @@ def _lines_of_array(what: str, features: Any) -> Lines:
     array = array[:, np.newaxis] if array.ndim == 1 else array
     flat = array.reshape(-1, array.shape[-1]) if array.size else np.zeros((0, array.shape[-1]))
     names = tuple(f"x{k}" for k in range(flat.shape[1]))
-    return Lines(array.shape[:-1], names, tuple(_values(flat[:, k]) for k in range(flat.shape[1])))
+    return Lines(array.shape[:-1], names, tuple(_values(read_column(flat[:, k])) for k in range(flat.shape[1])))
 
 
 def names_of(what: str, columns: Sequence[Any]) -> tuple[str, ...]:
@@ -131,23 +129,17 @@ def names_of(what: str, columns: Sequence[Any]) -> tuple[str, ...]:
     return names
 
 
-def _values(column: Any) -> Any:
+def _values(column: RawColumn) -> Any:
     """A column as a new array: of floats, or of objects (texts, and what is missing), or as it is if it is neither."""
-    masked = isinstance(column, np.ma.MaskedArray)
-    array = _objects(column.tolist()) if masked else np.asarray(column)  # a list has None for what is masked
-    if str(getattr(column, "dtype", "")) == "category":  # of pandas; its categories may be numbers
-        array = _objects([None if is_missing(value) else str(value) for value in array.tolist()])
-    if array.dtype.kind in "biuf":
+    kind = column.values.dtype.kind
+    if column.is_categorical:  # categories may be numbers
+        return objects([None if value is None else str(value) for value in column.tolist()])
+    if kind in "biuf":
         with np.errstate(over="ignore"):
-            return array.astype(np.float64)
-    if array.dtype.kind in "OU":
-        return _objects([plain(value) for value in array.tolist()])
-    return array.copy()
-
-
-def _objects(values: Sequence[Any]) -> Any:
-    """An array of objects, also where these are lists."""
-    return np.fromiter(values, dtype=object, count=len(values))
+            numbers = column.values.astype(np.float64)
+        numbers[column.masked] = np.nan
+        return numbers
+    return objects([plain(value) for value in column.tolist()]) if kind in "OU" else column.values.copy()
 
 
 def source_of_data(owner: str, data: Mapping[str, Any]) -> Source:
@@ -163,5 +155,5 @@ def _lines_of_data(owner: str, data: Mapping[str, Any]) -> Lines:
     sizes = {len(column["values"]) for column in columns} | ({len(labels)} if labels is not None else set())
     if len(sizes) != 1:
         raise TableError(f"{owner}: its features have columns of different lengths, {brief(sorted(sizes))}")
-    values = tuple(_objects(column["values"]) for column in columns)
+    values = tuple(objects(column["values"]) for column in columns)
     return Lines((sizes.pop(),), names, values, labels)

@@ -1,5 +1,7 @@
 """Values as users pass them: scalars of other libraries, and what stands for one that was not seen."""
 
+from collections import Counter
+from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
@@ -11,7 +13,9 @@ PANDAS_MISSING = ("NAType", "NaTType")  # by name: pandas is slow to import
 
 
 def plain(value: Any) -> Any:
-    """A NumPy scalar as Python's own; what is masked, and dates, which would become numbers, as they are."""
+    """A scalar of NumPy or pyarrow as Python's own; what is masked, and dates, which would become numbers, as it is."""
+    if _is_arrow(value):
+        return value.as_py()
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         return value if value.dtype.kind in "mM" or np.ma.is_masked(value) else value.item()
     return value
@@ -21,6 +25,8 @@ def is_missing(value: Any) -> bool:
     """Whether this says that nothing was seen: None, NaN of any type, pandas' NA and NaT, and what is masked."""
     if value is None or value is np.ma.masked:
         return True
+    if _is_arrow(value):
+        return not value.is_valid or is_missing(value.as_py())
     kind = type(value)
     if kind.__module__.startswith("pandas.") and kind.__name__ in PANDAS_MISSING:
         return True
@@ -30,6 +36,18 @@ def is_missing(value: Any) -> bool:
         return bool(np.ma.is_masked(value) or value != value)  # only NaN differs from itself
     except ODD:  # Decimal("sNaN")
         return False
+
+
+def _is_arrow(value: Any) -> bool:
+    return type(value).__module__ == "pyarrow.lib" and hasattr(value, "as_py")
+
+
+def check_distinct(owner: str, names: Sequence[str]) -> None:
+    """Raise unless the columns that features become have different names: coefficients are found by them."""
+    name, number = max(Counter(names).items(), key=lambda item: item[1], default=("", 0))
+    if number > 1:
+        needed = "its features must become columns with different names"
+        raise DiagramError(f"{owner}: {needed}, got {brief(name)} twice; rename a feature or a category")
 
 
 def check_letters(what: str, text: str) -> None:

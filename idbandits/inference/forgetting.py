@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from idbandits.diagram.reading import RawColumn, read_column
 from idbandits.errors import ODD, IdbanditsError, brief, check_number, check_whole, is_integer
 from idbandits.inference.ageing import LONG_AGO, age_of
 from idbandits.kernel.compiling import in_python
@@ -19,10 +19,15 @@ from idbandits.kernel.types import Floats, Ints
 STEPS = 64  # of a half-life: all that was learned fades so often, each time by 1 % or so
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}  # seconds
 DURATION = re.compile(r"\s*(\d+(?:\.\d*)?)\s*([smhdw])\s*")
-MOST = 1e15  # of half-lives, in rounds or seconds, and of times, in seconds from 1970
+NUMPY_UNITS = UNITS | {"D": 86_400, "W": 604_800}
+PER_SECOND = {unit: 1000**k for k, unit in enumerate(("s", "ms", "us", "ns", "ps", "fs", "as"))}
+MOST = 1e15  # of half-lives, in rounds, and of times, in seconds from 1970
+LONGEST = datetime.timedelta.max.total_seconds()  # rounded up: half-lives are shorter
+MOST_YEARS = 10**8  # either way from 1970: more than MOST seconds, and less than what NumPy can convert to days
 UNKNOWN, WITHOUT, WITH = range(3)  # zones of the times so far: not known, as they are numbers; without one; with one
 NO_TIMES = np.empty(0)
 TIMES = "a datetime, a datetime64, an ISO text or a number of seconds"
+IN_RANGE = f"{TIMES}, within {MOST:.0e} seconds of 1970"
 
 
 class When(NamedTuple):
@@ -72,7 +77,7 @@ class Forget:
             return When(np.nan if at is None else check_whole("at (the rounds before the action)", at, 0, rounds), zone)
         if at is None:
             raise IdbanditsError(f"at: with a half-life of {_text_of(self.half_life)}, say when: {TIMES}")
-        seconds, own = _seconds_of(at)
+        seconds, own = _seconds_of("at", at)
         return When(seconds, _one_zone(zone, own, at))
 
     def when_all(self, at: Any, rounds: int, zone: int, length: int) -> When:
@@ -82,27 +87,28 @@ class Forget:
                 self.when(None, rounds, zone)
             return When(NO_TIMES, zone)
         column = _column_of(at)
-        if len(column) != length:
-            raise IdbanditsError(f"at has {len(column)} times, and there are {length} rounds")
+        if len(column.values) != length:
+            raise IdbanditsError(f"at has {len(column.values)} times, and there are {length} rounds")
         if not self.by_time:
             numbers = [check_whole(f"at in round {i}", n, 0, rounds + i) for i, n in enumerate(column.tolist())]
             return When(np.array(numbers, dtype=np.float64), zone)
+        if len(missing := np.flatnonzero(column.missing)):
+            raise IdbanditsError(f"at in round {missing[0]} must be {IN_RANGE}, got a missing value")
         seconds = np.empty(length)
-        if column.dtype.kind == "M":
-            seconds[:] = column.astype("datetime64[us]").astype(np.int64) / 1e6
-            zone = _one_zone(zone, WITHOUT, column[0]) if length else zone
-            seconds[np.isnat(column)] = np.nan
-        elif column.dtype.kind in "iuf":
-            seconds[:] = column
+        if length and column.values.dtype.kind == "M":
+            seconds[:] = _seconds_of_numpy(column.values)
+            zone = _one_zone(zone, WITH if column.has_zone else WITHOUT, column.values[0])
+        elif column.values.dtype.kind in "iuf":
+            seconds[:] = column.values
         else:
             for i, value in enumerate(column.tolist()):
+                seconds[i], own = _seconds_of(f"at in round {i}", value)
                 try:
-                    seconds[i], own = _seconds_of(value)
                     zone = _one_zone(zone, own, value)
                 except IdbanditsError as error:
                     raise IdbanditsError(f"in round {i}, {error}") from None
         if len(wrong := np.flatnonzero(~(abs(seconds) <= MOST))):
-            raise IdbanditsError(f"in round {wrong[0]}, at is {TIMES}, not {brief(column[wrong[0]])}")
+            raise IdbanditsError(f"at in round {wrong[0]} must be {IN_RANGE}, got {brief(column.values[wrong[0]])}")
         return When(seconds, zone)
 
     def __repr__(self) -> str:
@@ -150,9 +156,10 @@ def forgetting(forget: Any) -> Forget | None:
 def _half_life_of(half_life: Any) -> int | float | datetime.timedelta:
     if isinstance(half_life, (datetime.timedelta, np.timedelta64, str)):
         seconds = _duration(half_life)
-        if not 1 <= seconds <= MOST or seconds > datetime.timedelta.max.total_seconds():
+        if not 1 <= seconds < LONGEST:
+            limits = f"from one second to {datetime.timedelta.max.days} days"
             raise IdbanditsError(
-                f"half_life is at least one second, and finite, or a number of rounds; not {half_life!r}"
+                f"half_life must be a duration {limits}, or a number of rounds, got {brief(half_life)}"
             )
         return datetime.timedelta(seconds=seconds)
     number = check_number("half_life, in rounds,", half_life, 0, MOST, above=True)
@@ -164,12 +171,10 @@ def _duration(half_life: datetime.timedelta | np.timedelta64 | str) -> float:
     if isinstance(half_life, datetime.timedelta):
         return half_life.total_seconds()
     if isinstance(half_life, np.timedelta64):
-        try:
-            return float(half_life / np.timedelta64(1, "s"))
-        except ODD:  # months, and numbers without a unit
-            return math.nan
+        return float(_seconds_of_numpy(np.array([half_life]))[0])
     if (match := DURATION.fullmatch(half_life)) is None:
-        raise IdbanditsError(f"half_life is a duration such as '14d', '12h', '30m', '90s' or '2w', not {half_life!r}")
+        example = "a duration such as '14d', '12h', '30m', '90s' or '2w', or a number of rounds"
+        raise IdbanditsError(f"half_life must be {example}, got {brief(half_life)}")
     return float(match[1]) * UNITS[match[2]]
 
 
@@ -180,24 +185,44 @@ def _text_of(duration: datetime.timedelta) -> str:
     return f"{seconds / UNITS[unit]:.15g}{unit}"
 
 
-def _seconds_of(at: Any) -> tuple[float, int]:
+def _seconds_of(name: str, at: Any) -> tuple[float, int]:
     """A time as seconds since 1970, and whether it had a time zone. One without is read as that of Greenwich."""
-    time = at
-    if isinstance(at, np.datetime64):
-        time = None if np.isnat(at) else at.astype("datetime64[us]").item()
-    elif isinstance(at, str):
-        try:
-            time = datetime.datetime.fromisoformat(at)
-        except ValueError:
-            time = None
     zone = UNKNOWN
     try:
+        time = datetime.datetime.fromisoformat(at) if isinstance(at, str) else at
         if isinstance(time, datetime.datetime):
             zone = WITHOUT if time.tzinfo is None else WITH
-            time = (time.replace(tzinfo=datetime.UTC) if zone == WITHOUT else time).timestamp()
+            if not hasattr(time, "to_datetime64"):
+                time = (time.replace(tzinfo=datetime.UTC) if zone == WITHOUT else time).timestamp()
+            else:  # of pandas: with nanoseconds
+                time = time.to_datetime64()
+        elif isinstance(time, datetime.date):
+            zone, time = WITHOUT, np.datetime64(time)
+        if isinstance(time, np.datetime64):
+            zone, time = zone or WITHOUT, _seconds_of_numpy(np.array([time]))[0]
         return check_number("at", time, -MOST, MOST), zone
     except ODD:  # also our own, and that of pandas' NaT
-        raise IdbanditsError(f"at is {TIMES}, not {brief(at)}") from None
+        raise IdbanditsError(f"{name} must be {IN_RANGE}, got {brief(at)}") from None
+
+
+def _seconds_of_numpy(times: Any) -> Floats:
+    """Seconds of `datetime64` or `timedelta64` values of any unit, without wrapping: NaN for NaT and months alone.
+
+    Whole seconds and the rest are converted apart, so that times that are equal in different units stay equal.
+    """
+    unit, multiple = np.datetime_data(times.dtype)
+    is_time, numbers = times.dtype.kind == "M", times.astype(np.int64)
+    seconds = np.full(times.shape, np.nan)
+    if unit in PER_SECOND:
+        whole, rest = np.divmod(numbers, PER_SECOND[unit])
+        seconds = multiple * (whole + rest / PER_SECOND[unit])
+    elif unit in NUMPY_UNITS:
+        seconds = numbers * float(multiple * NUMPY_UNITS[unit])
+    elif unit in ("Y", "M") and is_time:
+        seconds = np.where(numbers < 0, -np.inf, np.inf)
+        near = abs(numbers / (12 / multiple if unit == "M" else 1 / multiple)) <= MOST_YEARS
+        seconds[near] = times[near].astype("datetime64[D]").astype(np.int64) * 86_400.0
+    return np.where(np.isnat(times), np.nan, seconds)
 
 
 def _one_zone(before: int, zone: int, at: Any) -> int:
@@ -208,12 +233,12 @@ def _one_zone(before: int, zone: int, at: Any) -> int:
     raise IdbanditsError(f"at: {brief(at)} {words[zone]}, and times before {words[before].replace('has', 'had')}")
 
 
-def _column_of(at: Any) -> Any:
-    """Times as a flat array."""
+def _column_of(at: Any) -> RawColumn:
+    """Times as a flat column."""
     try:
-        column = np.asarray(at, dtype=object if isinstance(at, (list, tuple)) else None)
+        column = read_column(at)
     except ODD:
-        column = np.array(None)
-    if column.ndim != 1:
-        raise IdbanditsError(f"at is a column, one time per round, not {brief(at)}")
+        column = read_column(np.array(None))
+    if column.values.ndim != 1:
+        raise IdbanditsError(f"at must be a column, one time per round, got {brief(at)}")
     return column

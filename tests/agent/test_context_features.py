@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import crafted
@@ -23,6 +24,7 @@ from idbandits.errors import (
     IdbanditsError,
     ImpossibleObservationError,
     MeansError,
+    ObservationError,
     TableError,
 )
 from idbandits.inference.requests import Coefficients, coefficients_of
@@ -382,7 +384,10 @@ def test_the_last_request_is_not_kept(tmp_path: Path) -> None:
     assert not agent.state.fits[: len(agent.diagram.nodes["user"].features.columns)].any()  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("how", ["frame", "polars", "lazy", "dotted", "named", "mappings", "parts"])
+@pytest.mark.parametrize(
+    "how",
+    ["frame", "polars", "lazy", "arrow", "batch", "categories", "structs", "dotted", "named", "mappings", "parts"],
+)
 def test_logs_have_columns_of_features(how: str) -> None:
     rng, d = np.random.default_rng(0), shop()
     log = pd.DataFrame([drawn_user(rng) for _ in range(40)])
@@ -395,6 +400,9 @@ def test_logs_have_columns_of_features(how: str) -> None:
     users = log[["age", "country"]]
     calls: dict[str, tuple[Any, ...]] = {
         "frame": (log,), "polars": (pl.from_pandas(log),), "lazy": (pl.from_pandas(log).lazy(),),
+        "arrow": (pa.Table.from_pandas(log),), "batch": (pa.RecordBatch.from_pandas(log),),
+        "categories": (pa.Table.from_pandas(log.astype({"country": "category", "A0": "category"})),),
+        "structs": (pl.from_pandas(log).select("A0", "C0", user=pl.struct("age", "country")),),
         "dotted": (log.rename(columns={"age": "user.age"}),), "named": (log.rename(columns={"age": "AGE"}),),
         "mappings": (log[["A0"]], log[["C0"]], {"user": users.to_dict("records")}),
         "parts": (log[["A0"]], log[["C0"]], {"user": users}),
@@ -413,8 +421,53 @@ def test_logs_that_are_wrong_are_refused() -> None:
         (log.assign(country=[["de"], "fr"]), ("'country'", "['de']")),
     ]:
         refused_by(agent, ContextError, words, lambda wrong=wrong: agent.update_many(wrong))  # type: ignore[misc]
+    for user in (5e-324, "de", None, np.zeros((2, 2))):
+        flat: Callable[[], Any] = lambda user=user: agent.update_many(log[["A0"]], log[["C0"]], {"user": user})  # type: ignore[misc]  # noqa: E731
+        refused_by(agent, ContextError, ("'user'", "cannot be read"), flat)
     short: Callable[[], Any] = lambda: agent.update_many(log[["A0"]], log[["C0"]], {"user": {"age": [1]}})  # noqa: E731
     refused_by(agent, ContextError, ("'user'", "1 rounds", "2"), short)
+
+
+def test_columns_of_features_that_do_not_exist_are_refused() -> None:
+    agent = idb.Thompson(shop(), seed=0)
+    log = pd.DataFrame({"A0": ["i0", "i1"], "C0": [0, 1], "age": [30, 40], "AGE": [3, 4]})
+    for columns, error, words in [
+        ({"user": {"agee": "age"}}, IdbanditsError, ("columns", "'agee'", "'user'", "age, country")),
+        ({"user": {"age": "agee"}}, ContextError, ("columns", "'agee'", "'age'", "'user'", "'AGE'")),
+        ({"user": {"age": ["age"]}}, IdbanditsError, ("columns", "'age'", "'user'", "['age']")),
+        ({"user": "age"}, IdbanditsError, ("columns", "'user'", "mapping", "age, country", "'age'")),
+        ({"usr": {"age": "age"}}, IdbanditsError, ("columns", "'usr'", "A0, C0, user")),
+        ({"user": {"age": "age"}, "C0": "clicked"}, ObservationError, ("'clicked'", "'C0'")),
+    ]:
+        for frame in (log, pl.from_pandas(log), pl.from_pandas(log).lazy(), pa.Table.from_pandas(log)):
+            do: Callable[[], Any] = lambda f=frame, c=columns: agent.update_many(f, columns=c)  # type: ignore[misc]  # noqa: E731
+            refused_by(agent, error, words, do)
+    nested: Callable[[], Any] = lambda: agent.update_many(  # noqa: E731
+        log[["A0"]], log[["C0"]], {"user": {"agee": [30, 40], "country": ["de", "fr"]}}
+    )
+    refused_by(agent, ContextError, ("'user'", "'agee'", "age, country"), nested)
+    flat: Callable[[], Any] = lambda: agent.update_many(log[["A0"]], log[["C0"]], {"agee": [30, 40]})  # noqa: E731
+    refused_by(agent, ContextError, ("'agee'", "user.age, user.country", "columns="), flat)
+    twice = pd.DataFrame([["i0", 1, 30, 31]], columns=["A0", "C0", "age", "age"])
+    refused_by(agent, ContextError, ("'user'", "'age'", "twice"), lambda: agent.update_many(twice, columns={}))
+    one_by_one = agent.copy()
+    agent.update_many(log, columns={"user": {"age": "AGE"}})
+    one_by_one.update_many(log[["A0", "C0"]].assign(age=log["AGE"]))
+    assert np.array_equal(one_by_one.state.fits, agent.state.fits)
+
+
+def test_columns_of_a_design_have_different_names() -> None:
+    colliding: list[Any] = [{"a": ["x", "y"], "a=y": None}, {"a=y": None, "a": ["x", "y"]}, {"a": [0, 1, "1"]}]
+    for features in colliding:
+        d = idb.Diagram("names")
+        refused(
+            DiagramError, ("'user'", "different names", "'a="), lambda f=features, d=d: d.context("user", features=f)
+        )  # type: ignore[misc]
+    assert len(idb.Diagram("names").context("user", features={"a": ["x", "y"], "a=x": None}).features.columns) == 2  # type: ignore[union-attr]
+    d = idb.Diagram("names")
+    user, item = d.context("user", features=["age"]), d.decision("item", 3)
+    own = idb.Learned("table", features={"item": pd.DataFrame({"user.age": [1, 2, 3]})})
+    refused(DiagramError, ("'table'", "'user.age'"), lambda: d.observed("seen", [item, user], own))
 
 
 def test_what_was_learned_fades_towards_the_prior() -> None:

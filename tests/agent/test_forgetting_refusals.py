@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow
 import pytest
 
 import idbandits as idb
@@ -42,6 +45,15 @@ def coins(forget: Forget | None = None, inference: Any = "exact") -> idb.Thompso
         (np.timedelta64("NaT"), ("half_life", "NaT")),
         (np.timedelta64(3, "M"), ("half_life", "3")),
         (pd.NaT, ("half_life",)),
+        (10**400, ("half_life", "above 0", "1000")),
+        (Fraction(10**400), ("half_life", "above 0", "Fraction(1000")),
+        (datetime.timedelta.max, ("half_life", "999999999 days", "timedelta")),
+        ("1000000000d", ("half_life", "999999999 days", "'1000000000d'")),
+        ("9" * 400 + "d", ("half_life", "999999999 days", "'999")),
+        ("1e400d", ("half_life", "'14d'", "'1e400d'")),
+        (np.timedelta64(2**62, "W"), ("half_life", "999999999 days", "4611686018427387904")),
+        (np.timedelta64(2**62, "D"), ("half_life", "999999999 days", "4611686018427387904")),
+        (np.timedelta64(5), ("half_life", "duration")),
     ],
 )
 def test_half_lives_that_are_none(half_life: Any, words: tuple[str, ...]) -> None:
@@ -85,6 +97,71 @@ def test_times_that_are_none(at: Any) -> None:
     if not isinstance(at, list):
         log = {"A1": [0, 0]}, {"X1": [1, 1]}
         refused_by(agent, IdbanditsError, words, lambda: agent.update_many(*log, at=[START, at]))
+
+
+def test_the_longest_half_lives() -> None:
+    for half_life in (datetime.timedelta(days=999_999_999), "999999999d", 10**15):
+        agent = coins(Forget(half_life))
+        agent.update({"A1": 1}, {"X1": 1}, at=START if agent.forget.by_time else None)  # type: ignore[union-attr]
+        assert agent.posterior()["mean"].alpha.tolist() == [[1, 2], [1, 2], [1, 1]]
+
+
+FAR = [
+    np.datetime64(10**16, "s"), np.datetime64(2**62, "s"), np.datetime64(-(2**62), "m"), np.datetime64(2**62, "D"),
+    np.datetime64(2**62, "W"), np.datetime64(2**62, "M"), np.datetime64(2**62, "Y"), np.datetime64(-(10**9), "Y"),
+    np.datetime64(2**62, "25s"), np.timedelta64(5, "ns"), np.timedelta64(5), np.ma.masked, np.ma.array(5, mask=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", FAR, ids=repr)
+def test_times_that_would_wrap_or_are_none(at: Any) -> None:
+    agent, words = coins(Forget("14d")), ("must be", "datetime", "1e+15 seconds of 1970", "got")
+    refused_by(agent, IdbanditsError, ("at", *words), lambda: agent.update({"A1": 0}, {"X1": 1}, at=at))
+    log, zero = ({"A1": [0, 0]}, {"X1": [1, 1]}), at - at if isinstance(at, np.timedelta64) else np.datetime64(0, "s")
+    columns = [[START, at]] if np.ma.isMaskedArray(at) else [[START, at], np.array([zero, at], at.dtype)]
+    for column in columns:
+        in_log = ("at in round", *words)
+        refused_by(agent, IdbanditsError, in_log, lambda column=column: agent.update_many(*log, at=column))  # type: ignore[misc]
+
+
+def test_masked_times_are_missing() -> None:
+    log = {"A1": [0, 0]}, {"X1": [1, 1]}
+    agent, times = coins(Forget("14d")), np.array([START, START + datetime.timedelta(days=1)])
+    for kind in ("M8[us]", "M8[ns]", object):
+        column = np.ma.array(times.astype(kind), mask=[False, True])
+        refused_by(agent, IdbanditsError, ("at in round 1", "missing"), lambda c=column: agent.update_many(*log, at=c))  # type: ignore[misc]
+    seconds = np.ma.array([1.0, 2.0], mask=[True, False])
+    refused_by(agent, IdbanditsError, ("at in round 0", "missing"), lambda: agent.update_many(*log, at=seconds))
+    by_rounds, numbers = coins(Forget(5)), np.ma.array([1, 1], mask=[False, True])
+    refused_by(by_rounds, IdbanditsError, ("at in round 1", "None"), lambda: by_rounds.update_many(*log, at=numbers))
+    dates = np.array([0, 1], "M8[ns]")  # which would be numbers of rounds as integers
+    refused_by(by_rounds, IdbanditsError, ("at in round 0", "1970"), lambda: by_rounds.update_many(*log, at=dates))
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns"])
+def test_times_have_any_unit(unit: str) -> None:
+    days = ["2026-01-01", "2026-03-05", "2031-02-01"]
+    times = np.array(days, f"M8[{unit}]")
+    agent, log = idb.Thompson(idb.models.semi_bandit(3, 1), "exact", seed=0, forget=Forget("100d")), {"A1": [0, 1, 0]}
+    others = [agent.copy() for _ in range(2)]
+    agent.update_many(log, {"X1": [1, 1, 0]}, at=times.astype("M8[s]").astype(np.int64))
+    others[0].update_many(log, {"X1": [1, 1, 0]}, at=times)
+    for t in range(3):
+        others[1].update({"A1": log["A1"][t]}, {"X1": [1, 1, 0][t]}, at=times[t])
+    for other in others:
+        np.testing.assert_allclose(other.posterior()["mean"].alpha, agent.posterior()["mean"].alpha, rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [pyarrow.array, lambda times: pyarrow.chunked_array([times]), pl.Series, pd.Series])
+def test_columns_of_times_with_a_zone_have_one(make: Any) -> None:
+    agent, words = coins(Forget("14d")), ("has a time zone", "had no time zone")
+    aware = START.replace(tzinfo=datetime.UTC)
+    log = {"A1": [0, 0]}, {"X1": [1, 1]}
+    refused_by(agent, IdbanditsError, words, lambda: agent.update_many(*log, at=make([aware, aware])))
+    first = idb.Thompson(agent.diagram, "exact", forget=Forget("14d"))
+    first.update_many(*log, at=make([aware, aware]))
+    words = ("has no time zone", "had a time zone")
+    refused_by(first, IdbanditsError, words, lambda: first.update({"A1": 0}, {"X1": 1}, at=START))
 
 
 @pytest.mark.parametrize("at", [-1, 2, 0.5, "now", START])

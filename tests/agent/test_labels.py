@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import idbandits as idb
-from idbandits.errors import ActionError, ContextError, ObservationError
+from idbandits.errors import ActionError, ContextError, DiagramError, ObservationError
 from inside import knowledge
 from refusals import refused, refused_by
 
@@ -198,3 +199,21 @@ def test_names_that_are_not_strings_are_refused(key: Any) -> None:
     refused_by(agent, ActionError, (repr(key),), lambda: agent.update({**action, key: 1}, {}, {"S": 1}))
     refused_by(agent, ObservationError, (repr(key),), lambda: agent.update(action, {key: 1}, {"S": 1}))
     refused_by(agent, ContextError, (repr(key),), lambda: agent.update(action, {}, {"S": 1, key: 1}))
+
+
+def test_labels_of_pyarrow_are_plain_ones() -> None:
+    d = idb.Diagram("arrow")
+    letters, numbers = pa.array(["a", "b"]), pa.array([3, 5]).dictionary_encode()
+    d.reward(d.observed("seen", [d.decision("letter", letters), d.context("number", numbers)]))
+    assert d.nodes["letter"].values == ("a", "b")
+    assert d.nodes["number"].values == (3, 5)
+    agent, other = (idb.Thompson(d, "exact", seed=0) for _ in range(2))
+    assert agent.act({"number": numbers[1]}, allowed=letters[1:]) == other.act({"number": 5}, allowed=["b"])
+    for state in (1, None):
+        agent.update({"letter": letters[0]}, {"seen": pa.scalar(state)}, {"number": numbers[1]})
+        other.update({"letter": "a"}, {"seen": state}, {"number": 5})
+    assert knowledge(agent) == knowledge(other)
+    null = pa.scalar(None, pa.string())
+    refused_by(agent, ActionError, ("'letter'",), lambda: agent.update({"letter": null}, {}, {"number": 3}))
+    for labels in (np.array([0, 1], "M8[ns]"), pa.array([1, None])):  # dates would become integers
+        refused(DiagramError, ("'node'", "label"), lambda labels=labels: d.decision("node", labels))  # type: ignore[misc]

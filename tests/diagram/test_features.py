@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -307,7 +308,7 @@ def frame(column: Any, labels: Any = DISHES) -> pd.DataFrame:
         (frame([1, 2, 3, 4, 5], [*DISHES, "rice"]), "there are two lines for 'rice'"),
         (frame(pd.date_range("2024-01-01", periods=4)), "column 'price' has values of type datetime64.*numbers, texts or b"),
         (frame([datetime.date(2024, 1, 1)] * 4), "column 'price' is datetime.date.* for 'pho'; features are numbers"),
-        (frame(pd.date_range("2024-01-01", periods=4, tz="UTC")), "for 'pho'; features are numbers, texts or bools"),
+        (frame(pd.date_range("2024-01-01", periods=4, tz="UTC")), "has values of type datetime64.*numbers, texts or bools"),
         (frame(pd.to_timedelta([1, 2, 3, 4])), "column 'price' has values of type timedelta64"),
         (frame([1j, 2, 3, 4]), "column 'price' has values of type complex"),
         (frame([[1], [2], 3, 4]), r"column 'price' is \[1\] for 'pho'"),
@@ -335,6 +336,34 @@ def frame(column: Any, labels: Any = DISHES) -> pd.DataFrame:
 def test_mistakes_are_named(features: Any, message: str) -> None:
     with pytest.raises(DiagramError, match=message):
         diagram(features)
+
+
+@pytest.mark.parametrize(
+    ("columns", "name"),
+    [
+        ({"a": [1, None, 2, 3], "a missing": [1, 2, 3, 4]}, "'a missing'"),
+        ({"a missing": ["x", "x", "y", "y"], "a": ["x", "x", None, "y"], "a missing=y": [1, 2, 3, 4]}, "'a missing=y'"),
+        ({"a": ["x", "x", "y", "x"], "a=y": [1, 2, 3, 4]}, "'a=y'"),
+        ({"(constant)": [1, 2, 3, 4]}, r"'\(constant\)'"),
+    ],
+)  # fmt: skip
+def test_columns_of_a_design_have_different_names(columns: dict[str, list[Any]], name: str) -> None:
+    with pytest.raises(
+        DiagramError, match=f"'taste': its features must become columns with different names, got {name}"
+    ):
+        diagram(pd.DataFrame(columns, index=DISHES))
+
+
+def test_categories_that_are_integers_stay_integers_where_some_are_missing() -> None:
+    sizes = pd.DataFrame({"dish": DISHES, "size": pd.Categorical([1, 2, None, 3])})
+    for frame in (sizes, sizes.set_index("dish"), pa.Table.from_pandas(sizes), pa.RecordBatch.from_pandas(sizes)):
+        own = features_of(frame)
+        assert own.names == (CONSTANT, "size=2", "size=3", "size missing")
+        assert own.design[:, 1:].tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 1], [0, 1, 0]]
+    texts = sizes.assign(size=pd.Categorical(["s", "m", None, "s"]), price=[1, None, 2, 3])
+    own = features_of(pa.Table.from_pandas(texts))
+    assert own.names == (CONSTANT, "size=m", "size missing", "price", "price missing")
+    np.testing.assert_array_equal(own.design, features_of(texts).design)
 
 
 def test_labels_that_are_in_the_index_and_in_a_column() -> None:
