@@ -1,6 +1,6 @@
 """Rounds as kernels take them: labels become places among the values of their nodes, -1 where nothing was seen."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from idbandits.errors import ODD, ActionError, ContextError, IdbanditsError, Obs
 from idbandits.kernel.types import Bools, Ints
 
 WRONG = -2  # in place of a value that is not one of its node
+FOREIGN = -3  # in place of all values of a round that has some of nodes that the diagram lacks
 FACTORIZED = "biufcmMUO"  # kinds of arrays whose distinct values pandas finds
 FEW = 100  # rounds whose distinct values are not looked for: that takes pandas, which is slow to import
 
@@ -30,14 +31,18 @@ class Part(NamedTuple):
 
 def encode_rounds(
     model: Model, actions: Any, observations: Any, contexts: Any, columns: Mapping[str, Hashable] | None = None, *,
-    strict: bool = True,
+    others: Sequence[Model] = (),
 ) -> list[Ints]:  # fmt: skip
-    """Many rounds as columns: decisions, contexts, observed nodes (-1 where missing).
+    """Encode many rounds as columns: decisions, contexts, observed nodes (-1 where missing).
 
-    If actions alone are given, all is in them. `columns` has the names that nodes have there, where these differ.
-    Unless it is `strict`, values that are not those of their nodes are WRONG, and not refused.
+    If actions alone are given, all is in them. `columns` has the names that nodes have there, where these differ. If
+    rounds may be those of `others`, values that are not those of their nodes are WRONG, and not rejected; a round with
+    the value of a node that only others have is FOREIGN.
     """
-    whole = observations is None and contexts is None
+    whole, strict = observations is None and contexts is None, not others
+    absent = {node.name for other in others for node in other.nodes.values()} - set(model.nodes)
+    named: Mapping[str, Hashable] = columns if isinstance(columns, Mapping) else {}
+    foreign = {named.get(name, name) for name in absent}
     parts = [
         Part("actions", model.decisions, actions, ActionError),
         Part(
@@ -46,13 +51,14 @@ def encode_rounds(
         ),
         Part("observations", model.observed, actions if whole else observations, ObservationError),
     ]  # fmt: skip
-    names = _column_names_of(parts, columns)
-    tables = _collected(parts, names)
+    own = columns if absent.isdisjoint(named) else {n: column for n, column in named.items() if n not in absent}
+    names = _column_names_of(parts, own)
+    tables = _collected(parts, names, foreign)
     encoded: dict[str, Ints] = {}
     for part, data in zip(parts, tables, strict=True):
         if columns is None:
             holds_all = whole or not isinstance(data, Mapping)  # it may hold the whole log
-            _refuse_others(model, part, data, parts if holds_all else [part])
+            _refuse_others(model, part, data, parts if holds_all else [part], foreign)
         encoded |= _encode_part(part, data, names, columns or {}, strict)
     length = next((len(column) for column in encoded.values()), 0)
     for part in parts:
@@ -64,14 +70,23 @@ def encode_rounds(
     nothing = np.zeros(length, dtype=np.int64)  # of a context with features, which has one value
     encoded |= {node.name: nothing for node in model.contexts if node.features is not None}
     ordered = [encoded.get(n.name, missing) for n in (*model.decisions, *model.contexts, *model.observed)]
-    right = np.flatnonzero(is_right(ordered)) if not strict else slice(None)
+    if strict:
+        model.feasibility.check_columns(ordered)
+        return ordered
+    is_foreign = np.zeros(length, np.bool_)
+    for data in tables:
+        for name in foreign.intersection(column_names(data) or []):
+            values = read_column(data[name])
+            is_foreign |= ~values.missing if values.missing.shape == is_foreign.shape else True
+    ordered = [np.where(is_foreign, FOREIGN, column) for column in ordered]
+    right = np.flatnonzero(is_right(ordered))
     model.feasibility.check_columns([column[right] for column in ordered])
     return ordered
 
 
 def is_right(columns: Sequence[Ints]) -> Bools:
-    """Of every round: whether all its values are those of their nodes."""
-    return np.asarray(np.all([column != WRONG for column in columns], axis=0))
+    """Return for every round whether the diagram can have all its values."""
+    return np.asarray(np.all([column > WRONG for column in columns], axis=0))
 
 
 def _column_names_of(parts: Sequence[Part], columns: Any) -> dict[str, Hashable]:
@@ -111,13 +126,13 @@ def _check_request(node: Node, columns: Any) -> None:
             raise IdbanditsError(f"columns: entry {feature!r} of {node.name!r} must be a name, got {brief(column)}")
 
 
-def _collected(parts: Sequence[Part], names: Mapping[str, Hashable]) -> list[Any]:
+def _collected(parts: Sequence[Part], names: Mapping[str, Hashable], foreign: Collection[Hashable]) -> list[Any]:
     """What each part is read from: lazy frames are collected, each once, with the columns that are needed."""
     collected: dict[int, Any] = {}
     for part in parts:
         if is_lazy(part.data) and id(part.data) not in collected:
             present = column_names(part.data) or []
-            wanted = [names[n.name] for other in parts if other.data is part.data for n in other.nodes]
+            wanted = [*foreign, *(names[n.name] for other in parts if other.data is part.data for n in other.nodes)]
             try:
                 collected[id(part.data)] = part.data.select([name for name in present if name in wanted]).collect()
             except Exception as error:  # of another library: files that are missing, columns that cannot be computed
@@ -125,11 +140,13 @@ def _collected(parts: Sequence[Part], names: Mapping[str, Hashable]) -> list[Any
     return [collected.get(id(part.data), {} if part.data is None else part.data) for part in parts]
 
 
-def _refuse_others(model: Model, part: Part, data: Any, readable: Sequence[Part]) -> None:
+def _refuse_others(
+    model: Model, part: Part, data: Any, readable: Sequence[Part], foreign: Collection[Hashable]
+) -> None:
     """Refuse columns that belong to no node and no feature, or to those that have no place in the `readable` parts."""
     names = _names_in(part, part.data if is_lazy(part.data) else data)
-    own = {node.name for node in (part.nodes if len(readable) == 1 else model.nodes.values())}
-    own |= {name for other in readable for name in _requested(other)}
+    own: set[Hashable] = {node.name for node in (part.nodes if len(readable) == 1 else model.nodes.values())}
+    own |= {*foreign, *(name for other in readable for name in _requested(other))}
     for i, name in enumerate(names):
         if name not in own:
             listed = [*(node.name for node in part.nodes), *(name for other in readable for name in _dotted(other))]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn, TypeAlias, final
 
 import numpy as np
 
 from idbandits.agent.encoding import WRONG, encode_rounds, is_right
-from idbandits.agent.era import MISFITS, Era
+from idbandits.agent.era import Era
 from idbandits.agent.learner import INEXACT, Learner, Past
 from idbandits.agent.requests import encode_requests
 from idbandits.circuit.model import Model, compile
@@ -162,29 +161,35 @@ class Batch(NamedTuple):
 
 def encode_log(eras: Sequence[Era], log: Log) -> list[Batch]:
     """Encode a log whose rounds may be of earlier diagrams: each is of the latest era that can have it."""
+    present = eras[0].model
     try:
-        return [_batch(0, eras[0], encode_rounds(eras[0].model, *log), log)]
-    except MISFITS:
+        encoded = encode_rounds(present, *log)
+        return [Batch(0, encoded, np.arange(_length(encoded)), encode_requests(present, log, _length(encoded)))]
+    except IdbanditsError as error:
         if len(eras) == 1:
             raise
-    present = encode_rounds(eras[0].model, *log, strict=False)
-    left, batches = np.ones(len(present[0]), np.bool_), list[Batch]()
-    for number, era in enumerate(eras):
-        with suppress(*MISFITS):
-            encoded = encode_rounds(era.model, *log, strict=False) if number else present
-            own = np.flatnonzero(left & is_right(encoded))
-            if len(own):
-                batches.append(_batch(number, era, encoded, log).part(own))
-                left[own] = False
+        reason = error
+    batches, models, left = list[Batch](), [era.model for era in eras], None
+    for number, model in enumerate(models):
+        try:
+            encoded = encode_rounds(model, *log, others=models)
+        except IdbanditsError:
+            continue
+        left = np.ones(_length(encoded), np.bool_) if left is None else left
+        own = np.flatnonzero(left & is_right(encoded))
+        if len(own):
+            requests = encode_requests(present, log, len(left))
+            batches.append(Batch(number, encoded, np.arange(len(left)), requests).part(own))
+            left[own] = False
+    if left is None or left.all():
+        raise reason
     if left.any():
-        _refuse(eras[0].model, present, int(np.argmax(left)))
+        _refuse(present, encode_rounds(present, *log, others=models), int(np.argmax(left)))
     return batches
 
 
-def _batch(number: int, era: Era, encoded: Sequence[Ints], log: Log) -> Batch:
-    """Return all rounds of a log as those of one era."""
-    length = len(encoded[0]) if encoded else 0
-    return Batch(number, encoded, np.arange(length), encode_requests(era.model, log, length))
+def _length(encoded: Sequence[Ints]) -> int:
+    return len(encoded[0]) if encoded else 0
 
 
 def in_order(batches: Sequence[Batch], most: int, *, mixed: bool) -> Iterator[Batch]:
@@ -210,8 +215,9 @@ def in_order(batches: Sequence[Batch], most: int, *, mixed: bool) -> Iterator[Ba
 
 def _refuse(model: Model, encoded: Sequence[Ints], number: int) -> NoReturn:
     """Raise the error of a round that fits no diagram."""
-    nodes = [*model.decisions, *model.contexts, *model.observed]
-    node = next(n for n, column in zip(nodes, encoded, strict=True) if column[number] == WRONG)
-    error = {"decision": ActionError, "context": ContextError}.get(node.kind, ObservationError)
-    never = "has a value that it has neither in this diagram nor in an earlier one"
-    raise error(f"{node.name!r} in round {number} {never}; allowed: {node.allowed()}")
+    for node, column in zip((*model.decisions, *model.contexts, *model.observed), encoded, strict=True):
+        if column[number] == WRONG:
+            error = {"decision": ActionError, "context": ContextError}.get(node.kind, ObservationError)
+            never = "has a value that it has neither in this diagram nor in an earlier one"
+            raise error(f"{node.name!r} in round {number} {never}; allowed: {node.allowed()}")
+    raise ActionError(f"round {number} fits neither this diagram nor an earlier one, which have other nodes and values")

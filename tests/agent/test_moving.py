@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import idbandits as idb
@@ -269,3 +270,70 @@ def test_knowledge_is_not_shared() -> None:
     before = knowledge(agent)
     played(list_model(NEW), agent.moved_to(list_model(NEW)))
     assert knowledge(agent) == before
+
+
+def test_a_log_may_have_columns_of_nodes_that_are_gone(tmp_path: Path) -> None:
+    log = pd.DataFrame({
+        "A1": ["a", "a", "c", "b"], "A2": ["b", "x", "d", "x"], "A3": [None, None, "a", None],
+        "C1": [0, 1, 0, 0], "C2": [1, None, 0, 0], "C3": [None, None, 1, None],
+    })  # fmt: skip
+    agent = idb.Thompson(models.cascade(["a", "b", "c", "d"], 3), "exact", seed=0)
+    for other, columns in ((log, None), (log.rename(columns={"A3": "third"}), {"A3": "third"})):
+        moved = agent.moved_to(models.cascade(["a", "b", "x"], 2))
+        assert moved.update_many(other, columns=columns).rounds == 4
+        assert moved.posterior()["attraction"].alpha.tolist() == [[2, 3], [2, 2], [2, 1]]
+        back = moved.moved_to(models.cascade(["a", "b", "c", "d"], 3))
+        assert back.posterior()["attraction"].alpha.tolist() == [[2, 3], [2, 2], [2, 1], [2, 1]]
+    with pytest.raises(ActionError, match="round 2 fits neither this diagram nor an earlier one"):
+        moved.update_many(log.assign(A1=["a", "a", "q", "b"]))
+
+
+def test_several_structures_learn_late_rounds() -> None:
+    def both(items: list[str]) -> list[idb.Diagram]:
+        return [models.cascade(items, 2), models.position_based(items, 2)]
+
+    old, new = ["a", "b", "c"], ["b", "c", "d"]
+    rounds = [({"A1": "a", "A2": "b"}, {"C1": 0, "C2": 1}), ({"A1": "b", "A2": "c"}, {"C1": 1, "C2": 0})] * 20
+    early = idb.Thompson(both(old), seed=0)
+    late = early.moved_to(both(new))
+    for action, seen in rounds:
+        early.update(action, seen)
+        late.update(action, seen)
+    assert late.rounds == early.rounds == 40
+    early = early.moved_to(both(new))
+    np.testing.assert_allclose(
+        late.posterior()["cascade"]["attraction"].alpha, early.posterior()["cascade"]["attraction"].alpha
+    )
+    assert abs(late.weights()["cascade"] - early.weights()["cascade"]) < 0.05  # that of a chain is drawn
+    late.revise({"A1": "a", "A2": "b"}, {"C1": 0, "C2": 1}, None)
+    assert late.rounds == 39
+    for action, seen in rounds:  # two clicks are impossible in a cascade
+        late.update(action, seen | {"C1": 1, "C2": 1})
+        break
+    assert late.weights() == {"cascade": 0.0, "position-based": 1.0}
+
+
+def test_the_belief_of_late_rounds_with_features_is_that_of_early_ones() -> None:
+    """Item features: a fit of the regression after a late round shifts the rows that it is about."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(35, 4)), index=[f"i{k}" for k in range(35)], columns=list("abcd"))
+    logits = frame.to_numpy() @ np.array([1.5, -1.0, 0.5, 0.0])
+    means = 1 / (1 + np.exp(-logits))
+
+    def diagram(items: list[str]) -> idb.Diagram:
+        d = idb.Diagram("page")
+        d.reward(d.observed("click", [d.decision("item", items)], idb.Learned("appeal", features=frame.loc[items])))
+        return d
+
+    old, new = list(frame.index[:20]), list(frame.index[5:])
+    rounds = [(int(k), int(rng.random() < means[k])) for k in rng.integers(20, size=600)]
+    early = idb.Thompson(diagram(old), seed=0)
+    for k, click in rounds[:250]:
+        early.update({"item": f"i{k}"}, {"click": click})
+    late = early.moved_to(diagram(new))
+    for k, click in rounds[250:]:
+        early.update({"item": f"i{k}"}, {"click": click})
+        late.update({"item": f"i{k}"}, {"click": click})
+    early = early.moved_to(diagram(new))
+    ours, theirs = (agent.posterior()["appeal"].mean for agent in (late, early))
+    assert np.abs(ours - theirs).max() < 0.03
