@@ -11,17 +11,19 @@ import numpy as np
 
 from idbandits.agent.encoding import WRONG, encode_rounds, is_right
 from idbandits.agent.learner import INEXACT, Learner, Past
+from idbandits.agent.requests import encode_requests
 from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram
+from idbandits.diagram.storage import without_encodings
 from idbandits.errors import ActionError, ContextError, DiagramError, IdbanditsError, ObservationError, brief
 from idbandits.inference.entries import Entries, names_of
 from idbandits.inference.exact import Exact, check_exact
 from idbandits.inference.protocol import Derived, Described
 from idbandits.inference.renumbering import Old, needed, renumbered, without_empty_groups
-from idbandits.inference.requests import carry
+from idbandits.inference.requests import carry, has_residual
 from idbandits.kernel.columns import Layout, columns_of, state_of
 from idbandits.kernel.states import CAPACITY, LONGEST, PER_ROUND, State
-from idbandits.kernel.types import Ints, Rng
+from idbandits.kernel.types import Floats, Ints, Rng
 
 MOST_EARLIER = 16  # diagrams that late rounds may be of
 MISFITS = ActionError, ContextError, ObservationError  # of rounds that a diagram cannot have
@@ -66,20 +68,24 @@ def moved(learner: Learner, state: State, rng: Rng, d: Any) -> tuple[Learner, St
     """A learner of another diagram, and the state in which it knows all that the first one knew."""
     if not isinstance(d, Diagram):
         raise DiagramError(f"an agent moves to a Diagram, not to {brief(d)}")
+    d = d.with_encodings_of(learner.diagram)  # of what was learned: a new one would change its meaning
     model = compile(d)
     if isinstance(learner.inference, Exact):
         check_exact(model, INEXACT)
     old = _known(learner, state)
-    entries = needed(old, Entries(model))
-    kept = {str(other.to_dict()): other for other in reversed([learner.diagram, *learner.past.earlier])}
-    kept.pop(str(d.to_dict()), None)
+    entries = needed(old, Entries(model), has_residual(learner.evidence, state, model))
+    kept = {_rounds_of(other): other for other in reversed([learner.diagram, *learner.past.earlier])}
+    kept.pop(_rounds_of(d), None)
     earlier = tuple(reversed(kept.values()))[:MOST_EARLIER]
-    if learner.evidence.logistics.number or any(t.logistic is not None for t in model.learned.values()):
-        earlier = ()  # a logistic table keeps no rows that are gone
     past = Past(entries.retired, entries.constants, learner.evidence.longest, earlier)
     other = Learner(d.copy(), model, learner.settings, past)
     carried = Carried(old.entries, entries, len(old.columns.counts))
     return other, transferred(learner, state, other, rng), carried
+
+
+def _rounds_of(d: Diagram) -> str:
+    """A text that diagrams share which differ in encodings of features alone: rounds of one are rounds of the other."""
+    return str(without_encodings(d.to_dict()))
 
 
 def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> State:
@@ -117,6 +123,7 @@ class Late(NamedTuple):
     diagram: Diagram
     rounds: Ints
     numbers: Ints
+    requests: Floats  # features of contexts that the present diagram has, in its encoding: one line per round
 
 
 def late_round(learner: Learner, action: Action, observation: Mapping[str, Any], context: Action | None) -> Late | None:
@@ -126,19 +133,25 @@ def late_round(learner: Learner, action: Action, observation: Mapping[str, Any],
         with suppress(*MISFITS):
             vector, states = model.action_vector(action, context), model.observation_states(observation)
             seen = [states.get(node.name, -1) for node in model.observed]
-            return Late(d, np.array([[*vector, *seen]], dtype=np.int64), np.zeros(1, np.int64))
+            request = learner.model.late_request(context)
+            return Late(d, np.array([[*vector, *seen]], dtype=np.int64), np.zeros(1, np.int64), request)
     return None
 
 
-def sorted_log(learner: Learner, log: Log) -> tuple[list[Ints], Ints, list[Late]]:
-    """A log whose rounds may be of earlier diagrams: those of the present one and their numbers, and the others."""
+def sorted_log(learner: Learner, log: Log) -> tuple[list[Ints], Floats, Ints, list[Late]]:
+    """A log whose rounds may be of earlier diagrams: those of the present one and their numbers, and the others.
+
+    Features of contexts, one line per round, come after the columns of nodes.
+    """
     try:
         encoded = encode_rounds(learner.model, *log)
-        return encoded, np.arange(len(encoded[0]) if encoded else 0), []
+        numbers = np.arange(len(encoded[0]) if encoded else 0)
+        return encoded, encode_requests(learner.model, log, len(numbers)), numbers, []
     except MISFITS:
         if not learner.past.earlier:
             raise
     encoded = encode_rounds(learner.model, *log, strict=False)
+    requests = encode_requests(learner.model, log, len(encoded[0]) if encoded else 0)
     present = is_right(encoded)
     left, late = ~present, list[Late]()
     for d in learner.past.earlier:
@@ -146,10 +159,12 @@ def sorted_log(learner: Learner, log: Log) -> tuple[list[Ints], Ints, list[Late]
             columns = encode_rounds(compile(d), *log, strict=False)
             own = np.flatnonzero(left & is_right(columns))
             left[own] = False
-            late += [Late(d, np.stack([column[own] for column in columns], axis=1), own)] if len(own) else []
+            rounds = np.stack([column[own] for column in columns], axis=1)
+            late += [Late(d, rounds, own, requests[own] if len(requests) else requests)] if len(own) else []
     if left.any():
         _refuse(learner, encoded, int(np.argmax(left)))
-    return [column[present] for column in encoded], np.flatnonzero(present), late
+    own_requests = requests[present] if len(requests) else requests
+    return [column[present] for column in encoded], own_requests, np.flatnonzero(present), late
 
 
 def _refuse(learner: Learner, encoded: Sequence[Ints], number: int) -> NoReturn:

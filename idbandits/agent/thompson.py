@@ -17,7 +17,6 @@ from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
 from idbandits.agent.moving import MISFITS, Carried, Late, hosting, late_round, moved, sorted_log
 from idbandits.agent.posterior import Posterior
-from idbandits.agent.requests import encode_requests
 from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
 from idbandits.agent.warming import Warmth, kernels_behind, warm_up
@@ -264,7 +263,7 @@ class Thompson:
         with self._all_or_nothing() as state:
             when = self.learner.when(state, self.rounds, at)
             host, state, guest = hosting(self.learner, state, self.rng, late)
-            state = guest.learned(state, self.rng, guest.round_of(late.rounds[0]), 1, NOW, when=when)
+            state = guest.learned(state, self.rng, guest.round_of(late.rounds[0], late.requests[0]), 1, NOW, when=when)
             self._go_on(host, state, self._remembered())
 
     def _go_on(self, learner: Learner, state: State, sample: Sample) -> None:
@@ -291,8 +290,7 @@ class Thompson:
         [[2.0, 2.0], [1.0, 1.0], [1.0, 2.0]]
         """
         skips, learner = check_skipping(impossible), self.learner
-        encoded, numbers, late = sorted_log(learner, (actions, observations, contexts, columns))
-        requests = encode_requests(learner.model, (actions, observations, contexts, columns), len(numbers))
+        encoded, requests, numbers, late = sorted_log(learner, (actions, observations, contexts, columns))
         length, skipped = len(numbers), list[int]()
         if length == 1 and at is None and not late:
             row = np.array([column[0] for column in encoded], dtype=np.int64)
@@ -313,7 +311,9 @@ class Thompson:
             for rest in late:
                 learner, state, guest = hosting(learner, state, self.rng, rest)
                 when = times[rest.numbers] if len(times) else times
-                state, refused = guest.all_learned(state, self.rng, rest.rounds, rest.numbers, skips=skips, at=when)
+                state, refused = guest.all_learned(
+                    state, self.rng, rest.rounds, rest.numbers, skips=skips, at=when, requests=rest.requests
+                )
                 skipped += rest.numbers[refused].tolist()
             state.ints[ZONE] = zone
             if not small:

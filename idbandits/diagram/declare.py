@@ -204,7 +204,8 @@ class Diagram:
 
         With `features` in the place of values, it is a mapping of these in every round, and learned tables that depend
         on it are logistic (docs/requests.md). They are a list of names, all of numbers about -1 to 1; or a mapping of
-        names to None (such a number), to (centre, scale) or to a list of categories.
+        names to None (such a number), to (centre, scale) or to a list of categories. `Features` of a frame of typical
+        values declares the columns of the frame: numbers by center and scale, texts by their categories.
 
         >>> d = Diagram("shop")
         >>> user = d.context("user", features={"age": (40, 15), "country": ["de", "fr", "it"]})
@@ -294,6 +295,20 @@ class Diagram:
         other._nodes, other._learned = dict(self._nodes), dict(self._learned)
         other._rewards, other._different = list(self._rewards), list(self._different)
         return other
+
+    def with_encodings_of(self, other: Diagram) -> Diagram:
+        """Return the diagram with declared encodings of features: those that tables of another diagram have.
+
+        What is learned in the other diagram then means the same in this one. New columns keep their own encodings,
+        and new categories come after the others; an encoding that was declared otherwise is an error.
+        """
+        shared = {name: t for name, t in self._learned.items() if t.features is not None or t.logistic is not None}
+        shared = {name: t for name, t in shared.items() if name in other._learned}
+        if not shared:
+            return self
+        own = self.copy()
+        own._learned |= {name: table.carried(other._learned[name]) for name, table in shared.items()}
+        return own
 
     def _chance(self, kind: Kind, name: str, parents: Nodes, cpd: Any, states: States) -> Node:
         name = self._new_name(name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from idbandits.diagram.columns import Column, Texts, Value
+from idbandits.diagram.columns import Column, Texts, Value, carried
 from idbandits.errors import TableError, brief
 from idbandits.kernel.types import Bools, Floats, Rng
 
@@ -78,18 +78,36 @@ class Block(NamedTuple):
         """The lines that exist, as plain data."""
         there = np.flatnonzero(self.exists).tolist()
         data: dict[str, Any] = {} if self.labels is None else {"labels": [self.labels[line] for line in there]}
-        own = [{"name": column.name, "values": [column.raw(line) for line in there]} for column in self.columns]
+        own = [
+            {"name": column.name, "values": [column.raw(line) for line in there]} | column.declared.to_data()
+            for column in self.columns
+        ]
         return data | {"columns": own}
+
+    def carried(self, what: str, learned: Block) -> Block:
+        """Return the block with the encodings of another one, for the columns that both have."""
+        before = {column.name: column for column in learned.columns}
+        columns = [carried(what, c, before[c.name]) if c.name in before else c for c in self.columns]
+        return self._replace(columns=columns)
 
 
 @final
-class Features:
+class TableFeatures:
     """The features of a table's rows; `names` are those of the columns of `design`, the first of which is constant."""
 
     def __init__(self, owner: str, blocks: Sequence[Block], shape: tuple[int, ...], products: bool, most: int) -> None:
-        self.blocks, self.products, self._shape = tuple(blocks), products, shape
+        self.blocks, self.products, self._owner, self._shape, self._most = tuple(blocks), products, owner, shape, most
         _check_sizes(owner, blocks, math.prod(shape), products, most)
-        self.names = tuple(self._all_names())
+        self.names = check_names(owner, tuple(self._all_names()))
+
+    def carried(self, learned: TableFeatures) -> TableFeatures:
+        """Return the features with the encodings of others, that coefficients were learned for, as declared ones.
+
+        New columns keep their own encoding, and categories that are new come after the others.
+        """
+        before = {block.place: block for block in learned.blocks}
+        blocks = [b.carried(self._owner, before[b.place]) if b.place in before else b for b in self.blocks]
+        return TableFeatures(self._owner, blocks, self._shape, self.products, self._most)
 
     @cached_property
     def design(self) -> Floats:
@@ -174,7 +192,16 @@ class Features:
         return np.hstack(columns)
 
 
-def described(features: Features) -> str:
+def check_names(owner: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the columns of a design; raise if two are equal, as they say what coefficients belong to."""
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        hint = "a column's indicators are called 'column=category' and 'column missing'; rename a column"
+        raise TableError(f"{owner}: columns of the design must have different names, got {brief(twice)} twice; {hint}")
+    return names
+
+
+def described(features: TableFeatures) -> str:
     """Features in two words: how many columns there are beside the constant."""
     number = len(features.names) - 1
     return f"{number} feature{'s' if number > 1 else ''}" if number else "pooled"

@@ -6,14 +6,14 @@ import itertools
 import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
 from idbandits.diagram.alignment import features_of, is_out_of_order
-from idbandits.diagram.features import Features
+from idbandits.diagram.features import TableFeatures
 from idbandits.diagram.requests import MOST_RESIDUALS, Logistic, drawn_means
 from idbandits.diagram.sources import PerParent, Source, read_source
 from idbandits.diagram.values import check_letters, plain
@@ -188,7 +188,7 @@ class LearnedTable:
     states: int
     prior: Floats  # of shape (*shape, states)
     fixed: Mapping[int, Floats]  # of a row that is known, by its number: the probabilities of all states
-    features: Features | None = None  # of its rows, if their prior is a regression, or if it is logistic
+    features: TableFeatures | None = None  # of its rows, if their prior is a regression, or if it is logistic
     logistic: Logistic | None = None  # how it depends on a context with features, if it does
 
     @property
@@ -218,6 +218,15 @@ class LearnedTable:
             return np.zeros(self.size, np.int64)
         _, numbers = np.unique(self.features.design, axis=0, return_inverse=True)
         return np.repeat(numbers.ravel(), self.states)
+
+    def carried(self, learned: LearnedTable) -> LearnedTable:
+        """Return the table with the encodings of features of another one, that coefficients were learned for."""
+        features, logistic = self.features, self.logistic
+        if features is not None and learned.features is not None:
+            features = features.carried(learned.features)
+        if logistic is not None:
+            logistic = logistic.carried(features, learned.logistic)
+        return replace(self, features=features, logistic=logistic)
 
     def with_fixed(self, entries: Floats, shown: Callable[[Floats], Floats] = np.asarray) -> Floats:
         """All entries, on the last axis, with those of fixed rows put in place."""
@@ -300,7 +309,7 @@ def chance_table(
 
 def _features(
     learned: Learned, parents: Sequence[Node], rows: tuple[int, ...], fixed: Mapping[int, Floats]
-) -> Features | None:
+) -> TableFeatures | None:
     """The features of the rows of a learned table, None if it has none."""
     requests = [p for p in parents if p.features is not None]
     if learned.features is None and not learned.pooled and not requests:
@@ -342,7 +351,7 @@ def _plain(parents: Sequence[Node]) -> list[Node]:
 
 
 def _logistic(
-    learned: Learned, parents: Sequence[Node], rows: tuple[int, ...], states: int, features: Features | None
+    learned: Learned, parents: Sequence[Node], rows: tuple[int, ...], states: int, features: TableFeatures | None
 ) -> Logistic | None:
     """How a table depends on a context with features; None if on none."""
     owner, requests = f"learned table {learned.name!r}", [p for p in parents if p.features is not None]

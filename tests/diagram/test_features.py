@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import idbandits as idb
 from crafted import WRONG_JSON, changed, places_in
 from idbandits.diagram.differences import differences
-from idbandits.diagram.features import CONSTANT, INTERCEPT_SD, LOG_STRENGTH_SD, MOST_COLUMNS, SLOPES_SD, Features
+from idbandits.diagram.features import CONSTANT, INTERCEPT_SD, LOG_STRENGTH_SD, MOST_COLUMNS, SLOPES_SD, TableFeatures
 from idbandits.diagram.tables import prior_means
 from idbandits.errors import DiagramError, FormatError, IdbanditsError, PriorError, TableError
 
@@ -40,7 +40,7 @@ def diagram(features: Any, dishes: Any = DISHES, **settings: Any) -> idb.Diagram
     return d
 
 
-def features_of(features: Any, dishes: Any = DISHES, **settings: Any) -> Features:
+def features_of(features: Any, dishes: Any = DISHES, **settings: Any) -> TableFeatures:
     own = diagram(features, dishes, **settings).learned["taste"].features
     assert own is not None
     return own
@@ -54,13 +54,13 @@ def grid(features: Any, **settings: Any) -> idb.Diagram:
     return d
 
 
-def of_grid(features: Any, **settings: Any) -> Features:
+def of_grid(features: Any, **settings: Any) -> TableFeatures:
     own = grid(features, **settings).learned["mood"].features
     assert own is not None
     return own
 
 
-def assert_consistent(own: Features) -> None:
+def assert_consistent(own: TableFeatures) -> None:
     """Lines of plain data say all that the design has."""
     assert own.design.shape[1] == len(own.names)
     assert own.design.flags["C_CONTIGUOUS"]
