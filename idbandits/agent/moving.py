@@ -18,6 +18,7 @@ from idbandits.diagram.storage import without_encodings
 from idbandits.errors import ActionError, ContextError, DiagramError, IdbanditsError, ObservationError, brief
 from idbandits.inference.entries import Entries, names_of
 from idbandits.inference.exact import Exact, check_exact
+from idbandits.inference.priors import carry_fits
 from idbandits.inference.protocol import Derived, Described
 from idbandits.inference.renumbering import Old, needed, renumbered, without_empty_groups
 from idbandits.inference.requests import carry, has_residual
@@ -68,7 +69,7 @@ def moved(learner: Learner, state: State, rng: Rng, d: Any) -> tuple[Learner, St
     """A learner of another diagram, and the state in which it knows all that the first one knew."""
     if not isinstance(d, Diagram):
         raise DiagramError(f"an agent moves to a Diagram, not to {brief(d)}")
-    d = d.with_encodings_of(learner.diagram)  # of what was learned: a new one would change its meaning
+    d = d.with_encodings_of(learner.diagram, *learner.past.earlier)  # others would change what coefficients mean
     model = compile(d)
     if isinstance(learner.inference, Exact):
         check_exact(model, INEXACT)
@@ -97,6 +98,7 @@ def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> Sta
     inference = other.inference
     if isinstance(inference, Derived):
         result = inference.restored(other.evidence, result)
+    carry_fits(learner.evidence, state, other.evidence, result)
     other.fit_regressions(result, copy.deepcopy(rng))
     carry(learner.evidence, state, other.evidence, result)
     return result

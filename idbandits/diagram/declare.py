@@ -296,18 +296,21 @@ class Diagram:
         other._rewards, other._different = list(self._rewards), list(self._different)
         return other
 
-    def with_encodings_of(self, other: Diagram) -> Diagram:
-        """Return the diagram with declared encodings of features: those that tables of another diagram have.
+    def with_encodings_of(self, *others: Diagram) -> Diagram:
+        """Return the diagram with declared encodings of features: those that tables of other diagrams have.
 
-        What is learned in the other diagram then means the same in this one. New columns keep their own encodings,
-        and new categories come after the others; an encoding that was declared otherwise is an error.
+        What was learned in the others, the latest first, then means the same in this one. New columns keep their own
+        encodings, and new categories come after the others; an encoding that is declared otherwise is an error.
         """
-        shared = {name: t for name, t in self._learned.items() if t.features is not None or t.logistic is not None}
-        shared = {name: t for name, t in shared.items() if name in other._learned}
-        if not shared:
+        carried = {}
+        for name, table in self._learned.items():
+            learned = [other._learned[name] for other in others if name in other._learned]
+            if learned and (table.features is not None or table.logistic is not None):
+                carried[name] = table.carried(learned)
+        if not carried:
             return self
         own = self.copy()
-        own._learned |= {name: table.carried(other._learned[name]) for name, table in shared.items()}
+        own._learned |= carried
         return own
 
     def _chance(self, kind: Kind, name: str, parents: Nodes, cpd: Any, states: States) -> Node:

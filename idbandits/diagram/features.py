@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
@@ -84,10 +84,13 @@ class Block(NamedTuple):
         ]
         return data | {"columns": own}
 
-    def carried(self, what: str, learned: Block) -> Block:
-        """Return the block with the encodings of another one, for the columns that both have."""
-        before = {column.name: column for column in learned.columns}
-        columns = [carried(what, c, before[c.name]) if c.name in before else c for c in self.columns]
+    def carried(self, what: str, learned: Mapping[tuple[int, str], Column]) -> Block:
+        """Return the block with the encodings of other columns, which are given by places of blocks and by names."""
+        places = {column.name: (self.place, column.name) for column in self.columns}
+        columns = [
+            carried(what, column, learned[places[column.name]]) if places[column.name] in learned else column
+            for column in self.columns
+        ]
         return self._replace(columns=columns)
 
 
@@ -100,13 +103,18 @@ class TableFeatures:
         _check_sizes(owner, blocks, math.prod(shape), products, most)
         self.names = check_names(owner, tuple(self._all_names()))
 
-    def carried(self, learned: TableFeatures) -> TableFeatures:
-        """Return the features with the encodings of others, that coefficients were learned for, as declared ones.
+    def carried(self, learned: Sequence[TableFeatures]) -> TableFeatures:
+        """Return the features with the encodings of others, that were learned with, as declared ones.
 
-        New columns keep their own encoding, and categories that are new come after the others.
+        Each column has the encoding of the first of the others that has it. New columns keep their own encoding, and
+        categories that are new come after the others.
         """
-        before = {block.place: block for block in learned.blocks}
-        blocks = [b.carried(self._owner, before[b.place]) if b.place in before else b for b in self.blocks]
+        before: dict[tuple[int, str], Column] = {}
+        for other in learned:
+            for block in other.blocks:
+                for column in block.columns:
+                    before.setdefault((block.place, column.name), column)
+        blocks = [block.carried(self._owner, before) for block in self.blocks]
         return TableFeatures(self._owner, blocks, self._shape, self.products, self._most)
 
     @cached_property

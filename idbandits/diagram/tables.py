@@ -219,13 +219,13 @@ class LearnedTable:
         _, numbers = np.unique(self.features.design, axis=0, return_inverse=True)
         return np.repeat(numbers.ravel(), self.states)
 
-    def carried(self, learned: LearnedTable) -> LearnedTable:
-        """Return the table with the encodings of features of another one, that coefficients were learned for."""
+    def carried(self, learned: Sequence[LearnedTable]) -> LearnedTable:
+        """Return the table with the encodings of features of others, that were learned with; the latest comes first."""
         features, logistic = self.features, self.logistic
-        if features is not None and learned.features is not None:
-            features = features.carried(learned.features)
+        if features is not None:
+            features = features.carried([table.features for table in learned if table.features is not None])
         if logistic is not None:
-            logistic = logistic.carried(features, learned.logistic)
+            logistic = logistic.carried(features, learned[0].logistic)
         return replace(self, features=features, logistic=logistic)
 
     def with_fixed(self, entries: Floats, shown: Callable[[Floats], Floats] = np.asarray) -> Floats:
