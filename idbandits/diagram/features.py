@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 import numpy as np
 
 from idbandits.diagram.columns import Column, Texts, Value, carried
+from idbandits.diagram.values import check_distinct
 from idbandits.errors import TableError, brief
 from idbandits.kernel.types import Bools, Floats, Rng
 
@@ -101,7 +102,8 @@ class TableFeatures:
     def __init__(self, owner: str, blocks: Sequence[Block], shape: tuple[int, ...], products: bool, most: int) -> None:
         self.blocks, self.products, self._owner, self._shape, self._most = tuple(blocks), products, owner, shape, most
         _check_sizes(owner, blocks, math.prod(shape), products, most)
-        self.names = check_names(owner, tuple(self._all_names()))
+        self.names = tuple(self._all_names())
+        check_distinct(owner, self.names)
 
     def carried(self, learned: Sequence[TableFeatures]) -> TableFeatures:
         """Return the features with the encodings of others, that were learned with, as declared ones.
@@ -198,15 +200,6 @@ class TableFeatures:
                 product = (product[:, :, np.newaxis] * other[:, np.newaxis, :]).reshape(lines, -1)
             columns.append(product)
         return np.hstack(columns)
-
-
-def check_names(owner: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the columns of a design; raise if two are equal, as they say what coefficients belong to."""
-    if len(set(names)) < len(names):
-        twice = next(name for k, name in enumerate(names) if name in names[:k])
-        hint = "a column's indicators are called 'column=category' and 'column missing'; rename a column"
-        raise TableError(f"{owner}: columns of the design must have different names, got {brief(twice)} twice; {hint}")
-    return names
 
 
 def described(features: TableFeatures) -> str:

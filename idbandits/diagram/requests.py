@@ -16,9 +16,9 @@ import numpy as np
 
 from idbandits.diagram.alignment import columns_of
 from idbandits.diagram.columns import MOST_DEVIATIONS, Encoding
-from idbandits.diagram.features import CONSTANT, Hyperprior, Line, TableFeatures, check_names
+from idbandits.diagram.features import CONSTANT, Hyperprior, Line, TableFeatures
 from idbandits.diagram.sources import Features
-from idbandits.diagram.values import check_letters, is_missing, plain
+from idbandits.diagram.values import check_distinct, check_letters, is_missing, plain
 from idbandits.errors import ODD, ContextError, DiagramError, brief
 from idbandits.kernel.types import Floats, Rng
 
@@ -183,9 +183,9 @@ def request_features(owner: str, declared: Any) -> RequestFeatures:
     if not features:
         raise DiagramError(f"{owner}: its features are empty; declare values for a context that has none")
     own = RequestFeatures(features)
-    check_names(owner, own.columns)
     if len(own.columns) > MOST_FEATURES:
         raise DiagramError(f"{owner}: its features become {len(own.columns)} columns; at most {MOST_FEATURES}")
+    check_distinct(owner, own.columns)
     return own
 
 
@@ -249,9 +249,10 @@ class Logistic:
         assert context.features is not None
         self.context, self.request, self.residuals = context.name, context.features, residuals
         self.products, self._owner, self._node, self._items, self._rows = products, owner, context, items, rows
-        size = len(check_names(owner, self.names))
+        size = len(self.names)
         if size > MOST_COEFFICIENTS:
             raise DiagramError(f"{owner}: it would have {size} coefficients; at most {MOST_COEFFICIENTS} are allowed")
+        check_distinct(owner, self.names)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

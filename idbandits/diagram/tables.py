@@ -53,7 +53,8 @@ class Learned:
     With `features` the prior of a row is a regression on them, which is learned as well: what is learned of one row
     speaks for those like it. They are a data frame (pandas or Polars) by the labels of the parent, which are its index
     or its first column, or an array with one line per row. Numbers are standardised, texts become indicators of
-    categories, and what is missing has an indicator. Rows that are fixed need no line. For several parents, pass
+    categories, and what is missing has an indicator; `Features` declares such encodings instead, and an agent keeps
+    them when it moves to another diagram. Rows that are fixed need no line. For several parents, pass
     `{"item": …, "user": …}`, or a list of frames and arrays with one entry per parent (None: nothing), or an array
     with one line per row; `products=True` adds the products of features of different parents. `pooled=True` is the
     regression with a constant alone: rows have a common prior, which is learned. All rows have the same `prior` then;

@@ -1,5 +1,7 @@
 """Values as users pass them: scalars of other libraries, and what stands for one that was not seen."""
 
+from collections import Counter
+from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
@@ -30,6 +32,14 @@ def is_missing(value: Any) -> bool:
         return bool(np.ma.is_masked(value) or value != value)  # only NaN differs from itself
     except ODD:  # Decimal("sNaN")
         return False
+
+
+def check_distinct(owner: str, names: Sequence[str]) -> None:
+    """Raise unless the columns that features become have different names: coefficients are found by them."""
+    name, number = max(Counter(names).items(), key=lambda item: item[1], default=("", 0))
+    if number > 1:
+        needed = "its features must become columns with different names"
+        raise DiagramError(f"{owner}: {needed}, got {brief(name)} twice; rename a feature or a category")
 
 
 def check_letters(what: str, text: str) -> None:
