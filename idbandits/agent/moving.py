@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn, TypeAlias, final
@@ -15,7 +16,15 @@ from idbandits.agent.requests import encode_requests
 from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.storage import without_encodings
-from idbandits.errors import ActionError, ContextError, DiagramError, IdbanditsError, ObservationError, brief
+from idbandits.errors import (
+    ActionError,
+    ContextError,
+    DiagramError,
+    DiagramWarning,
+    IdbanditsError,
+    ObservationError,
+    brief,
+)
 from idbandits.inference.entries import Entries, names_of
 from idbandits.inference.exact import Exact, check_exact
 from idbandits.inference.priors import carry_fits
@@ -27,6 +36,7 @@ from idbandits.kernel.states import CAPACITY, LONGEST, PER_ROUND, State
 from idbandits.kernel.types import Floats, Ints, Rng
 
 MOST_EARLIER = 16  # diagrams that late rounds may be of
+FAR = 50.0  # scales from a center
 MISFITS = ActionError, ContextError, ObservationError  # of rounds that a diagram cannot have
 
 Log: TypeAlias = tuple[Any, Any, Any, Any]  # actions, observations, contexts, names of columns
@@ -70,6 +80,7 @@ def moved(learner: Learner, state: State, rng: Rng, d: Any) -> tuple[Learner, St
     if not isinstance(d, Diagram):
         raise DiagramError(f"an agent moves to a Diagram, not to {brief(d)}")
     d = d.with_encodings_of(learner.diagram, *learner.past.earlier)  # others would change what coefficients mean
+    _warn_of_distant_values(d)
     model = compile(d)
     if isinstance(learner.inference, Exact):
         check_exact(model, INEXACT)
@@ -82,6 +93,19 @@ def moved(learner: Learner, state: State, rng: Rng, d: Any) -> tuple[Learner, St
     other = Learner(d.copy(), model, learner.settings, past)
     carried = Carried(old.entries, entries, len(old.columns.counts))
     return other, transferred(learner, state, other, rng), carried
+
+
+def _warn_of_distant_values(d: Diagram) -> None:
+    """Warn of numbers for which a center and a scale do not fit: those of the first items are kept."""
+    for name, table in d.learned.items():
+        for column, distance in table.features.distances() if table.features is not None else ():
+            if distance > FAR:
+                far = f"values must be within {FAR:g} scales of the center, got one at {distance:,.0f}"
+                _, center, scale, _ = column.encoding
+                what = f"center and scale, {center:g} and {scale:g}, are those of the first items"
+                hint = "an agent that starts with idb.Features(…, center=…, scale=…) avoids this"
+                text = f"learned table {name!r}: column {brief(column.name)}: {far}; {what}; {hint}"
+                warnings.warn(text, DiagramWarning, stacklevel=4)
 
 
 def _rounds_of(d: Diagram) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from idbandits.diagram.columns import Column, Texts, Value, carried
+from idbandits.diagram.columns import Column, Numbers, Texts, Value, carried
 from idbandits.diagram.values import check_distinct
 from idbandits.errors import TableError, brief
 from idbandits.kernel.types import Bools, Floats, Rng
@@ -132,6 +132,13 @@ class TableFeatures:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "design"}  # a copy would be writeable
+
+    def distances(self) -> Iterator[tuple[Numbers, float]]:
+        """Columns of numbers, and how many scales away from the center the most distant value is."""
+        for block in self.blocks:
+            for column in block.columns:
+                if isinstance(column, Numbers) and column.encoding.scale is not None:
+                    yield column, float(np.abs(column.encoded(column.values, block.exists)[:, 0]).max(initial=0.0))
 
     def line(self, row: int) -> Line:
         """The features of a row as plain data."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import idbandits as idb
-from idbandits.errors import ContextError, DiagramError, FormatError, IdbanditsError, TableError
+from idbandits.errors import ContextError, DiagramError, DiagramWarning, FormatError, IdbanditsError, TableError
 from idbandits.inference.requests import coefficients_of
 from inferences import agent_of
 
@@ -206,6 +207,19 @@ def test_an_encoding_that_is_declared_otherwise_is_an_error() -> None:
         d.reward(d.observed("C", parents, idb.Learned("click", features=frame)))
         with pytest.raises(DiagramError, match=r"context 'user': feature '(age|country)': its .* must be"):
             agent_of("exact", page(frame, users=True)).moved_to(d)
+
+
+def test_values_that_are_far_from_those_of_the_first_items_are_warned_of() -> None:
+    frame = pd.DataFrame({"price": [8.0, 8.01]}, index=["x", "y"])
+    later = pd.concat([frame, pd.DataFrame({"price": [95.0]}, index=["z"])])
+    agent = agent_of("exact", page(frame))
+    with pytest.warns(DiagramWarning, match=r"'price': values must be within 50 scales .*, got one at 10,000") as told:
+        agent.moved_to(page(later))
+    assert told[0].filename == __file__
+    start = agent_of("exact", page(idb.Features(frame, center={"price": 10}, scale={"price": 5}), ["x", "y"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        start.moved_to(page(later))
 
 
 # -- residuals and late rounds with context features --------------------------------------------------------------------
