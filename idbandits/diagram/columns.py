@@ -107,13 +107,18 @@ class Numbers:
             columns[:, 1] = missing & exists
         return columns
 
-    def of(self, value: Any) -> Floats:
-        """A plain value as a column of one line; what is no finite number is missing."""
-        try:
-            number = float(value) if isinstance(value, (int, float)) else np.nan
-        except OverflowError:  # a whole number beyond all floats
-            number = np.nan
-        return np.array([number if abs(number) < np.inf else np.nan])
+    def of(self, values: Sequence[Any]) -> Floats:
+        """Plain values as a column; what is no finite number is missing."""
+        return np.array([_finite(value) for value in values], np.float64)
+
+
+def _finite(value: Any) -> float:
+    """A plain value as a number, NaN if it is no finite one."""
+    try:
+        number = float(value) if isinstance(value, (int, float)) else np.nan
+    except OverflowError:  # a whole number beyond all floats
+        return np.nan
+    return number if abs(number) < np.inf else np.nan
 
 
 def _center_and_scale(seen: Floats, declared: Encoding) -> tuple[float | None, float | None]:
@@ -193,9 +198,9 @@ class Texts:
                 columns[line, place - 1] = 1.0
         return columns
 
-    def of(self, value: Any) -> Sequence[str | None]:
-        """A plain value as a column of one line; what is no text is missing."""
-        return [value if isinstance(value, str) else None]
+    def of(self, values: Sequence[Any]) -> Sequence[str | None]:
+        """Plain values as a column; what is no text is missing."""
+        return [value if isinstance(value, str) else None for value in values]
 
 
 Column: TypeAlias = Numbers | Texts

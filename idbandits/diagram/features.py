@@ -63,12 +63,13 @@ class Block(NamedTuple):
         empty = np.zeros((len(self.exists), 0))
         return np.hstack([empty, *(column.encoded(column.values, self.exists) for column in self.columns)])  # type: ignore[arg-type]
 
-    def encoded_line(self, values: Any) -> Floats:
-        """The same for one line of plain data; zeros where it lacks a column."""
-        values, parts = values if isinstance(values, dict) else {}, [np.zeros((1, 0))]
+    def encoded_lines(self, lines: Sequence[Any]) -> Floats:
+        """Columns of the design for lines of plain data; zeros where a line lacks a column."""
+        lines, parts = [line if isinstance(line, dict) else {} for line in lines], [np.zeros((len(lines), 0))]
         for column in self.columns:
-            exists = np.array([column.name in values])
-            parts.append(column.encoded(column.of(values.get(column.name)), exists))  # type: ignore[arg-type]
+            exists = np.array([column.name in line for line in lines], np.bool_)
+            values = column.of([line.get(column.name) for line in lines])
+            parts.append(column.encoded(values, exists))  # type: ignore[arg-type]
         return np.hstack(parts)
 
     def line(self, number: int) -> dict[str, Value]:
@@ -148,15 +149,14 @@ class TableFeatures:
         }
         return [lines.get(place, {}) for place in range(max(lines, default=-1) + 1)]
 
-    def encoded(self, line: Line) -> Floats:
-        """A line of plain data, of this or of an earlier diagram, as a line of the design.
+    def encoded(self, lines: Sequence[Line]) -> Floats:
+        """Lines of plain data, of this or of an earlier diagram, as lines of the design.
 
-        Columns that it lacks, values of the wrong type and categories that are new do not count: zeros, or missing.
+        Columns that they lack, values of the wrong type and categories that are new do not count: zeros, or missing.
         """
-        own = dict(enumerate(line)) if isinstance(line, list) else {}
-        parts = [block.encoded_line(own.get(block.place)) for block in self.blocks]
-        encoded: Floats = self._combined(parts, 1)[0]
-        return encoded
+        own = [dict(enumerate(line)) if isinstance(line, list) else {} for line in lines]
+        parts = [block.encoded_lines([line.get(block.place) for line in own]) for block in self.blocks]
+        return self._combined(parts, len(own))
 
     def to_data(self) -> dict[str, Any] | None:
         """What `sources.source_of_data` reads: the features of rows, or of each parent's values; None if pooled."""
@@ -204,7 +204,8 @@ class TableFeatures:
         for group in _groups(parts) if self.products else ():
             product = group[0]
             for other in group[1:]:
-                product = (product[:, :, np.newaxis] * other[:, np.newaxis, :]).reshape(lines, -1)
+                size = product.shape[1] * other.shape[1]
+                product = (product[:, :, np.newaxis] * other[:, np.newaxis, :]).reshape(lines, size)
             columns.append(product)
         return np.hstack(columns)
 

@@ -267,9 +267,9 @@ class Logistic:
         """The constant and the features of each row, one line per row."""
         return np.ones((self._rows, 1)) if self._items is None else self._items.design
 
-    def encoded(self, line: Line) -> Floats:
-        """The constant and the features of a row that is given as plain data, as a line of the design."""
-        return np.ones(1) if self._items is None else self._items.encoded(line)
+    def encoded(self, lines: Sequence[Line]) -> Floats:
+        """The constant and the features of rows that are given as plain data, one line per row."""
+        return np.ones((len(lines), 1)) if self._items is None else self._items.encoded(lines)
 
     def carried(self, items: TableFeatures | None, learned: Logistic | None) -> Logistic:
         """Return the same with other encodings of rows; raise if requests are encoded otherwise than in `learned`."""

@@ -60,7 +60,7 @@ def regressions_of(entries: Entries) -> Regressions:
         states.append(table.states)
         columns.append(len(features.names))
         rows.append([*(first + k * table.states for k in own), *(at for at, _ in retired)])
-        designs += [features.design[own].ravel(), *(features.encoded(line) for _, line in retired)]
+        designs += [features.design[own].ravel(), features.encoded([line for _, line in retired]).ravel()]
         hyperprior = features.hyperprior(table.prior, table.states, len(features.names))
         centre = np.zeros((table.states - 1, columns[-1]))
         centre[:, 0] = hyperprior.intercepts

@@ -37,7 +37,7 @@ def logistics_of(entries: Entries, before: int) -> Logistics:
     rows, sizes = [t.size // 2 for _, t, _ in own], [len(logistic.names) for _, _, logistic in own]
     retired = [list(entries.retired_of(t.name, 2, len(t.shape))) for _, t, _ in own]
     designs = [
-        np.vstack([logistic.design, *(logistic.encoded(line) for _, line in gone)])
+        np.vstack([logistic.design, logistic.encoded([line for _, line in gone])])
         for (_, _, logistic), gone in zip(own, retired, strict=True)
     ]
     total = [len(design) for design in designs]

@@ -155,7 +155,7 @@ def test_new_categories_columns_and_missing_values_have_columns_of_their_own() -
     assert own.design[1, names.index("size")] == pytest.approx((9 - 3) / np.std([1, 2, 6]))
     assert own.design[:, names.index("same")].tolist() == [0, 2, 0, 0]  # no scale before: kept rows stay at 0
     retired = moved.learner.past.retired
-    assert [(row.labels, own.encoded(row.line)[shared].tolist()) for row in retired if row.line] == [
+    assert [(row.labels, own.encoded([row.line])[0, shared].tolist()) for row in retired if row.line] == [
         (("y",), before.design[1].tolist())
     ]
     few = moved.moved_to(page(first[:1])).diagram.learned["click"].features

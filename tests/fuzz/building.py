@@ -114,7 +114,7 @@ class Building(Session):
             return columns
 
     def _encoded(self, frame: pd.DataFrame) -> Any:
-        """The same with declared encodings, which mostly fit the columns."""
+        """Features with declared encodings, which mostly fit the columns; the frame itself where they do not."""
         try:
             return idb.Features(frame, **self._encodings(frame))
         except idb.errors.DiagramError:
