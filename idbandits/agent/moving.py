@@ -96,13 +96,13 @@ def moved(learner: Learner, state: State, rng: Rng, d: Any) -> tuple[Learner, St
 
 
 def _warn_of_distant_values(d: Diagram) -> None:
-    """Warn of numbers for which a center and a scale do not fit: those of the first items are kept."""
+    """Warn of numbers that the center and the scale of their column do not fit: those were chosen by earlier items."""
     for name, table in d.learned.items():
         for column, distance in table.features.distances() if table.features is not None else ():
             if distance > FAR:
                 far = f"values must be within {FAR:g} scales of the center, got one at {distance:,.0f}"
                 _, center, scale, _ = column.encoding
-                what = f"center and scale, {center:g} and {scale:g}, are those of the first items"
+                what = f"center {center:g} and scale {scale:g} are those that the agent learned with"
                 hint = "an agent that starts with idb.Features(…, center=…, scale=…) avoids this"
                 text = f"learned table {name!r}: column {brief(column.name)}: {far}; {what}; {hint}"
                 warnings.warn(text, DiagramWarning, stacklevel=4)

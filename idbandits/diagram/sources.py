@@ -102,9 +102,8 @@ class Features:
 
 
 def _described(encoding: Encoding) -> str:
-    return ", ".join(
-        f"{name}={brief(value)}" for name, value in encoding._asdict().items() if value not in (None, False)
-    )
+    declared = [(name, value) for name, value in encoding._asdict().items() if value is not None and value is not False]
+    return ", ".join(f"{name}={brief(value)}" for name, value in declared)
 
 
 def _declared(what: str, given: Any) -> list[tuple[str, Any]]:

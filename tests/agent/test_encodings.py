@@ -175,6 +175,29 @@ def test_a_table_or_a_column_that_returns_has_its_encoding_back() -> None:
         np.testing.assert_array_equal(back.design, agent.diagram.learned["click"].features.design[1:])  # type: ignore[union-attr]
 
 
+def test_features_of_several_parents_keep_their_encodings() -> None:
+    def grid(items: pd.DataFrame, people: Any) -> idb.Diagram:
+        d = idb.Diagram("grid")
+        parents = [d.decision("A", list(items.index)), d.context("who", ["old", "young"])]
+        table = idb.Learned("click", features={"A": items, "who": people}, products=True)
+        d.reward(d.observed("C", parents, table))
+        return d
+
+    people = pd.DataFrame({"age": [70.0, 20.0]}, index=["old", "young"])
+    moved = agent_of("exact", grid(kinds(KINDS), people)).moved_to(grid(kinds(LATER), people * 2))
+    own = moved.diagram.learned["click"].features
+    assert own is not None
+    assert own.names == ("(constant)", "A.kind=sport", "who.age", "A.kind=sport × who.age")
+    np.testing.assert_allclose(own.design[[0, 5], 1:], [[0, 95 / 25, 0], [1, -5 / 25, -5 / 25]])
+
+
+def test_the_same_features_may_be_given_for_rows_or_for_a_parent() -> None:
+    agent = agent_of("exact", page(kinds(KINDS)))
+    own = agent.moved_to(page({"A": kinds(LATER)}, list(LATER))).diagram.learned["click"].features
+    assert own is not None
+    assert own.names == ("(constant)", "kind=sport")
+
+
 def test_texts_of_which_all_are_missing_now_are_still_texts() -> None:
     agent = agent_of("exact", page(pd.DataFrame({"kind": ["a", "b", None]}, index=list("xyz"))))
     moved = agent.moved_to(page(pd.DataFrame({"kind": [None, None]}, index=list("xv"))))
@@ -426,8 +449,9 @@ def test_declared_encodings_are_those_of_the_design_and_of_files(tmp_path: Path)
     again = idb.Diagram.load(tmp_path / "d.json")
     assert again.to_dict() == d.to_dict()
     np.testing.assert_array_equal(again.learned["click"].features.design, features.design)  # type: ignore[union-attr]
-    assert "price" not in repr(own)
-    assert "center=2.0" in repr(own)
+    assert repr(own) == "Features(2 columns; kind: categories=('a', 'b'), missing=True; size: center=2.0)"
+    assert repr(idb.Features(frame, center={"size": 0})) == "Features(2 columns; size: center=0.0)"
+    assert repr(idb.Features(frame)) == "Features(2 columns)"
     by_parent = page({"A": own}, ["x", "y", "z"]).learned["click"].features
     assert by_parent is not None
     np.testing.assert_array_equal(by_parent.design, features.design)
