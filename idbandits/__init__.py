@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from idbandits.circuit.questions import expected_reward, log_likelihood, posterior_of_latents
     from idbandits.diagram.declare import Diagram
     from idbandits.diagram.delayed import delayed
+    from idbandits.diagram.sources import Features
     from idbandits.diagram.tables import Learned
     from idbandits.inference import EP, Exact, Forget, Gibbs, Incremental, Moments, Particles, Variational
     from idbandits.simulation.results import Result
@@ -21,16 +22,17 @@ if TYPE_CHECKING:
     from idbandits.solve.best import Solution, best_action
 
 __all__ = [
-    "EP", "Diagram", "Exact", "Forget", "Gibbs", "Incremental", "Learned", "Moments", "Outcome", "Particles", "Result",
-    "Solution", "Structures", "Thompson", "Variational", "World", "baselines", "best_action", "compile",
-    "delayed", "expected_reward", "log_likelihood", "models", "posterior_of_latents", "simulate", "theory",
+    "EP", "Diagram", "Exact", "Features", "Forget", "Gibbs", "Incremental", "Learned", "Moments", "Outcome",
+    "Particles", "Result", "Solution", "Structures", "Thompson", "Variational", "World", "baselines", "best_action",
+    "compile", "delayed", "expected_reward", "log_likelihood", "models", "posterior_of_latents", "simulate", "theory",
 ]  # fmt: skip
 
 _HOME = {  # the module of each name
     "Structures": "agent.thompson", "Thompson": "agent.thompson", "compile": "circuit.model",
     "delayed": "diagram.delayed", "expected_reward": "circuit.questions",
     "log_likelihood": "circuit.questions", "posterior_of_latents": "circuit.questions", "Diagram": "diagram.declare",
-    "Learned": "diagram.tables", "EP": "inference", "Exact": "inference", "Forget": "inference", "Gibbs": "inference",
+    "Features": "diagram.sources", "Learned": "diagram.tables", "EP": "inference", "Exact": "inference",
+    "Forget": "inference", "Gibbs": "inference",
     "Incremental": "inference", "Moments": "inference", "Particles": "inference", "Variational": "inference",
     "Result": "simulation.results", "simulate": "simulation.simulate", "Outcome": "simulation.world",
     "World": "simulation.world", "Solution": "solve.best", "best_action": "solve.best",

@@ -109,6 +109,10 @@ class Era:
         """Encode the features of contexts that have some, as one vector; the context was validated before."""
         return self.model.request_vector(context) if self._has_requests else NO_REQUEST
 
+    def late_request(self, context: Action | None) -> Floats:
+        """Encode the features of contexts of a round of an earlier era, as far as this one has them."""
+        return self.model.late_request(context)[0] if self._has_requests else NO_REQUEST
+
 
 def _are_same(values: Any, last: Any) -> bool:
     """Return whether these are the same labels: equal values with equal hashes, which those of arrays do not have."""

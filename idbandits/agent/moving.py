@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn, TypeAlias, final
@@ -15,17 +16,20 @@ from idbandits.agent.learner import INEXACT, Learner, Past
 from idbandits.agent.requests import encode_requests
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
-from idbandits.errors import ActionError, ContextError, IdbanditsError, ObservationError
+from idbandits.diagram.storage import without_encodings
+from idbandits.errors import ActionError, ContextError, DiagramWarning, IdbanditsError, ObservationError, brief
 from idbandits.inference.entries import Entries, names_of
 from idbandits.inference.exact import Exact, check_exact
+from idbandits.inference.priors import carry_fits
 from idbandits.inference.protocol import Derived, Described
 from idbandits.inference.renumbering import Old, needed, renumbered, without_empty_groups
-from idbandits.inference.requests import carry
+from idbandits.inference.requests import carry, has_residual
 from idbandits.kernel.columns import Layout, columns_of, state_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Floats, Ints, Rng
 
 MOST_EARLIER = 16  # diagrams that late rounds may be of
+FAR = 50.0  # scales from a center
 
 Log: TypeAlias = tuple[Any, Any, Any, Any]  # actions, observations, contexts, names of columns
 
@@ -76,13 +80,13 @@ def moved(learner: Learner, state: State, rng: Rng, d: Diagram, earlier: tuple[D
 
     `earlier` are the diagrams whose rounds it may still learn from.
     """
+    d = d.with_encodings_of(learner.diagram, *learner.past.earlier)  # others would change what coefficients mean
+    _warn_of_distant_values(d)
     model = compile(d)
     if isinstance(learner.inference, Exact):
         check_exact(model, INEXACT)
     old = _known(learner, state)
-    entries = needed(old, Entries(model))
-    if learner.evidence.logistics.number or any(t.logistic is not None for t in model.learned.values()):
-        earlier = ()  # a logistic table keeps no rows that are gone
+    entries = needed(old, Entries(model), has_residual(learner.evidence, state, model))
     past = Past(entries.retired, entries.constants, learner.evidence.longest, earlier)
     other = Learner(compiled_copy(d), model, learner.settings, past)
     carried = Carried(old.entries, entries, len(old.columns.sizes))
@@ -91,9 +95,27 @@ def moved(learner: Learner, state: State, rng: Rng, d: Diagram, earlier: tuple[D
 
 def earlier_eras(present: Era, past: Sequence[Era], new: Sequence[Diagram]) -> list[Era]:
     """Return the eras of an agent that moves to new diagrams whose rounds may still be learned from, latest first."""
-    eras = {str([d.to_dict() for d in era.diagrams]): era for era in reversed([present, *past])}
-    eras.pop(str([d.to_dict() for d in new]), None)
+    eras = {_rounds_of(era.diagrams): era for era in reversed([present, *past])}
+    eras.pop(_rounds_of(new), None)
     return list(reversed(eras.values()))[:MOST_EARLIER]
+
+
+def _rounds_of(diagrams: Sequence[Diagram]) -> str:
+    """Return a text that diagrams share which differ in encodings of features alone: they have the same rounds."""
+    return str([without_encodings(d.to_dict()) for d in diagrams])
+
+
+def _warn_of_distant_values(d: Diagram) -> None:
+    """Warn of numbers that the center and the scale of their column do not fit: those were chosen by earlier items."""
+    for name, table in d.learned.items():
+        for column, distance in table.features.distances() if table.features is not None else ():
+            if distance > FAR:
+                far = f"values must be within {FAR:g} scales of the center, got one at {distance:,.0f}"
+                _, center, scale, _ = column.encoding
+                what = f"center {center:g} and scale {scale:g} are those that the agent learned with"
+                hint = "an agent that starts with idb.Features(…, center=…, scale=…) avoids this"
+                text = f"learned table {name!r}: column {brief(column.name)}: {far}; {what}; {hint}"
+                warnings.warn(text, DiagramWarning, stacklevel=4)
 
 
 def compiled_copy(d: Diagram) -> Diagram:
@@ -120,6 +142,7 @@ def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> Sta
     inference = other.inference
     if isinstance(inference, Derived):
         result = inference.restored(other.evidence, result)
+    carry_fits(learner.evidence, state, other.evidence, result)
     other.fit_regressions(result, copy.deepcopy(rng))
     carry(learner.evidence, state, other.evidence, result)
     return result

@@ -26,7 +26,7 @@ from idbandits.circuit.model import compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.differences import differences
 from idbandits.diagram.storage import parse_json
-from idbandits.errors import ODD, FormatError, IdbanditsError, brief, check_number
+from idbandits.errors import ODD, DiagramError, FormatError, IdbanditsError, brief, check_number
 from idbandits.files import write_whole
 from idbandits.inference import BY_NAME, Evidence, Forget, Inference, check_forgetful, layout_of, named
 from idbandits.inference.priors import check_fits
@@ -221,7 +221,7 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
         past = NO_PAST if head["past"] is None else past_from_data(head["past"], model)
     if not (diagram is None or isinstance(diagram, Diagram)):
         raise FormatError(f"diagram is a Diagram, the one that the agent must have learned in, not {brief(diagram)}")
-    if diagram is not None and diagram.to_dict() != d.to_dict():
+    if diagram is not None and not _is_same(diagram, d):
         changes = differences(d, diagram) or ["it is declared in another way"]
         more = f"; and {len(changes) - MOST_CHANGES} more" if len(changes) > MOST_CHANGES else ""
         shown = "; ".join(changes[:MOST_CHANGES]) + more
@@ -238,6 +238,15 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
     check_forgetful(own, forget)
     agent_settings = Settings(own, effort, forget)
     return Saved(d, agent_settings, past, rng, _state(members, Learner(d, model, agent_settings, past)), sample)
+
+
+def _is_same(diagram: Diagram, learned: Diagram) -> bool:
+    """Whether a diagram is the one that an agent learned in, whose encodings of features may be of earlier ones."""
+    data = learned.to_dict()
+    try:
+        return diagram.to_dict() == data or diagram.with_encodings_of(learned).to_dict() == data
+    except DiagramError:  # encodings are declared otherwise
+        return False
 
 
 def _state(members: _Members, learner: Learner) -> State:

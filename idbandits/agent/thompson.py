@@ -362,7 +362,8 @@ class Thompson:
         except MISFITS:
             for era in eras[1:]:
                 with contextlib.suppress(*MISFITS):
-                    return era, era.round(action, observation, context)
+                    late = era.round(action, observation, context)
+                    return era, late._replace(request=eras[0].late_request(context))
             raise
 
     def _when(self, known: Known, at: Any) -> When | None:
@@ -579,7 +580,6 @@ class Thompson:
             for i, (learner, state, own) in enumerate(zip(known.learners, known.states, diagrams, strict=True))
         ]
         learners = tuple(move.learner for move in moves)
-        eras = eras[: min(len(learner.past.earlier) for learner in learners)]
         sample = known.sample.moved(present.model, learners[0].model)
         after = Known(learners, tuple(move.state for move in moves), known.standing, sample)
         for learner in learners:

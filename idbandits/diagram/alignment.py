@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.diagram.columns import Column, Numbers, Texts
-from idbandits.diagram.features import Block, Features
+from idbandits.diagram.columns import NO_ENCODING, Column, Encoding, Numbers, Texts
+from idbandits.diagram.features import Block, TableFeatures
 from idbandits.diagram.sources import Lines, PerParent, Source
 from idbandits.diagram.values import check_letters, is_missing
 from idbandits.errors import ODD, DiagramError, TableError, brief, is_integer
@@ -37,7 +37,7 @@ class _Axis(NamedTuple):
 def features_of(
     owner: str, source: Source | None, parents: Sequence[Node] | None, shape: tuple[int, ...], fixed: Mapping[int, Any],
     products: bool, most: int,
-) -> Features:  # fmt: skip
+) -> TableFeatures:  # fmt: skip
     """The features of a table with rows of this shape; a constant alone if there is no source.
 
     Without `parents`, rows have numbers. `fixed` has the numbers of rows that may lack features.
@@ -55,10 +55,20 @@ def features_of(
                 blocks.append(_block(f"{owner}: features of {axis.what}", lines, axis, parents[k].name, k))
     if products and len(blocks) < 2:
         raise DiagramError(f"{owner}: products are those of the features of several parents; {len(blocks)} have some")
-    return Features(owner, blocks, shape, products, most)
+    return TableFeatures(owner, blocks, shape, products, most)
 
 
-def is_out_of_order(features: Features, parents: Sequence[Node]) -> bool:
+def columns_of(what: str, lines: Lines) -> list[Column]:
+    """All columns of lines that stand for themselves, as typical requests do."""
+    number = len(lines.columns[0]) if lines.columns else 0
+    labels, exists = range(number), np.ones(number, dtype=np.bool_)
+    return [
+        _column(f"{what}: column {brief(name)}", name, values, labels, exists, lines.encodings.get(name, NO_ENCODING))
+        for name, values in zip(lines.names, lines.columns, strict=True)
+    ]
+
+
+def is_out_of_order(features: TableFeatures, parents: Sequence[Node]) -> bool:
     """Whether the lines of a table's features have other labels for a node with these parents."""
     for block in features.blocks:
         if block.labels is not None and len(parents) > (block.axis or 0):
@@ -118,9 +128,14 @@ def _block(what: str, lines: Lines, axis: _Axis, name: str, place: int | None) -
     exists = order >= 0
     labels = [axis.values[int(k)] for k in np.flatnonzero(exists)]
     columns = [
-        _column(f"{what}: column {brief(column)}", column, values[order[exists]], labels, exists)
+        _column(
+            f"{what}: column {brief(column)}", column, values[order[exists]], labels, exists,
+            lines.encodings.get(column, NO_ENCODING),
+        )
         for column, values in zip(lines.names[first:], lines.columns[first:], strict=True)
-    ]
+    ]  # fmt: skip
+    if first and lines.names[0] in lines.encodings:
+        raise TableError(f"{what}: column {brief(lines.names[0])} has the labels; it must have no encoding")
     if not columns:
         raise TableError(f"{what}: no columns are left beside the labels; pooled=True is the constant alone")
     return Block(name, place, columns, exists, axis.values if lines.has_labels else None)
@@ -181,20 +196,26 @@ def _labelled_order(what: str, lines: Lines, axis: _Axis) -> tuple[Ints, int]:
     return best.order, int(best is column)
 
 
-def _column(what: str, name: str, values: Any, labels: Sequence[Label], exists: Bools) -> Column:
+def _column(what: str, name: str, values: Any, labels: Sequence[Label], exists: Bools, declared: Encoding) -> Column:
     """A column of the lines that exist as one of all lines."""
     if values.ndim != 1 or values.dtype.kind not in "fO":
         raise TableError(f"{what} has values of type {values.dtype}; {ALLOWED}")
     values = values if values.dtype.kind == "f" else _numbers_or_texts(what, values, labels)
+    if declared.categories is not None and not isinstance(values, list):
+        if not np.isnan(values).all():
+            raise TableError(f"{what} must have texts, because categories are declared, got numbers")
+        values = [None] * len(values)
     if isinstance(values, list):
+        if declared.center is not None or declared.scale is not None:
+            raise TableError(f"{what} must have numbers, because a center or a scale is declared, got texts")
         texts = np.full(len(exists), None, dtype=object)
         texts[exists] = values
-        return Texts(name, texts.tolist(), exists)
+        return Texts(name, texts.tolist(), exists, declared)
     if (infinite := np.isinf(values)).any():
         raise TableError(f"{what} is not finite for {brief(labels[int(np.argmax(infinite))])}")
     numbers = np.full(len(exists), np.nan)
     numbers[exists] = values
-    return Numbers(name, numbers, exists)
+    return Numbers(name, numbers, exists, declared)
 
 
 def _numbers_or_texts(what: str, values: Sequence[Any], labels: Sequence[Label]) -> Floats | list[str | None]:

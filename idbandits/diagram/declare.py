@@ -203,7 +203,8 @@ class Diagram:
 
         With `features` in the place of values, it is a mapping of these in every round, and learned tables that depend
         on it are logistic (docs/requests.md). They are a list of names, all of numbers about -1 to 1; or a mapping of
-        names to None (such a number), to (centre, scale) or to a list of categories.
+        names to None (such a number), to (centre, scale) or to a list of categories. `Features` of a frame of typical
+        values declares the columns of the frame: numbers by center and scale, texts by their categories.
 
         >>> d = Diagram("shop")
         >>> user = d.context("user", features={"age": (40, 15), "country": ["de", "fr", "it"]})
@@ -293,6 +294,23 @@ class Diagram:
         other._nodes, other._learned = dict(self._nodes), dict(self._learned)
         other._rewards, other._different = list(self._rewards), list(self._different)
         return other
+
+    def with_encodings_of(self, *others: Diagram) -> Diagram:
+        """Return the diagram with declared encodings of features: those that tables of other diagrams have.
+
+        What was learned in the others, the latest first, then means the same in this one. New columns keep their own
+        encodings, and new categories come after the others; an encoding that is declared otherwise is an error.
+        """
+        carried = {}
+        for name, table in self._learned.items():
+            learned = [other._learned[name] for other in others if name in other._learned]
+            if learned and (table.features is not None or table.logistic is not None):
+                carried[name] = table.carried(learned)
+        if not carried:
+            return self
+        own = self.copy()
+        own._learned |= carried
+        return own
 
     def _chance(self, kind: Kind, name: str, parents: Nodes, cpd: Any, states: States) -> Node:
         name = self._new_name(name)

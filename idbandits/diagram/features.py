@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from idbandits.diagram.columns import Column, Texts, Value
+from idbandits.diagram.columns import Column, Numbers, Texts, Value, carried
 from idbandits.diagram.values import check_distinct
 from idbandits.errors import TableError, brief
 from idbandits.kernel.types import Bools, Floats, Rng
@@ -63,12 +63,13 @@ class Block(NamedTuple):
         empty = np.zeros((len(self.exists), 0))
         return np.hstack([empty, *(column.encoded(column.values, self.exists) for column in self.columns)])  # type: ignore[arg-type]
 
-    def encoded_line(self, values: Any) -> Floats:
-        """The same for one line of plain data; zeros where it lacks a column."""
-        values, parts = values if isinstance(values, dict) else {}, [np.zeros((1, 0))]
+    def encoded_lines(self, lines: Sequence[Any]) -> Floats:
+        """Columns of the design for lines of plain data; zeros where a line lacks a column."""
+        lines, parts = [line if isinstance(line, dict) else {} for line in lines], [np.zeros((len(lines), 0))]
         for column in self.columns:
-            exists = np.array([column.name in values])
-            parts.append(column.encoded(column.of(values.get(column.name)), exists))  # type: ignore[arg-type]
+            exists = np.array([column.name in line for line in lines], np.bool_)
+            values = column.of([line.get(column.name) for line in lines])
+            parts.append(column.encoded(values, exists))  # type: ignore[arg-type]
         return np.hstack(parts)
 
     def line(self, number: int) -> dict[str, Value]:
@@ -79,19 +80,45 @@ class Block(NamedTuple):
         """The lines that exist, as plain data."""
         there = np.flatnonzero(self.exists).tolist()
         data: dict[str, Any] = {} if self.labels is None else {"labels": [self.labels[line] for line in there]}
-        own = [{"name": column.name, "values": [column.raw(line) for line in there]} for column in self.columns]
+        own = [
+            {"name": column.name, "values": [column.raw(line) for line in there]} | column.declared.to_data()
+            for column in self.columns
+        ]
         return data | {"columns": own}
+
+    def carried(self, what: str, learned: Mapping[tuple[int, str], Column]) -> Block:
+        """Return the block with the encodings of other columns, which are given by places of blocks and by names."""
+        places = {column.name: (self.place, column.name) for column in self.columns}
+        columns = [
+            carried(what, column, learned[places[column.name]]) if places[column.name] in learned else column
+            for column in self.columns
+        ]
+        return self._replace(columns=columns)
 
 
 @final
-class Features:
+class TableFeatures:
     """The features of a table's rows; `names` are those of the columns of `design`, the first of which is constant."""
 
     def __init__(self, owner: str, blocks: Sequence[Block], shape: tuple[int, ...], products: bool, most: int) -> None:
-        self.blocks, self.products, self._shape = tuple(blocks), products, shape
+        self.blocks, self.products, self._owner, self._shape, self._most = tuple(blocks), products, owner, shape, most
         _check_sizes(owner, blocks, math.prod(shape), products, most)
         self.names = tuple(self._all_names())
         check_distinct(owner, self.names)
+
+    def carried(self, learned: Sequence[TableFeatures]) -> TableFeatures:
+        """Return the features with the encodings of others, that were learned with, as declared ones.
+
+        Each column has the encoding of the first of the others that has it. New columns keep their own encoding, and
+        categories that are new come after the others.
+        """
+        before: dict[tuple[int, str], Column] = {}
+        for other in learned:
+            for block in other.blocks:
+                for column in block.columns:
+                    before.setdefault((block.place, column.name), column)
+        blocks = [block.carried(self._owner, before) for block in self.blocks]
+        return TableFeatures(self._owner, blocks, self._shape, self.products, self._most)
 
     @cached_property
     def design(self) -> Floats:
@@ -107,6 +134,13 @@ class Features:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "design"}  # a copy would be writeable
 
+    def distances(self) -> Iterator[tuple[Numbers, float]]:
+        """Columns of numbers, and how many scales away from the center the most distant value is."""
+        for block in self.blocks:
+            for column in block.columns:
+                if isinstance(column, Numbers) and column.encoding.scale is not None:
+                    yield column, float(np.abs(column.encoded(column.values, block.exists)[:, 0]).max(initial=0.0))
+
     def line(self, row: int) -> Line:
         """The features of a row as plain data."""
         places = np.unravel_index(row, self._shape) if self._shape else ()
@@ -115,15 +149,14 @@ class Features:
         }
         return [lines.get(place, {}) for place in range(max(lines, default=-1) + 1)]
 
-    def encoded(self, line: Line) -> Floats:
-        """A line of plain data, of this or of an earlier diagram, as a line of the design.
+    def encoded(self, lines: Sequence[Line]) -> Floats:
+        """Lines of plain data, of this or of an earlier diagram, as lines of the design.
 
-        Columns that it lacks, values of the wrong type and categories that are new do not count: zeros, or missing.
+        Columns that they lack, values of the wrong type and categories that are new do not count: zeros, or missing.
         """
-        own = dict(enumerate(line)) if isinstance(line, list) else {}
-        parts = [block.encoded_line(own.get(block.place)) for block in self.blocks]
-        encoded: Floats = self._combined(parts, 1)[0]
-        return encoded
+        own = [dict(enumerate(line)) if isinstance(line, list) else {} for line in lines]
+        parts = [block.encoded_lines([line.get(block.place) for line in own]) for block in self.blocks]
+        return self._combined(parts, len(own))
 
     def to_data(self) -> dict[str, Any] | None:
         """What `sources.source_of_data` reads: the features of rows, or of each parent's values; None if pooled."""
@@ -171,12 +204,13 @@ class Features:
         for group in _groups(parts) if self.products else ():
             product = group[0]
             for other in group[1:]:
-                product = (product[:, :, np.newaxis] * other[:, np.newaxis, :]).reshape(lines, -1)
+                size = product.shape[1] * other.shape[1]
+                product = (product[:, :, np.newaxis] * other[:, np.newaxis, :]).reshape(lines, size)
             columns.append(product)
         return np.hstack(columns)
 
 
-def described(features: Features) -> str:
+def described(features: TableFeatures) -> str:
     """Features in two words: how many columns there are beside the constant."""
     number = len(features.names) - 1
     return f"{number} feature{'s' if number > 1 else ''}" if number else "pooled"

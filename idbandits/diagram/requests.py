@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from idbandits.diagram.columns import MOST_DEVIATIONS
-from idbandits.diagram.features import CONSTANT, Features, Hyperprior
+from idbandits.diagram.alignment import columns_of
+from idbandits.diagram.columns import MOST_DEVIATIONS, Encoding
+from idbandits.diagram.features import CONSTANT, Hyperprior, Line, TableFeatures
+from idbandits.diagram.sources import Features
 from idbandits.diagram.values import check_distinct, check_letters, is_missing, plain
 from idbandits.errors import ODD, ContextError, DiagramError, brief
 from idbandits.kernel.types import Floats, Rng
@@ -64,6 +66,11 @@ class Scaled(NamedTuple):
         """Plain data."""
         return {"name": self.name, "centre": self.centre, "scale": self.scale}
 
+    @property
+    def encoding(self) -> Encoding:
+        """Its encoding, as that of a column of items."""
+        return Encoding(center=self.centre, scale=self.scale)
+
 
 @final
 class Categories(NamedTuple):
@@ -88,6 +95,11 @@ class Categories(NamedTuple):
     def to_data(self) -> dict[str, Any]:
         """Plain data."""
         return {"name": self.name, "categories": list(self.labels)}
+
+    @property
+    def encoding(self) -> Encoding:
+        """Its encoding, as that of a column of items."""
+        return Encoding(categories=self.labels)
 
 
 Feature: TypeAlias = Scaled | Categories
@@ -120,6 +132,25 @@ class RequestFeatures:
             feature.write(who, own.get(feature.name), numbers)
         return numbers
 
+    def encoded_late(self, value: Any) -> list[float]:
+        """The numbers of a request of an earlier diagram: features that it lacks, or that were others, are missing."""
+        own = dict(value) if isinstance(value, Mapping) else {}
+        numbers: list[float] = []
+        for feature in self.features:
+            try:
+                feature.write("", own.get(feature.name), numbers)
+            except ContextError:
+                feature.write("", None, numbers)
+        return numbers
+
+    def check_follows(self, what: str, learned: RequestFeatures) -> None:
+        """Raise if a feature is encoded otherwise than in features that coefficients were learned for."""
+        before = {feature.name: feature for feature in learned.features}
+        for feature in self.features:
+            other = before.get(feature.name)
+            if type(feature) is type(other) and other is not None:
+                other.encoding.followed_by(f"{what}: feature {feature.name!r}", feature.encoding)
+
     def listed(self) -> str:
         """The names of the features, for messages."""
         return ", ".join(feature.name for feature in self.features)
@@ -130,10 +161,12 @@ class RequestFeatures:
 
 
 def request_features(owner: str, declared: Any) -> RequestFeatures:
-    """Features as `Diagram.context` takes them: a list of names, or a mapping of names to what they are."""
+    """Features as `Diagram.context` takes them: names, a mapping of names to what they are, or typical requests."""
     if isinstance(declared, RequestFeatures):
         return declared
-    allowed = "a list of names, or a mapping of names to None, (centre, scale) or a list of categories"
+    if isinstance(declared, Features):
+        declared = _declared_by(owner, declared)
+    allowed = "a list of names, a mapping of names to None, (centre, scale) or a list of categories, or idb.Features"
     if isinstance(declared, (str, bytes)) or not isinstance(declared, Iterable):
         raise DiagramError(f"{owner}: features are {allowed}; not {brief(declared)}")
     try:
@@ -155,6 +188,19 @@ def request_features(owner: str, declared: Any) -> RequestFeatures:
         raise DiagramError(f"{owner}: its features become {len(own.columns)} columns; at most {MOST_FEATURES}")
     check_distinct(owner, own.columns)
     return own
+
+
+def _declared_by(owner: str, features: Features) -> dict[str, Any]:
+    """Declarations by a frame of typical requests: centers and scales of numbers, and categories of texts."""
+    declared: dict[str, Any] = {}
+    for column in columns_of(f"{owner}: features", features.lines):
+        categories, center, scale, _ = column.encoding
+        if column.declared.missing:
+            raise DiagramError(
+                f"{owner}: feature {column.name!r} must have no indicator of missing values, got missing"
+            )
+        declared[column.name] = (center or 0.0, scale or 1.0) if categories is None else list(categories)
+    return declared
 
 
 def _feature(what: str, name: str, kind: Any) -> Feature:
@@ -199,11 +245,11 @@ class Logistic:
     """How the rows of a table depend on a context with features: what its coefficients belong to."""
 
     def __init__(
-        self, owner: str, context: Node, rows: int, items: Features | None, products: bool, residuals: float
+        self, owner: str, context: Node, rows: int, items: TableFeatures | None, products: bool, residuals: float
     ) -> None:
         assert context.features is not None
         self.context, self.request, self.residuals = context.name, context.features, residuals
-        self.products, self._items, self._rows = products, items, rows
+        self.products, self._owner, self._node, self._items, self._rows = products, owner, context, items, rows
         size = len(self.names)
         if size > MOST_COEFFICIENTS:
             raise DiagramError(f"{owner}: it would have {size} coefficients; at most {MOST_COEFFICIENTS} are allowed")
@@ -222,6 +268,16 @@ class Logistic:
         """The constant and the features of each row, one line per row."""
         return np.ones((self._rows, 1)) if self._items is None else self._items.design
 
+    def encoded(self, lines: Sequence[Line]) -> Floats:
+        """The constant and the features of rows that are given as plain data, one line per row."""
+        return np.ones((len(lines), 1)) if self._items is None else self._items.encoded(lines)
+
+    def carried(self, items: TableFeatures | None, learned: Logistic | None) -> Logistic:
+        """Return the same with other encodings of rows; raise if requests are encoded otherwise than in `learned`."""
+        if learned is not None and self.context == learned.context:
+            self.request.check_follows(f"{self._owner}: context {self.context!r}", learned.request)
+        return Logistic(self._owner, self._node, self._rows, items, self.products, self.residuals)
+
     def line(self, row: int, request: Floats) -> Floats:
         """What the coefficients are multiplied with, for a row and the vector of a request."""
         own = self.design[row]
@@ -232,7 +288,7 @@ class Logistic:
 def hyperprior(table: LearnedTable) -> Hyperprior:
     """What is believed of the coefficients of a logistic table beforehand."""
     assert table.logistic is not None
-    return Features.hyperprior(table.prior, table.states, len(table.logistic.names))
+    return TableFeatures.hyperprior(table.prior, table.states, len(table.logistic.names))
 
 
 def drawn_means(table: LearnedTable, rng: Rng) -> Floats:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from idbandits.diagram.columns import LEAST_SCALE, NO_ENCODING, Encoding
 from idbandits.diagram.frames import column_names, is_lazy
 from idbandits.diagram.reading import RawColumn, is_arrow, objects, read_column
 from idbandits.diagram.values import check_letters, plain
-from idbandits.errors import DiagramError, TableError, brief
+from idbandits.errors import ODD, DiagramError, TableError, brief
 
 ALLOWED = "a data frame, or an array with one line per row"
 
@@ -27,6 +30,7 @@ class Lines:
     index: Sequence[Any] | None = field(default=None, repr=False)  # labels of the lines
     index_is_named: bool = True
     first: Sequence[Any] | None = field(default=None, repr=False)  # the first column, if it may be the labels
+    encodings: Mapping[str, Encoding] = field(default_factory=dict)  # declared ones, by the names of columns
 
     @property
     def has_labels(self) -> bool:
@@ -41,6 +45,114 @@ class PerParent:
 
     lines: tuple[Lines | None, ...]
     names: tuple[str, ...] | None = None
+
+
+@final
+class Features:
+    """Features of the rows of a table, with declared encodings of columns.
+
+    `frame` is a data frame by the labels of rows, or an array with one line per row, as `Learned(features=…)` takes it.
+    `categories` lists the categories of columns of texts: the first one is the base level, and those that are not
+    listed come after them. `center` and `scale` belong to columns of numbers, which become (number - center) / scale.
+    `missing` names columns that have an indicator of missing values, even if none is missing now. What is not declared
+    is chosen by the values: the most frequent category, the mean, the standard deviation.
+
+    An agent keeps the encodings of its tables when it moves to another diagram, so they need to be declared only where
+    the first diagram does not have typical items, or where coefficients of several agents are to be compared.
+
+    >>> import pandas as pd
+    >>> from idbandits import Diagram, Learned
+    >>> dishes = pd.DataFrame({"price": [9.5, 12], "kind": ["thai", "thai"]}, index=["rice", "pho"])
+    >>> own = Features(dishes, categories={"kind": ["soup", "thai"]}, center={"price": 10}, scale={"price": 5})
+    >>> d = Diagram("menu")
+    >>> d.reward(d.observed("ordered", [d.decision("dish", ["rice", "pho"])], Learned("taste", features=own)))
+    >>> d.learned["taste"].features.names
+    ('(constant)', 'price', 'kind=thai')
+    >>> d.learned["taste"].features.design.tolist()
+    [[1.0, -0.1, 1.0], [1.0, 0.4, 1.0]]
+    """
+
+    def __init__(
+        self, frame: Any, *, categories: Mapping[str, Sequence[str]] | None = None,
+        center: Mapping[str, float] | None = None, scale: Mapping[str, float] | None = None,
+        missing: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        if isinstance(frame, (Features, Mapping, PerParent)) or (
+            isinstance(frame, (list, tuple)) and _is_per_parent(frame)
+        ):
+            raise TableError(f"Features: frame must be {ALLOWED}, got {brief(frame)}; pass one Features per parent")
+        lines = frame if isinstance(frame, Lines) else _lines("Features: frame", frame)
+        texts = {name: _categories(name, value) for name, value in _declared("categories", categories)}
+        centers = {name: _number("center", name, value) for name, value in _declared("center", center)}
+        scales = {name: _number("scale", name, value, LEAST_SCALE) for name, value in _declared("scale", scale)}
+        marked = _marked(missing)
+        for name in dict.fromkeys((*texts, *centers, *scales, *marked)):
+            if name not in lines.names:
+                raise TableError(f"Features: {brief(name)} must be a column, got {', '.join(map(brief, lines.names))}")
+            if name in texts and (name in centers or name in scales):
+                raise TableError(f"Features: column {brief(name)} must have categories, or center and scale, got both")
+        declared = {
+            name: Encoding(texts.get(name), centers.get(name), scales.get(name), name in marked) for name in lines.names
+        }
+        own = {name: encoding for name, encoding in declared.items() if encoding != NO_ENCODING}
+        self.lines = replace(lines, encodings={**lines.encodings, **own})
+
+    def __repr__(self) -> str:
+        declared = [f"{name}: {_described(encoding)}" for name, encoding in self.lines.encodings.items()]
+        return f"Features({len(self.lines.names)} columns{'; ' if declared else ''}{'; '.join(declared)})"
+
+
+def _described(encoding: Encoding) -> str:
+    declared = [(name, value) for name, value in encoding._asdict().items() if value is not None and value is not False]
+    return ", ".join(f"{name}={brief(value)}" for name, value in declared)
+
+
+def _declared(what: str, given: Any) -> list[tuple[str, Any]]:
+    """Declarations by the names of columns."""
+    try:
+        pairs = [] if given is None else [(str(name), value) for name, value in dict(given).items()]
+    except ODD:
+        raise TableError(f"Features: {what} must be a mapping by the names of columns, got {brief(given)}") from None
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise TableError(f"Features: {what} must have one entry per column, got {brief(given)}")
+    return pairs
+
+
+def _marked(missing: Any) -> set[str]:
+    try:
+        if not isinstance(missing, (str, bytes)):
+            return {str(name) for name in missing}
+    except ODD:
+        pass
+    raise TableError(f"Features: missing must be a list of names of columns, got {brief(missing)}")
+
+
+def _categories(name: str, given: Any) -> tuple[str, ...]:
+    """The declared categories of a column."""
+    what = f"Features: categories of column {brief(name)}"
+    try:
+        texts = None if isinstance(given, (str, bytes)) else [plain(value) for value in given]
+    except ODD:
+        texts = None
+    if not texts or not all(isinstance(text, str) for text in texts) or len(set(texts)) < len(texts):
+        raise TableError(f"{what} must be different texts, at least one, got {brief(given)}")
+    for text in texts:
+        check_letters(what, text)
+    return tuple(texts)
+
+
+def _number(what: str, name: str, given: Any, least: float = -math.inf) -> float:
+    """A declared center or scale."""
+    value = plain(given)
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except ODD:  # a whole number beyond all floats
+        number = math.nan
+    if not (math.isfinite(number) and number >= least):
+        needed = "a finite number" if least < 0 else "a positive number"
+        raise TableError(f"Features: {what} of column {brief(name)} must be {needed}, got {brief(given)}")
+    return number
 
 
 Source: TypeAlias = Lines | PerParent
@@ -68,6 +180,8 @@ def _is_per_parent(entries: Sequence[Any]) -> bool:
 
 def _axes(entry: Any) -> int:
     """The number of axes of an array or a data frame, 0 for anything else."""
+    if isinstance(entry, Features):
+        return 2
     if isinstance(entry, np.ndarray):
         return entry.ndim
     if isinstance(entry, (str, int, float, list, tuple, Mapping)):
@@ -80,6 +194,8 @@ def _lines_or_none(what: str, features: Any) -> Lines | None:
 
 
 def _lines(what: str, features: Any) -> Lines:
+    if isinstance(features, Features):
+        return features.lines
     try:
         if hasattr(features, "to_frame") and hasattr(features, "index"):  # a series of pandas
             features = features.to_frame()
@@ -156,4 +272,19 @@ def _lines_of_data(owner: str, data: Mapping[str, Any]) -> Lines:
     if len(sizes) != 1:
         raise TableError(f"{owner}: its features have columns of different lengths, {brief(sorted(sizes))}")
     values = tuple(objects(column["values"]) for column in columns)
-    return Lines((sizes.pop(),), names, values, labels)
+    try:
+        encodings = {name: _encoding_of_data(name, column) for name, column in zip(names, columns, strict=True)}
+    except DiagramError as error:
+        raise TableError(f"{owner}: {error}") from None
+    return Lines((sizes.pop(),), names, values, labels, encodings=encodings)
+
+
+def _encoding_of_data(name: str, data: Mapping[str, Any]) -> Encoding:
+    """The declared encoding of a column in a file, which must be one that `Features` takes."""
+    categories, center, scale = (data.get(key) for key in ("categories", "centre", "scale"))
+    return Encoding(
+        None if categories is None else _categories(name, categories),
+        None if center is None else _number("center", name, center),
+        None if scale is None else _number("scale", name, scale, LEAST_SCALE),
+        bool(data.get("missing", False)),
+    )

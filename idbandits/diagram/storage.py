@@ -64,6 +64,16 @@ def _learned_data(table: LearnedTable) -> dict[str, Any]:
     return data if learned.residuals is None else data | {"residuals": learned.residuals}
 
 
+def without_encodings(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data of a diagram without the encodings that were declared for features."""
+    learned = []
+    for entry in data["learned"]:
+        lines = [*entry.get("features", {}).get("parents", ()), entry.get("features", {}).get("rows")]
+        columns = [[(c["name"], c["values"]) for c in own["columns"]] for own in lines if own is not None]
+        learned.append({**entry, "features": columns})
+    return {**data, "learned": learned}
+
+
 def _node_data(node: Node) -> dict[str, Any]:
     states = node.states if isinstance(node.values, range) else list(node.values)
     data: dict[str, Any] = {"name": node.name, "kind": node.kind, "states": states}

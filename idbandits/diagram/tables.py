@@ -6,14 +6,14 @@ import itertools
 import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
 from idbandits.diagram.alignment import features_of, is_out_of_order
-from idbandits.diagram.features import Features
+from idbandits.diagram.features import TableFeatures
 from idbandits.diagram.requests import MOST_RESIDUALS, Logistic, drawn_means
 from idbandits.diagram.sources import PerParent, Source, read_source
 from idbandits.diagram.values import check_letters, plain
@@ -53,7 +53,8 @@ class Learned:
     With `features` the prior of a row is a regression on them, which is learned as well: what is learned of one row
     speaks for those like it. They are a data frame (pandas or Polars) by the labels of the parent, which are its index
     or its first column, or an array with one line per row. Numbers are standardised, texts become indicators of
-    categories, and what is missing has an indicator. Rows that are fixed need no line. For several parents, pass
+    categories, and what is missing has an indicator; `Features` declares such encodings instead, and an agent keeps
+    them when it moves to another diagram. Rows that are fixed need no line. For several parents, pass
     `{"item": …, "user": …}`, or a list of frames and arrays with one entry per parent (None: nothing), or an array
     with one line per row; `products=True` adds the products of features of different parents. `pooled=True` is the
     regression with a constant alone: rows have a common prior, which is learned. All rows have the same `prior` then;
@@ -188,7 +189,7 @@ class LearnedTable:
     states: int
     prior: Floats  # of shape (*shape, states)
     fixed: Mapping[int, Floats]  # of a row that is known, by its number: the probabilities of all states
-    features: Features | None = None  # of its rows, if their prior is a regression, or if it is logistic
+    features: TableFeatures | None = None  # of its rows, if their prior is a regression, or if it is logistic
     logistic: Logistic | None = None  # how it depends on a context with features, if it does
 
     @property
@@ -218,6 +219,15 @@ class LearnedTable:
             return np.zeros(self.size, np.int64)
         _, numbers = np.unique(self.features.design, axis=0, return_inverse=True)
         return np.repeat(numbers.ravel(), self.states)
+
+    def carried(self, learned: Sequence[LearnedTable]) -> LearnedTable:
+        """Return the table with the encodings of features of others, that were learned with; the latest comes first."""
+        features, logistic = self.features, self.logistic
+        if features is not None:
+            features = features.carried([table.features for table in learned if table.features is not None])
+        if logistic is not None:
+            logistic = logistic.carried(features, learned[0].logistic)
+        return replace(self, features=features, logistic=logistic)
 
     def with_fixed(self, entries: Floats, shown: Callable[[Floats], Floats] = np.asarray) -> Floats:
         """All entries, on the last axis, with those of fixed rows put in place."""
@@ -300,7 +310,7 @@ def chance_table(
 
 def _features(
     learned: Learned, parents: Sequence[Node], rows: tuple[int, ...], fixed: Mapping[int, Floats]
-) -> Features | None:
+) -> TableFeatures | None:
     """The features of the rows of a learned table, None if it has none."""
     requests = [p for p in parents if p.features is not None]
     if learned.features is None and not learned.pooled and not requests:
@@ -342,7 +352,7 @@ def _plain(parents: Sequence[Node]) -> list[Node]:
 
 
 def _logistic(
-    learned: Learned, parents: Sequence[Node], rows: tuple[int, ...], states: int, features: Features | None
+    learned: Learned, parents: Sequence[Node], rows: tuple[int, ...], states: int, features: TableFeatures | None
 ) -> Logistic | None:
     """How a table depends on a context with features; None if on none."""
     owner, requests = f"learned table {learned.name!r}", [p for p in parents if p.features is not None]

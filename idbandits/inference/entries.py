@@ -87,11 +87,14 @@ class Entries:
         for row in self.retired:
             yield row.table, len(row.prior), False
 
-    def retired_of(self, table: str, states: int) -> Iterator[tuple[int, Line]]:
-        """The first entries of the retired rows of a table, and their features; none are missing ones."""
+    def retired_of(self, table: str, states: int, axes: int | None = None) -> Iterator[tuple[int, Line]]:
+        """The first entries of the retired rows of a table, and their features; none are missing ones.
+
+        With `axes`, only rows with this number of labels.
+        """
         firsts = self.firsts[len(self.firsts) - 1 - len(self.retired) :].tolist()
         for first, row in zip(firsts, self.retired, strict=False):
-            if row.table == table and len(row.prior) == states:
+            if row.table == table and len(row.prior) == states and axes in (None, len(row.labels)):
                 yield first, row.line or []
 
     def _line(self, name: RowName, first: int) -> Line | None:

@@ -3,7 +3,8 @@
 What is believed of the coefficients of a table is a normal distribution. A row may have a residual besides, which is
 normal and independent of the coefficients and of other rows. In `fits` of a state, each table has the mean of its
 coefficients, a factor U of their precision U'U (upper triangular, row by row), and the means and the variances of the
-residuals; each context with features has the vector of the present request.
+residuals, those of retired rows after those of the diagram's own; each context with features has the vector of the
+present request.
 """
 
 from typing import NamedTuple
@@ -28,7 +29,8 @@ class Logistics(NamedTuple):
     number: int
     most_coefficients: int  # of one table
     entry: Indices  # of a table: its first entry
-    rows: Indices  # of a table: how many it has
+    rows: Indices  # of a table: how many the diagram has
+    total: Indices  # of a table: its rows, retired ones included
     columns: Indices  # of a table: those of its design, the first of which is constant
     width: Indices  # of a table: the numbers of a request
     products: Indices  # of a table: 1 if there are products of both
@@ -38,7 +40,9 @@ class Logistics(NamedTuple):
     first: Indices  # of a table: its first coefficient in `centre` and `spread`
     line: Indices  # of a table: where its lines begin in `design`
     row_start: Indices  # of a table: its first row in `fixed`
-    fixed: Indices  # of a row: 1 if it is fixed
+    fixed: Indices  # of a row that the diagram has: 1 if it is fixed
+    retired_table: Indices  # of an entry of a retired row: its logistic table, or -1
+    retired_row: Indices  # of an entry of a retired row: its row in that table
     others: int  # stretches of entries between logistic tables: how many
     other_start: Indices
     other_end: Indices
@@ -67,7 +71,7 @@ def belief_of(q: Logistics, t: int, fits: Floats) -> Belief:
     size, at = q.size[t], q.fit[t]
     residual = at + size + size * size
     return Belief(
-        size, pointer(fits, at), pointer(fits, at + size), pointer(fits, residual), pointer(fits, residual + q.rows[t])
+        size, pointer(fits, at), pointer(fits, at + size), pointer(fits, residual), pointer(fits, residual + q.total[t])
     )
 
 
@@ -348,7 +352,7 @@ def fade_logistic(q: Logistics, fits: Floats, keep: float) -> None:
         for i in range(n):
             b.mean[i] = shift[i]
         if q.residual[t] > 0.0:
-            for k in range(q.rows[t]):
+            for k in range(q.total[t]):
                 before = 1.0 / b.variance[k]
                 b.variance[k] = 1.0 / (keep * before + (1.0 - keep) / q.residual[t])
                 b.residual[k] *= keep * before * b.variance[k]

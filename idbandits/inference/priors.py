@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from idbandits.diagram.tables import LearnedTable
 from idbandits.errors import FormatError
 from idbandits.inference.entries import Entries
 from idbandits.inference.modes import SCALES, SKEWS, refit
@@ -59,7 +60,7 @@ def regressions_of(entries: Entries) -> Regressions:
         states.append(table.states)
         columns.append(len(features.names))
         rows.append([*(first + k * table.states for k in own), *(at for at, _ in retired)])
-        designs += [features.design[own].ravel(), *(features.encoded(line) for _, line in retired)]
+        designs += [features.design[own].ravel(), features.encoded([line for _, line in retired]).ravel()]
         hyperprior = features.hyperprior(table.prior, table.states, len(features.names))
         centre = np.zeros((table.states - 1, columns[-1]))
         centre[:, 0] = hyperprior.intercepts
@@ -88,6 +89,49 @@ def first_fits(r: Regressions) -> Floats:
     return np.concatenate([np.empty(0), *fits])
 
 
+def carry_fits(old: Evidence, before: State, new: Evidence, after: State) -> None:
+    """Let the regressions of a state start from those of a state of another diagram, by the names of columns.
+
+    A fit stops near the mode, and where that is depends on its start: rows would change by the move alone.
+    """
+    places = {table.name: t for t, table in enumerate(_regressing(old))}
+    tables = old.entries.model.learned
+    for t, table in enumerate(_regressing(new)):
+        there, other = places.get(table.name), tables.get(table.name)
+        if there is None or other is None or other.features is None or other.states != table.states:
+            continue
+        assert table.features is not None
+        known, own = _fit(old.regressions, there, before), _fit(new.regressions, t, after)
+        columns = {column: i for i, column in enumerate(other.features.names)}
+        here = [i for i, column in enumerate(table.features.names) if column in columns]
+        from_ = [columns[table.features.names[i]] for i in here]
+        states = table.states - 1
+        own.mode[:-1].reshape(states, -1)[:, here] = known.mode[:-1].reshape(states, -1)[:, from_]
+        own.mode[-1], own.shape[:] = known.mode[-1], known.shape
+        if table.features.names == other.features.names:
+            own.factor[:] = known.factor
+
+
+def _regressing(evidence: Evidence) -> list[LearnedTable]:
+    """The tables whose prior is a regression, in their order in `fits`."""
+    tables = evidence.entries.model.learned.values()
+    return [table for table in tables if table.features is not None and table.logistic is None]
+
+
+class _Fit(NamedTuple):
+    """What a state has of a regression: views."""
+
+    mode: Floats  # coefficients by state, then the logarithm of the strength
+    factor: Floats
+    shape: Floats  # two widths of the strength, and the scale of slopes
+
+
+def _fit(r: Regressions, t: int, state: State) -> _Fit:
+    size, at = r.columns[t] * (r.states[t] - 1) + 1, r.fit[t]
+    own = state.fits[at : at + size * (size + 2) + 3]
+    return _Fit(own[:size], own[size : size + size * size], own[size * (size + 2) :])
+
+
 def with_regressions(evidence: Evidence, state: State) -> State:
     """A new state with the regressions of tables that have features, and the beliefs of logistic ones."""
     if evidence.regressions.number:
@@ -106,11 +150,9 @@ def prior_in(evidence: Evidence, state: State) -> Floats:
 
 def check_fits(evidence: Evidence, state: State) -> None:
     """Refuse a state from a file with fits of regressions that are none."""
-    r, tables = evidence.regressions, evidence.entries.model.learned.values()
-    for t, table in enumerate(table for table in tables if table.features is not None and table.logistic is None):
-        size, owner = r.columns[t] * (r.states[t] - 1) + 1, f"learned table {table.name!r}"
-        factor, shape = np.split(state.fits[r.fit[t] + size :][: size * (size + 1) + 3], [size * size])
-        factor, shape = factor.reshape(size, size), shape[size:]
+    for t, table in enumerate(_regressing(evidence)):
+        (mode, factor, shape), owner = _fit(evidence.regressions, t, state), f"learned table {table.name!r}"
+        factor = factor.reshape(len(mode), len(mode))
         if not (np.diag(factor) >= LEAST_DIAGONAL).all() or np.triu(factor, 1).any():
             raise FormatError(f"{owner}: the precision of its regression has no such factor")
         if not (min(SKEWS) <= shape[LOW] <= max(SKEWS) and min(SKEWS) <= shape[HIGH] <= max(SKEWS)):

@@ -109,11 +109,14 @@ def without_empty_groups(columns: Columns) -> Columns:
     )  # fmt: skip
 
 
-def needed(old: Old, new: Entries) -> Entries:
-    """The new entries with all that the old columns are about: rows that something was learned of, and known values."""
+def needed(old: Old, new: Entries, has_residual: Bools) -> Entries:
+    """The new entries with all that the old columns are about: rows that something was learned of, and known values.
+
+    `has_residual` marks old entries of rows of which something was learned besides.
+    """
     marks = np.zeros(old.entries.learned + len(old.entries.known), np.int64)
     mark_entries(old.columns.keys, old.columns.sizes, marks)
-    marks[: old.entries.learned] |= _is_learned(old)
+    marks[: old.entries.learned] |= _is_learned(old) | has_residual
     return new.including(old.entries, marks > 0)
 
 

@@ -14,6 +14,7 @@ from idbandits.circuit.passes import entry
 from idbandits.inference.ageing import age_of
 from idbandits.inference.logistic import Logistics, bridge, fade_logistic, logit_of, multiply, site_of, unpack
 from idbandits.inference.protocol import DONE, LEARN, PACKED, STATE, learn_at
+from idbandits.inference.workspace import Parts
 from idbandits.kernel.compiling import INTS, handle_type, kernel, merged
 from idbandits.kernel.fields import Packed, pointer
 from idbandits.kernel.random import RNG
@@ -22,12 +23,20 @@ from idbandits.kernel.types import Ints, Rng
 
 
 @merged
-def table_of(q: Logistics, e: int) -> int:
+def table_of(q: Logistics, v: Parts, e: int) -> int:
     """The logistic table that an entry is of, if its row is not fixed; else -1."""
+    if e >= v.live:
+        return q.retired_table[e - v.live] if e < v.learned else -1
     for t in range(q.number):
         if q.entry[t] <= e < q.entry[t] + 2 * q.rows[t]:
             return -1 if q.fixed[q.row_start[t] + (e - q.entry[t]) // 2] else t
     return -1
+
+
+@merged
+def row_of(q: Logistics, v: Parts, t: int, e: int) -> int:
+    """The row that an entry of a logistic table is of."""
+    return q.retired_row[e - v.live] if e >= v.live else (e - q.entry[t]) // 2
 
 
 @kernel(types.int64(handle_type(LEARN), PACKED, STATE, RNG, INTS, INTS, types.int64, types.int64))
@@ -54,10 +63,10 @@ def learn_request(
         e = entry(c, v.use[i], action)
         if v.renumbered:
             e = v.place[e]
-        t = table_of(q, e)
+        t = table_of(q, v, e)
         if t < 0:
             continue
-        e -= (e - q.entry[t]) % 2
+        e = v.row[e]
         known = False
         for j in range(number):
             known |= rows[j] == e
@@ -66,7 +75,7 @@ def learn_request(
         rows[number], tables[number] = e, t
         own = pointer(counts, 6 * number)
         own[0], own[1], own[2], own[3] = alpha[e], alpha[e + 1], prior[e], prior[e + 1]
-        bridge(logit_of(q, t, (e - q.entry[t]) // 2, fits, x), pointer(own, 4))
+        bridge(logit_of(q, t, row_of(q, v, t, e), fits, x), pointer(own, 4))
         alpha[e], alpha[e + 1] = own[4], own[5]
         prior[e], prior[e + 1] = own[4], own[5]  # so that nothing fades
         number += 1
@@ -76,7 +85,7 @@ def learn_request(
         site = site_of(pointer(own, 4), pointer(alpha, e))
         alpha[e], alpha[e + 1], prior[e], prior[e + 1] = own[0], own[1], own[2], own[3]
         if status == DONE:
-            multiply(q, t, (e - q.entry[t]) // 2, site, fits, x, y)
+            multiply(q, t, row_of(q, v, t, e), site, fits, x, y)
     if status != DONE and faded:
         state.fits[:] = backup
     counts[:, 0], scratch[0] = 0.0, 0.0  # holds them until here

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import idbandits as idb
 from crafted import WRONG_JSON, changed, places_in
 from idbandits.diagram.differences import differences
-from idbandits.diagram.features import CONSTANT, INTERCEPT_SD, LOG_STRENGTH_SD, MOST_COLUMNS, SLOPES_SD, Features
+from idbandits.diagram.features import CONSTANT, INTERCEPT_SD, LOG_STRENGTH_SD, MOST_COLUMNS, SLOPES_SD, TableFeatures
 from idbandits.diagram.tables import prior_means
 from idbandits.errors import DiagramError, FormatError, IdbanditsError, PriorError, TableError
 
@@ -41,7 +41,7 @@ def diagram(features: Any, dishes: Any = DISHES, **settings: Any) -> idb.Diagram
     return d
 
 
-def features_of(features: Any, dishes: Any = DISHES, **settings: Any) -> Features:
+def features_of(features: Any, dishes: Any = DISHES, **settings: Any) -> TableFeatures:
     own = diagram(features, dishes, **settings).learned["taste"].features
     assert own is not None
     return own
@@ -55,13 +55,13 @@ def grid(features: Any, **settings: Any) -> idb.Diagram:
     return d
 
 
-def of_grid(features: Any, **settings: Any) -> Features:
+def of_grid(features: Any, **settings: Any) -> TableFeatures:
     own = grid(features, **settings).learned["mood"].features
     assert own is not None
     return own
 
 
-def assert_consistent(own: Features) -> None:
+def assert_consistent(own: TableFeatures) -> None:
     """Lines of plain data say all that the design has."""
     assert own.design.shape[1] == len(own.names)
     assert own.design.flags["C_CONTIGUOUS"]
@@ -70,7 +70,7 @@ def assert_consistent(own: Features) -> None:
     assert (own.design[:, 0] == 1).all()
     assert np.isfinite(own.design).all()
     for row, line in enumerate(own.design):
-        np.testing.assert_array_equal(own.encoded(json.loads(json.dumps(own.line(row)))), line, strict=True)
+        np.testing.assert_array_equal(own.encoded([json.loads(json.dumps(own.line(row)))])[0], line, strict=True)
 
 
 def standardised(values: Any) -> np.ndarray:
@@ -165,17 +165,17 @@ def test_the_most_frequent_category_has_no_indicator() -> None:
 def test_a_line_of_another_diagram_is_encoded_as_far_as_it_goes() -> None:
     own = features_of(FRAME)
     scale = FRAME.loc[DISHES, "price"]
-    line = own.encoded([{"price": 6, "kind": "vegan", "age": 3}])
+    line = own.encoded([[{"price": 6, "kind": "vegan", "age": 3}]])[0]
     assert line[1] == pytest.approx((6 - scale.mean()) / scale.std(ddof=0))
     assert line[2:].tolist() == [0.0, 0.0, 1.0, 0.0]  # a new category is missing; columns that are lacking are zero
-    assert own.encoded([{"kind": "thai"}]).tolist() == [1.0, 0, 0, 0, 0, 0]
-    assert abs(own.encoded([{"price": 1e308}])).max() <= 1e4
+    assert own.encoded([[{"kind": "thai"}]])[0].tolist() == [1.0, 0, 0, 0, 0, 0]
+    assert abs(own.encoded([[{"price": 1e308}]])).max() <= 1e4
     odd: list[Any] = [
         None, 3, "x", [], {}, [None], [[1]], [{"price": "much", "kind": 3, "new": None}], [{"price": 10**400}],
         [{"price": [1]}], [{"price": True}, {"price": 1}], {"price": 1}, [{"price": math.inf, "kind": {"a": 1}}],
     ]  # fmt: skip
     for wrong in odd:
-        line = own.encoded(wrong)
+        line = own.encoded([wrong])[0]
         assert line.shape == (6,)
         assert np.isfinite(line).all()
         assert line[0] == 1
@@ -204,7 +204,7 @@ def test_features_of_several_parents_are_combined() -> None:
     np.testing.assert_array_equal(one.design, both.design[:, :3])
     last = of_grid([None, np.array(ages)])
     assert last.line(4) == [{}, {"x0": 2.0}]
-    assert both.encoded(last.line(4)).tolist() == pytest.approx([1, 0, 0, age[1], 0, 0])
+    assert both.encoded([last.line(4)])[0].tolist() == pytest.approx([1, 0, 0, age[1], 0, 0])
     for own in (plain, one, last):
         assert_consistent(own)
 
@@ -698,6 +698,6 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_plain_data_is_encoded(line: Any) -> None:
     for own in (features_of(FRAME), of_grid([np.array([[1.0], [2.0]]), np.array([1.0, 2.0, 4.0])], products=True)):
-        encoded = own.encoded(line)
+        encoded = own.encoded([line])[0]
         assert encoded.shape == (len(own.names),)
         assert np.isfinite(encoded).all()

@@ -105,11 +105,42 @@ class Building(Session):
             lambda: [pd.DataFrame(columns), None],
             lambda: {node.name: self.rng.normal(size=(node.states, 1)) for node in self.d.of_kind("decision")},
             lambda: {"N0": pd.DataFrame(columns)},
+            lambda: self._encoded(pd.DataFrame(columns)),
+            lambda: [self._encoded(pd.DataFrame(columns)), None],
         ]
         try:
             return self.one(ways)()
         except (ValueError, pa.ArrowException):  # not every column can be in every frame
             return columns
+
+    def _encoded(self, frame: pd.DataFrame) -> Any:
+        """Features with declared encodings, which mostly fit the columns; the frame itself where they do not."""
+        try:
+            return idb.Features(frame, **self._encodings(frame))
+        except idb.errors.DiagramError:
+            return frame
+
+    def _encodings(self, frame: pd.DataFrame) -> dict[str, Any]:
+        has_texts = {name: any(isinstance(value, str) for value in frame[name]) for name in frame}
+        texts, numbers = ([name for name in frame if has_texts[name] is wanted] for wanted in (True, False))
+        return {
+            "categories": {name: self.one([["a"], ["b", "a"], ["z"], ["a", "same", ""]]) for name in texts},
+            "center": {name: self.one([0, 2.5, -1e300]) for name in numbers if self.rng.random() < 0.5},
+            "scale": {name: self.one([1, 0.5, 1e-300, 1e308]) for name in numbers if self.rng.random() < 0.5},
+            "missing": [name for name in frame if self.rng.random() < 0.3],
+        }
+
+    def call_features(self) -> Call:
+        """Declared encodings, and a table that has them."""
+        lines = self.number(2, 3)
+        columns = {column["name"]: column["values"] for column in random_columns(self.rng, lines)}
+        frame = pd.DataFrame(columns)
+
+        def declare(own: idb.Features) -> None:
+            repr(own)
+            self.tables.append(idb.Learned("declared", features=own))
+
+        return Call("Features", idb.Features, {"frame": frame} | self._encodings(frame), declare)
 
     def call_row(self) -> Call:
         return Call("Learned[...]", lambda k: self.tables[1][k], {"k": 1})
@@ -122,7 +153,10 @@ class Building(Session):
 
     def call_context(self) -> Call:
         if self.rng.random() < 0.3:
-            features: Any = self.one([["age"], {"age": (40, 15), "country": ["de", "fr"]}, {"age": None}])
+            people = pd.DataFrame({"age": [20.0, 40.0], "country": ["de", "fr"]})
+            features: Any = self.one(
+                [["age"], {"age": (40, 15), "country": ["de", "fr"]}, {"age": None}, idb.Features(people)]
+            )
             return self._declare("context", {"name": self._name(), "features": features})
         return self._declare("context", {"name": self._name(), "values": self._states()})
 

@@ -104,12 +104,12 @@ def with_features(items: int = 3) -> idb.Diagram:
     return d
 
 
-def with_requests(residuals: float) -> idb.Diagram:
+def with_requests(residuals: float, items: int = 3) -> idb.Diagram:
     """A table that depends on a context with features, and one that does not."""
     d = idb.Diagram("crafted requests")
     user = d.context("user", features={"age": (40, 15), "country": ["de", "fr"]})
-    features = np.array([[1.0], [2.0], [4.0]])
-    d.reward(d.observed("X", [d.decision("A", 3), user], idb.Learned("X", features=features, residuals=residuals)))
+    features = np.array([[1.0], [2.0], [4.0]])[:items]
+    d.reward(d.observed("X", [d.decision("A", items), user], idb.Learned("X", features=features, residuals=residuals)))
     d.observed("Y", [d.decision("B", 2)])
     return d
 
@@ -381,6 +381,12 @@ def cases_with_features(path: Path) -> Iterator[Crafted]:
         yield from crafted_numbers(name, {column: parts[column] for column in ("ints", "fits")}, parts)
         yield from crafted_fits(name, parts)
     yield from crafted_heads("requests", parts, ("diagram",))
+    name, agent = "requests with retired rows", agent_for(idb.Moments(), d=with_requests(1.0))
+    parts = parts_of(agent.moved_to(with_requests(1.0, 1)), path)
+    assert json.loads(str(parts["head"]))["past"]["retired"]
+    yield from crafted_numbers(name, {column: parts[column] for column in ("ints", "fits")}, parts)
+    yield from crafted_fits(name, parts)
+    yield from crafted_heads(name, parts, ("past", "diagram"), without=("earlier",))
 
 
 def crafted_fits(name: str, parts: Parts, number: int = 25) -> Iterator[Crafted]:

@@ -99,7 +99,20 @@ def with_features(rng: Rng, d: idb.Diagram) -> idb.Diagram:
 def random_columns(rng: Rng, lines: int) -> list[dict[str, Any]]:
     """Some columns of plain data; names may be those of other diagrams."""
     names = rng.permutation(COLUMNS)[: rng.integers(1, 5)].tolist()
-    return [{"name": name, "values": random_column(rng, lines)} for name in names]
+    return [{"name": name} | random_encoded_column(rng, lines) for name in names]
+
+
+def random_encoded_column(rng: Rng, lines: int) -> dict[str, Any]:
+    """The values of a column and, now and then, an encoding that is declared for it."""
+    values = random_column(rng, lines)
+    data: dict[str, Any] = {"values": values}
+    if rng.random() < 0.2:
+        if any(isinstance(value, str) for value in values):
+            data["categories"] = rng.permutation(["a", "b", "other"])[: rng.integers(1, 4)].tolist()
+        elif any(value is not None for value in values):
+            data |= {"centre": float(rng.choice([0.0, 3.0, 1e300])), "scale": float(rng.choice([1.0, 0.1, 1e-300]))}
+        data |= {"missing": True} if rng.random() < 0.5 else {}
+    return data
 
 
 def random_column(rng: Rng, lines: int) -> list[Any]:
