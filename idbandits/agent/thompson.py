@@ -21,7 +21,7 @@ from idbandits.agent.known import Known, block_learned, learned, predicted, revi
 from idbandits.agent.learner import INEXACT, Learner, Past, Settings
 from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
-from idbandits.agent.moving import Batch, compiled_copy, earlier_eras, encode_log, in_order, moved
+from idbandits.agent.moving import Batch, Moved, compiled_copy, earlier_eras, encode_log, in_order, moved
 from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
 from idbandits.agent.warming import Warmth, kernels_behind, warm_up
@@ -575,10 +575,9 @@ class Thompson:
         known, rng = self._snapshot()
         present, *past = self._eras
         eras = earlier_eras(present, past, diagrams)
-        moves = [
-            moved(learner, state, rng, own, tuple(era.diagrams[i] for era in eras))
-            for i, (learner, state, own) in enumerate(zip(known.learners, known.states, diagrams, strict=True))
-        ]
+        moves = list[Moved]()
+        for i, (learner, state, own) in enumerate(zip(known.learners, known.states, diagrams, strict=True)):
+            moves.append(moved(learner, state, rng, own, tuple(era.diagrams[i] for era in eras)))
         learners = tuple(move.learner for move in moves)
         sample = known.sample.moved(present.model, learners[0].model)
         after = Known(learners, tuple(move.state for move in moves), known.standing, sample)
