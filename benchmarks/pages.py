@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from benchmarks.report import write
-from idbandits.paper.claims import PAPERS_TABLE, shown, verdicts
+from idbandits.paper.claims import PAPERS_TABLE, verdicts
 from idbandits.paper.problems import PAPERS_PROBLEMS
+from idbandits.simulation.cells import shown
 
 ROOT = Path(__file__).parents[1]
 

@@ -34,7 +34,7 @@ def test_simulate_is_what_python_gives(call, cascade):
     result = idb.Result.load(folder / "results.parquet")
     pd.testing.assert_frame_equal(result.frame.drop(columns="seconds"), expected.frame.drop(columns="seconds"))
     summary = pd.read_csv(folder / "summary.csv")
-    pd.testing.assert_frame_equal(summary, result.summary(), check_dtype=False)
+    pd.testing.assert_frame_equal(result.summary(), summary, check_dtype=False)
     assert "expected reward: 0.58, proven" in out
     assert f"{summary['reward_mean'][0]:.4f}" in out
     assert json.loads((folder / "means.json").read_text()) == means
