@@ -4,10 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: paper demo test bench clean
+.PHONY: paper numbers demo test bench clean
 
 paper: $(VENV)/run
 	$(BIN)/idbandits paper --out report
+
+# the paper's evaluation, its results in docs/results/paper.json, and these and benchmarks/results.md in all pages
+numbers: $(VENV)/run
+	$(BIN)/python -m benchmarks.pages --report report
 
 demo: $(VENV)/run
 	$(BIN)/python examples/demo.py --out demo

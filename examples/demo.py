@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 import idbandits as idb
 from idbandits.files import write_whole
+from idbandits.inference import default_inference
 
 ITEMS = ["news", "sport", "music", "travel", "food", "film", "science", "games"]
 
@@ -58,7 +59,7 @@ def learn(out: Path) -> None:
     means = {"attraction": np.arange(1, 9) / 10, "examination": [0.9, 0.6, 0.3]}
     learners = {
         "all revealed": idb.Thompson(d.revealed(), "exact"),
-        "ep (default)": idb.Thompson(d),
+        f"{default_inference(d)} (default)": idb.Thompson(d),
         "variational": idb.Thompson(d, "variational"),
     }
     print("\nLearning online in the position-based model, 10 runs of 5,000 rounds:")

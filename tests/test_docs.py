@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from idbandits import Diagram
+from idbandits.inference import BY_NAME, default_inference
+
 ROOT = Path(__file__).parents[1]
 ARCHITECTURE = runpy.run_path(str(ROOT / "docs" / "architecture.py"))
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -47,3 +50,18 @@ def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_default_inference_is_the_one_that_pages_and_examples_name() -> None:
+    featured = Diagram("featured")
+    featured.context("user", features=["age"])
+    names = "|".join(BY_NAME)
+    stated = re.compile(
+        rf"\b({names})\b[^|.,(\n]{{0,10}}(?:\.py`)?(?:, | ?\()(?:the )?default\b( of `Thompson` where a)?", re.I
+    )
+    found = 0
+    for page in [*PAGES, *(ROOT / "examples").glob("*.py"), *(ROOT / "docs").glob("*.py")]:
+        for name, where in stated.findall(page.read_text()):
+            assert name.lower() == default_inference(featured if where else Diagram("plain")), page.name
+            found += 1
+    assert found >= 5

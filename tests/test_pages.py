@@ -1,10 +1,21 @@
-"""Tables of Markdown pages are found, and refilled with measured numbers."""
+"""Published numbers: pages agree with the committed result files, and these with what the library does now."""
 
 from __future__ import annotations
 
+import json
+import threading
+from collections import Counter
+from typing import Any
+
+import pandas as pd
 import pytest
 
-from benchmarks.pages import refilled, tables_in
+from benchmarks import pages
+from benchmarks.figures import NUMBERS, Paper, Sources, Tables, tables_in
+from benchmarks.pages import MARKED, collected, differences, dumped, marked, refilled
+from idbandits.paper.claims import HOLDS
+from idbandits.paper.problems import AS_WRITTEN, FIGURES, TABLE, VI
+from idbandits.paper.runs import Cell, Prepared, Settings
 
 PAGE = """# Page
 
@@ -20,6 +31,111 @@ Between | the tables.
 | y | 6 |
 End.
 """
+RENEW = "run `make numbers` (3 minutes), read the diff, and correct the prose around it"
+
+
+def test_pages_agree_with_the_result_files() -> None:
+    assert differences() == [], RENEW
+
+
+def test_every_number_is_marked_in_a_page() -> None:
+    keys = {key for path in (pages.README, pages.PAGE) for key, _ in MARKED.findall(path.read_text())}
+    assert keys == set(NUMBERS)
+
+
+def test_a_changed_number_is_found(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = pages.README.read_text().replace("<!--=hold-->", "<!--=hold-->1").replace("| 1,990.5 |", "| 1,990.6 |")
+    (tmp_path / "README.md").write_text(text)
+    monkeypatch.setattr(pages, "README", tmp_path / "README.md")
+    found = differences()
+    assert len(found) == 2
+    assert all(line.startswith("README.md: ") for line in found)
+
+
+def test_claims_that_do_not_hold_are_those_that_the_prose_explains() -> None:
+    """README.md and docs/paper.md say in words what does not agree with the paper, and why."""
+    open_claims = {claim.claim: claim.verdict for claim in Paper.load().verdicts() if claim.verdict != HOLDS}
+    assert open_claims == {
+        "cascade model 1: idTSvi earns more than CascadeKL-UCB": "within noise",
+        "cascade model 2: idTSinc varies more from run to run than idTSvi": "within noise",
+        "position-based model 2: idTSinc varies more from run to run than idTSvi": "within noise",
+        "Table 1: idTSinc earns 0.983 ± 0.006": "does not hold",
+        "Table 1: PF (5 particles) earns 0.835 ± 0.019": "does not hold",
+        "Table 1: PF (10 particles) earns 0.878 ± 0.015": "does not hold",
+        "Table 1: idTSvi takes longest, idTSinc much less": "does not hold",
+    }, "correct what README.md and docs/paper.md say of them, and this list"
+
+
+PLAYED = [panel for figure in FIGURES if figure.key in ("2", "B1") for panel in figure.panels]
+
+
+@pytest.mark.parametrize("panel", PLAYED, ids=lambda panel: panel.key)
+def test_a_run_that_is_played_again_is_that_of_the_result_file(panel: Any) -> None:
+    paper = Paper.load()
+    for learner in panel.learners:
+        published = paper.cells[panel.problem, learner]
+        cell = Cell(panel.problem, learner)
+        prepared = Prepared(cell, Settings(published["rounds"], len(published["reward"]), paper.data["seed"]))
+        run = prepared.run(0, threading.Event(), lambda _: None)
+        assert run is not None
+        wanted = [published["reward"][0], published["regret"][0]]
+        assert run.totals[-1, :2].tolist() == pytest.approx(wanted, rel=1e-9, abs=1e-5), f"{learner}: {RENEW}"
+
+
+def test_the_result_file_says_where_it_comes_from() -> None:
+    data = Paper.load().data
+    assert len(data["commit"].rstrip("+")) == 40
+    assert set(data["versions"]) == {"idbandits", "numpy", "scipy", "numba"}
+    assert all(len(cell["reward"]) in (2, 20) for cell in data["cells"])
+    assert not [
+        cell for cell, number in Counter((c["problem"], c["learner"]) for c in data["cells"]).items() if number > 1
+    ]
+
+
+def test_results_are_collected_from_a_report(tmp_path: Any) -> None:
+    rows = [
+        (TABLE.key, "cascade 1", learner, run, number, number * 0.5 + run, number * 0.25, number * 1e-3)
+        for learner, rounds in ((VI, (10, 20)), (AS_WRITTEN, (5, 10)))
+        for run in (1, 0)
+        for number in rounds
+    ]
+    columns = ["experiment", "problem", "learner", "run", "round", "reward", "regret", "seconds"]
+    again = [("2a", *row[1:]) for row in rows if row[2] == VI]  # in another figure as well
+    pd.DataFrame(rows + again, columns=columns).to_parquet(tmp_path / "results.parquet")
+    data = collected(tmp_path)
+    assert json.loads(dumped(data)) == data
+    assert data["as_written"] == {"rounds": 10, "seconds": 0.01, "seconds_of_ours": 0.01}
+    assert data["cells"] == [
+        {"problem": "cascade 1", "learner": VI, "rounds": 20, "reward": [10.0, 11.0], "regret": [5.0, 5.0],
+         "seconds": [0.02, 0.02]},
+        {"problem": "cascade 1", "learner": AS_WRITTEN, "rounds": 10, "reward": [5.0, 6.0], "regret": [2.5, 2.5],
+         "seconds": [0.01, 0.01]},
+    ]  # fmt: skip
+    summary = Paper(data).summary("cascade 1", VI)
+    assert summary is not None
+    assert (summary["reward_mean"], summary["reward_se"], summary["runs"]) == pytest.approx((0.525, 0.025, 2))
+
+
+def test_numbers_of_tables_by_hand() -> None:
+    text = """## Items that come and go
+
+| model | ratio | a move takes |
+|-------|------:|-------------:|
+| semi-bandit | 0.32 ± 0.02 | 7.24 ms |
+| cascade | 0.365 ± 0.02 | 900 µs |
+| one latent node | – | 582 ms |
+"""
+    sources = Sources(Paper({"cells": []}), Tables(text))
+    assert NUMBERS["moved"](sources) == "0.32 to 0.37"
+    assert NUMBERS["a move"](sources) == "1 to 7"
+
+
+def test_marked_numbers_are_replaced_and_nothing_else_changes() -> None:
+    text = "a <!--=x-->1<!--/--> b <!--=y, z-->old\nold<!--/--> c"
+    assert marked(text, {"x": "2", "y, z": "new"}.__getitem__) == "a <!--=x-->2<!--/--> b <!--=y, z-->new<!--/--> c"
+    for broken in ("<!--=x-->1", "1<!--/-->", "<!--=x-->1 <!--=y-->2<!--/-->"):
+        with pytest.raises(SystemExit, match="has no end"):
+            marked(broken, lambda _: "2")
 
 
 def test_tables_are_found() -> None:

@@ -14,9 +14,8 @@ from idbandits.inference.requests import coefficients_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Floats
 
-if TYPE_CHECKING:  # imported where they are used, because that takes long
+if TYPE_CHECKING:  # imported where it is used, because that takes long
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 @final
@@ -65,8 +64,8 @@ class LogisticRegression:
         numbers = {"mean": self.coefficients, "sd": self.sd, "5 %": low, "95 %": high}
         return pandas.DataFrame({"feature": list(self.names)} | numbers)
 
-    def plot(self, ax: Axes | None = None) -> Figure:
-        """The largest coefficients, with intervals of 90 %."""
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the largest coefficients, with intervals of 90 %."""
         from idbandits.agent.regression_plot import draw_alone, largest
 
         return draw_alone(largest(self.names, self.coefficients, self.quantile(np.array([0.05, 0.95]))), ax)

@@ -17,8 +17,10 @@ from idbandits.kernel.states import State
 from idbandits.kernel.types import Floats
 
 if TYPE_CHECKING:  # imported where it is used, because that takes long
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 
 @final
@@ -137,10 +139,11 @@ class Regression:
         numbers = {"mean": self.coefficients, "sd": self.sd, "5 %": low, "95 %": high}
         return pandas.DataFrame(columns | {name: np.ravel(column) for name, column in numbers.items()})
 
-    def plot(self, axes: tuple[Axes, Axes] | None = None) -> Figure:
-        """Two panels: the coefficients with intervals of 90 %, and what rows showed against what features say of them.
+    def plot(self, axes: Sequence[Axes] | None = None) -> NDArray[np.object_]:
+        """Draw two panels: coefficients with intervals of 90 %, and what rows showed against what features say of them.
 
         Rows on the diagonal are as their features say. If all points stand above one another, features say nothing.
+        Returns an array of both axes, whose `figure` can be saved.
         """
         from idbandits.agent.regression_plot import draw, panels
 

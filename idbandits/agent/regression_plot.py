@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from idbandits.agent.regression import Regression, rounded
 from idbandits.diagram.features import CONSTANT
@@ -14,7 +15,6 @@ from idbandits.kernel.types import Floats
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SHOWN = 20  # coefficients: the largest
 BINS, LEAST_IN_BIN = 8, 5  # of rows with about the same prior mean
@@ -74,8 +74,8 @@ def largest(names: Sequence[str], mean: Floats, interval: Floats) -> Coefficient
     return Coefficients([names[k] for k in own], mean[own], low[own], high[own], len(order) - len(own))
 
 
-def draw_alone(own: Coefficients, ax: Any = None) -> Figure:
-    """Draw coefficients of a single state into axes, or into a new figure."""
+def draw_alone(own: Coefficients, ax: Any = None) -> Axes:
+    """Draw coefficients of a single state into axes, or into those of a new figure."""
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -86,9 +86,7 @@ def draw_alone(own: Coefficients, ax: Any = None) -> Figure:
     if not isinstance(ax, Axes):
         raise IdbanditsError(f"ax are axes of Matplotlib, not {brief(ax)}")
     _draw_coefficients(ax, own, ("",))
-    figure = ax.figure
-    assert isinstance(figure, Figure)
-    return figure
+    return ax
 
 
 def _rows(prior: Floats, observed: Floats, observations: Floats) -> Rows:
@@ -104,8 +102,8 @@ def _rows(prior: Floats, observed: Floats, observations: Floats) -> Rows:
     return Rows(prior, observed, observations, *map(np.array, means))
 
 
-def draw(shown: Panels, axes: Any = None) -> Figure:
-    """Draw them into two axes, or into a new figure."""
+def draw(shown: Panels, axes: Any = None) -> NDArray[np.object_]:
+    """Draw them into two axes, or into those of a new figure; returns an array of both."""
     from matplotlib.figure import Figure
 
     if axes is None:
@@ -116,9 +114,7 @@ def draw(shown: Panels, axes: Any = None) -> Figure:
         left, right = _two_axes(axes)
     _draw_coefficients(left, shown.coefficients, shown.states)
     _draw_rows(right, shown)
-    figure = left.figure
-    assert isinstance(figure, Figure)
-    return figure
+    return np.array([left, right], dtype=object)
 
 
 def _two_axes(axes: Any) -> tuple[Axes, Axes]:

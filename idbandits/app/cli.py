@@ -37,6 +37,10 @@ ROUNDS = partial(option, "--rounds", type=whole_number(1, MOST_ROUNDS), metavar=
 RUNS = partial(option, "--runs", type=whole_number(1, MOST_RUNS), metavar="N")
 WORKERS = option("--workers", type=whole_number(1, MOST_WORKERS), metavar="N", help="threads (one per core)")
 OUT = partial(option, "--out", type=file_path, metavar="DIR")
+# as simulate.described_default() says: a test compares them, because help must not wait for the import of Numba
+DEFAULT_LEARNER = "gibbs; moments if a context has features"
+LEARNER = option("--learner", action="append", metavar="NAME[:SETTINGS]",
+                 help=f"repeat it for several ({DEFAULT_LEARNER})")  # fmt: skip
 
 COMMANDS = (
     Command(
@@ -149,7 +153,7 @@ idbandits solve list.json --means random --seed 3 --json
         "compile", "compile all that learners in a diagram need, before it is needed",
         run="idbandits.app.compiling:compile_learners",
         options=(
-            FILE, option("--learner", action="append", metavar="NAME[:SETTINGS]", help="repeat it for several (gibbs)"),
+            FILE, LEARNER,
             option("--workers", type=whole_number(1, MOST_WORKERS), metavar="N", help="processes (one per core)"),
         ),
         description="""
@@ -175,8 +179,7 @@ latent nodes revealed (full), and the baselines; with their settings, which are 
         "simulate", "let learners act in a world with given means, and compare them",
         run="idbandits.app.simulate:simulate",
         options=(
-            FILE, MEANS, SEED,
-            option("--learner", action="append", metavar="NAME[:SETTINGS]", help="repeat it for several (ep)"),
+            FILE, MEANS, SEED, LEARNER,
             ROUNDS(default=20_000, help="of each run (20000)"), RUNS(default=20, help="of each learner (20)"), WORKERS,
             option("--contexts", metavar="JSON", help="probabilities of context values, or a file of them (equal)"),
             OUT(help="a folder for results, summary, means and figures"),

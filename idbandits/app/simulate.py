@@ -15,7 +15,7 @@ from idbandits.app.frame import INTERRUPTED, docstring, output_folder, pick, say
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, brief
 from idbandits.files import write_whole
-from idbandits.inference import BY_NAME
+from idbandits.inference import BY_NAME, default_inference
 from idbandits.kernel.types import Floats
 from idbandits.simulation import simulate as simulation
 from idbandits.simulation.plots import Measure, rendered
@@ -32,6 +32,7 @@ def learners(_: Namespace) -> None:
         settings = ",".join(f"{key}={value}" for key, value in _defaults(learner).items())
         text = REVEALED if name == "full" else docstring(learner).splitlines()[0]
         print(f"{name}{':' * bool(settings)}{settings}\n    {text}")
+    print(f"Without --learner: {described_default()}")
 
 
 def simulate(arguments: Namespace) -> int:
@@ -39,7 +40,7 @@ def simulate(arguments: Namespace) -> int:
     d = read_diagram(arguments.file)
     given, drawn = read_means(d, arguments.means, arguments.seed)
     world = World(d, given | drawn, contexts=read_contexts(d, arguments.contexts))
-    learners = read_learners(d, arguments.learner or ["gibbs"])
+    learners = read_learners(d, arguments.learner or [default_inference(d)])
     print_problem(d, drawn, arguments.seed)
     if not d.of_kind("context"):
         print_solution(world.best())
@@ -59,6 +60,18 @@ def simulate(arguments: Namespace) -> int:
     finished = len(result.frame[["learner", "run"]].drop_duplicates())
     say(f"interrupted; kept the {finished} of {arguments.runs * len(learners)} runs that had finished")
     return INTERRUPTED
+
+
+def described_default() -> str:
+    """The name of the learner that simulates where none is named, for diagrams of both kinds.
+
+    >>> described_default()
+    'gibbs; moments if a context has features'
+    """
+    plain, featured = Diagram("plain"), Diagram("featured")
+    featured.context("user", features=["age"])
+    usual, other = default_inference(plain), default_inference(featured)
+    return usual if usual == other else f"{usual}; {other} if a context has features"
 
 
 def _classes() -> dict[str, type[Any]]:

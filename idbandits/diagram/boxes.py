@@ -52,13 +52,18 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One node of a picture; `table` names its learned table and `rows` the rows it picks, both empty without."""
+    """One node of a picture; `table` names its learned table and `rows` the rows it picks, both empty without.
+
+    `known` says that all rows that it may read are fixed; `fixed` is how many rows of its table are.
+    """
 
     name: str
     kind: str
     table: str = ""
     states: str = ""
     rows: str = ""
+    known: bool = False
+    fixed: int = 0
 
     def lines(self) -> list[tuple[Text, float]]:
         """Its text line by line, each with its y, counted from the centre."""

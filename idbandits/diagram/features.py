@@ -210,10 +210,12 @@ class TableFeatures:
         return np.hstack(columns)
 
 
-def described(features: TableFeatures) -> str:
-    """Features in two words: how many columns there are beside the constant."""
-    number = len(features.names) - 1
-    return f"{number} feature{'s' if number > 1 else ''}" if number else "pooled"
+def described(features: TableFeatures, columns: bool = True) -> str:
+    """Features in a few words: how many were declared, and how many columns they have beside the constant if others."""
+    number, own = sum(len(block.columns) for block in features.blocks), len(features.names) - 1
+    if not number:
+        return "pooled"
+    return f"{number} feature{'s' * (number > 1)}" + f" in {own} column{'s' * (own != 1)}" * (columns and own != number)
 
 
 def _groups(parts: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -1,7 +1,7 @@
 """Where the boxes and edges of a picture lie: plain data, in points (1/72 inch); y grows downwards."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from itertools import accumulate, pairwise
@@ -130,7 +130,7 @@ def grid(half_widths: Mapping[str, float], edges: Sequence[Edge], rewards: Itera
     on, and repeats the layout of one position. Any other diagram is a single one, each node its own family.
     """
     family = _families(half_widths, edges)
-    numbers = {name: split_number(name)[1] for name in family}
+    numbers = {name: number for name, (_, number) in _split(family).items()}
     later_last = sorted(edges, key=lambda edge: 0 <= numbers[edge[0]] < numbers[edge[1]])  # those to later positions
     family_edges = list(dict.fromkeys((family[a], family[b]) for a, b in later_last))
     children = _acyclic(family.values(), family_edges)
@@ -158,9 +158,19 @@ def path(edge: Edge, rows: Mapping[str, int]) -> list[Stop]:
     return [Stop(a, a, first), *(Stop(a, b, row) for row in range(first + step, last, step)), Stop(b, b, last)]
 
 
-def _families(names: Iterable[str], edges: Sequence[Edge]) -> dict[str, str]:
+def _split(names: Collection[str]) -> dict[str, tuple[str, int]]:
+    """The stem and the number of each name: "B1 by 3" belongs to position 1, like the node B1, if there is one."""
+    split: dict[str, tuple[str, int]] = {}
+    for name in sorted(names, key=len):  # those that others begin with come first
+        spaces = [place for place, letter in enumerate(name) if letter == " " and name[:place] in split]
+        stem, number = split[name[: spaces[-1]]] if spaces else ("", -1)
+        split[name] = (f"{stem}*{name[spaces[-1] :]}", number) if number >= 0 else split_number(name)
+    return {name: split[name] for name in names}
+
+
+def _families(names: Collection[str], edges: Sequence[Edge]) -> dict[str, str]:
     """The family of each node: the stem of its numbered name and a star, or its name and a dot."""
-    split = {name: split_number(name) for name in names}
+    split = _split(names)
     inner_edges = [(split[a], split[b]) for a, b in edges if split[a][0] == split[b][0]]
     # Nodes of such a stem cannot stand side by side: an edge that skips a number would run through those between.
     skipping = {stem for (stem, first), (_, second) in inner_edges if second != first + 1}
@@ -257,7 +267,7 @@ def _sugiyama(rows: Mapping[str, int], edges: Sequence[Edge]) -> Xs:
 
 def _positions(family: Mapping[str, str], edges: Sequence[Edge]) -> dict[str, float]:
     """The position of each node, counted from zero; a node without one lies amid its neighbours."""
-    numbers = {name: split_number(name)[1] for name in family if _repeats(family[name])}
+    numbers = {name: number for name, (_, number) in _split(family).items() if _repeats(family[name])}
     ranks = sorted(set(numbers.values()))
     near = {name: [ranks.index(numbers[name])] if name in numbers else [] for name in family}
     for a, b in [*edges, *(edge[::-1] for edge in edges)]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from io import BytesIO
 from math import inf
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from idbandits.diagram.boxes import LOOKS, NAME, Box, Look, Text, listed, printable, stacked, wrapped
 from idbandits.diagram.features import described
@@ -26,7 +29,7 @@ if TYPE_CHECKING:  # matplotlib is imported where it is used, because importing 
 _SUFFIXES = (".svg", ".png", ".pdf", ".mmd")
 _SAMPLE = 22.0  # the width of a sample in the legend
 _MERMAID = {"decision": "[ ]", "context": "( )", "latent": "([ ])", "observed": "([ ])", "reward": "{ }"}
-INK = "#1A1A1A"
+INK, _PLAIN = "#1A1A1A", "#4A4A4A"
 # Okabe and Ito's colours, which colour-blind readers tell apart; the palest left out, the purple darkened.
 _ACCENTS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00", "#000000")
 
@@ -99,11 +102,20 @@ def picture_of(diagram: Diagram) -> Picture:
 
 
 def _box(node: Node, diagram: Diagram) -> Box:
-    table, rows, states = node.cpd.name if isinstance(node.cpd, Use) else "", "", ""
-    if isinstance(node.cpd, Use) and node.cpd.rows is not None and diagram.learned[table].shape != (1,):
-        rows = f"[{node.cpd.rows}]" if isinstance(node.cpd.rows, int) else "[…]"
-    if isinstance(node.cpd, Use) and (features := diagram.learned[table].features) is not None:
-        rows += f" ({described(features)})"
+    table, rows, states, known, fixed = "", "", "", False, 0
+    if isinstance(use := node.cpd, Use):
+        table, own = use.name, diagram.learned[use.name]
+        if use.rows is not None and own.shape != (1,):
+            rows = f"[{use.rows}]" if isinstance(use.rows, int) else "[…]"
+        readable = range(math.prod(own.shape)) if use.rows is None else np.unique(use.rows).tolist()
+        fixed, known = len(own.fixed), all(row in own.fixed for row in readable)
+        notes = [described(own.features, columns=False)] if own.features is not None and not known else []
+        if known and len(readable) == 1:
+            chances = own.fixed[readable[0]].tolist()
+            notes = ["fixed at " + ", ".join(f"{p:.3g}" for p in (chances[1:] if len(chances) == 2 else chances))]
+        elif number := sum(row in own.fixed for row in readable):
+            notes.append("all fixed" if known else f"{number} of {len(readable)} rows fixed")
+        rows += f" ({'; '.join(notes)})" if notes else ""
     if node.features is not None:
         number = len(node.features.features)
         states = f"{number} feature{'s' if number > 1 else ''}"
@@ -111,19 +123,20 @@ def _box(node: Node, diagram: Diagram) -> Box:
         states = f"{node.states} choice{'s' if node.states > 1 else ''}"
     elif node.states != 2:
         states = f"{node.states} {'values' if node.kind == 'context' else 'states'}"
-    return Box(node.name, node.kind, table, states, rows)
+    return Box(node.name, node.kind, table, states, rows, known, fixed)
 
 
 def looks_of(boxes: Sequence[Box]) -> dict[str, Look]:
-    """How each box looks: learned tables have colours, black if there is only one; known ones have dashed lines."""
+    """How each box looks: learned tables have colours, black if there is only one; what is known has dashed lines."""
     tables = list(dict.fromkeys(box.table for box in boxes if box.table))
     looks = {box.name: LOOKS[box.kind] for box in boxes}
     for box in boxes:
         if box.table:
             accent = _ACCENTS[tables.index(box.table) % len(_ACCENTS)] if len(tables) > 1 else INK
-            looks[box.name] = LOOKS[box.kind]._replace(line=accent, width=2.0)
+            width = 0.9 if box.known else 2.0
+            looks[box.name] = LOOKS[box.kind]._replace(line=accent, width=width, dashed=box.known)
         elif box.kind in ("latent", "observed"):
-            looks[box.name] = LOOKS[box.kind]._replace(line="#4A4A4A", width=0.9, dashed=True)
+            looks[box.name] = LOOKS[box.kind]._replace(line=_PLAIN, width=0.9, dashed=True)
     return looks
 
 
@@ -137,12 +150,16 @@ def legend(
     """Text and look per kind, learned table and constraint that occurs, and for known tables; constraints have none."""
     looks = looks_of(boxes)
     yield from [(kind, look) for kind, look in LOOKS.items() if any(box.kind == kind for box in boxes)]
-    yield from [("known table", look._replace(fill="white")) for look in looks.values() if look.dashed][:1]
+    if dashed := [look._replace(fill="white", line=_PLAIN) for look in looks.values() if look.dashed]:
+        yield "known table or row" if any(box.known for box in boxes) else "known table", dashed[0]
     for table in dict.fromkeys(box.table for box in boxes if box.table):
         users = [box for box in boxes if box.table == table]
         verb = "shared" if len({box.rows for box in users}) == 1 < len(users) else "used"
-        text = f"learned table {printable(table)}, {verb} by {listed([box.name for box in users])}"
-        yield text, Look("white", looks[users[0].name].line, width=2.0)
+        known, fixed = all(box.known for box in users), users[0].fixed
+        text = f"{'fixed' if known else 'learned'} table {printable(table)}, {verb} by "
+        text += listed([box.name for box in users])
+        text += f"; {fixed} row{'s' * (fixed > 1)} fixed" if fixed and not known else ""
+        yield text, Look("white", looks[users[0].name].line, width=0.9 if known else 2.0, dashed=known)
     yield from [(f"{listed(group)} {_different(repeatable)}", None) for group in different if len(group) > 1]
 
 

@@ -25,7 +25,7 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
 from multiprocessing import active_children, get_context, parent_process
 from operator import attrgetter
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, TypeVar, cast, final
 
 from llvmlite import ir
@@ -41,6 +41,9 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]  # Numba makes its settings
 Function = TypeVar("Function", bound=Callable[..., Any])
 INTS, FLOATS = types.int64[::1], types.float64[::1]
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+PER_BYTE = 2e-4  # seconds that a byte of Python's bytecode takes to compile, roughly, where nothing better is known
+PATIENCE = 1.0  # seconds of work that nobody needs to be told of
+STARTING = 1.5  # seconds that a process takes to start
 
 
 def _private_options() -> dict[str, Any]:
@@ -147,13 +150,20 @@ class Kernel:
             except BaseException as error:
                 compiled.set_exception(error)
 
+        seconds, name = estimated_seconds(self.function, self.folder), self.function.__qualname__
+        announced = seconds > PATIENCE and (self.folder is None or not self.is_on_disk())
+        kept = "; the result is kept on disk …" if self.folder is not None else " …"
+        notice = f"idbandits: compiling {name}, about {max(seconds, 2.0):.0f} s{kept}"
+        if announced:
+            _say(notice)
         started = time.perf_counter()
         _thread.start_new_thread(work, ())  # not threading.Thread, whose start must not be interrupted
-        if not wait([compiled], timeout=1.0).done:
-            _say("idbandits: compiling for the first time; the result is kept on disk …")
+        if not wait([compiled], timeout=PATIENCE).done and not announced:
+            _say(notice)
         compiled.result()
-        if sum(self._dispatcher.stats.cache_misses.values()) and time.perf_counter() - started > 1.0:
-            _say(f"idbandits: compiled {self._dispatcher.__name__} in {time.perf_counter() - started:.1f} s")
+        took = time.perf_counter() - started
+        if sum(self._dispatcher.stats.cache_misses.values()) and (announced or took > PATIENCE):
+            _say(f"idbandits: compiled {name} in {took:.1f} s")
 
     def _compile(self) -> None:
         """Use what is on disk, if it is sound; add checksums to what is new there."""
@@ -161,6 +171,7 @@ class Kernel:
             return  # another thread did it meanwhile
         if not disk.are_sound(self._files()):
             disk.delete(self._files())
+        started = time.perf_counter()
         try:
             self._dispatcher.compile(self.signature)
         except Exception:
@@ -169,6 +180,8 @@ class Kernel:
                 self._dispatcher.compile(self.signature)
         if self._dispatcher.stats.cache_misses:
             disk.add_checksums(self._files())
+            if self.folder is not None:
+                disk.note_seconds(self.function, self.folder, time.perf_counter() - started)
 
     def _files(self) -> list[Path]:
         return [] if self.folder is None else disk.files_of(self.function, self.folder)
@@ -199,6 +212,27 @@ class Kernel:
     def is_on_disk(self) -> bool:
         """Whether there is machine code on disk; if it is for another machine, it is compiled again later."""
         return self.folder is None or bool(disk.indices_of(self.function, self.folder))  # None: nor can there be
+
+
+def estimated_seconds(function: Any, folder: Path | None) -> float:
+    """About how long a function takes to compile: as long as last time, else by the size of its code."""
+    noted = None if folder is None else disk.noted_seconds(function, folder)
+    return PER_BYTE * _bytecode(function, set()) if noted is None else noted
+
+
+def _bytecode(function: Any, counted: set[Any]) -> int:
+    """The bytes of Python's bytecode of a function and of all parts that it reaches, each counted once."""
+    if function in counted:
+        return 0
+    counted.add(function)
+    code = function.__code__
+    values = [function.__globals__.get(name) for name in code.co_names]
+    values += [
+        getattr(module, name, None) for module in values if isinstance(module, ModuleType) for name in code.co_names
+    ]
+    values += [cell.cell_contents for cell in function.__closure__ or ()]
+    parts = [value.py_func for value in values if hasattr(value, "py_func")]
+    return len(code.co_code) + sum(_bytecode(part, counted) for part in parts)
 
 
 def kernel(signature: Any) -> Callable[[Callable[..., Any]], Kernel]:
@@ -248,10 +282,14 @@ def function_at(signature: Any) -> Any:
 
 def compile_together(kernels: Iterable[Kernel], processes: int | None) -> None:
     """Compile kernels in several processes at once (one per core if None); the disk hands them on."""
-    missing = {(k.function.__module__, k.function.__qualname__): None for k in kernels if not k.is_on_disk()}
+    missing = {(k.function.__module__, k.function.__qualname__): k for k in kernels if not k.is_on_disk()}
     if len(missing) < 2:
         return
-    _say(f"idbandits: compiling {len(missing)} functions for the first time; the result is kept on disk …")
+    seconds = {name: estimated_seconds(kernel.function, kernel.folder) for (_, name), kernel in missing.items()}
+    longest = max(seconds, key=seconds.__getitem__)
+    at_once = min(processes or os.cpu_count() or 1, len(missing))
+    about = f"about {STARTING + max(seconds[longest], sum(seconds.values()) / at_once):.0f} s"
+    _say(f"idbandits: compiling {len(missing)} functions, of which {longest} takes longest, {about}; kept on disk …")
     started, others = time.perf_counter(), set(active_children())
     try:
         with ProcessPoolExecutor(processes, get_context("spawn"), _end_with_parent) as pool:

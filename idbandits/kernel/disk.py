@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import hashlib
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from idbandits.files import write_whole
 
 INDEX, CODE, CHECK = ".nbi", ".nbc", ".sha256"  # Numba's indices, the machine code that they name, and our checksums
+SECONDS = ".seconds"  # how long a function took to compile last time: kept when its machine code is deleted
 
 
 def indices_of(function: Callable[..., Any], folder: Path) -> list[Path]:
@@ -55,6 +57,25 @@ def are_sound(files: list[Path]) -> bool:
         return all(file.with_name(file.name + CHECK).read_bytes() == _checksum(file) for file in files)
     except OSError:
         return False
+
+
+def _file_of_seconds(function: Callable[..., Any], folder: Path) -> Path:
+    return folder / f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}{SECONDS}"
+
+
+def note_seconds(function: Callable[..., Any], folder: Path, seconds: float) -> None:
+    """Note how long a function took to compile."""
+    with contextlib.suppress(OSError):
+        write_whole(_file_of_seconds(function, folder), f"{seconds:.2f}".encode())
+
+
+def noted_seconds(function: Callable[..., Any], folder: Path) -> float | None:
+    """How long a function took to compile last time; None if that is not known."""
+    try:
+        seconds = float(_file_of_seconds(function, folder).read_text())
+    except (OSError, ValueError):
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
 def delete(files: list[Path]) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from idbandits.paper.problems import FIGURES, FULL, INC, PAPERS_BASELINES, PARTICLES, PROBLEMS, RANK1, ROUNDS, TABLE, VI
-from idbandits.simulation.plots import Measure
+from idbandits.simulation.cells import shown
 
 PAPERS_TABLE = {  # Table 1: seconds and average reward, each with its standard error
     VI: (1990.502, 19.702, 0.999, 0.001),
@@ -105,16 +105,3 @@ def _table(summary_of: SummaryOf) -> list[Verdict]:
         numbers = ", ".join(f"{s:.2g} s" for s in particles)
         answers.append(("more particles take longer", particles == sorted(particles), numbers))
     return [Verdict(f"Table 1: {claim}", HOLDS if holds else FAILS, numbers) for claim, holds, numbers in answers]
-
-
-def shown(summary: Summary, measure: Measure) -> str:
-    """A mean with its standard error, to the digits that are significant.
-
-    >>> shown({"reward_mean": 0.98765, "reward_se": 0.0012}, "reward")
-    '0.9877 ± 0.0012'
-    """
-    mean, error = summary[f"{measure}_mean"], summary[f"{measure}_se"]
-    if not math.isfinite(error) or error <= 0:
-        return f"{mean:,.4f}" if measure == "reward" else f"{mean:,.1f}"
-    digits = min(max(0, 1 - math.floor(math.log10(error))), 5 if measure == "reward" else 1)
-    return f"{mean:,.{digits}f} ± {error:,.{digits}f}"

@@ -17,9 +17,10 @@ import numpy as np
 
 from idbandits.files import write_whole
 from idbandits.paper import problems
-from idbandits.paper.claims import FAILS, HOLDS, PAPERS_MACHINE, PAPERS_TABLE, shown, verdicts
+from idbandits.paper.claims import FAILS, HOLDS, PAPERS_MACHINE, PAPERS_TABLE, verdicts
 from idbandits.paper.problems import FIGURES, LEARNERS, PROBLEMS, TABLE, VI, Figure, Panel
 from idbandits.paper.runs import Cell, Job, Settings
+from idbandits.simulation.cells import shown
 from idbandits.simulation.loop import Run
 from idbandits.simulation.plots import curves, draw_curves, draw_legend, rendered
 from idbandits.simulation.results import Result

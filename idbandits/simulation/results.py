@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, final
 
 from idbandits.diagram.storage import check_depth
@@ -84,12 +85,47 @@ class Result:
         Rewards are averages per round, regrets totals. `runs` and `rounds` say what was averaged: after an
         interruption, the last checkpoint that at least half of the learner's runs have reached, and those runs.
         Where the best action that regret refers to was not proven, `regret_at_most` is a bound on the mean regret.
+        It prints all columns, however narrow the terminal is.
         """
         import numpy as np
-        import pandas as pd
+
+        from idbandits.simulation.tables import Table
 
         with np.errstate(invalid="ignore"):  # of infinite totals, some of these are not numbers
-            return pd.DataFrame([self._line(learner) for learner in self.settings["learners"]])
+            return Table([self._line(learner) for learner in self.settings["learners"]])
+
+    def to_latex(self) -> str:
+        """Return the summary as a LaTeX table, with cells "mean ± standard error"; it needs the package booktabs."""
+        from idbandits.simulation.cells import latex
+
+        return latex(self.summary().to_dict("records"))
+
+    def differences(self, to: str | None = None) -> "pd.DataFrame":
+        """Return paired differences between learners, with standard errors and 95 % intervals.
+
+        Learners of a run meet the same random numbers of the world, so a difference within runs varies less than
+        standard errors of the summary suggest. A row is `learner` minus `to` in the average reward per round or in
+        the total regret: each learner beside `to`, or each beside all before it if `to` is None. Intervals are those
+        of Student's t, and NaN for a single run.
+
+        >>> import pandas as pd
+        >>> rows = {"learner": ["A", "B"] * 3, "run": [0, 0, 1, 1, 2, 2], "round": 10, "seconds": 0.1,
+        ...         "reward": [2.0, 3.0, 4.0, 6.0, 6.0, 9.0], "regret": [9.0, 8.0, 7.0, 5.0, 5.0, 2.0]}
+        >>> settings = {"world": "w", "learners": ["A", "B"], "rounds": 10, "runs": 3, "seed": 0, "interrupted": False}
+        >>> Result(pd.DataFrame(rows), settings).differences(to="A").round(2)
+          learner to measure  runs  rounds  difference    se   low  high
+        0       B  A  reward     3      10         0.2  0.06 -0.05  0.45
+        1       B  A  regret     3      10        -2.0  0.58 -4.48  0.48
+        """
+        from idbandits.simulation.tables import Table, difference
+
+        names: list[str] = list(self.settings["learners"])
+        if to is not None and to not in names:
+            raise IdbanditsError(f"to must be None or one of the learners {brief(names)}, got {brief(to)}")
+        pairs = [(b, a) for a, b in combinations(names, 2)] if to is None else [(n, to) for n in names if n != to]
+        columns = ["learner", "to", "measure", "runs", "rounds", "difference", "se", "low", "high"]
+        measures: tuple[Measure, ...] = ("reward", "regret")
+        return Table([difference(self.frame, *pair, what) for pair in pairs for what in measures], columns=columns)
 
     def _line(self, learner: str) -> dict[str, Any]:
         rows = comparable(self.frame[self.frame["learner"] == learner])

@@ -3,7 +3,7 @@
 from idbandits.theory.bayes import BayesRegret, bayes_regret, plot, prior_means, study
 
 from idbandits.theory.bounds import (  # isort: skip
-    Bound, Decomposition, Example, Monotone, bound, check_decomposition, check_monotone, regret_bound,
+    Bound, Decomposition, Example, Monotone, bound, check_decomposition, check_monotone, regret_bound, useful_from,
 )  # fmt: skip
 from idbandits.theory.observing import (  # isort: skip
     Most, Observations, max_observations, observation_probabilities, observed_parameters,
@@ -12,5 +12,5 @@ from idbandits.theory.observing import (  # isort: skip
 __all__ = [
     "BayesRegret", "Bound", "Decomposition", "Example", "Monotone", "Most", "Observations", "bayes_regret", "bound",
     "check_decomposition", "check_monotone", "max_observations", "observation_probabilities", "observed_parameters",
-    "plot", "prior_means", "regret_bound", "study",
+    "plot", "prior_means", "regret_bound", "study", "useful_from",
 ]  # fmt: skip

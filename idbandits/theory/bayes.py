@@ -7,9 +7,10 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from idbandits import models
 from idbandits.agent.thompson import Thompson
@@ -27,10 +28,14 @@ from idbandits.theory.bounds import bound
 
 if TYPE_CHECKING:  # loaded when used, because that takes long
     import pandas
-    from matplotlib.figure import Figure
+
+    Panels: TypeAlias = NDArray[np.object_]  # of axes of Matplotlib
 
 CHECKPOINTS = 25  # of a run, evenly spaced on a logarithmic scale
-COLUMNS = ["model", "grows", "items", "positions", "rounds", "runs", "regret_mean", "regret_se", "bound", "omax"]
+COLUMNS = [
+    "model", "grows", "items", "positions", "rounds", "runs", "regret_mean", "regret_se", "bound", "omax", "trivial",
+    "useful_from",
+]  # fmt: skip
 MODELS = {"semi-bandit": models.semi_bandit, "cascade": models.cascade}
 
 
@@ -116,10 +121,12 @@ def study(
     """The Bayes regret of exact idTS and its bound as rounds, items and positions grow, one at a time.
 
     `usual` are the numbers of rounds, items and positions while they do not grow; the column `grows` names what does.
+    `trivial` is what no learner exceeds, and `useful_from` the number of rounds from which on the bound is below that.
     `keep(setting, measure)` returns `measure()`, or the text that this returned earlier for the same setting.
 
     >>> study(rounds=[10, 20], items=[4], positions=[2], usual=(10, 4, 2), runs=2).columns.tolist()
-    ['model', 'grows', 'items', 'positions', 'rounds', 'runs', 'regret_mean', 'regret_se', 'bound', 'omax']
+    ['model', 'grows', 'items', 'positions', 'rounds', 'runs', 'regret_mean', 'regret_se', 'bound', 'omax', 'trivial',
+     'useful_from']
     """
     import pandas
 
@@ -147,29 +154,35 @@ def study(
 
 
 def _measure(d: Diagram, rounds: list[int], runs: int, seed: int, workers: int | None) -> str:
-    """For each number of rounds: rounds, runs, Bayes regret, its standard error, bound and O_max; as JSON."""
+    """For each number of rounds: rounds, runs, Bayes regret, its standard error, and what the theorem says; as JSON."""
     regret = bayes_regret(d, rounds, runs, seed=seed, workers=workers)
     columns = zip(*(column.tolist() for column in regret[:3]), strict=True)
     limits = {n: bound(d, n) for n in regret.rounds.tolist()}
-    return json.dumps([[n, runs, mean, error, limits[n].value, limits[n].omax] for n, mean, error in columns])
+    of_theorem = {n: [own.value, own.omax, own.trivial, own.useful_from] for n, own in limits.items()}
+    return json.dumps([[n, runs, mean, error, *of_theorem[n]] for n, mean, error in columns])
 
 
-def plot(frame: pandas.DataFrame) -> Figure:
-    """Draw a study, one panel per thing that grows: the regret, its bound, and how a square root grows."""
+def plot(frame: pandas.DataFrame) -> Panels:
+    """Draw a study, one panel per thing that grows: the regret, its bounds, and how a square root grows.
+
+    Returns an array of three axes, whose `figure` can be saved.
+    """
     import pandas
     from matplotlib.figure import Figure
 
     if not isinstance(frame, pandas.DataFrame) or not {*COLUMNS}.issubset(frame) or frame.empty:
         raise IdbanditsError(f"what is drawn is the frame of a study, not {brief(frame)}")
     panels = {"rounds": "rounds n", "items": "items L", "positions": "positions K"}
-    figure = Figure(figsize=(10, 3.8), layout="constrained")
-    for ax, (grows, label) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+    figure = Figure(figsize=(10, 3.9), layout="constrained")
+    axes: Panels = figure.subplots(1, 3)
+    for ax, (grows, label) in zip(axes, panels.items(), strict=True):
         part = frame[frame["grows"] == grows]
         for i, (name, rows) in enumerate(part.groupby("model", sort=False)):
             x, look = rows[grows], {key: line_style(i)[key] for key in ("color", "marker")}
             mean, error = rows["regret_mean"], rows["regret_se"]
             ax.errorbar(x, mean, error, **look, markersize=4, linewidth=1.3, capsize=2, label=f"{name}: Bayes regret")
-            ax.plot(x, rows["bound"], "--", **look, markersize=3, linewidth=1, label=f"{name}: bound")
+            ax.plot(x, rows["bound"], "--", **look, markersize=3, linewidth=1, label=f"{name}: bound of Theorem 1")
+            ax.plot(x, rows["trivial"], "-.", color=look["color"], linewidth=0.8, label=f"{name}: trivial bound, n B")
             root = mean.iloc[0] * np.sqrt(x / x.iloc[0])
             ax.plot(x, root, ":", color="#666666", linewidth=1, label="√ of what grows" if i == 0 else "_")
         ax.set(xscale="log", yscale="log", xlabel=label)
@@ -181,5 +194,5 @@ def plot(frame: pandas.DataFrame) -> Figure:
     first.set_ylabel("total regret (mean ± 1 standard error)")
     handles = zip(*first.get_legend_handles_labels(), strict=True)
     named = sorted(handles, key=lambda pair: (":" not in pair[1], pair[1]))
-    figure.legend(*zip(*named, strict=True), loc="outside upper center", ncols=5, frameon=False, fontsize="small")
-    return figure
+    figure.legend(*zip(*named, strict=True), loc="outside upper center", ncols=3, frameon=False, fontsize="small")
+    return axes

@@ -1,5 +1,10 @@
 """The paper's theorem for any diagram: its assumptions checked, its constants computed, its bound on Bayes regret.
 
+Theorem 1: where Assumptions 1 and 2 hold, the Bayes regret of exact Thompson sampling in n rounds is at most
+C √(6 (d + L) O_max n log n (1 + log n)) + (C + 2π²/3 B) (d + L). docs/paper.md defines the symbols. No learner loses
+more than B per round, so a bound above the trivial one, n B, says nothing: `Bound` has both, and the number of rounds
+from which on the theorem's is lower.
+
 After an action, the expected reward and the probabilities of observation are polynomials of the means. Their degree in
 each mean is the number of nodes which may be drawn from it: mostly 1. So their values on a small grid say everything
 about them, and their Bernstein coefficients (for degree 1: the values at the corners of the cube) bound them
@@ -72,7 +77,10 @@ class Decomposition(NamedTuple):
 
 @final
 class Bound(NamedTuple):
-    """The bound on n-step Bayes regret, what it was computed from, and whether all of that is proved."""
+    """The bound on n-step Bayes regret, what it was computed from, and whether all of that is proved.
+
+    It says nothing where `value` is not below `trivial`, which holds for every learner.
+    """
 
     value: float
     proved: bool
@@ -80,7 +88,9 @@ class Bound(NamedTuple):
     L: int  # learned rows that do
     omax: float
     C: float
-    B: float
+    B: float  # the range of the expected reward: no round loses more
+    trivial: float  # n B
+    useful_from: float  # the number of rounds from which on the theorem's bound is below the trivial one; or infinite
 
 
 def check_monotone(d: Diagram) -> Monotone:
@@ -150,6 +160,28 @@ def regret_bound(n: int, parameters: int, omax: float, C: float, B: float) -> fl
     return c * math.sqrt(6 * number * most * n * log * (1 + log)) + (c + 2 * math.pi**2 / 3 * b) * number
 
 
+def useful_from(parameters: int, omax: float, C: float, B: float) -> float:  # noqa: N803  the paper's names
+    """The number of rounds from which on `regret_bound` is below the trivial bound, n B; infinite if there is none.
+
+    >>> useful_from(parameters=10, omax=1.75, C=1, B=1)
+    10032
+    """
+
+    def is_useful(n: int) -> bool:
+        return regret_bound(n, parameters, omax, C, B) < n * B
+
+    late = 6  # from 6 rounds on, log n (1 + log n) / n falls, and with it the ratio of the two bounds
+    while not is_useful(late):
+        if late > MOST_N // 2:
+            return math.inf
+        late *= 2
+    early = late // 2 if late > 6 else 0
+    while late - early > 1:
+        middle = (early + late) // 2
+        early, late = (early, middle) if all(map(is_useful, {middle, *range(middle, 6)})) else (middle, late)
+    return late
+
+
 def bound(d: Diagram, n: int) -> Bound:
     """The theorem's bound on the n-step Bayes regret of exact Thompson sampling in a diagram; infinite if it has none.
 
@@ -160,6 +192,8 @@ def bound(d: Diagram, n: int) -> Bound:
     >>> limit = bound(models.cascade(10, 2), 1000)
     >>> limit.d, limit.L, limit.omax, limit.C, limit.B, limit.proved
     (0, 10, 1.5, 1.0, 1.0, True)
+    >>> round(limit.value), limit.trivial, limit.useful_from
+    (2293, 1000.0, 8290)
     """
     model = compile(d)
     span = model.derived(Surveys).span(d)
@@ -170,9 +204,10 @@ def bound(d: Diagram, n: int) -> Bound:
     of_actions = sum(rows[name] for name in decided)
     others = rows.total() - of_actions
     constant = decomposition.constant if monotone.holds else math.inf
-    value = regret_bound(n, others + of_actions, omax, constant, span)
-    proved = monotone.proved and decomposition.proved
-    return Bound(value, proved, others, of_actions, omax, decomposition.constant, span)
+    constants = others + of_actions, omax, constant, span
+    value, proved = regret_bound(n, *constants), monotone.proved and decomposition.proved
+    limits = n * span, useful_from(*constants)
+    return Bound(value, proved, others, of_actions, omax, decomposition.constant, span, *limits)
 
 
 class Summary(NamedTuple):

@@ -762,8 +762,9 @@ def test_the_plot_of_a_logistic_regression_has_its_largest_coefficients() -> Non
     user = d.context("user", features=["age"])
     d.reward(d.observed("ordered", [d.decision("dish", 3), user], idb.Learned("taste", features=np.arange(3.0))))
     regression = idb.Thompson(d, seed=0).posterior()["taste"].regression
-    figure = regression.plot()
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["x0", "user.age"]
+    ax = regression.plot()
+    assert regression.plot(ax) is ax
+    assert [label.get_text() for label in regression.plot().get_yticklabels()] == ["x0", "user.age"]
     np.testing.assert_allclose(regression.quantile(0.5), regression.coefficients)
     with pytest.raises(IdbanditsError, match="ax are axes of Matplotlib"):
         regression.plot(3)

@@ -358,7 +358,7 @@ def check_sound(agent: idb.Thompson) -> None:
     assert ((posterior.mean > 0) & (posterior.mean < 1)).all()
     assert np.isfinite(posterior.alpha).all()
     assert 0 <= agent.best_action().value <= 1
-    regression.plot().canvas.draw()
+    regression.plot()[0].figure.canvas.draw()
 
 
 def test_enormous_counts_leave_nothing_to_the_features() -> None:
@@ -533,6 +533,7 @@ def test_a_plot_goes_where_it_is_wanted() -> None:
 
     regression = regression_of(taught(shop(np.arange(3.0)[:, None]), np.ones((3, 2), int)))
     figure = Figure()
-    assert regression.plot(figure.subplots(1, 2)) is figure
+    assert regression.plot(figure.subplots(1, 2)).tolist() == figure.axes
+    assert regression.plot().shape == (2,)
     for axes in (figure.axes[0], "here", [1, 2], figure.axes[:1]):
         refused(IdbanditsError, ["axes are two axes of Matplotlib, not"], partial(regression.plot, axes))

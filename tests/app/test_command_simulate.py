@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import warnings
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 import idbandits as idb
 from idbandits import baselines
-from idbandits.inference import BY_NAME
+from idbandits.inference import BY_NAME, default_inference
 
 MEANS = ["--means", "attraction=0.1,0.4,0.2,0.3"]
 SHORT = ["--rounds", "50", "--runs", "2"]
@@ -33,13 +34,30 @@ def test_simulate_is_what_python_gives(call, cascade):
     result = idb.Result.load(folder / "results.parquet")
     pd.testing.assert_frame_equal(result.frame.drop(columns="seconds"), expected.frame.drop(columns="seconds"))
     summary = pd.read_csv(folder / "summary.csv")
-    pd.testing.assert_frame_equal(summary, result.summary(), check_dtype=False)
+    pd.testing.assert_frame_equal(result.summary(), summary, check_dtype=False)
     assert "expected reward: 0.58, proven" in out
     assert f"{summary['reward_mean'][0]:.4f}" in out
     assert json.loads((folder / "means.json").read_text()) == means
     assert (folder / "regret.png").read_bytes().startswith(b"\x89PNG")
     assert "average reward" in (folder / "reward.svg").read_text()
     assert sorted(os.listdir(folder)) == FILES
+
+
+@pytest.mark.parametrize("command", ["simulate", "compile"])
+def test_help_states_the_default_of_the_library(call, command):
+    plain, featured = idb.Diagram("plain"), idb.Diagram("featured")
+    featured.context("user", features=["age"])
+    status, out, _ = call(command, "--help")
+    assert status == 0
+    stated = f"{default_inference(plain)}; {default_inference(featured)} if a context has features"
+    assert f"({stated})" in " ".join(out.split())
+    assert f"Without --learner: {stated}\n" in call("learners")[1]
+
+
+def test_the_default_depends_on_the_diagram(call, cascade, monkeypatch):
+    monkeypatch.setattr("idbandits.app.simulate.default_inference", lambda _: "moments")
+    _, out, _ = call("simulate", cascade, *MEANS, *SHORT)
+    assert re.search(r"^ *moments +2 +50 ", out, re.M)
 
 
 @pytest.mark.parametrize("inference", BY_NAME)
@@ -61,7 +79,7 @@ def test_learners_have_settings(call, cascade):
 def test_learners_lists_names_and_settings(call):
     status, out, err = call("learners")
     assert (status, err) == (0, "")
-    names = [line.partition(":")[0] for line in out.splitlines()[::2]]
+    names = [line.partition(":")[0] for line in out.splitlines()[:-1:2]]
     assert names == [*BY_NAME, "full", *baselines.__all__]
     assert "\nvariational:sweeps=1,tolerance=0.0,start=warm,literal=False\n" in out
 

@@ -14,7 +14,11 @@ def test_theory_prints_and_writes(call, tmp_path):
     assert (status, again) == (0, out)
     assert err == "idbandits: wrote theory.csv, theory.png, theory.svg to new/theory\n"
     frame = pd.read_csv(tmp_path / "new" / "theory" / "theory.csv")
-    assert len(frame) == len(out.splitlines()) - 1
+    table, about = out.split("\n\n")
+    assert len(frame) == len(table.splitlines()) - 1
+    assert [line.split()[0] for line in about.splitlines()] == ["bound", "trivial", "useful_from"]
+    assert "n B, which no learner exceeds" in about
+    assert (frame.loc[frame["model"] == "cascade", "trivial"] == frame.loc[frame["model"] == "cascade", "rounds"]).all()
     assert (frame["regret_mean"] < frame["bound"]).all()
     assert (tmp_path / "new" / "theory" / "theory.png").read_bytes().startswith(b"\x89PNG")
     assert call("theory", "--runs", 1, "--rounds", 1)[0] == 0

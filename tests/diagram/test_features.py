@@ -517,9 +517,9 @@ def test_differences_know_features() -> None:
 
 
 def test_pictures_and_checks_tell_of_features() -> None:
-    assert "taste (5 features)" in diagram(FRAME).draw().mermaid()
+    assert "taste (3 features)" in diagram(FRAME).draw().mermaid()
     assert "taste (pooled)" in diagram(None, pooled=True).draw().mermaid()
-    assert "taste: 5 features" in repr(diagram(FRAME).check())
+    assert "taste: 3 features in 5 columns" in repr(diagram(FRAME).check())
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from idbandits.diagram.boxes import label, listed
 from idbandits.diagram.layout import Layout, Place, along, arrange
 from idbandits.diagram.pictures import Picture
-from samples import CROWDED_PICTURES, MODEL_PICTURES, PICTURES, over, picture
+from samples import CROWDED_PICTURES, MODEL_PICTURES, OTHER_PICTURES, PICTURES, over, picture
 
 
 @functools.cache  # each picture is checked in several ways
@@ -83,6 +83,23 @@ def test_cascade_is_a_grid_of_equal_positions() -> None:
     assert (right - left) / 72 < 7
     assert (bottom - top) / 72 < 5
     assert places["A3"].x == places["W3"].x == places["C3"].x == places["reward"].x
+
+
+@pytest.mark.parametrize(("positions", "times"), [(2, [3, 7]), (3, [3, 7, 14, 30]), (5, [1, 3, 7])])
+def test_times_of_late_outcomes_stand_at_their_positions(positions: int, times: list[int]) -> None:
+    layout = arranged(OTHER_PICTURES["late " + str(positions)])
+    places = layout.places
+    names = ["A{}", "B{}", "B{} delay", *(f"B{{}} by {time}" for time in times)]
+    for name in names:  # one row each, and the same steps from position to position
+        row = [places[name.format(k)] for k in range(1, positions + 1)]
+        assert len({place.y for place in row}) == 1
+        steps = [b.x - a.x for a, b in itertools.pairwise(row)]
+        assert steps == pytest.approx([places["A2"].x - places["A1"].x] * (positions - 1))
+    looks = [places[f"B1 by {time}"].y for time in times]
+    assert looks == sorted(looks)
+    left, top, right, bottom = layout.corners()
+    assert (right - left) / 72 < 5 * positions  # 5 inches per position: it was 14
+    assert (bottom - top) / 72 < 5 + len(times)
 
 
 @pytest.mark.parametrize("model", ["click_chain", "dynamic_bayesian", "user_browsing"])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import idbandits
-from idbandits import Diagram
+from idbandits import Diagram, Learned, models
 from idbandits.diagram.boxes import LOOKS, Box, label
 from idbandits.diagram.pictures import INK, Picture, legend, looks_of
 from idbandits.errors import IdbanditsError
@@ -100,6 +100,37 @@ def test_several_tables_have_a_colour_each() -> None:
     assert [looks[name].dashed for name in ("C1", "W1", "A1")] == [True, False, False]
     assert looks["W1"].width > looks["C1"].width
     assert looks_of(MODEL_PICTURES["cascade 2"].boxes)["W1"].line == INK
+
+
+def test_rows_that_are_fixed_are_drawn_as_known() -> None:
+    drawn = models.position_based(4, 3, fixed={"examination": {0: 0.9}}).draw()
+    looks, boxes = looks_of(drawn.boxes), {box.name: box for box in drawn.boxes}
+    assert [looks[name].dashed for name in ("E1", "E2", "W1", "C1")] == [True, False, False, True]
+    assert looks["E1"].line == looks["E2"].line  # of one table
+    assert boxes["E1"].table + boxes["E1"].rows == "examination[0] (fixed at 0.9)"
+    assert boxes["E2"].table + boxes["E2"].rows == "examination[1]"
+    entries = legend_texts(drawn)
+    assert "known table or row" in entries
+    assert "learned table examination, used by E₁, E₂, E₃; 1 row fixed" in entries
+    assert "learned table attraction, shared by W₁, W₂, W₃" in entries
+
+
+def test_a_node_that_may_read_fixed_rows_says_how_many() -> None:
+    d = Diagram("offers")
+    offer = d.decision("offer", ["usual", "new", "(nothing)"])
+    d.observed("sold", [offer], Learned("sold", fixed={"usual": 0.3, "(nothing)": 0.0}))
+    d.observed("seen", [offer], Learned("seen", fixed={"usual": 1.0, "new": 1.0, "(nothing)": 0.5}))
+    d.observed("mood", cpd=Learned("mood", rows=1, fixed={0: [0.2, 0.3, 0.5]})[0], states=3)
+    drawn = d.draw()
+    texts_of = {box.name: box.table + box.rows for box in drawn.boxes}
+    assert texts_of["sold"] == "sold (2 of 3 rows fixed)"
+    assert texts_of["seen"] == "seen (all fixed)"
+    assert texts_of["mood"] == "mood (fixed at 0.2, 0.3, 0.5)"
+    looks = looks_of(drawn.boxes)
+    assert [looks[name].dashed for name in ("sold", "seen", "mood")] == [False, True, True]
+    assert legend_texts(drawn)[-3:] == [
+        "learned table sold, used by sold; 2 rows fixed", "fixed table seen, used by seen", "fixed table mood, used by mood",
+    ]  # fmt: skip
 
 
 def contrast(first: str, second: str) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +21,10 @@ import pytest
 from numba import types
 
 import idbandits
-from idbandits.kernel.compiling import Kernel, compile_together, kernel
+from idbandits.circuit.passes import bind
+from idbandits.inference import Gibbs
+from idbandits.kernel import disk
+from idbandits.kernel.compiling import Kernel, compile_together, estimated_seconds, kernel, part
 
 SOURCE = """
 import os
@@ -72,7 +77,9 @@ def test_all_are_compiled_elsewhere(kernels: Any, tmp_path: Path, capsys: pytest
     processes = {int(path.name) for path in (tmp_path / "processes").iterdir()}
     assert processes
     assert os.getpid() not in processes
-    assert "compiling 2 functions" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(
+        "idbandits: compiling 2 functions, of which first takes longest, about 2 s;"
+    )
 
 
 def test_one_function_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
@@ -120,7 +127,7 @@ from idbandits.kernel.compiling import compile_together
 
 if __name__ == "__main__":
     functions = pretended.first, pretended.second
-    compile_together([SimpleNamespace(function=each, is_on_disk=lambda: False) for each in functions], 2)
+    compile_together([SimpleNamespace(function=each, folder=None, is_on_disk=lambda: False) for each in functions], 2)
 """
     (tmp_path / "program.py").write_text(program)
     folders = os.pathsep.join([str(tmp_path), str(Path(idbandits.__file__).parents[1])])
@@ -161,6 +168,73 @@ def test_functions_that_no_folder_can_hold_are_compiled_anew() -> None:
     double = kernel(types.int64(types.int64))(names["double"])
     assert double(4) == 8
     assert double.is_on_disk()  # as far as it can be
+
+
+def compiled_noisily(function: Any, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """What is said before a function is compiled, and after that."""
+    compile_now, before = function._dispatcher.compile, []
+
+    def compile_noting(signature: Any) -> None:
+        before.append(capsys.readouterr().err)
+        compile_now(signature)
+
+    function._dispatcher.compile = compile_noting
+    function.compile()
+    [said] = before
+    return said, capsys.readouterr().err
+
+
+def test_the_notice_names_the_function_and_the_time_before_it_is_compiled(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "new.py").write_text("def quadruple(x):\n    return 4 * x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    quadruple = kernel(types.int64(types.int64))(importlib.import_module("new").quadruple)
+    monkeypatch.delitem(sys.modules, "new")
+    folder = quadruple.folder
+    assert folder is not None
+    folder.mkdir(exist_ok=True)
+    disk.note_seconds(quadruple.function, folder, 12.3)
+    before, after = compiled_noisily(quadruple, capsys)
+    assert before == "idbandits: compiling quadruple, about 12 s; the result is kept on disk …\n"
+    assert re.fullmatch(r"idbandits: compiled quadruple in \d+\.\d s\n", after)
+    assert quadruple(3) == 12
+    noted = disk.noted_seconds(quadruple.function, folder)
+    assert noted is not None
+    assert noted != 12.3  # as long as it took this time
+
+
+def test_nothing_is_said_of_what_takes_no_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compiled_noisily(kernel(types.int64(types.int64))(lambda x: 5 * x), capsys)[0] == ""
+
+
+def test_estimates_without_a_record_grow_with_the_code_that_is_compiled(tmp_path: Path) -> None:
+    small, large = (estimated_seconds(each.function, tmp_path) for each in (bind, Gibbs.learn))
+    assert small < 0.5
+    assert 3 < large < 30  # 7 s on 2 cores of an AMD EPYC
+    assert estimated_seconds(loops, None) == pytest.approx(estimated_seconds(loop.py_func, None), rel=0.3)
+
+
+@part
+def loop(n: int) -> float:
+    total = 0.0
+    for i in range(n):
+        for k in range(i):
+            total += math.sqrt(i * k) / (1 + math.log(1 + i)) + math.cos(k) * math.sin(i) - math.exp(-i)
+    return total
+
+
+def loops(n: int) -> float:
+    return loop(n) + loop(2 * n)  # compiled once
+
+
+@pytest.mark.parametrize("content", [b"", b"soon", b"nan", b"-3", b"\xff"])
+def test_a_damaged_record_is_ignored(tmp_path: Path, content: bytes) -> None:
+    disk.note_seconds(loops, tmp_path, 7.0)
+    assert estimated_seconds(loops, tmp_path) == 7.0
+    [file] = tmp_path.iterdir()
+    file.write_bytes(content)
+    assert estimated_seconds(loops, tmp_path) == estimated_seconds(loops, None) < 1
 
 
 def test_an_exception_of_a_signal_handler_is_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

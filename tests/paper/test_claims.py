@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from idbandits.paper.claims import FAILS, HOLDS, OPEN, PAPERS_TABLE, shown, verdicts
+from idbandits.paper.claims import FAILS, HOLDS, OPEN, PAPERS_TABLE, verdicts
 from idbandits.paper.problems import AS_WRITTEN, FULL, INC, KLUCB, PARTICLES, RANK1, TABLE, VI
+from idbandits.simulation.cells import shown
 
 
 def row(reward: float, error: float = 0.01, spread: float = 1.0, runs: int = 20) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from idbandits.paper import report
-from idbandits.paper.claims import shown, verdicts
+from idbandits.paper.claims import verdicts
 from idbandits.paper.problems import (
     AS_WRITTEN,
     FIGURES,
@@ -34,6 +34,7 @@ from idbandits.paper.problems import (
 )
 from idbandits.paper.report import Findings, draw, findings_of, looks, run_times, seconds_at, times_as_long, write
 from idbandits.paper.runs import Cell, Job, Settings
+from idbandits.simulation.cells import shown
 from idbandits.simulation.loop import Run
 from idbandits.simulation.results import Result
 from idbandits.simulation.simulate import CHECKPOINTS, marks_of

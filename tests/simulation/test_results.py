@@ -11,6 +11,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from pyarrow import parquet
 
+import idbandits as idb
 from idbandits.errors import FormatError, IdbanditsError
 from idbandits.simulation import results
 from idbandits.simulation.plots import Curve, curves, draw_curves, limits, line_style, settled
@@ -53,6 +54,17 @@ def test_summary_by_hand_in_the_order_of_the_settings():
     )
 
 
+def test_summary_prints_all_columns_in_a_narrow_terminal():
+    with pd.option_context("display.max_columns", 0, "display.width", 40, "display.max_colwidth", 8):
+        text, html = repr(result().summary()), result().summary()._repr_html_()
+        plain = repr(pd.DataFrame(result().summary()))
+    assert "..." in plain  # as pandas would print it
+    for shown in (text, html):
+        assert all(column in shown for column in result().summary().columns)
+    assert "..." not in text
+    assert type(result().summary()[["learner", "runs"]]) is pd.DataFrame
+
+
 def test_one_run_has_no_standard_error():
     row = result(ROWS[:2], ["B"]).summary().loc[0]
     assert (row["runs"], row["reward_mean"], row["regret_mean"], row["worst_regret"]) == (1, 0.2, 6.0, 6.0)
@@ -88,6 +100,72 @@ def test_a_learner_that_never_ran_is_listed_with_no_runs_and_not_drawn():
     assert np.isnan(row.iloc[3:].astype(float)).all()
     assert unrun.summary()["runs"].dtype == unrun.summary()["rounds"].dtype == np.int64
     assert [line.get_label() for line in unrun.plot().lines] == ["A", "B"]
+
+
+# -- LaTeX -------------------------------------------------------------------------------------------------------------
+
+
+def test_latex_has_errors_and_escaped_names():
+    name = "idTS_100% & $\\{x}~^#"
+    rows = [(name, run, 10, reward, 1234.5 + run, 0.1) for run, reward in enumerate((2.0, 4.0))]
+    assert result(rows, [name]).to_latex().splitlines() == [
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r"learner & average reward & total regret \\",
+        r"\midrule",
+        r"idTS\_100\% \& \$\textbackslash{}\{x\}\textasciitilde{}\textasciicircum{}\# & "
+        r"$0.30 \pm 0.10$ & $1{,}235.0 \pm 0.5$ \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    assert "$0.2000$ & $6.0$" in result(ROWS[:2], ["B"]).to_latex()  # a single run has no standard error
+
+
+# -- differences -------------------------------------------------------------------------------------------------------
+
+
+def test_differences_by_hand():
+    rows = [("A", run, 10, reward, 10 - reward, 0.1) for run, reward in enumerate((1.0, 5.0, 9.0, 3.0))]
+    rows += [("B", run, 10, reward, 10 - reward, 0.1) for run, reward in enumerate((2.0, 6.0, 11.0, 5.0))]
+    frame = result(rows).differences()
+    assert frame[["learner", "to", "measure", "runs", "rounds"]].to_numpy().tolist() == [
+        ["B", "A", "reward", 4, 10], ["B", "A", "regret", 4, 10],
+    ]  # fmt: skip
+    # regrets of B minus those of A: -1, -1, -2, -2; t of 95 % with 3 degrees of freedom: 3.182446
+    error = math.sqrt(4 * 0.25 / 3) / 2
+    expected = [-1.5, error, -1.5 - 3.182446 * error, -1.5 + 3.182446 * error]
+    assert frame.loc[1, ["difference", "se", "low", "high"]].tolist() == pytest.approx(expected)
+    scaled = [0.15, error / 10, 0.15 - 0.3182446 * error, 0.15 + 0.3182446 * error]
+    assert frame.loc[0, ["difference", "se", "low", "high"]].tolist() == pytest.approx(scaled)
+    swapped = result(rows).differences(to="B")
+    assert swapped["learner"].tolist() == ["A", "A"]
+    assert swapped["difference"].tolist() == pytest.approx([-0.15, 1.5])
+
+
+def test_differences_are_of_common_runs_and_rounds():
+    frame = result().differences(to="A")  # B has a run more than A
+    assert frame["runs"].tolist() == [2, 2]
+    assert frame["difference"].tolist() == pytest.approx([-0.5, 1.5])
+    early = [row for row in ROWS if row[0] == "B" or row[2] == 5]  # A was interrupted
+    assert result(early, interrupted=True).differences(to="A")["rounds"].tolist() == [5, 5]
+    alone = result([*ROWS[:2], *ROWS[6:8]]).differences()
+    assert alone["difference"].tolist() == pytest.approx([-0.5, 4.5])
+    assert alone[["se", "low", "high"]].isna().all(axis=None)
+    assert result(ROWS[:6]).differences()["runs"].tolist() == [0, 0]
+    assert result(ROWS[:6], ["B"]).differences().empty
+    with pytest.raises(IdbanditsError, match="to must be None or one of the learners"):
+        result().differences(to="C")
+
+
+def test_pairing_narrows_the_interval():
+    d = idb.models.position_based(4, 2)
+    world = idb.World(d, {"attraction": [0.1, 0.2, 0.5, 0.8], "examination": [0.9, 0.4]})
+    learners = {"all revealed": idb.Thompson(d.revealed(), "exact"), "moments": idb.Thompson(d, "moments")}
+    simulated = idb.simulate(world, learners, rounds=500, runs=40, progress=False)
+    summary, paired = simulated.summary(), simulated.differences()
+    apart = math.hypot(*summary["reward_se"])
+    assert paired.loc[0, "difference"] == pytest.approx(summary["reward_mean"][1] - summary["reward_mean"][0])
+    assert paired.loc[0, "se"] < 0.8 * apart
 
 
 # -- plots -------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from idbandits import Diagram, Learned, models
+from idbandits import Diagram, Learned, delayed, models
 from idbandits.diagram.boxes import Box
 from idbandits.diagram.pictures import Picture
 
@@ -72,6 +72,17 @@ def _contexts() -> Picture:
     return Picture("Contexts", base.boxes + boxes, base.edges + edges, base.different)
 
 
+def late_page(positions: int, times: Sequence[int]) -> Picture:
+    """Purchases that come late, in several positions."""
+    d, attraction, delay = Diagram("late purchases"), Learned("attraction"), Learned("delay")
+    for k in range(1, positions + 1):
+        bought = d.latent(f"B{k}", [d.decision(f"A{k}", 6)], attraction)
+        d.reward(bought)
+        delayed(d, bought, by=times, delay=delay)
+    d.all_different()
+    return d.draw()
+
+
 def _far_reaching() -> Picture:
     """All clicks above a position matter to it, which takes long flat edges."""
     base = model_picture("position_based", 5)
@@ -108,6 +119,10 @@ _LONG = "a_name_of_sixty_characters_that_goes_on_and_on_until_the_end"
 OTHER_PICTURES = {
     "rank 1": models.rank1(8, 6).draw(),
     "empty": Diagram("empty").draw(),
+    "late": late_page(1, [1, 3, 7, 14, 30]),
+    "late 2": late_page(2, [3, 7]),
+    "late 3": late_page(3, [3, 7, 14, 30]),
+    "late 5": late_page(5, [1, 3, 7]),
     "single": picture("One", [], nodes=["A"]),
     "no title": picture("", [], nodes=["A"]),
     "30 numbered nodes": _scattered("X", 0.08, 1),

@@ -49,9 +49,12 @@ def test_study_and_its_picture() -> None:
     frame = theory.study([20, 40], [3, 4], [1, 2], usual=(40, 4, 2), runs=4)
     assert len(frame) == 12
     assert (frame["regret_mean"] < frame["bound"]).all()
-    figure = theory.plot(frame)
-    assert [ax.get_xlabel() for ax in figure.axes] == ["rounds n", "items L", "positions K"]
-    assert all(len(ax.lines) >= 5 for ax in figure.axes)
+    assert (frame["trivial"] == frame["rounds"] * np.where(frame["model"] == "cascade", 1, frame["positions"])).all()
+    assert ((frame["useful_from"] > frame["rounds"]) == (frame["bound"] >= frame["trivial"])).all()
+    axes = theory.plot(frame)
+    assert axes.shape == (3,)
+    assert [ax.get_xlabel() for ax in axes] == ["rounds n", "items L", "positions K"]
+    assert all(len(ax.lines) >= 7 for ax in axes)
 
 
 @pytest.mark.parametrize(

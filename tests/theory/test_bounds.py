@@ -28,7 +28,7 @@ def test_semi_bandit(positions: int) -> None:
     assert theory.check_monotone(d)[:2] == (True, True)
     assert theory.check_decomposition(d)[:3] == (1.0, True, 1.0)
     answer = theory.bound(d, 1000)
-    assert answer[1:] == (True, 0, 8, float(positions), 1.0, float(positions))
+    assert answer[1:8] == (True, 0, 8, float(positions), 1.0, float(positions), 1000.0 * positions)
     assert answer.value == theory.regret_bound(1000, 8, positions, 1, positions)
 
 
@@ -87,6 +87,31 @@ def test_a_reward_that_is_not_monotone_is_shown() -> None:
     for sign, (action, low, high) in ((1, answer.rises), (-1, answer.falls)):
         assert sign * (idb.expected_reward(d, action, high) - idb.expected_reward(d, action, low)) > 1e-6
     assert np.isnan(answer.signs["attraction"]).all()
+
+
+@pytest.mark.parametrize(
+    "constants", [(10, 1.75, 1, 1), (8, 2, 1, 2), (1, 0.001, 1, 50), (1, 0, 0, 1), (0, 0, 0, 1), (1, 0.0, 1.9, 4)]
+)
+def test_the_bound_is_useful_from_the_round_on_that_is_named(constants: tuple[int, float, float, float]) -> None:
+    rounds = range(1, 20_000)
+    trivial = [n for n in rounds if theory.regret_bound(n, *constants) >= n * constants[-1]]
+    assert theory.useful_from(*constants) == 1 + max(trivial, default=0)
+
+
+def test_bounds_that_are_never_useful() -> None:
+    assert theory.useful_from(3, 1, math.inf, 1) == math.inf
+    assert theory.useful_from(3, 1, 1, 0) == math.inf
+    assert theory.bound(models.position_based(4, 2), 100)[-2:] == (200.0, math.inf)
+
+
+def test_the_papers_bound_exceeds_the_trivial_one() -> None:
+    d = models.cascade(10, 3)
+    answer = theory.bound(d, 10_000)
+    assert round(answer.value) == 10_013
+    assert answer.trivial == 10_000
+    n = int(answer.useful_from)
+    assert theory.bound(d, n).value < n * answer.B
+    assert theory.bound(d, n - 1).value >= (n - 1) * answer.B
 
 
 def test_regret_bound_is_the_last_line_of_the_proof() -> None:
@@ -175,7 +200,7 @@ def test_diagrams_without_learned_tables_or_decisions() -> None:
     d = Diagram("coin")
     d.reward(d.observed("X", cpd=0.5))
     assert theory.max_observations(d) == (0.0, {}, True)
-    assert theory.bound(d, 10) == (0.0, True, 0, 0, 0.0, 0.0, 0.0)
+    assert theory.bound(d, 10) == (0.0, True, 0, 0, 0.0, 0.0, 0.0, 0.0, math.inf)
     d.reward(d.latent("Z"))
     assert theory.check_monotone(d)[:2] == (True, True)
     assert theory.check_decomposition(d)[:2] == (math.inf, True)

@@ -1,0 +1,47 @@
+"""Numbers of results as text: means with their standard errors, and LaTeX."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from idbandits.simulation.plots import Measure
+
+_ESCAPES = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " ",
+        **{special: f"\\{special}" for special in "&%$#_{}"},
+    }
+)  # fmt: skip
+
+
+def shown(summary: Mapping[str, Any], measure: Measure) -> str:
+    """A mean with its standard error, to the digits that are significant.
+
+    >>> shown({"reward_mean": 0.98765, "reward_se": 0.0012}, "reward")
+    '0.9877 ± 0.0012'
+    """
+    mean, error = summary[f"{measure}_mean"], summary[f"{measure}_se"]
+    if not math.isfinite(error) or error <= 0:
+        return f"{mean:,.4f}" if measure == "reward" else f"{mean:,.1f}"
+    digits = min(max(0, 1 - math.floor(math.log10(error))), 5 if measure == "reward" else 1)
+    return f"{mean:,.{digits}f} ± {error:,.{digits}f}"
+
+
+def escaped(name: str) -> str:
+    r"""Text for LaTeX.
+
+    >>> print(escaped("idTS_100%"))
+    idTS\_100\%
+    """
+    return name.translate(_ESCAPES)
+
+
+def latex(lines: Sequence[Mapping[str, Any]]) -> str:
+    """A `tabular` environment of the package booktabs from rows of a summary: mean ± standard error."""
+    body = []
+    for line in lines:
+        cells = [shown(line, measure) for measure in ("reward", "regret")]
+        formulas = ["$" + cell.replace(",", "{,}").replace("±", r"\pm") + "$" for cell in cells]
+        body.append(" & ".join([escaped(line["learner"]), *formulas]) + r" \\")
+    head = [r"\begin{tabular}{lrr}", r"\toprule", r"learner & average reward & total regret \\", r"\midrule"]
+    return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}", ""])
