@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, final
 from weakref import WeakKeyDictionary
@@ -10,9 +11,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from idbandits.agent.agreement import Order, rewarded
+from idbandits.agent.ledger import KEY
 from idbandits.agent.sample import Translation
 from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram
+from idbandits.diagram.storage import without_encodings
 from idbandits.diagram.tables import Label
 from idbandits.errors import ODD, ActionError, ContextError, ObservationError
 from idbandits.inference.comparing import pack_rewarded
@@ -50,6 +53,24 @@ class Era:
         self._latest: tuple[Any, Any, Ints] = (None, None, np.empty(0, np.int64))
 
     @cached_property
+    def key(self) -> bytes:
+        """The key of the diagrams."""
+        return key_of(self.diagrams)
+
+    def key_of_round(self, round_: Round) -> bytes:
+        """Return a key of what was done and seen in a round, by names and labels, without features of contexts."""
+        numbers = np.append(round_.action, round_.seen).tolist()
+        texts = [own[numbers[k]] for k, own in self._texts if numbers[k] >= 0]
+        return hashlib.blake2b(b"".join(texts), digest_size=KEY).digest()
+
+    @cached_property
+    def _texts(self) -> list[tuple[int, list[bytes]]]:
+        """The place of each node in a round, and what stands for its values in keys; in the order of their names."""
+        nodes = [*self.model.decisions, *self.model.contexts, *self.model.observed]
+        texts = [[f"{n.name!r}={v!r};".encode(errors="surrogatepass") for v in n.values] for n in nodes]
+        return [(k, texts[k]) for k in sorted(range(len(nodes)), key=lambda k: nodes[k].name)]
+
+    @cached_property
     def orders(self) -> list[Order]:
         """How each structure numbers the nodes and values of a round."""
         return [Order(self.model, own) for own in self.models]
@@ -80,6 +101,11 @@ class Era:
         if other not in self._translations:
             self._translations[other] = Translation(self.model, other.model)
         return self._translations[other].of_rounds(rounds)
+
+    def shown(self, round_: Round) -> str:
+        """Describe what was seen, for messages."""
+        states = zip(self.model.observed, round_.seen.tolist(), strict=True)
+        return ", ".join(f"{n.name} = {n.values[s]!r}" for n, s in states if s >= 0) or "(nothing seen)"
 
     def remember(self, action: dict[str, Label], context: Action | None, vector: Ints) -> None:
         """Remember an action that was just chosen: it is likely to be the next one to encode."""
@@ -112,6 +138,12 @@ class Era:
     def late_request(self, context: Action | None) -> Floats:
         """Encode the features of contexts of a round of an earlier era, as far as this one has them."""
         return self.model.late_request(context)[0] if self._has_requests else NO_REQUEST
+
+
+def key_of(diagrams: Sequence[Diagram]) -> bytes:
+    """Return a key that diagrams share which have the same rounds: they may differ in encodings of features."""
+    text = str([without_encodings(d.to_dict()) for d in diagrams])
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=KEY).digest()
 
 
 def _are_same(values: Any, last: Any) -> bool:

@@ -9,9 +9,10 @@ import numpy as np
 
 from idbandits.agent.era import Era, Round
 from idbandits.agent.learner import Learner
+from idbandits.agent.ledger import ROOM, Added, Ledger
 from idbandits.agent.moving import Batch, hosting, in_order
 from idbandits.agent.sample import Sample
-from idbandits.errors import ImpossibleObservationError
+from idbandits.errors import ImpossibleObservationError, ObservationError
 from idbandits.inference import NOW
 from idbandits.inference.comparing import Standing, settle, settle_all, weigh
 from idbandits.inference.forgetting import When
@@ -30,13 +31,15 @@ class Known(NamedTuple):
     states: tuple[State, ...]
     standing: Standing
     sample: Sample
+    ledger: Ledger | None = None  # where contexts have features
 
     def copy(self) -> Known:
         """Return a copy that can be changed independently."""
         states = tuple(
             learner.without_request(state.copy()) for learner, state in zip(self.learners, self.states, strict=True)
         )
-        return Known(self.learners, states, self.standing.copy(), self.sample.copy())
+        ledger = None if self.ledger is None else self.ledger.copy()
+        return Known(self.learners, states, self.standing.copy(), self.sample.copy(), ledger)
 
     @property
     def reference(self) -> State:
@@ -102,10 +105,7 @@ def predicted(known: Known, era: Era, round_: Round, where: str = "") -> Predict
 
 def impossible(known: Known, era: Era, round_: Round, where: str) -> ImpossibleObservationError:
     """Return the error of a round that is impossible in all structures that are left."""
-    model = era.model
-    shown = ", ".join(
-        f"{n.name} = {n.values[s]!r}" for n, s in zip(model.observed, round_.seen.tolist(), strict=True) if s >= 0
-    )
+    model, shown = era.model, era.shown(round_)
     members = zip(era.names, known.standing.is_out(), strict=True)
     left = ", ".join(repr(name) for name, out in members if not out)
     return ImpossibleObservationError(
@@ -118,9 +118,7 @@ def learned(known: Known, era: Era, rng: Rng, round_: Round, when: When | None, 
     """Learn from a round, in states that are copies; several structures are weighed by it, if possible in them."""
     known = known.hosting(era, rng)
     if len(known.learners) == 1:
-        learner, state = known.learners[0], known.states[0]
-        state = learner.learned(state, rng, round_, 1, NOW, model=era.model, when=when, where=where)
-        return known._replace(states=(state,))
+        return known._replace(states=(learned_alone(known, era, rng, round_, when, where),))
     prediction = predicted(known, era, round_, where)
     members = zip(known.learners, known.states, prediction.rounds, prediction.joint, era.models, strict=True)
     states = [
@@ -131,11 +129,45 @@ def learned(known: Known, era: Era, rng: Rng, round_: Round, when: When | None, 
     return known._replace(states=tuple(states))
 
 
+def learned_alone(known: Known, era: Era, rng: Rng, round_: Round, when: When | None, where: str = "") -> State:
+    """Learn from a round by the only structure, which has all rows that it may read, in place."""
+    added, played = None if known.ledger is None else list[Added](), known.played
+    state = known.learners[0].learned(
+        known.states[0], rng, round_, 1, NOW, model=era.model, when=when, where=where, added=added
+    )
+    if known.ledger is not None and added:
+        known.ledger.add(era.key_of_round(round_), round_.request, _time(when, played), added[0])
+    return state
+
+
+def _time(when: When | None, played: int) -> float:
+    """Return the time of a round in a ledger: by a clock of rounds, it may be now."""
+    return np.nan if when is None else float(played if np.isnan(when.time) else when.time)
+
+
+def _revised_by_ledger(known: Known, era: Era, rng: Rng, old: Round, new: Round | None, when: When | None) -> Known:
+    """Put a round in place of another one, or take it back, by what the ledger says that it added."""
+    assert known.ledger is not None
+    learner, played = known.learners[0], known.states[0].ints[PLAYED]
+    time = np.nan if when is None else float(when.time)
+    added = known.ledger.take(era.key_of_round(old), old.request, time)
+    if added is None:
+        shown = f"observation {era.shown(old)} for action {era.model.action_of(old.action)!r}"
+        raise ObservationError(f"{shown} was not learned before, or is not among the latest {ROOM:,} rounds")
+    known = known._replace(states=(learner.taken_back(known.states[0], rng, old, added),))
+    if new is not None:
+        known = learned(known, era, rng, new, when)
+    known.states[0].ints[PLAYED] = played
+    return known
+
+
 def revised(known: Known, era: Era, rng: Rng, old: Round, new: Round | None, when: When | None) -> Known:
     """Put a round in place of another one, or take it back, in states that are copies.
 
     A structure in which the new round is impossible is out.
     """
+    if known.ledger is not None:
+        return _revised_by_ledger(known, era, rng, old, new, when)
     out = known.standing.is_out()
     if new is not None and len(out) > 1:
         known.standing.weights[predicted(known, era, new).joint == -np.inf] = -np.inf
@@ -151,6 +183,26 @@ def revised(known: Known, era: Era, rng: Rng, old: Round, new: Round | None, whe
 def _renumbered(era: Era, structure: int, round_: Round) -> Round:
     """Return a round in the numbers of a structure."""
     return Round(*era.orders[structure].of_round(round_.action, round_.seen), round_.request) if structure else round_
+
+
+def all_counted(
+    known: Known, era: Era, rng: Rng, part: Batch, times: Floats, skips: bool
+) -> tuple[Known, list[int]]:  # fmt: skip
+    """Count the rounds of a log by the only structure; return the places of those that were skipped, too."""
+    rounds, at, played = part.rounds, times[part.numbers] if len(times) else times, known.played
+    added = None if known.ledger is None else list[Added]()
+    state, skipped = known.learners[0].all_learned(
+        known.states[0], rng, rounds, part.numbers, model=era.model, skips=skips, at=at, requests=part.requests,
+        added=added,
+    )  # fmt: skip
+    if known.ledger is not None and added:
+        places = np.delete(np.arange(len(rounds)), skipped).tolist()
+        forgets = known.learners[0].forget is not None
+        for i, (place, own) in list(enumerate(zip(places, added, strict=True)))[-ROOM:]:
+            time = float(at[place]) if len(at) else float(played + i) if forgets else np.nan
+            key = era.key_of_round(era.round_of(np.ascontiguousarray(rounds[place])))
+            known.ledger.add(key, part.requests[place].copy(), time, own)
+    return known._replace(states=(state,)), skipped
 
 
 def block_learned(

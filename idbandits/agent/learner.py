@@ -11,6 +11,7 @@ import numpy as np
 
 from idbandits.agent.coefficients import LogisticRegression
 from idbandits.agent.era import NO_REQUEST, Round
+from idbandits.agent.ledger import Added
 from idbandits.agent.marginals import Tally
 from idbandits.agent.posterior import Posterior, means_of
 from idbandits.agent.regression import regression_in
@@ -28,7 +29,7 @@ from idbandits.inference.mixing import by_modes, mixed
 from idbandits.inference.priors import fit_regressions, prior_in, sections_of
 from idbandits.inference.regression import ACTING, put_back
 from idbandits.inference.repeating import NOTHING, count_acts
-from idbandits.inference.requests import bridged, request_in
+from idbandits.inference.requests import bridged, request_in, request_width, take_back
 from idbandits.inference.sites import learn_request
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -39,7 +40,7 @@ from idbandits.inference.protocol import (  # isort: skip
     joint_draws, learn_all, no_action,
 )  # fmt: skip
 from idbandits.kernel.states import (  # isort: skip
-    ACTS_ON_MEANS, AT, CAPACITY, LONGEST, PER_ROUND, PLAYED, ROUNDS, ZONE, State, grown,
+    ACTS_ON_MEANS, AT, CAPACITY, HALF_LIFE, LONGEST, PER_ROUND, PLAYED, ROUNDS, STEP, TICK, ZONE, State, grown,
 )  # fmt: skip
 
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
@@ -270,9 +271,12 @@ class Learner:
 
     def learned(
         self, state: State, rng: Rng, round_: Round, times: int, effort: int, *, model: Model | None = None,
-        when: When | None = None, where: str = "",
+        when: When | None = None, where: str = "", added: list[Added] | None = None,
     ) -> State:  # fmt: skip
-        """Learn from a round, of an earlier diagram if its `model` is given; return the state, or a larger one."""
+        """Learn from a round, of an earlier diagram if its `model` is given; return the state, or a larger one.
+
+        Where contexts have features, what the round added is appended to `added`, if that is given.
+        """
         evidence = self.evidence
         if model is not None and model is not self.model:
             evidence = self.evidence_for(model)
@@ -281,10 +285,17 @@ class Learner:
         if when is not None:
             state.floats[self.evidence.learned + AT] = when.time
         if self._has_requests and times:
+            entries = np.empty(1 + evidence.uses * evidence.widest, np.int64)
+            values = np.zeros((len(entries), 4))
             with self.requested(state, round_.request):
                 status = learn_request(
-                    self.learn.handle, evidence.packed, state, rng, round_.action, round_.seen, times, effort
-                )
+                    self.learn.handle, evidence.packed, state, rng, round_.action, round_.seen, times, effort, entries,
+                    values,
+                )  # fmt: skip
+            if status == DONE and added is not None:
+                lines = int(entries[0])
+                own = Added(entries[1 : 1 + lines].copy(), values[:lines].copy(), int(state.ints[TICK]))
+                added.append(own)
         else:
             status = self.learn(*evidence.packed, *state[:2], rng, round_.action, round_.seen, times, effort)
         if type(status) is not int or not DONE <= status <= UNKNOWN:  # of a custom inference
@@ -342,12 +353,12 @@ class Learner:
 
     def all_learned(
         self, state: State, rng: Rng, rounds: Ints, numbers: Ints, *, model: Model | None = None, effort: int = LATER,
-        skips: bool = False, at: Floats = NO_TIMES, requests: Floats = NO_REQUEST,
+        skips: bool = False, at: Floats = NO_TIMES, requests: Floats = NO_REQUEST, added: list[Added] | None = None,
     ) -> tuple[State, list[int]]:  # fmt: skip
         """Learn from rounds, which messages call by these numbers; return the state, and which rounds were skipped.
 
         Rounds are of an earlier diagram if its `model` is given; `requests` has the features of contexts, one line per
-        round.
+        round. `added` is that of `learned`.
         """
         model = self.model if model is None else model
         evidence = self.evidence_for(model)
@@ -364,7 +375,9 @@ class Learner:
                 when = When(at[done], int(state.ints[ZONE])) if len(at) else None
                 round_ = Round(row[:width], row[width:], requests[done] if len(requests) else NO_REQUEST)
                 try:
-                    state = self.learned(state, rng, round_, 1, effort, model=model, when=when, where=where)
+                    state = self.learned(
+                        state, rng, round_, 1, effort, model=model, when=when, where=where, added=added
+                    )
                 except ImpossibleObservationError:
                     if not skips:
                         raise
@@ -386,6 +399,23 @@ class Learner:
         state.ints[PLAYED] = played
         return state
 
+    def taken_back(self, state: State, rng: Rng, old: Round, added: Added) -> State:
+        """Subtract what a round added, as far as it has not faded, in a state that is to be a copy."""
+        step, half_life = state.floats[[self.evidence.learned + STEP, self.evidence.learned + HALF_LIFE]]
+        steps = int(state.ints[TICK]) - added.tick if self.forget is not None else 0
+        with self.requested(state, old.request):
+            weight = 0.5 ** (steps * step / half_life) if steps else 1.0
+            take_back(self.evidence, state, added.entries, added.values, weight)
+        state.ints[ROUNDS] -= 1
+        if self.evidence.regressions.number:
+            self.fit_regressions(state, rng)
+        return state
+
+    @property
+    def keeps_ledger(self) -> bool:
+        """Whether rounds are taken back by what they added: where contexts have features."""
+        return request_width(self.model) > 0
+
     @property
     def is_revisable(self) -> bool:
         """Whether rounds can be taken back exactly, so that their order does not matter either."""
@@ -393,10 +423,7 @@ class Learner:
 
     def check_revisable(self) -> None:
         """Raise unless rounds can be taken back."""
-        if self._has_requests:
-            names = ", ".join(repr(node.name) for node in self.model.contexts if node.features is not None)
-            raise IdbanditsError(f"rounds cannot be taken back where a context has features: {names}")
-        if not self.is_revisable:
+        if not (self.is_revisable or self.keeps_ledger):
             raise IdbanditsError(f"{self.name} cannot take a round back exactly; {REVISABLE} can")
 
 

@@ -11,19 +11,19 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias, final
 import numpy as np
 
 from idbandits.agent.encoding import WRONG, encode_rounds, is_right
-from idbandits.agent.era import Era
+from idbandits.agent.era import Era, key_of
 from idbandits.agent.learner import INEXACT, Learner, Past
+from idbandits.agent.ledger import Ledger
 from idbandits.agent.requests import encode_requests
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
-from idbandits.diagram.storage import without_encodings
 from idbandits.errors import ActionError, ContextError, DiagramWarning, IdbanditsError, ObservationError, brief
 from idbandits.inference.entries import Entries, names_of
 from idbandits.inference.exact import Exact, check_exact
 from idbandits.inference.priors import carry_fits
 from idbandits.inference.protocol import Derived, Described
 from idbandits.inference.renumbering import Old, needed, renumbered, without_empty_groups
-from idbandits.inference.requests import carry, has_residual
+from idbandits.inference.requests import carry, has_residual, request_columns
 from idbandits.kernel.columns import Layout, columns_of, state_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -93,16 +93,22 @@ def moved(learner: Learner, state: State, rng: Rng, d: Diagram, earlier: tuple[D
     return Moved(other, transferred(learner, state, other, rng), carried)
 
 
+def moved_ledger(old: Learner, ledger: Ledger | None, new: Learner) -> Ledger | None:
+    """Return the ledger of a learner that moved: entries by labels, features of contexts by names."""
+    if not new.keeps_ledger:
+        return None
+    columns = {name: i for i, name in enumerate(request_columns(old.model))}
+    places = np.array([columns.get(name, -1) for name in request_columns(new.model)], np.int64)
+    if ledger is None:
+        return Ledger(len(places))
+    return ledger.moved(new.evidence.entries.places_of_entries(old.evidence.entries), places)
+
+
 def earlier_eras(present: Era, past: Sequence[Era], new: Sequence[Diagram]) -> list[Era]:
     """Return the eras of an agent that moves to new diagrams whose rounds may still be learned from, latest first."""
-    eras = {_rounds_of(era.diagrams): era for era in reversed([present, *past])}
-    eras.pop(_rounds_of(new), None)
+    eras = {era.key: era for era in reversed([present, *past])}
+    eras.pop(key_of(new), None)
     return list(reversed(eras.values()))[:MOST_EARLIER]
-
-
-def _rounds_of(diagrams: Sequence[Diagram]) -> str:
-    """Return a text that diagrams share which differ in encodings of features alone: they have the same rounds."""
-    return str([without_encodings(d.to_dict()) for d in diagrams])
 
 
 def _warn_of_distant_values(d: Diagram) -> None:

@@ -20,6 +20,8 @@ import numpy.typing as npt
 
 from idbandits.agent.generators import generator_of, state_of_generator
 from idbandits.agent.learner import NO_PAST, Learner, Past, Settings
+from idbandits.agent.ledger import Columns as LedgerColumns
+from idbandits.agent.ledger import Ledger
 from idbandits.agent.past import past_from_data, past_to_data
 from idbandits.agent.sample import Sample
 from idbandits.circuit.model import compile
@@ -31,7 +33,7 @@ from idbandits.files import write_whole
 from idbandits.inference import BY_NAME, Evidence, Forget, Inference, check_forgetful, layout_of, named
 from idbandits.inference.priors import check_fits
 from idbandits.inference.protocol import Derived, Described
-from idbandits.inference.requests import check_beliefs
+from idbandits.inference.requests import check_beliefs, request_width
 from idbandits.kernel.columns import Columns, columns_of, shapes_of, state_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Rng
@@ -50,7 +52,15 @@ TYPES = {
     "fits": np.float64,
     "sample": np.int64,
     "rounds": np.int32,
+    "ledger_keys": np.uint8,
+    "ledger_requests": np.float64,
+    "ledger_times": np.float64,
+    "ledger_ticks": np.int64,
+    "ledger_sizes": np.int64,
+    "ledger_entries": np.int64,
+    "ledger_values": np.float64,
 }
+LEDGER = [f"ledger_{name}" for name in LedgerColumns._fields]  # where contexts have features
 MOST_CHANGES = 3  # of a diagram that are told
 MOST_HEAD = 2**28  # bytes of the head
 SMALL_HEAD, SMALL = 2**24, 2**26  # bytes that a few compressed ones may stand for; what is larger is written as it is
@@ -66,6 +76,7 @@ class Saved(NamedTuple):
     rng: Rng
     state: State
     sample: Sample
+    ledger: Ledger | None = None
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -93,7 +104,9 @@ def save_agent(path: Path, saved: Saved, evidence: Evidence) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         numbers, rounds = saved.sample.to_arrays()
-        for member, array in {"head": text, **columns._asdict(), "sample": numbers, "rounds": rounds}.items():
+        ledger = {} if saved.ledger is None else dict(zip(LEDGER, saved.ledger.to_columns(), strict=True))
+        parts = {"head": text, **columns._asdict(), "sample": numbers, "rounds": rounds, **ledger}
+        for member, array in parts.items():
             content = io.BytesIO()
             np.lib.format.write_array(content, array, (1, 0), allow_pickle=False)
             small = array.nbytes <= (SMALL_HEAD if member == "head" else SMALL) // 2
@@ -206,7 +219,6 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
     kind = head.get("format") if isinstance(head, dict) else None
     if kind != FORMAT:
         raise FormatError(f"the format is {brief(kind)}; this version reads {FORMAT!r}")
-    members.check_names(["head", *Columns._fields, "sample", "rounds"])
     effort = check_number("effort", head.pop("effort", 1.0), 0)
     if set(head) != HEAD:
         raise FormatError(f"its head has the keys {brief(sorted(head))}, not {sorted(HEAD)}")
@@ -219,6 +231,7 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
         forget = None if head["forget"] is None else Forget(**head["forget"])
         model = compile(d)
         past = NO_PAST if head["past"] is None else past_from_data(head["past"], model)
+    members.check_names(["head", *Columns._fields, "sample", "rounds", *(LEDGER if request_width(model) else [])])
     if not (diagram is None or isinstance(diagram, Diagram)):
         raise FormatError(f"diagram is a Diagram, the one that the agent must have learned in, not {brief(diagram)}")
     if diagram is not None and not _is_same(diagram, d):
@@ -237,7 +250,18 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
     sample = Sample.from_arrays(model, members.array("sample", (3,)), members.array("rounds", (None, None)))
     check_forgetful(own, forget)
     agent_settings = Settings(own, effort, forget)
-    return Saved(d, agent_settings, past, rng, _state(members, Learner(d, model, agent_settings, past)), sample)
+    learner = Learner(d, model, agent_settings, past)
+    return Saved(d, agent_settings, past, rng, _state(members, learner), sample, _ledger(members, learner))
+
+
+def _ledger(members: _Members, learner: Learner) -> Ledger | None:
+    """Read the rounds that can be taken back, where contexts have features."""
+    width = request_width(learner.model)
+    if not width:
+        return None
+    shapes = [(None, None), (None, None), (None,), (None,), (None,), (None,), (None, None)]
+    columns = LedgerColumns(*(members.array(name, shape) for name, shape in zip(LEDGER, shapes, strict=True)))
+    return Ledger.from_columns(columns, width, learner.evidence.learned)
 
 
 def _is_same(diagram: Diagram, learned: Diagram) -> bool:

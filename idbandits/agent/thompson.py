@@ -17,11 +17,12 @@ from idbandits.agent.agreement import named_structures, places_in
 from idbandits.agent.bundle import Bundle, is_bundle, load_bundle, save_bundle
 from idbandits.agent.era import MISFITS, Era, Round
 from idbandits.agent.fit import FitReport, fit_report
-from idbandits.agent.known import Known, block_learned, learned, predicted, revised
+from idbandits.agent.known import Known, all_counted, block_learned, learned, learned_alone, predicted, revised
 from idbandits.agent.learner import INEXACT, Learner, Past, Settings
+from idbandits.agent.ledger import Ledger
 from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
-from idbandits.agent.moving import Batch, Moved, compiled_copy, earlier_eras, encode_log, in_order, moved
+from idbandits.agent.moving import Batch, Moved, compiled_copy, earlier_eras, encode_log, in_order, moved, moved_ledger
 from idbandits.agent.sample import Sample
 from idbandits.agent.storage import Saved, load_agent, save_agent
 from idbandits.agent.warming import Warmth, kernels_behind, warm_up
@@ -36,6 +37,7 @@ from idbandits.inference.comparing import Standing, first_standing, settle
 from idbandits.inference.exact import check_exact
 from idbandits.inference.forgetting import Forget, When, forgetting, when_all_played, when_played
 from idbandits.inference.protocol import THOROUGHLY, Bounded, Player, Refreshed
+from idbandits.inference.requests import request_width
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import AT, ROUNDS, ZONE, State
 from idbandits.kernel.types import Floats, Ints, Rng, generator
@@ -104,7 +106,8 @@ class Thompson:
             warn_once(model, stacklevel=2)
             if not isinstance(how, Refreshed):
                 warn_of_scales(model, stacklevel=2)
-        known = Known(tuple(learners), tuple(states), first_standing(len(learners)), _no_rounds(learners[0]))
+        ledger = Ledger(request_width(learners[0].model)) if learners[0].keeps_ledger else None
+        known = Known(tuple(learners), tuple(states), first_standing(len(learners)), _no_rounds(learners[0]), ledger)
         self._begin(known, rng, tuple(diagrams) if by_name else None)
 
     def _begin(
@@ -385,9 +388,9 @@ class Thompson:
         elif self._several:
             self._learn_all_in_place(known, era, round_, when, where)
         else:
-            learner, state = known.learners[0], known.states[0]
+            state = known.states[0]
             self._last_round = shown, int(state.ints[ROUNDS])
-            after = learner.learned(state, self.rng, round_, 1, NOW, model=era.model, when=when, where=where)
+            after = learned_alone(known, era, self.rng, round_, when, where)
             if after is not state:
                 self._known = known._replace(states=(after,))
 
@@ -524,12 +527,7 @@ class Thompson:
         by_rounds = learner.forget is not None and not learner.forget.by_time and not len(times)
         for part in in_order(batches, CHUNK, mixed=learner.is_revisable and not by_rounds):
             era = self._eras[part.era]
-            known = known.hosting(era, self.rng)
-            state, refused = known.learners[0].all_learned(
-                known.states[0], self.rng, part.rounds, part.numbers, model=era.model, skips=skips,
-                at=times[part.numbers] if len(times) else times, requests=part.requests,
-            )  # fmt: skip
-            known = known._replace(states=(state,))
+            known, refused = all_counted(known.hosting(era, self.rng), era, self.rng, part, times, skips)
             skipped += part.numbers[refused].tolist()
         return known.settled(self.rng, THOROUGHLY), skipped
 
@@ -580,7 +578,8 @@ class Thompson:
             moves.append(moved(learner, state, rng, own, tuple(era.diagrams[i] for era in eras)))
         learners = tuple(move.learner for move in moves)
         sample = known.sample.moved(present.model, learners[0].model)
-        after = Known(learners, tuple(move.state for move in moves), known.standing, sample)
+        ledger = moved_ledger(known.learners[0], known.ledger, learners[0])
+        after = Known(learners, tuple(move.state for move in moves), known.standing, sample, ledger)
         for learner in learners:
             warn_once(learner.model, stacklevel=2)
         carried: Any = moves[0].carried
@@ -719,14 +718,14 @@ class Thompson:
     def __reduce__(self) -> Any:
         known, rng = self._snapshot()
         learners = [(learner.diagram, learner.settings, learner.past) for learner in known.learners]
-        return _restored, (learners, known.states, known.standing, known.sample, rng, self._names)
+        return _restored, (learners, known.states, known.standing, known.sample, known.ledger, rng, self._names)
 
     def save(self, path: str | Path) -> None:
         """Write all that the agent knows to a file atomically; `load` goes on as if nothing happened."""
         known, rng = self._snapshot()
         where = path_of(path)
         saved = [
-            Saved(learner.diagram, learner.settings, learner.past, rng, state, known.sample)
+            Saved(learner.diagram, learner.settings, learner.past, rng, state, known.sample, known.ledger)
             for learner, state in zip(known.learners, known.states, strict=True)
         ]
         if self._names is None:
@@ -752,7 +751,7 @@ class Thompson:
             return _load_bundle(where, diagram if structures is None else structures, inference)
         saved = load_agent(where, diagram, inference)
         learner = (saved.diagram, saved.settings, saved.past)
-        return _restored([learner], (saved.state,), first_standing(1), saved.sample, saved.rng, None)
+        return _restored([learner], (saved.state,), first_standing(1), saved.sample, saved.ledger, saved.rng, None)
 
 
 def _diagram(d: Any, who: str = "d must be") -> Diagram:
@@ -777,14 +776,14 @@ def _of(
 
 def _restored(
     learners: Sequence[tuple[Diagram, Settings, Past]], states: Sequence[State], standing: Standing, sample: Sample,
-    rng: Rng, names: tuple[str, ...] | None,
+    ledger: Ledger | None, rng: Rng, names: tuple[str, ...] | None,
 ) -> Thompson:  # fmt: skip
     """Return an agent from its parts, as files and pickles hold them."""
     own = tuple(Learner(d, compile(d), settings, past) for d, settings, past in learners)
     labels = names or (own[0].diagram.name,)
     pasts = zip(*(learner.past.earlier for learner in own), strict=True)
     eras = [Era(dict(zip(labels, diagrams, strict=True))) for diagrams in pasts]
-    return _of(Known(own, tuple(states), standing, sample), rng, names, eras)
+    return _of(Known(own, tuple(states), standing, sample, ledger), rng, names, eras)
 
 
 def _load_bundle(where: Path, structures: Any, inference: Inference | None) -> Thompson:
@@ -811,7 +810,7 @@ def _load_bundle(where: Path, structures: Any, inference: Inference | None) -> T
     own = list(members.values())
     learners = [(saved.diagram, saved.settings, saved.past) for saved in own]
     states = [saved.state for saved in own]
-    return _restored(learners, states, bundle.standing, own[0].sample, bundle.rng, tuple(bundle.names))
+    return _restored(learners, states, bundle.standing, own[0].sample, None, bundle.rng, tuple(bundle.names))
 
 
 Structures = Thompson  # the name of agents of several structures in earlier versions

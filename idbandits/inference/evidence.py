@@ -58,6 +58,7 @@ class Evidence:
         sums = sum(c.kind[n] != PRODUCT and len(c.edges(n)) > 1 for n in range(c.inner))
         edges, own = c.start[c.inner], self.entries
         self.parts, self.learned, self.widest = len(runs), own.learned, int(own.size.max(initial=1))
+        self.uses = len(every_slot)  # entries that one round may read, at most
         self.live, self.prior = own.live, own.prior
         self.most_groups, self.most_numbers = sums + 1, 3 * edges + 2 * c.inner + sums + self.parts + 3
         nodes, terms = longest or (0, 0)

@@ -286,8 +286,16 @@ def site_of(before: Floats, after: Floats) -> Site:
 
 
 @bare
-def multiply(q: Logistics, t: int, k: int, site: Site, fits: Floats, x: Floats, y: Floats) -> None:
-    """Multiply the belief of a table with what a round said of one row; x and y are scratch."""
+def multiply(
+    q: Logistics, t: int, k: int, site: Site, fits: Floats, x: Floats, y: Floats, added: Floats
+) -> None:  # fmt: skip
+    """Multiply the belief of a table with what a round said of one row; x and y are scratch.
+
+    `added` gets what natural parameters became larger by: the precision of coefficients, along the line of the row,
+    and their shift; the precision of the residual, and its shift.
+    """
+    for i in range(4):
+        added[i] = 0.0
     if site.precision == 0.0 and site.shift == 0.0:
         return
     b, logit = belief_of(q, t, fits), logit_of(q, t, k, fits, x)
@@ -303,9 +311,15 @@ def multiply(q: Logistics, t: int, k: int, site: Site, fits: Floats, x: Floats, 
         for i in range(b.size):
             y[i] *= root
         add_square(b, y)
+    write_line(q, t, k, fits, y)
+    added[0] = site.precision / (1.0 + site.precision * logit.own)
+    added[1] = gain + added[0] * dot(b.mean, y, 0, b.size)
     if logit.own > 0.0:
+        before = b.residual[k]
         b.residual[k] += gain * logit.own
         b.variance[k] -= logit.own * logit.own * site.precision / (1.0 + site.precision * logit.variance)
+        added[2] = 1.0 / b.variance[k] - 1.0 / logit.own
+        added[3] = b.residual[k] / b.variance[k] - before / logit.own
 
 
 @part

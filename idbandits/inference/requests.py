@@ -11,16 +11,17 @@ from idbandits.circuit.model import Model
 from idbandits.diagram.labels import row_labels
 from idbandits.diagram.requests import hyperprior
 from idbandits.diagram.tables import Label, LearnedTable
-from idbandits.errors import FormatError
+from idbandits.errors import FormatError, ObservationError
 from idbandits.inference.entries import Entries
 from idbandits.inference.logistic import Logistics, bridge_rows
-from idbandits.kernel.states import State
-from idbandits.kernel.types import Bools, Floats
+from idbandits.kernel.states import FIGURES, PRIOR, State
+from idbandits.kernel.types import Bools, Floats, Ints
 
 if TYPE_CHECKING:  # `evidence` imports this module
     from idbandits.inference.evidence import Evidence
 
 
+LEAST_PART = 0.1  # of a prior: what is left of pseudo-counts, at least, when a round is taken back
 LEAST_DIAGONAL = 1e-3  # of a factor of a precision, which is never less than that of the prior
 UNCHANGED = (
     1e-3  # part of the variance or of the deviation beforehand: a residual that is nearer to its prior is not kept
@@ -86,8 +87,14 @@ def first_beliefs(model: Model, q: Logistics) -> Floats:
     return np.concatenate(parts)
 
 
+def request_columns(model: Model) -> list[str]:
+    """Return the names of the numbers that the features of all contexts become."""
+    contexts = [node for node in model.contexts if node.features is not None]
+    return [f"{node.name}.{name}" for node in contexts if node.features for name in node.features.columns]
+
+
 def request_width(model: Model) -> int:
-    """How many numbers the features of all contexts have."""
+    """Return how many numbers the features of all contexts have."""
     return sum(len(node.features.columns) for node in model.contexts if node.features is not None)
 
 
@@ -186,6 +193,59 @@ def has_residual(old: Evidence, state: State, model: Model) -> Bools:
             first = entries.rows[name, 2, labels].first
             learned[first : first + 2] = changed[k]
     return learned
+
+
+def take_back(evidence: Evidence, state: State, entries: Ints, values: Floats, weight: float) -> None:
+    """Subtract what a round added (`sites.learn_request`), a part of which is left, from a state, in place.
+
+    The request of the round must be the present one of the state.
+    """
+    q, live = evidence.logistics, evidence.live
+    tables = [t for t in evidence.entries.model.learned.values() if t.logistic is not None]
+    request = request_in(evidence, state)
+    is_logistic = np.zeros(len(entries), np.bool_)
+    for t, table in enumerate(tables):
+        first, rows = int(q.entry[t]), int(q.rows[t])
+        own = (entries >= first) & (entries < first + 2 * rows)
+        row = (entries - first) // 2
+        if len(q.retired_table):
+            retired = np.maximum(entries - live, 0)
+            gone = (entries >= live) & (np.asarray(q.retired_table)[retired] == t)
+            own, row = own | gone, np.where(gone, np.asarray(q.retired_row)[retired], row)
+        is_logistic |= own
+        if own.any():
+            _subtract(_belief(evidence, state, table.name), table, evidence, t, row[own], request, weight * values[own])
+    plain, counts = entries[~is_logistic], weight * values[~is_logistic, 0]
+    least = LEAST_PART * state.floats[PRIOR * evidence.learned + FIGURES + plain]  # rounds do not add up exactly
+    state.floats[plain] = np.maximum(state.floats[plain] - counts, least)
+
+
+def _subtract(
+    belief: _Belief, table: LearnedTable, evidence: Evidence, t: int, rows: Ints, request: Floats, values: Floats
+) -> None:
+    """Subtract natural parameters from the belief of a logistic table."""
+    q, logistic = evidence.logistics, table.logistic
+    assert logistic is not None
+    first, columns = int(q.line[t]), int(q.columns[t])
+    design = np.asarray(q.design)[first : first + int(q.total[t]) * columns].reshape(-1, columns)[rows]
+    own = request[int(q.request[t]) - evidence.first_request :][: int(q.width[t])]
+    lines = np.hstack([design, np.broadcast_to(own, (len(rows), len(own)))])
+    if q.products[t]:
+        lines = np.hstack([lines, (design[:, 1:, None] * own).reshape(len(rows), -1)])
+    precision = belief.factor.T @ belief.factor
+    shift = precision @ belief.mean - values[:, 1] @ lines
+    precision -= (lines * values[:, :1]).T @ lines
+    try:
+        belief.factor[:] = np.linalg.cholesky((precision + precision.T) / 2).T
+    except np.linalg.LinAlgError:
+        reason = f"less than nothing would be left of the coefficients of {table.name!r}"
+        raise ObservationError(f"the round cannot be taken back: {reason}") from None
+    belief.mean[:] = np.linalg.solve(precision, shift)
+    if logistic.residuals:
+        means, variances = belief.residuals
+        after = np.maximum(1.0 / variances[rows] - values[:, 2], 1.0 / logistic.residuals**2)
+        means[rows] = (means[rows] / variances[rows] - values[:, 3]) / after
+        variances[rows] = 1.0 / after
 
 
 def carry(old: Evidence, before: State, new: Evidence, after: State) -> None:

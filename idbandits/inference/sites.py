@@ -19,7 +19,7 @@ from idbandits.kernel.compiling import INTS, handle_type, kernel, merged
 from idbandits.kernel.fields import Packed, pointer
 from idbandits.kernel.random import RNG
 from idbandits.kernel.states import AT, PRIOR, State, section
-from idbandits.kernel.types import Ints, Rng
+from idbandits.kernel.types import Floats, Ints, Rng
 
 
 @merged
@@ -39,11 +39,20 @@ def row_of(q: Logistics, v: Parts, t: int, e: int) -> int:
     return q.retired_row[e - v.live] if e >= v.live else (e - q.entry[t]) // 2
 
 
-@kernel(types.int64(handle_type(LEARN), PACKED, STATE, RNG, INTS, INTS, types.int64, types.int64))
+LINES = types.float64[:, ::1]
+
+
+@kernel(types.int64(handle_type(LEARN), PACKED, STATE, RNG, INTS, INTS, types.int64, types.int64, INTS, LINES))
 def learn_request(
-    learn: Any, evidence: Packed, state: State, rng: Rng, action: Ints, seen: Ints, times: int, effort: int
-) -> int:
-    """Take in a round whose request stands in the state, by the kernel of an inference; says what that says."""
+    learn: Any, evidence: Packed, state: State, rng: Rng, action: Ints, seen: Ints, times: int, effort: int,
+    entries: Ints, added: Floats,
+) -> int:  # fmt: skip
+    """Take in a round whose request stands in the state, by the kernel of an inference; says what that says.
+
+    `added` gets what the round added to the belief, by which it can be taken back: for a logistic row, the four numbers
+    of `multiply`; for an entry of another row, its pseudo-count. The first of `entries` is the number of these lines,
+    then come their entries.
+    """
     c, v, _, q = unpack(evidence.ints, evidence.floats)
     ints, floats, fits = state.ints, state.floats, pointer(state.fits, 0)
     alpha, prior = pointer(floats, 0), section(floats, PRIOR, v.learned)
@@ -58,34 +67,46 @@ def learn_request(
     rows, tables = np.empty(most, np.int64), np.empty(most, np.int64)
     counts, scratch = np.empty((most, 6)), np.empty(2 * q.most_coefficients)
     x, y = pointer(scratch, 0), pointer(scratch, q.most_coefficients)
-    number = 0
+    number, lines = 0, 0
     for i in range(most):
         e = entry(c, v.use[i], action)
         if v.renumbered:
             e = v.place[e]
-        t = table_of(q, v, e)
-        if t < 0:
+        if e >= v.learned:
             continue
-        e = v.row[e]
+        t, e = table_of(q, v, e), v.row[e]
         known = False
         for j in range(number):
             known |= rows[j] == e
         if known:
             continue
         rows[number], tables[number] = e, t
-        own = pointer(counts, 6 * number)
-        own[0], own[1], own[2], own[3] = alpha[e], alpha[e + 1], prior[e], prior[e + 1]
-        bridge(logit_of(q, t, row_of(q, v, t, e), fits, x), pointer(own, 4))
-        alpha[e], alpha[e + 1] = own[4], own[5]
-        prior[e], prior[e + 1] = own[4], own[5]  # so that nothing fades
         number += 1
+        if t >= 0:
+            own = pointer(counts, 6 * (number - 1))
+            own[0], own[1], own[2], own[3] = alpha[e], alpha[e + 1], prior[e], prior[e + 1]
+            bridge(logit_of(q, t, row_of(q, v, t, e), fits, x), pointer(own, 4))
+            alpha[e], alpha[e + 1] = own[4], own[5]
+            prior[e], prior[e + 1] = own[4], own[5]  # so that nothing fades
+        else:
+            for k in range(e, e + v.size[e]):
+                lines += 1
+                entries[lines] = k
+                added[lines - 1, 0] = -(prior[k] + keep * (alpha[k] - prior[k]))
     status = learn_at(learn)(evidence.ints, evidence.floats, ints, floats, rng, action, seen, times, effort)
+    for i in range(lines):
+        added[i, 0] += alpha[entries[1 + i]]
     for j in range(number):
         own, e, t = pointer(counts, 6 * j), rows[j], tables[j]
+        if t < 0:
+            continue
         site = site_of(pointer(own, 4), pointer(alpha, e))
         alpha[e], alpha[e + 1], prior[e], prior[e + 1] = own[0], own[1], own[2], own[3]
         if status == DONE:
-            multiply(q, t, row_of(q, v, t, e), site, fits, x, y)
+            lines += 1
+            entries[lines] = e
+            multiply(q, t, row_of(q, v, t, e), site, fits, x, y, pointer(added, 4 * (lines - 1)))
+    entries[0] = lines
     if status != DONE and faded:
         state.fits[:] = backup
     counts[:, 0], scratch[0] = 0.0, 0.0  # holds them until here
