@@ -30,7 +30,7 @@ from idbandits.inference.exact import Exact, check_exact
 from idbandits.inference.priors import carry_fits
 from idbandits.inference.protocol import Derived, Described
 from idbandits.inference.renumbering import Old, needed, renumbered, without_empty_groups
-from idbandits.inference.requests import carry, has_residual
+from idbandits.inference.requests import carry, has_residual, translated_requests
 from idbandits.kernel.columns import Layout, columns_of, state_of
 from idbandits.kernel.states import CAPACITY, LONGEST, PER_ROUND, State
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -159,7 +159,7 @@ def late_round(learner: Learner, action: Action, observation: Mapping[str, Any],
         with suppress(*MISFITS):
             vector, states = model.action_vector(action, context), model.observation_states(observation)
             seen = [states.get(node.name, -1) for node in model.observed]
-            request = learner.model.late_request(context)
+            request = translated_requests(model.request_vector(context)[np.newaxis], model, learner.model, 1)
             return Late(d, np.array([[*vector, *seen]], dtype=np.int64), np.zeros(1, np.int64), request)
     return None
 
@@ -177,19 +177,20 @@ def sorted_log(learner: Learner, log: Log) -> tuple[list[Ints], Floats, Ints, li
         if not learner.past.earlier:
             raise
     encoded = encode_rounds(learner.model, *log, strict=False)
-    requests = encode_requests(learner.model, log, len(encoded[0]) if encoded else 0)
-    present = is_right(encoded)
+    length = len(encoded[0]) if encoded else 0
+    present, own_requests = is_right(encoded), encode_requests(learner.model, log, length)
     left, late = ~present, list[Late]()
     for d in learner.past.earlier:
         with suppress(*MISFITS):
-            columns = encode_rounds(compile(d), *log, strict=False)
+            model = compile(d)
+            columns = encode_rounds(model, *log, strict=False)
             own = np.flatnonzero(left & is_right(columns))
+            requests = translated_requests(encode_requests(model, log, length), model, learner.model, length)[own]
             left[own] = False
-            rounds = np.stack([column[own] for column in columns], axis=1)
-            late += [Late(d, rounds, own, requests[own] if len(requests) else requests)] if len(own) else []
+            late += [Late(d, np.stack([column[own] for column in columns], axis=1), own, requests)] if len(own) else []
     if left.any():
         _refuse(learner, encoded, int(np.argmax(left)))
-    own_requests = requests[present] if len(requests) else requests
+    own_requests = own_requests[present] if len(own_requests) else own_requests
     return [column[present] for column in encoded], own_requests, np.flatnonzero(present), late
 
 

@@ -91,6 +91,25 @@ def request_width(model: Model) -> int:
     return sum(len(node.features.columns) for node in model.contexts if node.features is not None)
 
 
+def translated_requests(requests: Floats, old: Model, new: Model, rounds: int) -> Floats:
+    """Return the features of contexts in rounds of an earlier diagram as the present one has them: one line per round.
+
+    Columns of the same name have the same encoding (`Diagram.with_encodings_of`); those that are new are 0.
+    """
+    places = {name: k for k, name in enumerate(_request_names(old))}
+    translated = np.zeros((rounds, request_width(new)))
+    for k, name in enumerate(_request_names(new)):
+        if name in places:
+            translated[:, k] = requests[:, places[name]]
+    return translated
+
+
+def _request_names(model: Model) -> list[str]:
+    """The names of all numbers of a request."""
+    contexts = [node for node in model.contexts if node.features is not None]
+    return [f"{n.name}.{column}" for n in contexts for column in (n.features.columns if n.features else ())]
+
+
 def request_in(evidence: Evidence, state: State) -> Floats:
     """The vector of the present request in a state (a view)."""
     first = evidence.first_request
