@@ -20,7 +20,7 @@ from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, Ob
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Evidence, Inference, Layout, beginning, check_forgetful
 
 from idbandits.inference import check_bridging, check_regressing, name_of  # isort: skip
-from idbandits.inference.entries import Entries, RetiredRow
+from idbandits.inference.entries import Entries, RetiredRow, absent_tables
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, When, when_all_played, when_played
@@ -91,7 +91,8 @@ class Learner:
         check_forgetful(self.inference, self.forget)
         self.evidence = evidence_of(self.inference, model)
         if past != NO_PAST:
-            self.evidence = self.evidence.about(Entries(model, past.retired, past.constants), past.longest)
+            entries = Entries(model, past.retired, past.constants, absent_tables(model, past.earlier))
+            self.evidence = self.evidence.about(entries, past.longest)
         self.solver = model.derived(Solver)
         self.solve, self.program = self.solver.kernel_for(effort), self.solver.program_for(effort)
         self.learn: Any = self.inference.learn
@@ -101,7 +102,7 @@ class Learner:
         self._latest: tuple[Any, Any, Ints] = (None, None, self.blank.action)
         self._sections = self._sections_to_shift()
         check_bridging(self.inference, model)
-        self._has_requests = self.evidence.logistics.number > 0
+        self._has_requests = self.evidence.logistics.every > 0
         self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
 
     def _sections_to_shift(self) -> Ints:
@@ -179,7 +180,8 @@ class Learner:
             yield
             return
         place = request_in(self.evidence, state)
-        place[:] = request if len(request) else 0.0
+        place[:] = 0.0
+        place[: len(request)] = request
         try:
             yield
         finally:

@@ -25,7 +25,7 @@ from idbandits.errors import (
     ObservationError,
     brief,
 )
-from idbandits.inference.entries import Entries, names_of
+from idbandits.inference.entries import Entries, absent_tables, names_of
 from idbandits.inference.exact import Exact, check_exact
 from idbandits.inference.priors import carry_fits
 from idbandits.inference.protocol import Derived, Described
@@ -85,10 +85,11 @@ def moved(learner: Learner, state: State, rng: Rng, d: Any) -> tuple[Learner, St
     if isinstance(learner.inference, Exact):
         check_exact(model, INEXACT)
     old = _known(learner, state)
-    entries = needed(old, Entries(model), has_residual(learner.evidence, state, model))
     kept = {_rounds_of(other): other for other in reversed([learner.diagram, *learner.past.earlier])}
     kept.pop(_rounds_of(d), None)
     earlier = tuple(reversed(kept.values()))[:MOST_EARLIER]
+    own = Entries(model, absent=absent_tables(model, earlier))
+    entries = needed(old, own, has_residual(learner.evidence, state, own))
     past = Past(entries.retired, entries.constants, learner.evidence.longest, earlier)
     other = Learner(d.copy(), model, learner.settings, past)
     carried = Carried(old.entries, entries, len(old.columns.counts))
@@ -159,7 +160,7 @@ def late_round(learner: Learner, action: Action, observation: Mapping[str, Any],
         with suppress(*MISFITS):
             vector, states = model.action_vector(action, context), model.observation_states(observation)
             seen = [states.get(node.name, -1) for node in model.observed]
-            request = translated_requests(model.request_vector(context)[np.newaxis], model, learner.model, 1)
+            request = translated_requests(model.request_vector(context)[np.newaxis], model, learner.evidence.entries, 1)
             return Late(d, np.array([[*vector, *seen]], dtype=np.int64), np.zeros(1, np.int64), request)
     return None
 
@@ -185,7 +186,8 @@ def sorted_log(learner: Learner, log: Log) -> tuple[list[Ints], Floats, Ints, li
             model = compile(d)
             columns = encode_rounds(model, *log, strict=False)
             own = np.flatnonzero(left & is_right(columns))
-            requests = translated_requests(encode_requests(model, log, length), model, learner.model, length)[own]
+            requests = encode_requests(model, log, length)
+            requests = translated_requests(requests, model, learner.evidence.entries, length)[own]
             left[own] = False
             late += [Late(d, np.stack([column[own] for column in columns], axis=1), own, requests)] if len(own) else []
     if left.any():
