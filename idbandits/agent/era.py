@@ -135,10 +135,6 @@ class Era:
         """Encode the features of contexts that have some, as one vector; the context was validated before."""
         return self.model.request_vector(context) if self._has_requests else NO_REQUEST
 
-    def late_request(self, context: Action | None) -> Floats:
-        """Encode the features of contexts of a round of an earlier era, as far as this one has them."""
-        return self.model.late_request(context)[0] if self._has_requests else NO_REQUEST
-
 
 def key_of(diagrams: Sequence[Diagram]) -> bytes:
     """Return a key that diagrams share which have the same rounds: they may differ in encodings of features."""

@@ -21,7 +21,7 @@ from idbandits.errors import IdbanditsError, ImpossibleObservationError, Observa
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Evidence, Inference, Layout, beginning, check_forgetful
 
 from idbandits.inference import check_bridging, check_regressing, name_of  # isort: skip
-from idbandits.inference.entries import Entries, RetiredRow
+from idbandits.inference.entries import Entries, RetiredRow, absent_tables
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, When
@@ -29,7 +29,7 @@ from idbandits.inference.mixing import by_modes, mixed
 from idbandits.inference.priors import fit_regressions, prior_in, sections_of
 from idbandits.inference.regression import ACTING, put_back
 from idbandits.inference.repeating import NOTHING, count_acts
-from idbandits.inference.requests import bridged, request_in, request_width, take_back
+from idbandits.inference.requests import bridged, request_in, take_back
 from idbandits.inference.sites import learn_request
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -90,7 +90,8 @@ class Learner:
         check_forgetful(self.inference, self.forget)
         self.evidence = evidence_of(self.inference, model)
         if past != NO_PAST:
-            self.evidence = self.evidence.about(Entries(model, past.retired, past.constants), past.longest)
+            entries = Entries(model, past.retired, past.constants, absent_tables(model, past.earlier))
+            self.evidence = self.evidence.about(entries, past.longest)
         self.solver = model.derived(Solver)
         self.solve, self.program = self.solver.kernel_for(effort), self.solver.program_for(effort)
         self.learn: Any = self.inference.learn
@@ -99,7 +100,7 @@ class Learner:
         )
         self._sections = self._sections_to_shift()
         check_bridging(self.inference, model)
-        self._has_requests = self.evidence.logistics.number > 0
+        self._has_requests = self.evidence.logistics.every > 0
         self._guests: dict[Model, Guest | None] = {}
 
     def _sections_to_shift(self) -> Ints:
@@ -165,7 +166,8 @@ class Learner:
             yield
             return
         place = request_in(self.evidence, state)
-        place[:] = request if len(request) else 0.0
+        place[:] = 0.0
+        place[: len(request)] = request
         try:
             yield
         finally:
@@ -414,7 +416,7 @@ class Learner:
     @property
     def keeps_ledger(self) -> bool:
         """Whether rounds are taken back by what they added: where contexts have features."""
-        return request_width(self.model) > 0
+        return self.evidence.request_size > 0
 
     @property
     def is_revisable(self) -> bool:

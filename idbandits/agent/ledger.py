@@ -74,11 +74,15 @@ class Ledger:
     def add(self, key: bytes, request: Floats, time: float, added: Added) -> None:
         """Note what a round added."""
         self._own()
-        self._rounds[self._next] = key, request, time, added
+        self._rounds[self._next] = key, self._padded(request), time, added
         self._places.setdefault(key, []).append(self._next)
         self._next += 1
         if len(self._rounds) > ROOM:
             self._remove(next(iter(self._rounds)))
+
+    def _padded(self, request: Floats) -> Floats:
+        """Return a request with zeros for contexts that only tables of earlier diagrams depend on."""
+        return request if len(request) == self.width else np.pad(request, (0, self.width - len(request)))
 
     def _remove(self, number: int) -> Added:
         key, _, _, added = self._rounds.pop(number)
@@ -90,12 +94,18 @@ class Ledger:
 
     def take(self, key: bytes, request: Floats, time: float) -> Added | None:
         """Remove the latest round with this key and request, and time if that is a number; None if there is none."""
+        request = self._padded(request)
         for number in reversed(self._places.get(key, ())):
             _, other, own_time, _ = self._rounds[number]
             if np.array_equal(other, request) and (np.isnan(time) or own_time == time):
                 self._own()
                 return self._remove(number)
         return None
+
+    def entries(self) -> Ints:
+        """Return all entries that rounds are about."""
+        own = (added.entries for _, _, _, added in self._rounds.values())
+        return np.unique(np.concatenate([np.empty(0, np.int64), *own]))
 
     def moved(self, places: Ints, columns: Ints) -> Ledger:
         """Return a ledger for other entries and features: -1 where there is no place, or no column."""

@@ -18,12 +18,12 @@ from idbandits.agent.requests import encode_requests
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import ActionError, ContextError, DiagramWarning, IdbanditsError, ObservationError, brief
-from idbandits.inference.entries import Entries, names_of
+from idbandits.inference.entries import Entries, absent_tables, names_of
 from idbandits.inference.exact import Exact, check_exact
 from idbandits.inference.priors import carry_fits
 from idbandits.inference.protocol import Derived, Described
 from idbandits.inference.renumbering import Old, needed, renumbered, without_empty_groups
-from idbandits.inference.requests import carry, has_residual, request_columns
+from idbandits.inference.requests import carry, has_residual, request_names, translated_requests
 from idbandits.kernel.columns import Layout, columns_of, state_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -75,10 +75,12 @@ class Carried:
         return "\n".join([*lines, f"{self.groups:,} groups of rounds"])
 
 
-def moved(learner: Learner, state: State, rng: Rng, d: Diagram, earlier: tuple[Diagram, ...]) -> Moved:
+def moved(
+    learner: Learner, state: State, rng: Rng, d: Diagram, earlier: tuple[Diagram, ...], ledger: Ledger | None
+) -> Moved:  # fmt: skip
     """Return a learner of another diagram that knows all that the first one knew.
 
-    `earlier` are the diagrams whose rounds it may still learn from.
+    `earlier` are the diagrams whose rounds it may still learn from; `ledger` has rounds that may be taken back.
     """
     d = d.with_encodings_of(learner.diagram, *learner.past.earlier)  # others would change what coefficients mean
     _warn_of_distant_values(d)
@@ -86,7 +88,10 @@ def moved(learner: Learner, state: State, rng: Rng, d: Diagram, earlier: tuple[D
     if isinstance(learner.inference, Exact):
         check_exact(model, INEXACT)
     old = _known(learner, state)
-    entries = needed(old, Entries(model), has_residual(learner.evidence, state, model))
+    own = Entries(model, absent=absent_tables(model, earlier))
+    wanted = has_residual(learner.evidence, state, own)
+    wanted[ledger.entries() if ledger is not None else []] = True
+    entries = needed(old, own, wanted)
     past = Past(entries.retired, entries.constants, learner.evidence.longest, earlier)
     other = Learner(compiled_copy(d), model, learner.settings, past)
     carried = Carried(old.entries, entries, len(old.columns.sizes))
@@ -97,11 +102,10 @@ def moved_ledger(old: Learner, ledger: Ledger | None, new: Learner) -> Ledger | 
     """Return the ledger of a learner that moved: entries by labels, features of contexts by names."""
     if not new.keeps_ledger:
         return None
-    columns = {name: i for i, name in enumerate(request_columns(old.model))}
-    places = np.array([columns.get(name, -1) for name in request_columns(new.model)], np.int64)
-    if ledger is None:
-        return Ledger(len(places))
-    return ledger.moved(new.evidence.entries.places_of_entries(old.evidence.entries), places)
+    before, after = old.evidence.entries, new.evidence.entries
+    columns = {name: i for i, name in enumerate(request_names(before))}
+    places = np.array([columns.get(name, -1) for name in request_names(after)], np.int64)
+    return Ledger(len(places)) if ledger is None else ledger.moved(after.places_of_entries(before), places)
 
 
 def earlier_eras(present: Era, past: Sequence[Era], new: Sequence[Diagram]) -> list[Era]:
@@ -188,8 +192,11 @@ class Batch(NamedTuple):
         return Batch(self.era, [column[own] for column in self.columns], self.numbers[own], requests)
 
 
-def encode_log(eras: Sequence[Era], log: Log) -> list[Batch]:
-    """Encode a log whose rounds may be of earlier diagrams: each is of the latest era that can have it."""
+def encode_log(eras: Sequence[Era], log: Log, entries: Entries) -> list[Batch]:
+    """Encode a log whose rounds may be of earlier diagrams: each is of the latest era that can have it.
+
+    Features of contexts are as states with these entries have them.
+    """
     present = eras[0].model
     try:
         encoded = encode_rounds(present, *log)
@@ -207,7 +214,9 @@ def encode_log(eras: Sequence[Era], log: Log) -> list[Batch]:
         left = np.ones(_length(encoded), np.bool_) if left is None else left
         own = np.flatnonzero(left & is_right(encoded))
         if len(own):
-            requests = encode_requests(present, log, len(left))
+            requests = encode_requests(model, log, len(left))
+            if number:
+                requests = translated_requests(requests, model, entries, len(left))
             batches.append(Batch(number, encoded, np.arange(len(left)), requests).part(own))
             left[own] = False
     if left is None or left.all():

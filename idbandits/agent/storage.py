@@ -31,9 +31,10 @@ from idbandits.diagram.storage import parse_json
 from idbandits.errors import ODD, DiagramError, FormatError, IdbanditsError, brief, check_number
 from idbandits.files import write_whole
 from idbandits.inference import BY_NAME, Evidence, Forget, Inference, check_forgetful, layout_of, named
+from idbandits.inference.entries import Entries, absent_tables
 from idbandits.inference.priors import check_fits
 from idbandits.inference.protocol import Derived, Described
-from idbandits.inference.requests import check_beliefs, request_width
+from idbandits.inference.requests import check_beliefs, request_size
 from idbandits.kernel.columns import Columns, columns_of, shapes_of, state_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Rng
@@ -231,7 +232,8 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
         forget = None if head["forget"] is None else Forget(**head["forget"])
         model = compile(d)
         past = NO_PAST if head["past"] is None else past_from_data(head["past"], model)
-    members.check_names(["head", *Columns._fields, "sample", "rounds", *(LEDGER if request_width(model) else [])])
+    own_entries = Entries(model, absent=absent_tables(model, past.earlier))
+    members.check_names(["head", *Columns._fields, "sample", "rounds", *(LEDGER if request_size(own_entries) else [])])
     if not (diagram is None or isinstance(diagram, Diagram)):
         raise FormatError(f"diagram is a Diagram, the one that the agent must have learned in, not {brief(diagram)}")
     if diagram is not None and not _is_same(diagram, d):
@@ -256,7 +258,7 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
 
 def _ledger(members: _Members, learner: Learner) -> Ledger | None:
     """Read the rounds that can be taken back, where contexts have features."""
-    width = request_width(learner.model)
+    width = learner.evidence.request_size
     if not width:
         return None
     shapes = [(None, None), (None, None), (None,), (None,), (None,), (None,), (None, None)]

@@ -37,7 +37,7 @@ from idbandits.inference.comparing import Standing, first_standing, settle
 from idbandits.inference.exact import check_exact
 from idbandits.inference.forgetting import Forget, When, forgetting, when_all_played, when_played
 from idbandits.inference.protocol import THOROUGHLY, Bounded, Player, Refreshed
-from idbandits.inference.requests import request_width
+from idbandits.inference.requests import translated_requests
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.states import AT, ROUNDS, ZONE, State
 from idbandits.kernel.types import Floats, Ints, Rng, generator
@@ -106,7 +106,7 @@ class Thompson:
             warn_once(model, stacklevel=2)
             if not isinstance(how, Refreshed):
                 warn_of_scales(model, stacklevel=2)
-        ledger = Ledger(request_width(learners[0].model)) if learners[0].keeps_ledger else None
+        ledger = Ledger(learners[0].evidence.request_size) if learners[0].keeps_ledger else None
         known = Known(tuple(learners), tuple(states), first_standing(len(learners)), _no_rounds(learners[0]), ledger)
         self._begin(known, rng, tuple(diagrams) if by_name else None)
 
@@ -366,7 +366,9 @@ class Thompson:
             for era in eras[1:]:
                 with contextlib.suppress(*MISFITS):
                     late = era.round(action, observation, context)
-                    return era, late._replace(request=eras[0].late_request(context))
+                    entries = self._known.learners[0].evidence.entries
+                    requests = translated_requests(late.request[np.newaxis], era.model, entries, 1)
+                    return era, late._replace(request=requests[0])
             raise
 
     def _when(self, known: Known, at: Any) -> When | None:
@@ -453,7 +455,8 @@ class Thompson:
         [[2.0, 2.0], [1.0, 1.0], [1.0, 2.0]]
         """
         skips = check_skipping(impossible)
-        batches = encode_log(self._eras, (actions, observations, contexts, columns))
+        entries = self._known.learners[0].evidence.entries
+        batches = encode_log(self._eras, (actions, observations, contexts, columns), entries)
         length = sum(len(batch.numbers) for batch in batches)
         if length == 1 and at is None:
             return self._one_learned(batches[0], skips)
@@ -575,7 +578,7 @@ class Thompson:
         eras = earlier_eras(present, past, diagrams)
         moves = list[Moved]()
         for i, (learner, state, own) in enumerate(zip(known.learners, known.states, diagrams, strict=True)):
-            moves.append(moved(learner, state, rng, own, tuple(era.diagrams[i] for era in eras)))
+            moves.append(moved(learner, state, rng, own, tuple(era.diagrams[i] for era in eras), known.ledger))
         learners = tuple(move.learner for move in moves)
         sample = known.sample.moved(present.model, learners[0].model)
         ledger = moved_ledger(known.learners[0], known.ledger, learners[0])

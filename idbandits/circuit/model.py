@@ -174,13 +174,6 @@ class Model:
                 numbers += node.features.encoded(f"context: context node {node.name!r}", values[node.name])
         return np.array(numbers)
 
-    def late_request(self, context: Action | None) -> Floats:
-        """Features of contexts in a round of an earlier diagram, as this one encodes them: one line."""
-        values: Any = {} if context is None else context
-        own = [node for node in self.contexts if node.features is not None]
-        numbers = [x for node in own if node.features for x in node.features.encoded_late(values.get(node.name))]
-        return np.array(numbers).reshape(1, -1)
-
     def action_of(self, vector: Ints) -> dict[str, Label]:
         """The decisions of an action vector by name, as labels where there are any."""
         chosen = vector.tolist()

@@ -132,17 +132,6 @@ class RequestFeatures:
             feature.write(who, own.get(feature.name), numbers)
         return numbers
 
-    def encoded_late(self, value: Any) -> list[float]:
-        """The numbers of a request of an earlier diagram: features that it lacks, or that were others, are missing."""
-        own = dict(value) if isinstance(value, Mapping) else {}
-        numbers: list[float] = []
-        for feature in self.features:
-            try:
-                feature.write("", own.get(feature.name), numbers)
-            except ContextError:
-                feature.write("", None, numbers)
-        return numbers
-
     def check_follows(self, what: str, learned: RequestFeatures) -> None:
         """Raise if a feature is encoded otherwise than in features that coefficients were learned for."""
         before = {feature.name: feature for feature in learned.features}

@@ -71,7 +71,7 @@ def beginning(inference: Inference, model: Model, evidence: Evidence, rng: Rng, 
     if not isinstance(state, State):
         name = name_of(inference)
         raise IdbanditsError(f"inference {name!r}: `start` returns a State, not {brief(state)}")
-    has_prior = evidence.regressions.number > 0 or evidence.logistics.number > 0
+    has_prior = evidence.regressions.number > 0 or evidence.logistics.every > 0
     more = evidence.learned + FIGURES if has_prior else 0 if forget is None else FIGURES
     sizes = (np.int64, HEADER), (np.float64, evidence.learned + more)
     for name, array, (kind, least) in zip(State._fields, state, sizes, strict=False):

@@ -15,9 +15,10 @@ from typing import NamedTuple, TypeAlias, final
 import numpy as np
 
 from idbandits.circuit.model import Model
+from idbandits.diagram.declare import Diagram
 from idbandits.diagram.features import Line
 from idbandits.diagram.labels import row_labels
-from idbandits.diagram.tables import Label
+from idbandits.diagram.tables import Label, LearnedTable
 from idbandits.kernel.types import Bools, Floats, Ints
 
 RowName: TypeAlias = tuple[str, int, tuple[Label, ...]]  # a learned table, its number of states, the labels of a row
@@ -47,10 +48,17 @@ class Row(NamedTuple):
 
 @final
 class Entries:
-    """All entries of a state. `constants` are known values that only earlier rounds depend on."""
+    """All entries of a state. `constants` are known values that only earlier rounds depend on.
 
-    def __init__(self, model: Model, retired: Sequence[RetiredRow] = (), constants: Sequence[float] = ()) -> None:
+    `absent` are logistic tables of earlier diagrams that the model lacks: all their rows are retired.
+    """
+
+    def __init__(
+        self, model: Model, retired: Sequence[RetiredRow] = (), constants: Sequence[float] = (),
+        absent: Sequence[LearnedTable] = (),
+    ) -> None:  # fmt: skip
         self.model, self.retired, self.constants = model, tuple(retired), tuple(constants)
+        self.absent = tuple(absent)
         tables = list(model.learned.values())
         self.live = model.parameters.learned_size
         self.prior: Floats = np.concatenate(
@@ -106,6 +114,12 @@ class Entries:
         return None if features is None else features.line(number)
 
     @cached_property
+    def logistic(self) -> dict[str, LearnedTable]:
+        """The logistic tables by name: those of the model, then absent ones."""
+        own = [table for table in self.model.learned.values() if table.logistic is not None]
+        return {table.name: table for table in (*own, *self.absent)}
+
+    @cached_property
     def rows(self) -> dict[RowName, Row]:
         """All rows by name."""
         names = [*names_of(self.model), *(row.name for row in self.retired)]
@@ -155,7 +169,7 @@ class Entries:
         constants = [value for (value, number), is_used in used if is_used and (value, number) not in known]
         if not retired and not constants:
             return self
-        return Entries(self.model, [*self.retired, *retired], [*self.constants, *constants])
+        return Entries(self.model, [*self.retired, *retired], [*self.constants, *constants], self.absent)
 
     def places_of_entries(self, others: Entries) -> Ints:
         """For each of other entries the one here, by names, labels and known values; -1 if there is none."""
@@ -169,6 +183,16 @@ class Entries:
         by_value = {value: self.learned + i for i, value in enumerate(self.values)}
         places[others.learned :] = [by_value.get(value, -1) for value in others.values]
         return places
+
+
+def absent_tables(model: Model, earlier: Sequence[Diagram]) -> list[LearnedTable]:
+    """The logistic tables of earlier diagrams, the latest first, that a model lacks."""
+    absent: dict[str, LearnedTable] = {}
+    for d in earlier:
+        for name, table in d.learned.items():
+            if table.logistic is not None and name not in model.learned:
+                absent.setdefault(name, table)
+    return list(absent.values())
 
 
 def _numbered(values: Iterable[float]) -> Iterator[tuple[float, int]]:

@@ -17,7 +17,7 @@ from idbandits.errors import FormatError
 from idbandits.inference.entries import Entries
 from idbandits.inference.factors import find_wrong
 from idbandits.inference.priors import cost_of_fit, first_fits, regressions_of
-from idbandits.inference.requests import logistics_of
+from idbandits.inference.requests import logistics_of, request_size
 from idbandits.inference.workspace import Parts
 from idbandits.kernel.fields import pack
 from idbandits.kernel.types import Bools, Floats, Ints
@@ -69,7 +69,7 @@ class Evidence:
         self.regressions = regressions_of(own)
         self.cost_of_fit = cost_of_fit(self.regressions)
         self.first_request = len(first_fits(self.regressions))  # where requests stand in fits
-        self.logistics = logistics_of(own, self.first_request)
+        self.logistics, self.request_size = logistics_of(own, self.first_request), request_size(own)
         self.program, self.numbers = self.packed = pack(
             c,
             Parts(

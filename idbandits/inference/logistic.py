@@ -26,7 +26,8 @@ LEAST_COUNT, MOST_COUNT = 1e-3, 1e12  # of these pseudo-counts
 class Logistics(NamedTuple):
     """The logistic tables, as a structure for kernels."""
 
-    number: int
+    number: int  # of those that the diagram has
+    every: int  # with those that only earlier diagrams have, whose rows are all retired
     most_coefficients: int  # of one table
     entry: Indices  # of a table: its first entry
     rows: Indices  # of a table: how many the diagram has
@@ -329,7 +330,7 @@ def fade_logistic(q: Logistics, fits: Floats, keep: float) -> None:
     The likelihood of all rounds before is raised to the power `keep`: natural parameters move towards the prior's.
     """
     scratch = np.empty(2 * q.most_coefficients * (q.most_coefficients + 1))
-    for t in range(q.number):
+    for t in range(q.every):
         b, first = belief_of(q, t, fits), q.first[t]
         n = b.size
         precision, shift = pointer(scratch, 0), pointer(scratch, n * n)

@@ -136,7 +136,7 @@ def with_regressions(evidence: Evidence, state: State) -> State:
     """A new state with the regressions of tables that have features, and the beliefs of logistic ones."""
     if evidence.regressions.number:
         state.ints[NEXT_FIT] = 1
-    beliefs = first_beliefs(evidence.entries.model, evidence.logistics)
+    beliefs = first_beliefs(evidence.entries, evidence.logistics)
     return State(state.ints, state.floats, np.concatenate([first_fits(evidence.regressions), beliefs]))
 
 

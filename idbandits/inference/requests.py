@@ -9,7 +9,7 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.labels import row_labels
-from idbandits.diagram.requests import hyperprior
+from idbandits.diagram.requests import Logistic, RequestFeatures, hyperprior
 from idbandits.diagram.tables import Label, LearnedTable
 from idbandits.errors import FormatError, ObservationError
 from idbandits.inference.entries import Entries
@@ -30,16 +30,19 @@ UNCHANGED = (
 
 def logistics_of(entries: Entries, before: int) -> Logistics:
     """The logistic tables among these entries, for kernels; in fits, they come after so many other numbers."""
-    model, tables = entries.model, list(entries.model.learned.values())
-    own = [(first, t, t.logistic) for first, t in zip(entries.table_firsts, tables, strict=True) if t.logistic]
-    contexts = [node for node in model.contexts if node.features is not None]
-    widths = [len(node.features.columns) for node in contexts if node.features is not None]
-    requests = dict(zip((node.name for node in contexts), accumulate(widths, initial=before), strict=False))
+    tables = zip(entries.table_firsts, entries.model.learned.values(), strict=True)
+    own = [(first, t, t.logistic) for first, t in tables if t.logistic]
+    number = len(own)
+    own += [(0, t, t.logistic) for t in entries.absent if t.logistic]
+    slots = _slots(entries)
+    widths = [len(slot.features.columns) for slot in slots]
+    requests = [*accumulate(widths, initial=before)]
     rows, sizes = [t.size // 2 for _, t, _ in own], [len(logistic.names) for _, _, logistic in own]
+    rows[number:] = [0] * len(entries.absent)
     retired = [list(entries.retired_of(t.name, 2, len(t.shape))) for _, t, _ in own]
     designs = [
-        np.vstack([logistic.design, logistic.encoded([line for _, line in gone])])
-        for (_, _, logistic), gone in zip(own, retired, strict=True)
+        np.vstack([logistic.design[:live], logistic.encoded([line for _, line in gone])])
+        for (_, _, logistic), live, gone in zip(own, rows, retired, strict=True)
     ]
     total = [len(design) for design in designs]
     numbers = [size + size * size + 2 * n for size, n in zip(sizes, total, strict=True)]
@@ -54,32 +57,61 @@ def logistics_of(entries: Entries, before: int) -> Logistics:
         prior = hyperprior(table)
         spread[:] = prior.slope_sd
         centre[0], spread[0] = prior.intercepts[0], prior.intercept_sd
-    ends = [0, *(first + t.size for first, t, _ in own)]
+    ends = [0, *(first + t.size for first, t, _ in own[:number])]
     return Logistics(
-        number=len(own), most_coefficients=max(sizes, default=0), entry=[first for first, _, _ in own], rows=rows,
-        total=total, columns=[design.shape[1] for design in designs],
+        number=number, every=len(own), most_coefficients=max(sizes, default=0),
+        entry=[first for first, _, _ in own], rows=rows, total=total, columns=[design.shape[1] for design in designs],
         width=[len(logistic.request.columns) for _, _, logistic in own],
         products=[int(logistic.products) for _, _, logistic in own], size=sizes,
         fit=[*accumulate(numbers, initial=before + sum(widths))][:-1],
-        request=[requests[logistic.context] for _, _, logistic in own],
+        request=[requests[_slot_of(slots, logistic)] for _, _, logistic in own],
         first=[*accumulate(sizes, initial=0)][:-1],
         line=[*accumulate((design.size for design in designs), initial=0)][:-1],
         row_start=[*accumulate(rows, initial=0)][:-1],
-        fixed=[int(k in t.fixed) for _, t, _ in own for k in range(t.size // 2)],
+        fixed=[int(k in t.fixed) for _, t, _ in own[:number] for k in range(t.size // 2)],
         retired_table=retired_table.tolist(), retired_row=retired_row.tolist(),
-        others=len(ends), other_start=ends, other_end=[*(first for first, _, _ in own), entries.live],
+        others=len(ends), other_start=ends, other_end=[*(first for first, _, _ in own[:number]), entries.live],
         residual=np.array([logistic.residuals**2 for _, _, logistic in own]),
         design=np.concatenate([np.empty(0), *(design.ravel() for design in designs)]),
         centre=np.concatenate([np.empty(0), *centres]), spread=np.concatenate([np.empty(0), *spreads]),
     )  # fmt: skip
 
 
-def first_beliefs(model: Model, q: Logistics) -> Floats:
+class _Slot(NamedTuple):
+    """Where a state has the features of a context in the present request."""
+
+    context: str
+    features: RequestFeatures
+
+    def is_of(self, logistic: Logistic) -> bool:
+        """Whether a table reads this slot."""
+        return self.context == logistic.context and self.features.to_data() == logistic.request.to_data()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its numbers."""
+        return [f"{self.context}.{column}" for column in self.features.columns]
+
+
+def _slots(entries: Entries) -> list[_Slot]:
+    """The slots of the contexts that the diagram has, then of those that absent tables depend on."""
+    slots = [_Slot(node.name, node.features) for node in entries.model.contexts if node.features is not None]
+    for table in entries.absent:
+        if table.logistic is not None and not any(slot.is_of(table.logistic) for slot in slots):
+            slots.append(_Slot(table.logistic.context, table.logistic.request))
+    return slots
+
+
+def _slot_of(slots: list[_Slot], logistic: Logistic) -> int:
+    return next(k for k, slot in enumerate(slots) if slot.is_of(logistic))
+
+
+def first_beliefs(entries: Entries, q: Logistics) -> Floats:
     """The fits of logistic tables before the first round, and a request whose features are all zero."""
-    if not q.number:
+    if not q.every:
         return np.empty(0)
-    parts: list[Floats] = [np.zeros(request_width(model))]
-    for t in range(q.number):
+    parts: list[Floats] = [np.zeros(request_size(entries))]
+    for t in range(q.every):
         own = slice(q.first[t], q.first[t] + q.size[t])
         variance = np.full(q.total[t], float(np.asarray(q.residual)[t]))
         factor = np.diag(1.0 / np.asarray(q.spread)[own])
@@ -87,10 +119,9 @@ def first_beliefs(model: Model, q: Logistics) -> Floats:
     return np.concatenate(parts)
 
 
-def request_columns(model: Model) -> list[str]:
-    """Return the names of the numbers that the features of all contexts become."""
-    contexts = [node for node in model.contexts if node.features is not None]
-    return [f"{node.name}.{name}" for node in contexts if node.features for name in node.features.columns]
+def request_names(entries: Entries) -> list[str]:
+    """Return the names of the numbers that a state has for requests."""
+    return [name for slot in _slots(entries) for name in slot.names]
 
 
 def request_width(model: Model) -> int:
@@ -98,10 +129,29 @@ def request_width(model: Model) -> int:
     return sum(len(node.features.columns) for node in model.contexts if node.features is not None)
 
 
+def translated_requests(requests: Floats, old: Model, new: Entries, rounds: int) -> Floats:
+    """Return the features of contexts in rounds of an earlier diagram as states have them: one line per round.
+
+    Columns of the same name have the same encoding (`Diagram.with_encodings_of`); those that are new are 0.
+    """
+    places = {name: k for k, name in enumerate(name for slot in _slots(Entries(old)) for name in slot.names)}
+    names = request_names(new)
+    translated = np.zeros((rounds, len(names)))
+    for k, name in enumerate(names):
+        if name in places:
+            translated[:, k] = requests[:, places[name]]
+    return translated
+
+
+def request_size(entries: Entries) -> int:
+    """How many numbers a state has for requests."""
+    return sum(len(slot.features.columns) for slot in _slots(entries))
+
+
 def request_in(evidence: Evidence, state: State) -> Floats:
-    """The vector of the present request in a state (a view)."""
+    """The vector of the present request in a state (a view): that of the diagram's own contexts comes first."""
     first = evidence.first_request
-    return state.fits[first : first + request_width(evidence.entries.model)]
+    return state.fits[first : first + evidence.request_size]
 
 
 def bridged(evidence: Evidence, state: State, belief: Floats) -> Floats:
@@ -141,29 +191,28 @@ def _belief(evidence: Evidence, state: State, table: str) -> _Belief:
 
 def coefficients_of(evidence: Evidence, state: State, table: str) -> Coefficients:
     """The coefficients of a logistic table in a state, and the residuals of the rows that the diagram has."""
-    own, belief = evidence.entries.model.learned[table], _belief(evidence, state, table)
+    own, belief = evidence.entries.logistic[table], _belief(evidence, state, table)
     assert own.logistic is not None
     half = np.linalg.inv(belief.factor)
-    residuals = belief.residuals[:, : own.size // 2].copy()
+    residuals = belief.residuals[:, : evidence.logistics.rows[_number(evidence, table)]].copy()
     return Coefficients(own.logistic.names, belief.mean.copy(), half @ half.T, *residuals)
 
 
 def check_beliefs(evidence: Evidence, state: State) -> None:
     """Refuse a state from a file with beliefs of logistic tables that are none."""
-    if evidence.logistics.number and request_in(evidence, state).any():
+    if evidence.logistics.every and request_in(evidence, state).any():
         raise FormatError("it has a request, which no file has")
-    for name, table in evidence.entries.model.learned.items():
-        if table.logistic is None:
-            continue
+    for name, table in evidence.entries.logistic.items():
+        assert table.logistic is not None
         _, factor, (_, variance) = _belief(evidence, state, name)
         if not (np.diag(factor) >= LEAST_DIAGONAL).all() or np.tril(factor, -1).any():
             raise FormatError(f"learned table {name!r}: the precision of its coefficients has no such factor")
-        if (variance > 0).all() != (table.logistic.residuals > 0) or (variance < 0).any():
+        if ((variance > 0) != (table.logistic.residuals > 0)).any() or (variance < 0).any():
             raise FormatError(f"learned table {name!r}: its residuals have other variances")
 
 
 def _number(evidence: Evidence, table: str) -> int:
-    return [t.name for t in evidence.entries.model.learned.values() if t.logistic is not None].index(table)
+    return list(evidence.entries.logistic).index(table)
 
 
 def _places(entries: Entries, table: LearnedTable) -> dict[tuple[Label, ...], int]:
@@ -172,19 +221,20 @@ def _places(entries: Entries, table: LearnedTable) -> dict[tuple[Label, ...], in
     own = [
         row.labels for row in entries.retired if (row.table, len(row.prior), len(row.labels)) == (table.name, 2, axes)
     ]
-    return {labels: k for k, labels in enumerate([*_rows(entries.model, table.name), *own])}
+    live = _rows(entries.model, table.name) if table.name in entries.model.learned else []
+    return {labels: k for k, labels in enumerate([*live, *own])}
 
 
-def _with_residuals(model: Model) -> dict[str, LearnedTable]:
+def _with_residuals(entries: Entries) -> dict[str, LearnedTable]:
     """The logistic tables whose rows have residuals."""
-    return {name: t for name, t in model.learned.items() if t.logistic is not None and t.logistic.residuals}
+    return {name: t for name, t in entries.logistic.items() if t.logistic is not None and t.logistic.residuals}
 
 
-def has_residual(old: Evidence, state: State, model: Model) -> Bools:
-    """Of every entry of a state: whether its row has a residual that was learned, and that another model may have."""
+def has_residual(old: Evidence, state: State, new: Entries) -> Bools:
+    """Of every entry of a state: whether its row has a residual that was learned, and that other states may have."""
     entries, learned = old.entries, np.zeros(old.learned, np.bool_)
-    for name, table in _with_residuals(entries.model).items():
-        if name not in _with_residuals(model):
+    for name, table in _with_residuals(entries).items():
+        if name not in _with_residuals(new):
             continue
         assert table.logistic is not None
         (mean, variance), prior = _belief(old, state, name).residuals, table.logistic.residuals**2
@@ -201,10 +251,8 @@ def take_back(evidence: Evidence, state: State, entries: Ints, values: Floats, w
     The request of the round must be the present one of the state.
     """
     q, live = evidence.logistics, evidence.live
-    tables = [t for t in evidence.entries.model.learned.values() if t.logistic is not None]
-    request = request_in(evidence, state)
-    is_logistic = np.zeros(len(entries), np.bool_)
-    for t, table in enumerate(tables):
+    request, is_logistic = request_in(evidence, state), np.zeros(len(entries), np.bool_)
+    for t, table in enumerate(evidence.entries.logistic.values()):
         first, rows = int(q.entry[t]), int(q.rows[t])
         own = (entries >= first) & (entries < first + 2 * rows)
         row = (entries - first) // 2
@@ -253,8 +301,8 @@ def carry(old: Evidence, before: State, new: Evidence, after: State) -> None:
 
     Coefficients that are new start from their prior, apart from the others; those that are gone are integrated out.
     """
-    for name, table in new.entries.model.learned.items():
-        other = old.entries.model.learned.get(name)
+    for name, table in new.entries.logistic.items():
+        other = old.entries.logistic.get(name)
         if table.logistic is None or other is None or other.logistic is None:
             continue
         known, own = _belief(old, before, name), _belief(new, after, name)

@@ -267,9 +267,9 @@ def shop(items: Sequence[str], residuals: float = 0.7) -> idb.Diagram:
     return page(declared(items), items, users=True, products=True, residuals=residuals)
 
 
-def assert_same_belief(one: idb.Thompson, other: idb.Thompson, rtol: float = 1e-9) -> None:
+def assert_same_belief(one: idb.Thompson, other: idb.Thompson, rtol: float = 1e-9, table: str = "click") -> None:
     """Equal coefficients, and equal residuals of the items that both have."""
-    first, second = (coefficients_of(agent.learner.evidence, agent.state, "click") for agent in (one, other))
+    first, second = (coefficients_of(agent.learner.evidence, agent.state, table) for agent in (one, other))
     order = [second.names.index(name) for name in first.names]
     np.testing.assert_allclose(first.mean, second.mean[order], rtol=rtol, atol=rtol)
     np.testing.assert_allclose(first.covariance, second.covariance[np.ix_(order, order)], rtol=rtol, atol=rtol)
@@ -347,6 +347,45 @@ def test_late_rounds_behind_latent_nodes_and_with_fewer_features_of_requests() -
             agent.update(*played, user)
     assert_same_belief(moved, stayed)
     np.testing.assert_allclose(moved.posterior()["seen"].alpha, stayed.posterior()["seen"].alpha, rtol=1e-9)
+
+
+def two_tables(which: str, items: Sequence[str]) -> idb.Diagram:
+    """Clicks, purchases or both, each by a table that depends on the user; users are known only where one is there."""
+    d = idb.Diagram(which)
+    item = d.decision("A", list(items))
+    user = d.context("user", features=USER) if which != "none" else None
+    if user is not None and "c" in which:
+        d.reward(d.observed("C", [item, user], idb.Learned("click", features=declared(items), residuals=0.7)))
+    if user is not None and "b" in which:
+        d.reward(d.observed("B", [item, user], idb.Learned("buy", residuals=0.4)))
+    d.reward(d.observed("S", [item], idb.Learned("seen")))
+    return d
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["cb", "c", "b", "none"]), st.sets(st.sampled_from(list(MENU.index)), min_size=1)),
+        min_size=1, max_size=5,
+    ),
+    seed=st.integers(0, 99), half_life=st.sampled_from([None, 20]),
+)  # fmt: skip
+def test_tables_that_leave_and_return_have_their_coefficients_back(steps: Any, seed: int, half_life: Any) -> None:
+    rng, items = np.random.default_rng(seed), list(MENU.index)
+    forget = None if half_life is None else idb.Forget(half_life=half_life)
+    stayed = idb.Thompson(two_tables("cb", items), "exact", seed=0, forget=forget)
+    moving = stayed.copy()
+    for which, chosen in steps:
+        moving = moving.moved_to(two_tables(which, [item for item in items if item in chosen]))
+        for _ in range(4):  # most of them are late ones
+            seen = {"C": int(rng.integers(2)), "B": int(rng.integers(2)), "S": int(rng.integers(2))}
+            played = {"A": items[rng.integers(6)]}, seen, user_of(rng)
+            for agent in (stayed, moving):
+                agent.update(*played)
+    moving = pickle.loads(pickle.dumps(moving)).moved_to(two_tables("cb", items))
+    for table in ("click", "buy"):
+        assert_same_belief(moving, stayed, 1e-6, table)
+    np.testing.assert_allclose(moving.posterior()["seen"].alpha, stayed.posterior()["seen"].alpha, rtol=1e-9)
 
 
 def test_late_rounds_whose_requests_had_other_features() -> None:

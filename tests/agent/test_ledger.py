@@ -100,7 +100,7 @@ def test_corrected_rounds_are_as_if_reported_once(inference: str, latent: bool, 
 def test_late_rounds_of_items_that_left_are_learned_and_corrected(
     inference: str, latent: bool, residuals: Any, tmp_path: Path
 ) -> None:
-    old, new = page(residuals=residuals, latent=latent), page(ITEMS[2:] + ["cake"], residuals=residuals, latent=latent)
+    old, new = page(residuals=residuals, latent=latent), page([*ITEMS[2:], "cake"], residuals=residuals, latent=latent)
     stays = idb.Thompson(old, inference, seed=0)
     rounds = drawn(np.random.default_rng(3), 80)
     for action, seen, context in rounds[:40]:

@@ -387,6 +387,13 @@ def cases_with_features(path: Path) -> Iterator[Crafted]:
     yield from crafted_numbers(name, {column: parts[column] for column in ("ints", "fits")}, parts)
     yield from crafted_fits(name, parts)
     yield from crafted_heads(name, parts, ("past", "diagram"), without=("earlier",))
+    d = idb.Diagram("without requests")
+    d.reward(d.observed("Y", [d.decision("B", 2)]))
+    parts = parts_of(agent.moved_to(d), path)
+    assert json.loads(str(parts["head"]))["past"]["retired"]
+    yield from crafted_numbers("absent table", {column: parts[column] for column in ("ints", "fits")}, parts)
+    yield from crafted_fits("absent table", parts)
+    yield from crafted_heads("absent table", parts, ("past",))
 
 
 def crafted_fits(name: str, parts: Parts, number: int = 25) -> Iterator[Crafted]:
