@@ -11,7 +11,7 @@ import numpy as np
 
 from idbandits.agent.coefficients import LogisticRegression
 from idbandits.agent.era import NO_REQUEST, Round
-from idbandits.agent.ledger import Added
+from idbandits.agent.ledger import Added, Ledger
 from idbandits.agent.marginals import Tally
 from idbandits.agent.posterior import Posterior, means_of
 from idbandits.agent.regression import regression_in
@@ -21,6 +21,7 @@ from idbandits.errors import IdbanditsError, ImpossibleObservationError, Observa
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Evidence, Inference, Layout, beginning, check_forgetful
 
 from idbandits.inference import check_bridging, check_regressing, name_of  # isort: skip
+from idbandits.inference.counting import FADED_ROW
 from idbandits.inference.entries import Entries, RetiredRow, absent_tables
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
@@ -412,6 +413,13 @@ class Learner:
         if self.evidence.regressions.number:
             self.fit_regressions(state, rng)
         return state
+
+    def unfaded(self, state: State, ledger: Ledger | None) -> Ledger | None:
+        """Return a ledger without rounds of which almost nothing is left."""
+        if ledger is None or self.forget is None:
+            return ledger
+        step, half_life = state.floats[[self.evidence.learned + STEP, self.evidence.learned + HALF_LIFE]]
+        return ledger.since(int(state.ints[TICK]) - int(np.ceil(-np.log2(FADED_ROW) * half_life / step)))
 
     @property
     def keeps_ledger(self) -> bool:

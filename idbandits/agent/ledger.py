@@ -102,6 +102,14 @@ class Ledger:
                 return self._remove(number)
         return None
 
+    def since(self, tick: int) -> Ledger:
+        """Return a ledger of the rounds that were learned since a step of the clock."""
+        other = Ledger(self.width)
+        for key, request, time, added in self._rounds.values():
+            if added.tick >= tick:
+                other.add(key, request, time, added)
+        return other
+
     def entries(self) -> Ints:
         """Return all entries that rounds are about."""
         own = (added.entries for _, _, _, added in self._rounds.values())

@@ -575,13 +575,14 @@ class Thompson:
         diagrams = [_diagram(d, "an agent moves to")] if self._names is None else list(self._alike(d).values())
         known, rng = self._snapshot()
         present, *past = self._eras
+        ledger = known.learners[0].unfaded(known.states[0], known.ledger)
         eras = earlier_eras(present, past, diagrams)
         moves = list[Moved]()
         for i, (learner, state, own) in enumerate(zip(known.learners, known.states, diagrams, strict=True)):
-            moves.append(moved(learner, state, rng, own, tuple(era.diagrams[i] for era in eras), known.ledger))
+            moves.append(moved(learner, state, rng, own, tuple(era.diagrams[i] for era in eras), ledger))
         learners = tuple(move.learner for move in moves)
         sample = known.sample.moved(present.model, learners[0].model)
-        ledger = moved_ledger(known.learners[0], known.ledger, learners[0])
+        ledger = moved_ledger(known.learners[0], ledger, learners[0])
         after = Known(learners, tuple(move.state for move in moves), known.standing, sample, ledger)
         for learner in learners:
             warn_once(learner.model, stacklevel=2)
