@@ -44,6 +44,8 @@ class Known(NamedTuple):
     @property
     def reference(self) -> State:
         """The state of the first structure that is not out: it has learned from all rounds."""
+        if len(self.states) == 1:
+            return self.states[0]
         return next(state for state, out in zip(self.states, self.standing.is_out(), strict=True) if not out)
 
     @property
@@ -131,11 +133,12 @@ def learned(known: Known, era: Era, rng: Rng, round_: Round, when: When | None, 
 
 def learned_alone(known: Known, era: Era, rng: Rng, round_: Round, when: When | None, where: str = "") -> State:
     """Learn from a round by the only structure, which has all rows that it may read, in place."""
-    added, played = None if known.ledger is None else list[Added](), known.played
-    state = known.learners[0].learned(
-        known.states[0], rng, round_, 1, NOW, model=era.model, when=when, where=where, added=added
-    )
-    if known.ledger is not None and added:
+    learner, state, model = known.learners[0], known.states[0], era.model
+    if known.ledger is None:
+        return learner.learned(state, rng, round_, 1, NOW, model=model, when=when, where=where)
+    added, played = list[Added](), known.played
+    state = learner.learned(state, rng, round_, 1, NOW, model=model, when=when, where=where, added=added)
+    if added:
         known.ledger.add(era.key_of_round(round_), round_.request, _time(when, played), added[0])
     return state
 

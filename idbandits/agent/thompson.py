@@ -39,7 +39,7 @@ from idbandits.inference.forgetting import Forget, When, forgetting, when_all_pl
 from idbandits.inference.protocol import THOROUGHLY, Bounded, Player, Refreshed
 from idbandits.inference.requests import translated_requests
 from idbandits.kernel.compiling import Kernel
-from idbandits.kernel.states import AT, ROUNDS, ZONE, State
+from idbandits.kernel.states import AT, NEXT_FIT, ROUNDS, ZONE, State
 from idbandits.kernel.types import Floats, Ints, Rng, generator
 from idbandits.solve.best import Solution, check_effort
 from idbandits.solve.eligible import EVERY_CHOICE, Allowed, are_eligible
@@ -125,7 +125,10 @@ class Thompson:
         self._last_round: tuple[Round | None, int] | None = None
         self.carried = carried
         kinds = [type(learner.inference) for learner in known.learners]
-        self._never_refuses = all(kind in BY_NAME.values() and kind is not Exact for kind in kinds)
+        never_refuses = all(kind in BY_NAME.values() and kind is not Exact for kind in kinds)
+        self._can_learn_in_place = never_refuses if self._several else isinstance(known.learners[0].learn, Kernel)
+        self._has_fits = any(state.ints[NEXT_FIT] for state in known.states)
+        self._forgets = known.learners[0].forget is not None
         return self
 
     # -- properties ----------------------------------------------------------------------------------------------------
@@ -378,9 +381,10 @@ class Thompson:
 
     def _learn_now(self, era: Era, round_: Round, at: Any, where: str = "") -> None:
         """Learn from one round: in place, if no step of it can fail after another one was done."""
-        self._remembered()
-        known = self._known
-        when, shown = self._when(known, at), self._in_present(era, round_)
+        if self._last_round is not None:
+            self._remembered()
+        known, shown = self._known, round_ if era is self._eras[0] else self._in_present(era, round_)
+        when = None if at is None and not self._forgets else self._when(known, at)
         if not self._learns_in_place(known, era):
             with self._all_or_nothing() as known:
                 known = learned(known, era, self.rng, round_, when, where)
@@ -388,33 +392,30 @@ class Thompson:
                     known.sample.add(shown.action, shown.seen)
                 self._known = known
         elif self._several:
-            self._learn_all_in_place(known, era, round_, when, where)
+            self._learn_all_in_place(known, era, round_, shown, when, where)
         else:
             state = known.states[0]
-            self._last_round = shown, int(state.ints[ROUNDS])
+            self._last_round = shown, state.ints.item(ROUNDS)
             after = learned_alone(known, era, self.rng, round_, when, where)
             if after is not state:
                 self._known = known._replace(states=(after,))
 
     def _learns_in_place(self, known: Known, era: Era) -> bool:
         """Return whether states can be changed in place: regressions are fitted, and rows are added, in copies."""
-        learners = known.learners
-        if any(state.wants_fit(more=1) for state in known.states):
+        if not self._can_learn_in_place or (self._has_fits and any(s.wants_fit(more=1) for s in known.states)):
             return False
-        if era is not self._eras[0] and any(
-            learner.guest(model) is None for learner, model in zip(learners, era.models, strict=True)
-        ):
-            return False
-        return self._never_refuses if self._several else isinstance(learners[0].learn, Kernel)
+        return era is self._eras[0] or all(
+            learner.guest(model) is not None for learner, model in zip(known.learners, era.models, strict=True)
+        )
 
     def _in_present(self, era: Era, round_: Round) -> Round | None:
         """Return a round of an earlier diagram in the numbers of this one; None if this one cannot have it."""
-        if era is self._eras[0]:
-            return round_
         rows = era.translated(np.concatenate([round_.action, round_.seen])[None], self._eras[0])
         return self._eras[0].round_of(rows[0]) if len(rows) else None
 
-    def _learn_all_in_place(self, known: Known, era: Era, round_: Round, when: When | None, where: str) -> None:
+    def _learn_all_in_place(
+        self, known: Known, era: Era, round_: Round, shown: Round | None, when: When | None, where: str
+    ) -> None:  # fmt: skip
         """Learn from a round by several structures."""
         prediction = predicted(known, era, round_, where)
         states = tuple(learner.with_room(state) for learner, state in zip(known.learners, known.states, strict=True))
@@ -428,7 +429,7 @@ class Thompson:
             if p > -np.inf:
                 calls.append((learner.learn.entry, *packed, *state[:2], self.rng, own.action, own.seen, 1, NOW))
         calls.append((settle.entry, *era.rewarded, known.standing, prediction.joint, prediction.marginals, round_.seen))
-        self._last_round = self._in_present(era, round_), known.rounds
+        self._last_round = shown, known.rounds
         # One call from Python's view, so that no signal handler runs when some have learned and others have not.
         list(starmap(operator.call, calls))
 
@@ -550,7 +551,9 @@ class Thompson:
         with self._all_or_nothing() as known:
             when = self._when(known, at)
             known = revised(known.hosting(era, self.rng), era, self.rng, old, new, when)
-            before, after = self._in_present(era, old), None if new is None else self._in_present(era, new)
+            is_late = era is not self._eras[0]
+            before = self._in_present(era, old) if is_late else old
+            after = self._in_present(era, new) if is_late and new is not None else new
             if before is not None:
                 known.sample.replace(np.append(*before[:2]), None if after is None else np.append(*after[:2]))
             self._known = known

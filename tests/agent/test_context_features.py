@@ -690,7 +690,6 @@ def test_agents_refuse_what_cannot_be_done_with_requests() -> None:
     refused(DiagramError, ("'user'", "features"), lambda: idb.Thompson({"a": d, "b": shop(residuals=1.0)}))
     agent, user = idb.Thompson(d, "exact", seed=0), {"user": {"age": 3}}
     agent.update({"A0": "i0"}, {"C0": 1}, user)
-    refused_by(agent, IdbanditsError, ("'user'",), lambda: agent.revise({"A0": "i0"}, {"C0": 1}, None, user))
     refused_by(agent, IdbanditsError, ("'user'",), agent.fit_report)
     refused(DiagramError, ("'user'",), lambda: idb.baselines.CascadeUCB1(d))
 
