@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias, final
 import numpy as np
 
 from idbandits.agent.encoding import WRONG, encode_rounds, is_right
-from idbandits.agent.learner import INEXACT, Learner, Past
+from idbandits.agent.learner import INEXACT, MOST_EARLIER, Learner, Past
 from idbandits.circuit.model import Action, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import ActionError, ContextError, DiagramError, IdbanditsError, ObservationError, brief
@@ -23,7 +23,6 @@ from idbandits.kernel.columns import Layout, columns_of, state_of
 from idbandits.kernel.states import CAPACITY, LONGEST, PER_ROUND, State
 from idbandits.kernel.types import Ints, Rng
 
-MOST_EARLIER = 16  # diagrams that late rounds may be of
 MISFITS = ActionError, ContextError, ObservationError  # of rounds that a diagram cannot have
 
 Log: TypeAlias = tuple[Any, Any, Any, Any]  # actions, observations, contexts, names of columns

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from idbandits.diagram.frames import column_names, is_lazy
-from idbandits.diagram.values import check_letters, is_missing, plain
+from idbandits.diagram.values import check_hashes, check_letters, first_repeated, is_missing, plain
 from idbandits.errors import DiagramError, TableError, brief
 
 ALLOWED = "a data frame, or an array with one line per row"
@@ -125,8 +125,7 @@ def names_of(what: str, columns: Sequence[Any]) -> tuple[str, ...]:
     names = tuple(map(str, columns))
     for name in names:
         check_letters(f"{what}: the name of a column", name)
-    if len(set(names)) < len(names):
-        twice = next(name for k, name in enumerate(names) if name in names[:k])
+    if (twice := first_repeated(names)) is not None:
         raise TableError(f"{what} have two columns named {brief(twice)}")
     return names
 
@@ -161,6 +160,7 @@ def _lines_of_data(owner: str, data: Mapping[str, Any]) -> Lines:
     columns, labels = data["columns"], data.get("labels")
     names = names_of(f"{owner}: features", [column["name"] for column in columns])
     sizes = {len(column["values"]) for column in columns} | ({len(labels)} if labels is not None else set())
+    check_hashes(f"{owner}: labels of features", labels or ())
     if len(sizes) != 1:
         raise TableError(f"{owner}: its features have columns of different lengths, {brief(sorted(sizes))}")
     values = tuple(_objects(column["values"]) for column in columns)

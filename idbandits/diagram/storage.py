@@ -14,6 +14,7 @@ from idbandits.diagram import schema
 from idbandits.diagram.requests import features_of_data
 from idbandits.diagram.sources import source_of_data
 from idbandits.diagram.tables import Known, Learned, LearnedTable, Use, check_name
+from idbandits.diagram.values import check_hashes, first_repeated
 from idbandits.errors import ODD, DiagramError, FormatError, brief, is_integer
 from idbandits.files import read_stream, read_whole
 
@@ -123,10 +124,11 @@ def _refuse_constant(name: str) -> float:
 
 
 def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) < len(keys):
-        raise FormatError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice in one object")
-    return dict(pairs)
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        repeated = first_repeated(key for key, _ in pairs)
+        raise FormatError(f"the key {brief(repeated)} occurs twice in one object")
+    return data
 
 
 def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
@@ -140,7 +142,9 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
             where = f"learned[{i}]"
             if entry["name"] in tables:
                 raise FormatError(f"table {entry['name']!r} is declared twice")
-            fixed = {_row(known["row"]): known["value"] for known in entry.get("fixed", ())}
+            rows = [_row(known["row"]) for known in entry.get("fixed", ())]
+            check_hashes(f"learned table {entry['name']!r}: fixed rows", rows)
+            fixed = {row: known["value"] for row, known in zip(rows, entry.get("fixed", ()), strict=True)}
             if len(fixed) < len(entry.get("fixed", ())):
                 raise FormatError(f"learned table {entry['name']!r}: one row is fixed twice")
             tables[entry["name"]] = _learned(entry, fixed)
