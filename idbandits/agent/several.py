@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import io
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import starmap
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
@@ -16,10 +19,13 @@ from idbandits.agent.agreement import Order, named_structures, places_in, reward
 from idbandits.agent.bundle import Bundle, load_bundle, save_bundle
 from idbandits.agent.encoding import encode_rounds
 from idbandits.agent.learner import Learner, Round
+from idbandits.agent.locks import make_fork_safe
 from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
+from idbandits.agent.metadata import checked_metadata
 from idbandits.agent.posterior import Posterior
-from idbandits.agent.thompson import Thompson
+from idbandits.agent.storage import content_of, read_agent
+from idbandits.agent.thompson import Thompson, restored
 from idbandits.agent.warming import Warmth, kernels_behind, warm_up
 from idbandits.circuit.model import Action
 from idbandits.diagram.declare import Diagram
@@ -78,8 +84,11 @@ class Structures:
         self._bind({name: agent.learner for name, agent in agents.items()}, rng)
         self._known = Known([agent.state for agent in agents.values()], first_standing(len(agents)))
 
-    def _bind(self, members: dict[str, Learner], rng: Rng) -> None:
-        self._members, self.rng = members, rng
+    metadata: dict[str, Any]  # what the user stored with it (`save`); empty if it is not from a file
+
+    def _bind(self, members: dict[str, Learner], rng: Rng, metadata: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self._members, self.rng, self.metadata = members, rng, copy.deepcopy(dict(metadata))
+        make_fork_safe(self)
         learners = list(members.values())
         self._learners, self._first = learners, learners[0]
         models = [learner.model for learner in learners]
@@ -192,6 +201,12 @@ class Structures:
         changes and an error is raised. `at` is when the round was played, as in `Thompson.update`.
         """
         self._learn_now(self._first.action_vector(action, context), self._first.seen(observation), at)
+
+    def check_round(
+        self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None
+    ) -> None:
+        """Validate a round without learning: raise what `update` would raise, and change nothing."""
+        self.copy().update(action, observation, context, at=at)
 
     def _learn_now(self, vector: Ints, seen: Ints, at: Any, where: str = "") -> None:
         with self.rng.bit_generator.lock:
@@ -425,7 +440,8 @@ class Structures:
             raise IdbanditsError(f"an agent of several structures moves to as many with the same names: {these}")
         known, rng = self._snapshot()
         agents = self._apart(known, rng)
-        return _restored({name: agents[name].moved_to(d) for name, d in diagrams.items()}, known.standing, rng)
+        moved = {name: agents[name].moved_to(d) for name, d in diagrams.items()}
+        return _restored(moved, known.standing, rng, self.metadata)
 
     def sample(self) -> dict[str, dict[str, Floats]]:
         """One draw of the means of all learned tables, by structure."""
@@ -455,7 +471,7 @@ class Structures:
         known, rng = self._snapshot()
         if seed is not None:
             rng = generator(seed)
-        other = _restored(self._apart(known, rng), known.standing, rng)
+        other = _restored(self._apart(known, rng), known.standing, rng, self.metadata)
         if seed is not None and not other.rounds:
             states = [learner.beginning(rng) for learner in other._learners]
             other._known = Known(states, known.standing)
@@ -466,27 +482,33 @@ class Structures:
 
     def __reduce__(self) -> Any:
         known, rng = self._snapshot()
-        return _restored, (self._apart(known, rng), known.standing, rng)
+        return _restored, (self._apart(known, rng), known.standing, rng, self.metadata)
 
-    def save(self, path: str | Path) -> None:
-        """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
+    def save(self, path: str | Path, *, metadata: Mapping[str, Any] | None = None) -> None:
+        """Write all that the agent knows to a file, whole or not at all, with metadata as in `Thompson.save`."""
+        own = checked_metadata(self.metadata if metadata is None else metadata)
         known, rng = self._snapshot()
-        saves = {name: agent.save for name, agent in self._apart(known, rng).items()}
-        save_bundle(path_of(path), Bundle(list(saves), known.standing, rng), saves)
+        agents = self._apart(known, rng)
+        contents = [partial(_content, agent) for agent in agents.values()]
+        save_bundle(path_of(path), Bundle(list(agents), known.standing, rng, own), contents)
 
     @staticmethod
     def load(
         path: str | Path, *, structures: Sequence[Diagram] | Mapping[str, Diagram] | None = None,
-        inference: Inference | None = None,
+        inference: Inference | None = None, seed: Any = None,
     ) -> Structures:  # fmt: skip
-        """An agent from a file. With `structures`, one of others is refused; own inferences are passed again."""
+        """Read an agent from a file, with a `seed` as in `Thompson.load`.
+
+        With `structures`, an agent of others is rejected. Custom inferences are passed again.
+        """
         wanted = None if structures is None else named_structures(structures)
         members: dict[str, Thompson] = {}
 
-        def load(name: str, part: Path) -> None:
+        def load(name: str, content: bytes) -> None:
             if wanted is not None and name not in wanted:
                 raise FormatError(f"it is not one of {', '.join(map(repr, wanted))}")
-            members[name] = Thompson.load(part, diagram=None if wanted is None else wanted[name], inference=inference)
+            diagram = None if wanted is None else wanted[name]
+            members[name] = restored(*read_agent(io.BytesIO(content), len(content), diagram, inference))
 
         bundle = load_bundle(where := path_of(path), load)
         if missing := [name for name in wanted or {} if name not in members]:
@@ -495,7 +517,8 @@ class Structures:
             named_structures({name: agent.diagram for name, agent in members.items()})
         except IdbanditsError as error:
             raise FormatError(f"{where}: {error}") from None
-        return _restored(members, bundle.standing, bundle.rng)
+        agent = _restored(members, bundle.standing, bundle.rng, bundle.metadata)
+        return agent if seed is None else agent.copy(seed)
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -514,9 +537,14 @@ class Structures:
         return f"Thompson([{', '.join(map(repr, self._members))}], {inferences}{forget}; {rounds})"
 
 
-def _restored(members: dict[str, Thompson], standing: Standing, rng: Rng) -> Structures:
-    """An agent that goes on with these states and these random numbers."""
+def _content(agent: Thompson) -> bytes:
+    """Return the content of the file of a member."""
+    return content_of(agent.to_saved(), agent.learner.evidence)
+
+
+def _restored(members: dict[str, Thompson], standing: Standing, rng: Rng, metadata: Mapping[str, Any]) -> Structures:
+    """An agent that goes on with these states, these random numbers and this metadata."""
     agent = object.__new__(Structures)
-    agent._bind({name: member.learner for name, member in members.items()}, rng)
+    agent._bind({name: member.learner for name, member in members.items()}, rng, metadata)
     agent._known = Known([member.state for member in members.values()], standing)
     return agent

@@ -6,6 +6,7 @@ import contextlib
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast, final
 
 import numpy as np
@@ -13,8 +14,10 @@ import numpy as np
 from idbandits.agent.bundle import is_bundle
 from idbandits.agent.fit import FitReport, fit_report
 from idbandits.agent.learner import INEXACT, Learner, Past, Round, Settings, rounds_in
+from idbandits.agent.locks import make_fork_safe
 from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
+from idbandits.agent.metadata import checked_metadata
 from idbandits.agent.moving import MISFITS, Carried, Late, hosting, late_round, moved, sorted_log
 from idbandits.agent.posterior import Posterior
 from idbandits.agent.requests import encode_requests
@@ -66,6 +69,7 @@ class Thompson:
 
     learner: Learner  # all but its state
     carried: Carried | None = None  # what it took along, if it moved
+    metadata: dict[str, Any]  # what the user stored with it (`save`); empty if it is not from a file
 
     def __new__(cls, d: Any = None, *settings: Any, **named_settings: Any) -> Any:
         """An agent; of several diagrams, one that weighs them (`Structures`)."""
@@ -86,7 +90,8 @@ class Thompson:
         self.learner = Learner(d.copy(), model, settings)
         if isinstance(self.inference, Exact):
             check_exact(model, INEXACT)
-        self.rng = generator(seed)
+        self.rng, self.metadata = generator(seed), {}
+        make_fork_safe(self)
         self.state = self.learner.beginning(self.rng)
         self._sample = _no_rounds(self.learner)
         self._last_round: tuple[Round, int] | None = None
@@ -95,11 +100,16 @@ class Thompson:
             warn_of_scales(model, stacklevel=2)
 
     @staticmethod
-    def of(learner: Learner, state: State, rng: Rng, sample: Sample | None = None) -> Thompson:
-        """An agent that goes on with this state, these random numbers and these remembered rounds."""
+    def of(
+        learner: Learner, state: State, rng: Rng, sample: Sample | None = None,
+        metadata: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Thompson:  # fmt: skip
+        """An agent that goes on with this state, these random numbers, remembered rounds and metadata."""
         agent: Thompson = object.__new__(Thompson)
+        agent.metadata = copy.deepcopy(dict(metadata))
         agent.learner, agent.state, agent.rng, agent._last_round = learner, state, rng, None
         agent._sample = _no_rounds(learner) if sample is None else sample
+        make_fork_safe(agent)
         return agent
 
     @property
@@ -243,6 +253,23 @@ class Thompson:
             except ImpossibleObservationError:
                 sample.impossible += 1
                 raise
+
+    def check_round(
+        self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None
+    ) -> None:
+        """Validate a round without learning: raise what `update` would raise, and change nothing.
+
+        The round is learned by a copy of the agent, so this takes as long as `copy` and `update`.
+
+        >>> from idbandits import models
+        >>> agent = Thompson(models.cascade(["tea", "milk"], 2), seed=0)
+        >>> agent.check_round({"A1": "tea", "A2": "milk"}, {"C1": 0, "C2": 1})
+        >>> agent.check_round({"A1": "tea", "A2": "milk"}, {"C1": 2})
+        Traceback (most recent call last):
+        ...
+        idbandits.errors.ObservationError: observation: node 'C1' cannot be 2; its states are 0 to 1
+        """
+        self.copy().update(action, observation, context, at=at)
 
     def _learn_in_place(self, round_: Round, at: Any, where: str = "") -> None:
         if self.state.wants_fit(more=1):  # learning and fitting are two steps
@@ -393,7 +420,7 @@ class Thompson:
         """
         state, rng, sample = self._all_known()
         learner, state, carried = moved(self.learner, state, rng, d)
-        agent = Thompson.of(learner, state, rng, sample.moved(self.learner.model, learner.model))
+        agent = Thompson.of(learner, state, rng, sample.moved(self.learner.model, learner.model), self.metadata)
         agent.carried = carried
         warn_once(learner.model, stacklevel=2)
         return agent
@@ -489,29 +516,43 @@ class Thompson:
         if seed is not None:
             rng = generator(seed)
             state = state if rounds_in(state) else self.learner.beginning(rng)
-        return Thompson.of(self.learner, state, rng, sample)
+        return Thompson.of(self.learner, state, rng, sample, self.metadata)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Thompson:
         return self.copy()
 
     def __reduce__(self) -> Any:
-        return _restored, (self.diagram, self.learner.settings, self.learner.past, *self._all_known())
+        return restored, tuple(self.to_saved())
 
-    def save(self, path: str | Path) -> None:
-        """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened."""
-        state, rng, sample = self._all_known()
-        saved = Saved(self.diagram, self.learner.settings, self.learner.past, rng, state, sample)
-        save_agent(path_of(path), saved, self.learner.evidence)
+    def to_saved(self, metadata: Any = None) -> Saved:
+        """Return what a file holds of the agent; `metadata` replaces that of the agent."""
+        own = checked_metadata(self.metadata if metadata is None else metadata)
+        return Saved(self.diagram, self.learner.settings, self.learner.past, *self._all_known(), own)
+
+    def save(self, path: str | Path, *, metadata: Mapping[str, Any] | None = None) -> None:
+        """Write all that the agent knows to a file, whole or not at all; `load` goes on as if nothing happened.
+
+        `metadata` is a mapping of JSON data, up to 1 MB, that is stored with the agent: `agent.metadata` after `load`.
+        Without it, the agent's own metadata is stored again.
+        """
+        save_agent(path_of(path), self.to_saved(metadata), self.learner.evidence)
 
     @staticmethod
-    def load(path: str | Path, *, diagram: Any = None, inference: Inference | None = None) -> Thompson:
-        """An agent from a file. With `diagram`, one of another diagram is refused; own inferences are passed again."""
+    def load(
+        path: str | Path, *, diagram: Any = None, inference: Inference | None = None, seed: Any = None
+    ) -> Thompson:
+        """Read an agent from a file.
+
+        It goes on with the saved random numbers, so processes that load one file choose identical actions; pass a
+        different `seed` in each of them. With `diagram`, an agent of another diagram is rejected. Custom inferences are
+        passed again.
+        """
         if is_bundle(where := path_of(path)):
             from idbandits.agent.several import Structures
 
-            return cast(Thompson, Structures.load(where, structures=diagram, inference=inference))
-        saved = load_agent(where, diagram, inference)
-        return _restored(saved.diagram, saved.settings, saved.past, saved.state, saved.rng, saved.sample)
+            return cast(Thompson, Structures.load(where, structures=diagram, inference=inference, seed=seed))
+        agent = restored(*load_agent(where, diagram, inference))
+        return agent if seed is None else agent.copy(seed)
 
 
 def _no_rounds(learner: Learner) -> Sample:
@@ -519,5 +560,8 @@ def _no_rounds(learner: Learner) -> Sample:
     return Sample(sum(map(len, learner.blank)))
 
 
-def _restored(d: Diagram, settings: Settings, past: Past, state: State, rng: Rng, sample: Sample) -> Thompson:
-    return Thompson.of(Learner(d, compile(d), settings, past), state, rng, sample)
+def restored(
+    d: Diagram, settings: Settings, past: Past, state: State, rng: Rng, sample: Sample, metadata: Mapping[str, Any]
+) -> Thompson:
+    """Return the agent of which these are the fields of `Saved`."""
+    return Thompson.of(Learner(d, compile(d), settings, past), state, rng, sample, metadata)

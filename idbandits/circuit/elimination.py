@@ -21,7 +21,7 @@ from idbandits.kernel.messages import say
 from idbandits.kernel.types import Floats
 
 MOST_CELLS = 2_000_000  # of all tables of one elimination
-LARGE = 200_000  # cells: about 5 s
+LARGE = 100_000  # cells: seconds
 FOLDING_IS_WORTH = 4  # how much larger an elimination that keeps all rows whole may be, so that more of them fold
 SMALL = 50_000  # cells: below that, always so
 
@@ -261,11 +261,11 @@ def _folds_away(d: Diagram, parents: Sequence[str], table: Floats) -> bool:
 
 def rewards(b: Builder, plans: RewardPlan) -> list[int]:
     """Roots whose values add up to the expected reward."""
+    if plans.apart:
+        return _rewards_apart(b, plans)
+    check_size(b.diagram, plans.together)
     terms = zip(b.diagram.rewards, plans.tables, strict=True)
     factors = [_reward_factor(b, term, table) for term, table in terms]
-    if plans.apart:
-        return _rewards_apart(b, plans, factors)
-    check_size(b.diagram, plans.together)
     for name in plans.together.order:
         touched = [f for f in factors if name in f.scope]
         if touched:
@@ -283,16 +283,16 @@ def _reward_factor(b: Builder, term: Reward, table: Floats) -> Factor:
     return Factor(scope, entries)
 
 
-def _rewards_apart(b: Builder, plans: RewardPlan, factors: Sequence[Factor]) -> list[int]:
+def _rewards_apart(b: Builder, plans: RewardPlan) -> list[int]:
     d, roots = b.diagram, []
-    for term, lowest, factor in zip(d.rewards, plans.lowest, factors, strict=True):
+    for term, lowest, table in zip(d.rewards, plans.lowest, plans.tables, strict=True):
         names = _relevant(d, term.parents)
         chance = [d.nodes[name] for name in d.nodes if name in names]
         scopes = [(n.name, *chance_parents(d, n)) for n in chance]
         scopes.append(tuple(p for p in term.parents if p in names))
         order = plan(scopes, {n.name: n.states for n in chance})
         check_size(d, order if order.cells < plans.together.cells else plans.together)
-        roots.append(_sum_out(b, order.order, names, [factor], True))
+        roots.append(_sum_out(b, order.order, names, [_reward_factor(b, term, table)], True))
         if lowest:
             roots.append(b.weigh([(b.slot(b.parameters.place_of(np.array([lowest]))), ONE)]))
     return roots
