@@ -136,6 +136,14 @@ def wide(states: int) -> Diagram:
     return d
 
 
+def wide_by_rows(states: int) -> Diagram:
+    """A long row that is read for each of many states."""
+    d = Diagram("wide")
+    first = d.latent("first", [d.decision("A", 2)], states=300)
+    d.reward(d.observed("O", [d.latent("second", [first], states=states)]))
+    return d
+
+
 def test_large_circuits_are_announced_with_the_sizes_of_nodes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,6 +178,13 @@ def test_large_tables_are_announced(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         "idbandits: diagram 'large' has 1,200 learned entries, 1,200 of them in table 'appeal'; an agent needs about"
     )
     assert capsys.readouterr().err.startswith(message)
+
+
+def test_sites_that_would_not_fit_in_memory_are_rejected() -> None:
+    with pytest.raises(
+        ComplexityError, match=r"'ep' may need .* table 'second' has 1000 states; use inference 'gibbs'"
+    ):
+        idb.Thompson(wide_by_rows(1000), "ep")
 
 
 # -- what was made faster says the same ----------------------------------------------------------------------------
