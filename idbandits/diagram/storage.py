@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # `declare` imports this module
 FORMAT, VERSION = "idbandits diagram", 1  # as in the schema
 MOST_REPEATED = 10_000_000  # entries of known tables that are given as one number: small files make small diagrams
 MOST_BYTES, MOST_DEPTH = 10**8, 100  # of JSON that is read, and of lists and objects in each other
+MOST_ERRORS = 100  # of which the most telling one is reported
 MOST_NUMBER = 10**308  # about the largest float
 _TABLES = (
     "known",
@@ -230,7 +232,8 @@ def _check_format(data: Any) -> None:
     if isinstance(data, Mapping) and is_integer(data.get("version")) and data["version"] > VERSION:
         raise FormatError(f"version {data['version']} is newer than this library, which reads up to version {VERSION}")
     try:
-        error = best_match(Draft202012Validator(schema()).iter_errors(_shortened(data)))
+        errors = Draft202012Validator(schema()).iter_errors(_shortened(data))
+        error = best_match(itertools.islice(errors, MOST_ERRORS))
     except ODD:
         raise FormatError("the data is not plain: it holds values that JSON does not have") from None
     if error is not None:

@@ -57,6 +57,9 @@ data = decisions(1, 2).to_dict()
 data["learned"][0]["fixed"] = [{"row": label, "value": 0.5} for label in alike[:30_000]]
 print(message(lambda: idb.Diagram.from_dict(data)))
 print(message(lambda: idb.Diagram("twice").decision("A", [*range(50_000), 49_999])))
+print(message(lambda: idb.Diagram.from_dict(data | {"all_different": [0] * 300_000})))
+print(message(lambda: idb.Diagram("many").context("user", features=[f"x{k}" for k in range(40_000)])))
+print(message(lambda: idb.Diagram("alike").context("user", features={"x": alike})))
 d = idb.Diagram("wide")  # four nodes, and a known table that the circuit reads 90,000 times
 first = d.latent("L", [d.decision("A", 2)], states=300)
 table = np.random.default_rng(0).dirichlet(np.ones(300), 300)
@@ -80,6 +83,10 @@ def test_small_files_and_declarations_take_little_time() -> None:
         "learned[0]: learned table 'C': fixed rows must have at most 100 labels with equal hashes, got 30,000 like "
         "2305843009213693951; use strings instead",
         "node 'A': label 49999 occurs twice",
+        "all_different[99]: 0 is not 'all' or a list of decisions, or an object of these and of labels that may repeat",
+        "node 'user': it has 40000 features; at most 200",
+        "node 'user': feature 'x': its categories must have at most 100 labels with equal hashes, got 100,000 like "
+        "2305843009213693951; use strings instead",
         "0",
     ]
 
