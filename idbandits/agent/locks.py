@@ -90,6 +90,7 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     for agent in _busy:
         _reset(agent.rng.bit_generator.lock)
+        _agents.discard(agent)
         vars(agent).clear()
         agent.__class__ = ForkedAgent
     for lock in _compiles:
