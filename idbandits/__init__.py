@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
-    from idbandits import baselines, models, theory
+    from idbandits import baselines, errors, models, theory
     from idbandits.agent.thompson import Structures, Thompson
     from idbandits.circuit.model import compile
     from idbandits.circuit.questions import expected_reward, log_likelihood, posterior_of_latents
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = [
     "EP", "Diagram", "Exact", "Features", "Forget", "Gibbs", "Incremental", "Learned", "Moments", "Outcome",
     "Particles", "Result", "Solution", "Structures", "Thompson", "Variational", "World", "baselines", "best_action",
-    "compile", "delayed", "expected_reward", "log_likelihood", "models", "posterior_of_latents", "simulate", "theory",
+    "compile", "delayed", "errors", "expected_reward", "log_likelihood", "models", "posterior_of_latents", "simulate",
+    "theory",
 ]  # fmt: skip
 
 _HOME = {  # the module of each name

@@ -2,15 +2,22 @@
 
 import errno
 import os
+import re
 import stat
 import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+try:
+    import fcntl
+except ImportError:  # not on Windows: leftovers of killed processes stay there
+    fcntl = None  # type: ignore[assignment]
+
 from idbandits.errors import FormatError, IdbanditsError, brief
 
 MOST_LINKS = 40  # from one symbolic link to the next, as in Linux
+SCRATCH = re.compile(r"\.idbandits-[0-9a-f]{32}\.tmp")  # names of files that are being written
 
 
 def path_of(path: object) -> Path:
@@ -60,19 +67,57 @@ def _target(path: Path) -> Path | None:
 
 
 def _replace(target: Path, content: bytes) -> None:
-    scratch = target.parent / f".{uuid.uuid4().hex}.tmp"
+    _delete_leftovers(target.parent)
+    old = _status_if_writable(target)
+    while not _replaced(target, content, old):
+        pass  # another process deleted the scratch file before it was locked
+
+
+def _replaced(target: Path, content: bytes, old: os.stat_result | None) -> bool:
+    """Try to replace a file, if another process does not take the scratch file for a leftover."""
+    scratch = target.parent / f".idbandits-{uuid.uuid4().hex}.tmp"
+    mode = 0o666 if old is None else 0o600  # the umask is honoured; nobody reads it before it has the old mode
     try:
-        old = _status_if_writable(target)
-        mode = 0o666 if old is None else 0o600  # the umask is honoured; nobody reads it before it has the old mode
         with open(scratch, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            _lock(file.fileno(), wait=True)
+            if not scratch.exists():
+                return False
             file.write(content)
             file.flush()
             if old is not None:
                 _make_alike(scratch, old)
             os.fsync(file.fileno())
-        os.replace(scratch, target)
+            if fcntl is not None:  # while it is locked; elsewhere, open files cannot be renamed
+                os.replace(scratch, target)
+        if fcntl is None:
+            os.replace(scratch, target)
+        return True
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def _lock(descriptor: int, *, wait: bool) -> bool:
+    """Lock a file as long as it is open in this process, however that ends; False if that is not possible."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:  # locked by another process, or a file system without locks
+        return False
+    return True
+
+
+def _delete_leftovers(folder: Path) -> None:
+    """Delete scratch files that processes left behind which were killed: those that nobody has locked."""
+    with suppress(OSError):  # of a folder that cannot be listed: writing will say what is wrong with it
+        for name in filter(SCRATCH.fullmatch, os.listdir(folder)):
+            with suppress(OSError):  # of another user, or deleted meanwhile
+                descriptor = os.open(folder / name, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+                try:
+                    if _lock(descriptor, wait=False):
+                        os.unlink(folder / name)
+                finally:
+                    os.close(descriptor)
 
 
 def _open_existing(name: str, flags: int) -> int:

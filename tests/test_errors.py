@@ -616,7 +616,7 @@ def pairs(add: str) -> Diagram:
 
 def test_too_entangled() -> None:
     for _ in range(2):  # the second time is refused too: nothing half made is kept
-        refused(pairs("observed"), ComplexityError, ("'pairs'", "cells", "2,000,000", "Z0, Z1"), idb.compile)
+        refused(pairs("observed"), ComplexityError, ("'pairs'", "cells", "2,000,000", "Z0 (8), Z1 (8)"), idb.compile)
     hidden = pairs("latent")  # nothing is seen: the likelihood is simple, the reward is not
     for _ in range(2):
         assert idb.log_likelihood(hidden, {}, {}, {}) == 0

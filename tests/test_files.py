@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +19,7 @@ from typing import Any
 import pytest
 
 import idbandits as idb
-from idbandits import models
+from idbandits import files, models
 from idbandits.errors import FormatError, IdbanditsError
 from idbandits.files import read_whole, write_whole
 from idbandits.simulation import results
@@ -96,6 +99,67 @@ def test_what_is_written_is_never_more_public_than_the_old_file(
     monkeypatch.setattr(os, "chmod", lambda path, mode: note(os.open(path, os.O_RDONLY)))
     write_whole(path, b"new")
     assert modes == [0o600, 0o600]
+
+
+def test_what_a_killed_process_left_is_deleted_by_the_next_that_writes(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    code = "\n".join([
+        "import os, signal, sys", "from pathlib import Path", "from idbandits.files import write_whole",
+        "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)", "write_whole(Path(sys.argv[1]), b'new')",
+    ])  # fmt: skip
+    environment = os.environ | {"PYTHONPATH": str(Path(idb.__file__).parents[1])}
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", code, str(path)], env=environment).returncode == -signal.SIGKILL
+        assert path.read_bytes() == b"old"
+        assert len(os.listdir(tmp_path)) == 2  # that of the first is deleted by the second
+    write_whole(tmp_path / "other", b"content")
+    assert sorted(os.listdir(tmp_path)) == ["file", "other"]
+
+
+def test_what_others_write_and_what_is_no_leftover_is_not_deleted(tmp_path: Path) -> None:
+    names = [f".idbandits-{'0' * 32}.tmp", f".idbandits-{'1' * 31}.tmp", "a.tmp", f"idbandits-{'2' * 32}.tmp"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"content")
+    (tmp_path / f".idbandits-{'3' * 32}.tmp").symlink_to(tmp_path / "a.tmp")
+    (tmp_path / f".idbandits-{'4' * 32}.tmp").mkdir()
+    before = sorted([*os.listdir(tmp_path), "file"])
+    with (tmp_path / names[0]).open("ab") as being_written:
+        fcntl.flock(being_written, fcntl.LOCK_EX)
+        write_whole(tmp_path / "file", b"new")
+        assert sorted(os.listdir(tmp_path)) == before
+    write_whole(tmp_path / "file", b"new")
+    assert sorted(os.listdir(tmp_path)) == [name for name in before if name != names[0]]
+
+
+def test_a_scratch_file_that_is_taken_for_a_leftover_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, deleted = files._lock, list[str]()
+
+    def delete_first(descriptor: int, *, wait: bool) -> bool:
+        if wait and not deleted:  # another process is faster
+            deleted.extend(os.listdir(tmp_path))
+            (tmp_path / deleted[0]).unlink()
+        return lock(descriptor, wait=wait)
+
+    monkeypatch.setattr(files, "_lock", delete_first)
+    write_whole(tmp_path / "file", b"new")
+    assert len(deleted) == 1
+    assert (os.listdir(tmp_path), (tmp_path / "file").read_bytes()) == (["file"], b"new")
+
+
+def test_files_of_several_structures_need_no_other_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    d = models.semi_bandit(3, 2)
+    agent = idb.Thompson({"one": d, "two": d}, seed=1)
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.setenv(name, str(tmp_path / "nowhere"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    agent.save(tmp_path / "agent")
+    assert os.listdir(tmp_path) == ["agent"]
+    loaded = idb.Thompson.load(tmp_path / "agent")
+    assert [loaded.act() for _ in range(5)] == [agent.act() for _ in range(5)]
+    assert os.listdir(tmp_path) == ["agent"]
 
 
 def test_everything_is_saved_this_way(tmp_path: Path) -> None:

@@ -5,13 +5,12 @@ The members are checked as files of agents are, and the head number by number: w
 
 from __future__ import annotations
 
-import functools
 import io
 import json
 import stat
-import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,8 @@ import numpy as np
 
 from idbandits.agent.agreement import MOST
 from idbandits.agent.generators import generator_of, state_of_generator
+from idbandits.agent.metadata import checked_metadata
+from idbandits.agent.storage import OTHER_FORMATS
 from idbandits.diagram.storage import parse_json
 from idbandits.errors import ODD, FormatError, IdbanditsError, brief, is_integer
 from idbandits.files import write_whole
@@ -33,28 +34,30 @@ MOST_LOG = 1e15  # of weights and wealth, either way: sums over all rounds
 
 
 class Bundle(NamedTuple):
-    """What a file holds besides the members: their names, how they stand, and their random numbers."""
+    """What a file holds besides the members: their names, how they stand, random numbers and metadata."""
 
     names: list[str]
     standing: Standing
     rng: Rng
+    metadata: dict[str, Any]
 
 
-def save_bundle(path: Path, bundle: Bundle, saves: Mapping[str, Callable[[Path], None]]) -> None:
-    """Write a file, whole or not at all; members write their own parts."""
+def save_bundle(path: Path, bundle: Bundle, contents: Sequence[Callable[[], bytes]]) -> None:
+    """Write a file, whole or not at all; `contents` return those of the members' files."""
     standing = bundle.standing
     head = {
         "format": FORMAT, "names": bundle.names, "rounds": int(standing.rounds[0]),
         "weights": _listed(standing.weights), "wealth": [_listed(row) for row in standing.wealth],
         "rng": state_of_generator(bundle.rng),
     }  # fmt: skip
+    if bundle.metadata:
+        head["metadata"] = bundle.metadata
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive, tempfile.TemporaryDirectory() as folder:
+    with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr(zipfile.ZipInfo(HEAD), json.dumps(head, allow_nan=False))
-        for i, save in enumerate(saves.values()):
-            part = Path(folder) / f"{i}.agent"
-            _naming(path, part, bundle.names[i], save)
-            archive.writestr(zipfile.ZipInfo(part.name), part.read_bytes())
+        for i, (name, content) in enumerate(zip(bundle.names, contents, strict=True)):
+            with _naming(path, name):
+                archive.writestr(zipfile.ZipInfo(f"{i}.agent"), content())
     write_whole(path, buffer.getvalue())
 
 
@@ -78,11 +81,11 @@ def is_bundle(path: Path) -> bool:
     return start.startswith(b"PK\3\4") and start[30:] == HEAD.encode()
 
 
-def load_bundle(path: Path, load: Callable[[str, Path], None]) -> Bundle:
-    """Read a file; members are read by `load`, which is handed their names and files."""
+def load_bundle(path: Path, load: Callable[[str, bytes], None]) -> Bundle:
+    """Read a file; members are read by `load`, which is handed their names and the content of their files."""
     try:
         size = path.stat().st_size
-        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
+        with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
             if any(info.compress_type != zipfile.ZIP_STORED or info.file_size > size for info in infos):
                 raise FormatError("its parts are not stored as they are")
@@ -95,9 +98,8 @@ def load_bundle(path: Path, load: Callable[[str, Path], None]) -> Bundle:
             if sorted(info.filename for info in infos) != sorted([HEAD, *files]):
                 raise FormatError(f"its parts are {brief(archive.namelist())}, not {HEAD} and {', '.join(files)}")
             for name, file in zip(bundle.names, files, strict=True):
-                part = Path(folder) / file
-                part.write_bytes(archive.read(file))
-                _naming(path, part, name, functools.partial(load, name))
+                with _naming(path, name):
+                    load(name, archive.read(file))
             return bundle
     except FormatError as error:
         text = str(error)
@@ -108,18 +110,20 @@ def load_bundle(path: Path, load: Callable[[str, Path], None]) -> Bundle:
         raise FormatError(f"{path}: this is not the whole file of an agent ({type(error).__name__}: {error})") from None
 
 
-def _naming(path: Path, part: Path, name: str, work: Callable[[Path], None]) -> None:
-    """Do something with the file of a member; errors name the structure, not that file."""
+@contextmanager
+def _naming(path: Path, name: str) -> Iterator[None]:
+    """Make errors about a member name the file and the structure."""
     try:
-        work(part)
+        yield
     except IdbanditsError as error:
-        raise type(error)(f"{path}: structure {name!r}: {str(error).removeprefix(f'{part}: ')}") from None
+        raise type(error)(f"{path}: structure {name!r}: {error}") from None
 
 
 def _read(head: Any) -> Bundle:
     kind = head.get("format") if isinstance(head, dict) else None
     if kind != FORMAT:
-        raise FormatError(f"the format is {brief(kind)}; this version reads {FORMAT!r}")
+        raise FormatError(f"the format must be {FORMAT!r}, got {brief(kind)}; {OTHER_FORMATS}")
+    metadata = checked_metadata(head.pop("metadata", {}))
     if set(head) != KEYS:
         raise FormatError(f"its head has the keys {brief(sorted(head))}, not {sorted(KEYS)}")
     names, rounds = head["names"], head["rounds"]
@@ -136,7 +140,8 @@ def _read(head: Any) -> Bundle:
     if not isinstance(rows, list) or len(rows) != len(names):
         raise FormatError(f"its wealth is {brief(rows)}, not one row per structure")
     wealth = np.stack([_logarithms("wealth", row, len(names)) for row in rows])
-    return Bundle(names, Standing(np.array([rounds], np.int64), weights, wealth), generator_of(head["rng"]))
+    standing = Standing(np.array([rounds], np.int64), weights, wealth)
+    return Bundle(names, standing, generator_of(head["rng"]), metadata)
 
 
 def _logarithms(what: str, values: Any, number: int) -> Floats:

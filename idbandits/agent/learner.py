@@ -49,6 +49,7 @@ REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kin
 
 
 ALTERNATIONS = 3  # of fits and of inference, after many rounds at once
+MOST_EARLIER = 16  # diagrams that late rounds may be of
 
 
 class Guest(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from idbandits.agent.encoding import WRONG, encode_rounds, is_right
 from idbandits.agent.era import Era, key_of
-from idbandits.agent.learner import INEXACT, Learner, Past
+from idbandits.agent.learner import INEXACT, MOST_EARLIER, Learner, Past
 from idbandits.agent.ledger import Ledger
 from idbandits.agent.requests import encode_requests
 from idbandits.circuit.model import Model, compile
@@ -28,7 +28,6 @@ from idbandits.kernel.columns import Layout, columns_of, state_of
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Floats, Ints, Rng
 
-MOST_EARLIER = 16  # diagrams that late rounds may be of
 FAR = 50.0  # scales from a center
 
 Log: TypeAlias = tuple[Any, Any, Any, Any]  # actions, observations, contexts, names of columns

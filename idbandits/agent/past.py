@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from idbandits.agent.learner import Past
+from idbandits.agent.learner import MOST_EARLIER, Past
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import MOST_STATES, Diagram
 from idbandits.diagram.tables import LEAST_PRIOR, MOST_PRIOR, Label
+from idbandits.diagram.values import check_hashes
 from idbandits.errors import FormatError, brief, check_number, check_whole
-from idbandits.inference.entries import Entries, RetiredRow
+from idbandits.inference.entries import Entries, RetiredRow, names_of
 from idbandits.inference.evidence import Longest
 
 MOST_LONG = 1_000_000  # nodes or terms of a factor
@@ -36,14 +37,16 @@ def past_from_data(data: Any, model: Model) -> Past:
         raise FormatError(f"past: it has the keys {', '.join(sorted(FIELDS))}, not {brief(data)}")
     retired = tuple(_retired_row(row) for row in _list("past.retired", data["retired"]))
     names = [row.name for row in retired]
-    if len(set(names)) < len(names) or any(name in Entries(model).rows for name in names):
+    check_hashes("past.retired: names of rows", [*names, *names_of(model)])
+    if len(set(names)) < len(names) or not Entries(model).rows.keys().isdisjoint(names):
         raise FormatError("past.retired: a row occurs twice, or is one of the diagram")
     constants = [check_number("past.constants", x, 0, 1) for x in _list("past.constants", data["constants"])]
     longest = [check_whole("past.longest", n, 0, MOST_LONG) for n in _list("past.longest", data["longest"])]
     if len(longest) != 2:
         raise FormatError(f"past.longest: two numbers, not {brief(longest)}")
-    earlier = tuple(Diagram.from_dict(d) for d in _list("past.earlier", data["earlier"]))
-    return Past(retired, tuple(constants), Longest(*longest), earlier)
+    earlier = _list("past.earlier", data["earlier"])
+    check_whole("past.earlier: the number of diagrams", len(earlier), 0, MOST_EARLIER)
+    return Past(retired, tuple(constants), Longest(*longest), tuple(map(Diagram.from_dict, earlier)))
 
 
 def _retired_row(data: Any) -> RetiredRow:

@@ -22,6 +22,7 @@ from idbandits.agent.generators import generator_of, state_of_generator
 from idbandits.agent.learner import NO_PAST, Learner, Past, Settings
 from idbandits.agent.ledger import Columns as LedgerColumns
 from idbandits.agent.ledger import Ledger
+from idbandits.agent.metadata import checked_metadata
 from idbandits.agent.past import past_from_data, past_to_data
 from idbandits.agent.sample import Sample
 from idbandits.circuit.model import compile
@@ -41,6 +42,10 @@ from idbandits.kernel.types import Rng
 
 FORMAT = "idbandits agent 6"
 HEAD = {"format", "diagram", "inference", "class", "settings", "forget", "past", "rng"}
+OTHER_FORMATS = (
+    "files of other formats are not converted: learn again from a log (update_many), or load it with the version of "
+    "idbandits that saved it"
+)
 BROKEN = "this is not the whole file of an agent"
 TYPES = {
     "ints": np.int64,
@@ -74,9 +79,10 @@ class Saved(NamedTuple):
     diagram: Diagram
     settings: Settings
     past: Past
-    rng: Rng
     state: State
+    rng: Rng
     sample: Sample
+    metadata: dict[str, Any]
     ledger: Ledger | None = None
 
 
@@ -84,7 +90,16 @@ class Saved(NamedTuple):
 
 
 def save_agent(path: Path, saved: Saved, evidence: Evidence) -> None:
-    """Write an agent to a file, whole or not at all; one that could not be read again is refused."""
+    """Write an agent to a file, whole or not at all; one that could not be read again is rejected."""
+    try:
+        content = content_of(saved, evidence)
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from None
+    write_whole(path, content)
+
+
+def content_of(saved: Saved, evidence: Evidence) -> bytes:
+    """Return the content of the file of an agent."""
     inference, effort, forget = saved.settings
     kind = type(inference)
     name = next((name for name, built_in in BY_NAME.items() if kind is built_in), None)
@@ -95,13 +110,15 @@ def save_agent(path: Path, saved: Saved, evidence: Evidence) -> None:
     }  # fmt: skip
     if effort != 1.0:
         head["effort"] = effort
+    if saved.metadata:
+        head["metadata"] = saved.metadata
     text = np.array(json.dumps(head, allow_nan=False))
     if text.nbytes > MOST_HEAD:
-        raise FormatError(f"{path}: the diagram {saved.diagram.name!r} is too large for the file of an agent")
+        raise FormatError(f"the diagram {saved.diagram.name!r} is too large for the file of an agent")
     try:
         columns = columns_of(saved.state, layout_of(inference, evidence, saved.state))
     except FormatError as error:
-        raise FormatError(f"{path}: the agent was not saved, as it could not be loaded again: {error}") from None
+        raise FormatError(f"the agent was not saved, as it could not be loaded again: {error}") from None
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         numbers, rounds = saved.sample.to_arrays()
@@ -113,7 +130,7 @@ def save_agent(path: Path, saved: Saved, evidence: Evidence) -> None:
             small = array.nbytes <= (SMALL_HEAD if member == "head" else SMALL) // 2
             how = zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED
             archive.writestr(zipfile.ZipInfo(f"{member}.npy"), content.getvalue(), how)
-    write_whole(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
 def _plain(inference: Inference) -> Any:
@@ -131,17 +148,27 @@ def _plain(inference: Inference) -> Any:
 
 
 def load_agent(path: Path, diagram: Diagram | None, inference: Inference | None) -> Saved:
-    """Read an agent; one of another diagram or inference than these is refused, where they are given."""
+    """Read an agent; one of another diagram or inference than these is rejected, where they are given."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise FormatError(f"{path}: this is not a regular file")
     try:
         with path.open("rb") as file:
-            return _read(_Members(file, status.st_size), diagram, inference)
-    except IdbanditsError as error:
+            return read_agent(file, status.st_size, diagram, inference)
+    except FormatError as error:
         raise FormatError(f"{path}: {error}") from None
+
+
+def read_agent(file: IO[bytes], size: int, diagram: Diagram | None, inference: Inference | None) -> Saved:
+    """Read an agent from a stream of this many bytes."""
+    try:
+        return _read(_Members(file, size), diagram, inference)
+    except FormatError:
+        raise
+    except IdbanditsError as error:
+        raise FormatError(str(error)) from None
     except (MemoryError, RecursionError) as error:
-        raise FormatError(f"{path}: it asks for too much ({type(error).__name__})") from None
+        raise FormatError(f"it asks for too much ({type(error).__name__})") from None
 
 
 @contextlib.contextmanager
@@ -219,8 +246,9 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
     head = parse_json(members.text())
     kind = head.get("format") if isinstance(head, dict) else None
     if kind != FORMAT:
-        raise FormatError(f"the format is {brief(kind)}; this version reads {FORMAT!r}")
+        raise FormatError(f"the format must be {FORMAT!r}, got {brief(kind)}; {OTHER_FORMATS}")
     effort = check_number("effort", head.pop("effort", 1.0), 0)
+    metadata = checked_metadata(head.pop("metadata", {}))
     if set(head) != HEAD:
         raise FormatError(f"its head has the keys {brief(sorted(head))}, not {sorted(HEAD)}")
     name, settings = head["inference"], head["settings"]
@@ -253,7 +281,7 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
     check_forgetful(own, forget)
     agent_settings = Settings(own, effort, forget)
     learner = Learner(d, model, agent_settings, past)
-    return Saved(d, agent_settings, past, rng, _state(members, learner), sample, _ledger(members, learner))
+    return Saved(d, agent_settings, past, _state(members, learner), rng, sample, metadata, _ledger(members, learner))
 
 
 def _ledger(members: _Members, learner: Learner) -> Ledger | None:

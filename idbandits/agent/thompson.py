@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import io
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import starmap
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar, final
 
 import numpy as np
@@ -18,13 +20,15 @@ from idbandits.agent.bundle import Bundle, is_bundle, load_bundle, save_bundle
 from idbandits.agent.era import MISFITS, Era, Round
 from idbandits.agent.fit import FitReport, fit_report
 from idbandits.agent.known import Known, all_counted, block_learned, learned, learned_alone, predicted, revised
-from idbandits.agent.learner import INEXACT, Learner, Past, Settings
+from idbandits.agent.learner import INEXACT, Learner, Settings
 from idbandits.agent.ledger import Ledger
+from idbandits.agent.locks import make_fork_safe
 from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
 from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
+from idbandits.agent.metadata import checked_metadata
 from idbandits.agent.moving import Batch, Moved, compiled_copy, earlier_eras, encode_log, in_order, moved, moved_ledger
 from idbandits.agent.sample import Sample
-from idbandits.agent.storage import Saved, load_agent, save_agent
+from idbandits.agent.storage import Saved, content_of, load_agent, read_agent, save_agent
 from idbandits.agent.warming import Warmth, kernels_behind, warm_up
 from idbandits.checking import warn_of_scales, warn_once
 from idbandits.circuit.model import Action, compile
@@ -111,13 +115,16 @@ class Thompson:
         self._begin(known, rng, tuple(diagrams) if by_name else None)
 
     def _begin(
-        self, known: Known, rng: Rng, names: tuple[str, ...] | None, eras: Sequence[Era] = (), carried: Any = None
+        self, known: Known, rng: Rng, names: tuple[str, ...] | None, eras: Sequence[Era] = (), carried: Any = None,
+        metadata: Mapping[str, Any] = MappingProxyType({}),
     ) -> Thompson:  # fmt: skip
         """Go on with what is known; `names` are those of structures, if there may be several.
 
         `eras` are those before the present one.
         """
         self._known, self.rng, self._names = known, rng, names
+        self.metadata: dict[str, Any] = copy.deepcopy(dict(metadata))  # what the user stored with it (`save`)
+        make_fork_safe(self)
         labels = names or (known.learners[0].diagram.name,)
         present = Era(dict(zip(labels, (learner.diagram for learner in known.learners), strict=True)))
         self._eras = (present, *eras)
@@ -360,6 +367,23 @@ class Thompson:
                 self._known.sample.impossible += 1
                 raise
 
+    def check_round(
+        self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None
+    ) -> None:
+        """Validate a round without learning: raise what `update` would raise, and change nothing.
+
+        The round is learned by a copy of the agent, so this takes as long as `copy` and `update`.
+
+        >>> from idbandits import models
+        >>> agent = Thompson(models.cascade(["tea", "milk"], 2), seed=0)
+        >>> agent.check_round({"A1": "tea", "A2": "milk"}, {"C1": 0, "C2": 1})
+        >>> agent.check_round({"A1": "tea", "A2": "milk"}, {"C1": 2})
+        Traceback (most recent call last):
+        ...
+        idbandits.errors.ObservationError: observation: node 'C1' cannot be 2; its states are 0 to 1
+        """
+        self.copy().update(action, observation, context, at=at)
+
     def _encoded(self, action: Action, observation: Mapping[str, Any], context: Action | None) -> tuple[Era, Round]:
         """Encode a round of this diagram, or else of the latest earlier one that can have it."""
         eras = self._eras
@@ -592,7 +616,7 @@ class Thompson:
         carried: Any = moves[0].carried
         if self._names is not None:
             carried = dict(zip(self._names, (move.carried for move in moves), strict=True))
-        return _of(after, rng, self._names, eras, carried)
+        return _of(after, rng, self._names, eras, carried, self.metadata)
 
     def _alike(self, d: Any) -> dict[str, Diagram]:
         """Validate structures to move to."""
@@ -717,48 +741,55 @@ class Thompson:
             rng = generator(seed)
             if not known.rounds:
                 known = known._replace(states=tuple(learner.beginning(rng) for learner in known.learners))
-        return _of(known, rng, self._names, self._eras[1:], self.carried)
+        return _of(known, rng, self._names, self._eras[1:], self.carried, self.metadata)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Thompson:
         return self.copy()
 
     def __reduce__(self) -> Any:
         known, rng = self._snapshot()
-        learners = [(learner.diagram, learner.settings, learner.past) for learner in known.learners]
-        return _restored, (learners, known.states, known.standing, known.sample, known.ledger, rng, self._names)
+        return _restored, (self._saved(known, rng, self.metadata), known.standing, self._names)
 
-    def save(self, path: str | Path) -> None:
-        """Write all that the agent knows to a file atomically; `load` goes on as if nothing happened."""
-        known, rng = self._snapshot()
-        where = path_of(path)
-        saved = [
-            Saved(learner.diagram, learner.settings, learner.past, rng, state, known.sample, known.ledger)
+    def _saved(self, known: Known, rng: Rng, metadata: dict[str, Any]) -> list[Saved]:
+        """Return what files hold of each structure; the sample and the ledger are those of all of them."""
+        return [
+            Saved(learner.diagram, learner.settings, learner.past, state, rng, known.sample, metadata, known.ledger)
             for learner, state in zip(known.learners, known.states, strict=True)
         ]
+
+    def save(self, path: str | Path, *, metadata: Mapping[str, Any] | None = None) -> None:
+        """Write all that the agent knows to a file atomically; `load` goes on as if nothing happened.
+
+        `metadata` is a mapping of JSON data, up to 1 MB, that is stored with the agent: `agent.metadata` after `load`.
+        Without it, the agent's own metadata is stored again.
+        """
+        own = checked_metadata(self.metadata if metadata is None else metadata)
+        known, rng = self._snapshot()
+        evidence = [learner.evidence for learner in known.learners]
         if self._names is None:
-            save_agent(where, saved[0], known.learners[0].evidence)
+            save_agent(path_of(path), self._saved(known, rng, own)[0], evidence[0])
             return
-        saves = {
-            name: partial(save_agent, saved=own, evidence=learner.evidence)
-            for name, own, learner in zip(self._names, saved, known.learners, strict=True)
-        }
-        save_bundle(where, Bundle(list(self._names), known.standing, rng), saves)
+        members = zip(self._saved(known, rng, {}), evidence, strict=True)
+        contents = [partial(content_of, saved, about) for saved, about in members]
+        save_bundle(path_of(path), Bundle(list(self._names), known.standing, rng, own), contents)
 
     @staticmethod
     def load(
-        path: str | Path, *, diagram: Any = None, inference: Inference | None = None, structures: Any = None
-    ) -> Thompson:
+        path: str | Path, *, diagram: Any = None, inference: Inference | None = None, seed: Any = None,
+        structures: Any = None,
+    ) -> Thompson:  # fmt: skip
         """Read an agent from a file.
 
-        With `diagram`, an agent of another diagram is rejected; of several structures, `structures` are their diagrams,
-        in a list or by name. Custom inferences are passed again.
+        It goes on with the saved random numbers, so processes that load one file choose identical actions; pass a
+        different `seed` in each of them. With `diagram`, an agent of another diagram is rejected; of several
+        structures, `structures` are their diagrams, in a list or by name. Custom inferences are passed again.
         """
         where = path_of(path)
         if is_bundle(where):
-            return _load_bundle(where, diagram if structures is None else structures, inference)
-        saved = load_agent(where, diagram, inference)
-        learner = (saved.diagram, saved.settings, saved.past)
-        return _restored([learner], (saved.state,), first_standing(1), saved.sample, saved.ledger, saved.rng, None)
+            agent = _load_bundle(where, diagram if structures is None else structures, inference)
+        else:
+            agent = _restored([load_agent(where, diagram, inference)], first_standing(1), None)
+        return agent if seed is None else agent.copy(seed)
 
 
 def _diagram(d: Any, who: str = "d must be") -> Diagram:
@@ -774,23 +805,22 @@ def _no_rounds(learner: Learner) -> Sample:
 
 
 def _of(
-    known: Known, rng: Rng, names: tuple[str, ...] | None, eras: Sequence[Era] = (), carried: Any = None
+    known: Known, rng: Rng, names: tuple[str, ...] | None, eras: Sequence[Era], carried: Any,
+    metadata: Mapping[str, Any],
 ) -> Thompson:  # fmt: skip
     """Return an agent that goes on with what is known."""
     agent: Thompson = object.__new__(Thompson)
-    return agent._begin(known, rng, names, eras, carried)
+    return agent._begin(known, rng, names, eras, carried, metadata)
 
 
-def _restored(
-    learners: Sequence[tuple[Diagram, Settings, Past]], states: Sequence[State], standing: Standing, sample: Sample,
-    ledger: Ledger | None, rng: Rng, names: tuple[str, ...] | None,
-) -> Thompson:  # fmt: skip
-    """Return an agent from its parts, as files and pickles hold them."""
-    own = tuple(Learner(d, compile(d), settings, past) for d, settings, past in learners)
-    labels = names or (own[0].diagram.name,)
-    pasts = zip(*(learner.past.earlier for learner in own), strict=True)
+def _restored(members: Sequence[Saved], standing: Standing, names: tuple[str, ...] | None) -> Thompson:
+    """Return an agent from what files hold of each structure."""
+    first, labels = members[0], names or (members[0].diagram.name,)
+    learners = tuple(Learner(own.diagram, compile(own.diagram), own.settings, own.past) for own in members)
+    pasts = zip(*(own.past.earlier for own in members), strict=True)
     eras = [Era(dict(zip(labels, diagrams, strict=True))) for diagrams in pasts]
-    return _of(Known(own, tuple(states), standing, sample, ledger), rng, names, eras)
+    known = Known(learners, tuple(own.state for own in members), standing, first.sample, first.ledger)
+    return _of(known, first.rng, names, eras, None, first.metadata)
 
 
 def _load_bundle(where: Path, structures: Any, inference: Inference | None) -> Thompson:
@@ -798,26 +828,26 @@ def _load_bundle(where: Path, structures: Any, inference: Inference | None) -> T
     wanted = None if structures is None else named_structures(structures)
     members: dict[str, Saved] = {}
 
-    def load(name: str, part: Path) -> None:
+    def load(name: str, content: bytes) -> None:
         if wanted is not None and name not in wanted:
             raise FormatError(f"it is not one of {', '.join(map(repr, wanted))}")
-        members[name] = load_agent(part, None if wanted is None else wanted[name], inference)
+        diagram = None if wanted is None else wanted[name]
+        members[name] = read_agent(io.BytesIO(content), len(content), diagram, inference)
 
     bundle = load_bundle(where, load)
     if missing := [name for name in wanted or {} if name not in members]:
         raise FormatError(f"{where}: the agent in it has no structure {missing[0]!r}")
+    own = list(members.values())
     try:
         named_structures({name: saved.diagram for name, saved in members.items()})
-        if len({len(saved.past.earlier) for saved in members.values()}) > 1:
+        if len({len(saved.past.earlier) for saved in own}) > 1:
             raise FormatError("its structures have different numbers of earlier diagrams")
-        for diagrams in zip(*(saved.past.earlier for saved in members.values()), strict=True):
+        for diagrams in zip(*(saved.past.earlier for saved in own), strict=True):
             named_structures(dict(zip(members, diagrams, strict=True)))
     except IdbanditsError as error:
         raise FormatError(f"{where}: {error}") from None
-    own = list(members.values())
-    learners = [(saved.diagram, saved.settings, saved.past) for saved in own]
-    states = [saved.state for saved in own]
-    return _restored(learners, states, bundle.standing, own[0].sample, None, bundle.rng, tuple(bundle.names))
+    own[0] = own[0]._replace(rng=bundle.rng, metadata=bundle.metadata)
+    return _restored(own, bundle.standing, tuple(bundle.names))
 
 
 Structures = Thompson  # the name of agents of several structures in earlier versions

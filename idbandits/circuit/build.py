@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import TypeAlias, final
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from idbandits.circuit.circuit import PRODUCT, SUM, Atom, Circuit
 from idbandits.diagram.declare import Diagram, Node
-from idbandits.diagram.tables import Known, Use
+from idbandits.diagram.tables import Known, LearnedTable, Use
 from idbandits.kernel.types import Floats, Ints
 
 ONE = 0  # the leaf that is constantly 1
@@ -22,6 +22,7 @@ NOTHING = -2  # the weight of an edge that is not there: a known zero
 MOST_INLINED = 8  # edges of a mixture that is made one with the mixture above it
 
 Edge: TypeAlias = tuple[int, int]  # slot, child
+Moves: TypeAlias = tuple[tuple[int, int], ...]  # axes of an action and their strides, in order
 Slot: TypeAlias = tuple[int, tuple[tuple[int, int], ...], int, int]  # an atom, and a slot that multiplies it or -1
 Key: TypeAlias = tuple[tuple[int, ...], bytes]  # of a known table: its shape and content
 
@@ -78,12 +79,18 @@ class Builder:
     edges: list[list[Edge]] = field(default_factory=list)
     slots: dict[Slot, int] = field(default_factory=dict)
     slot_keys: list[Slot] = field(default_factory=list)
-    lookup: list[int] = field(default_factory=list)
+    lookup: list[Ints] = field(default_factory=list)  # parts of it
+    lookup_size: int = 0
     decided: dict[int, frozenset[int]] = field(default_factory=dict)  # a slot: the decisions it depends on
     complement: dict[int, int] = field(default_factory=dict)  # slots of state 0 and of state 1 in two-state rows
     _memo: dict[tuple[Edge, ...] | tuple[int, ...], int] = field(default_factory=dict)
     _factors: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    _looked_up: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _looked_up: dict[bytes, int] = field(default_factory=dict)
+    _fixed: dict[str, Ints] = field(default_factory=dict)  # of a learned table's rows: their places if fixed, or -1
+    _begun: dict[tuple[tuple[str, ...], int], tuple[dict[str, int], Moves]] = field(default_factory=dict)
+    _moving: dict[Moves, frozenset[int]] = field(default_factory=dict)
+    _places: dict[int, tuple[Floats, int]] = field(default_factory=dict)  # of known tables, by identity
+    _rows: dict[str, Ints] = field(default_factory=dict)  # that a node reads from a learned table
 
     def weigh(self, terms: Iterable[Edge]) -> int:
         """The node that is the weighted sum of others."""
@@ -141,15 +148,17 @@ class Builder:
             self.edges.append(edges)
         return self._memo[key]
 
-    def slot(self, base: int, moves: Iterable[tuple[int, int]] = (), place: int = -1, also: int = -1) -> int:
+    def slot(self, base: int, moves: Moves = (), place: int = -1, also: int = -1) -> int:
         """The slot for one entry of a table, times that of another slot."""
-        key = (base, tuple(sorted(moves)), place, also)
-        if key not in self.slots:
+        key = (base, moves, place, also)
+        number = self.slots.get(key)
+        if number is None:
             number = self.slots[key] = len(self.slots)
             self.slot_keys.append(key)
-            moving = frozenset(axis for axis, _ in key[1] if axis < self.parameters.decisions)
-            self.decided[number] = moving | (self.decided[also] if also >= 0 else frozenset())
-        return self.slots[key]
+            if moves not in self._moving:
+                self._moving[moves] = frozenset(axis for axis, _ in moves if axis < self.parameters.decisions)
+            self.decided[number] = self._moving[moves] | self.decided[also] if also >= 0 else self._moving[moves]
+        return number
 
     def times(self, slot: int, other: int) -> int:
         """The slot that is the product of two."""
@@ -164,12 +173,13 @@ class Builder:
             yield slot
             slot = self.slot_keys[slot][3]
 
-    def look_up(self, rows: Sequence[int]) -> int:
+    def look_up(self, rows: Ints) -> int:
         """Where a part of the lookup begins that holds these rows."""
-        key = tuple(rows)
+        key = rows.tobytes()
         if key not in self._looked_up:
-            self._looked_up[key] = len(self.lookup)
-            self.lookup.extend(rows)
+            self._looked_up[key] = self.lookup_size
+            self.lookup.append(rows)
+            self.lookup_size += len(rows)
         return self._looked_up[key]
 
     def read(self, parents: Sequence[str], table: Floats, tail: int, chance: Mapping[str, int]) -> list[int]:
@@ -177,19 +187,29 @@ class Builder:
         at = tuple(chance.get(p, slice(None)) for p in parents)
         part = table.reshape(*table.shape[: len(parents)], tail)[at].reshape(-1, tail)
         base, moving = self._begin(parents, tail, chance)
-        nothing, unit = (part == 0).all(axis=0), (part == 1).all(axis=0)
+        nothing, unit = (part == 0).all(axis=0).tolist(), (part == 1).all(axis=0).tolist()
+        if any(not (nothing[state] or unit[state]) for state in range(tail)):
+            base += self._place_of(table)
         return [
-            NOTHING if nothing[state]
-            else UNIT if unit[state]
-            else self.slot(self.parameters.place_of(table) + base + state, moving)
+            NOTHING if nothing[state] else UNIT if unit[state] else self.slot(base + state, moving)
             for state in range(tail)
-        ]  # fmt: skip
+        ]
 
-    def _begin(self, parents: Sequence[str], last: int, chance: Mapping[str, int]) -> tuple[int, list[tuple[int, int]]]:
+    def _place_of(self, table: Floats) -> int:
+        """Where a known table begins; its content is compared once, as that of a large table takes long."""
+        if id(table) not in self._places:
+            self._places[id(table)] = table, self.parameters.place_of(table)
+        return self._places[id(table)][1]
+
+    def _begin(self, parents: Sequence[str], last: int, chance: Mapping[str, int]) -> tuple[int, Moves]:
         """Where a row of a table begins at these values of its chance parents, and how the action moves that."""
-        steps = dict(zip(parents, strides([self.diagram.nodes[p].states for p in parents], last), strict=True))
-        moving = [(self.parameters.axes[p], steps[p]) for p in parents if p not in chance]
-        return sum(chance[p] * steps[p] for p in parents if p in chance), moving
+        key = tuple(parents), last
+        if key not in self._begun:
+            steps = dict(zip(parents, strides([self.diagram.nodes[p].states for p in parents], last), strict=True))
+            moving = sorted((self.parameters.axes[p], steps.pop(p)) for p in parents if p not in chance)
+            self._begun[key] = steps, tuple(moving)
+        steps, moves = self._begun[key]
+        return sum([chance[p] * step for p, step in steps.items()]), moves
 
     def row(self, node: Node, chance: Mapping[str, int]) -> list[int]:
         """The weights of all states of a chance node, at these values of its chance parents."""
@@ -208,19 +228,28 @@ class Builder:
             base, moving = self._begin(node.parents, node.states, chance)
             return [self.slot(offset + base + state, moving) for state in states]
         at = tuple(chance.get(p, slice(None)) for p in node.parents)
-        picked = np.ravel(rows_of_use(self.diagram, node)[at]).tolist()
-        if all(row in table.fixed for row in picked):
-            values = np.array([table.fixed[row] for row in picked])
+        if node.name not in self._rows:
+            self._rows[node.name] = rows_of_use(self.diagram, node)
+        picked = np.ravel(self._rows[node.name][at])
+        places = self._fixed_places(table)[picked]
+        if (places >= 0).all():
+            values = np.array([table.fixed[row] for row in np.unique(picked).tolist()])
             if ((values == 0) | (values == 1)).all() and (values == values[0]).all():
                 return [UNIT if certain else NOTHING for certain in values[0]]
-        rows = [
-            self.parameters.place_of(table.fixed[row]) if row in table.fixed else offset + node.states * row
-            for row in picked
-        ]  # a fixed row is read among the known entries
-        if len(set(rows)) == 1:
-            return [self.slot(rows[0] + state) for state in states]
+        rows = np.where(places >= 0, places, offset + node.states * picked)  # a fixed row is among the known entries
+        if (rows == rows[0]).all():
+            return [self.slot(int(rows[0]) + state) for state in states]
         _, moving = self._begin([p for p in node.parents if p not in chance], 1, chance)
-        return [self.slot(state, moving, self.look_up(rows)) for state in states]
+        first = self.look_up(rows)
+        return [self.slot(state, moving, first) for state in states]
+
+    def _fixed_places(self, table: LearnedTable) -> Ints:
+        """Of each row of a learned table: where it stands among the known entries if it is fixed, else -1."""
+        if table.name not in self._fixed:
+            places = self._fixed[table.name] = np.full(table.size // table.states, -1)
+            for row, values in table.fixed.items():
+                places[row] = self.parameters.place_of(values)
+        return self._fixed[table.name]
 
     def finish(self, roots: Sequence[int]) -> Finished:
         """The circuit of what lies below these roots: one run of nodes per root, each ending in its root."""
@@ -251,13 +280,13 @@ class Builder:
             slot_stride=[stride for _, moves, _, _ in keys for _, stride in moves],
             slot_lookup=[place for _, _, place, _ in keys],
             slot_also=[numbers.get(also, -1) for _, _, _, also in keys],
-            lookup=self.lookup,
+            lookup=np.concatenate([np.empty(0, np.int64), *self.lookup]),
         )  # fmt: skip
         complement = {self.slot_keys[a][:3]: self.slot_keys[b][:3] for a, b in self.complement.items()}
         return Finished(circuit, ends, complement)
 
 
-def starts(parts: Sequence[Sequence[object]]) -> list[int]:
+def starts(parts: Sequence[Sized]) -> list[int]:
     """Where each of several parts begins when they stand one after the other, and where the last ends."""
     return list(itertools.accumulate((len(p) for p in parts), initial=0))
 

@@ -7,6 +7,7 @@ or 1 fold away, equal nodes are shared, and where all states of one table row me
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,9 +17,11 @@ from idbandits.circuit.build import NOTHING, ONE, UNIT, Builder
 from idbandits.diagram.declare import Diagram, Node, Reward
 from idbandits.diagram.tables import Known
 from idbandits.errors import ComplexityError
+from idbandits.kernel.messages import say
 from idbandits.kernel.types import Floats
 
 MOST_CELLS = 2_000_000  # of all tables of one elimination
+LARGE = 100_000  # cells: seconds
 FOLDING_IS_WORTH = 4  # how much larger an elimination that keeps all rows whole may be, so that more of them fold
 SMALL = 50_000  # cells: below that, always so
 
@@ -79,12 +82,22 @@ def children_first(d: Diagram, names: set[str]) -> Callable[[str, set[str]], boo
 
 
 def check_size(d: Diagram, chosen: Plan) -> None:
-    """Refuse what would not fit."""
+    """Reject an elimination that would not fit in memory; announce one that takes seconds."""
     if chosen.cells > MOST_CELLS:
         raise ComplexityError(
             f"diagram {d.name!r} is too entangled to compile: it needs tables of {chosen.cells:,} cells, "
-            f"{MOST_CELLS:,} are allowed; the largest joins {', '.join(sorted(chosen.widest))}"
+            f"{MOST_CELLS:,} are allowed; the largest joins {_sizes(d, chosen)}"
         )
+    if chosen.cells > LARGE:
+        say(
+            f"building a circuit of diagram {d.name!r}: its tables have {chosen.cells:,} cells, the largest joins "
+            f"{_sizes(d, chosen)}; this takes a while …"
+        )
+
+
+def _sizes(d: Diagram, chosen: Plan) -> str:
+    """The nodes of the largest table with their numbers of states, for messages."""
+    return ", ".join(f"{name} ({d.nodes[name].states})" for name in sorted(chosen.widest))
 
 
 class Factor(NamedTuple):
@@ -93,9 +106,13 @@ class Factor(NamedTuple):
     scope: tuple[str, ...]
     entries: dict[tuple[int, ...], int]
 
-    def at(self, values: Mapping[str, int]) -> int:
-        """The entry at these values."""
-        return self.entries[tuple(values[name] for name in self.scope)]
+
+def _picker(scope: Sequence[str], names: Sequence[str]) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+    """A function that turns values of `names` into those of `scope`, which are among them."""
+    places = [names.index(name) for name in scope]
+    if len(places) > 1:
+        return operator.itemgetter(*places)
+    return lambda values: tuple([values[place] for place in places])
 
 
 def _assignments(d: Diagram, scope: Sequence[str]) -> Iterable[dict[str, int]]:
@@ -119,14 +136,17 @@ def eliminate(
     scope = tuple(sorted(above.union(*(f.scope for f in factors)) - {node.name}))
     entries: dict[tuple[int, ...], int] = {}
     foldable = own and (fold or isinstance(node.cpd, Known))
-    for values in _assignments(b.diagram, scope):
-        joined = [join([f.at(values | {node.name: s}) for f in factors]) for s in range(node.states)]
-        weights = b.row(node, {p: values[p] for p in above}) if own else [UNIT] * node.states
+    pickers = [(_picker(f.scope, (*scope, node.name)), f.entries) for f in factors]
+    parents = [(p, scope.index(p)) for p in above]
+    for values in itertools.product(*(range(b.diagram.nodes[name].states) for name in scope)):
+        places = [(*values, s) for s in range(node.states)]
+        joined = [join([entries_of[pick(at)] for pick, entries_of in pickers]) for at in places]
+        weights = b.row(node, {p: values[k] for p, k in parents}) if own else [UNIT] * node.states
         terms = list(zip(weights, joined, strict=True))
         met = {child for weight, child in terms if weight != NOTHING}
         folds = foldable and len(met) == 1
         result = met.pop() if folds else b.weigh(terms if join == b.multiply else b.flatten(terms))
-        entries[tuple(values.values())] = result
+        entries[values] = result
     return Factor(scope, entries)
 
 
@@ -241,10 +261,11 @@ def _folds_away(d: Diagram, parents: Sequence[str], table: Floats) -> bool:
 
 def rewards(b: Builder, plans: RewardPlan) -> list[int]:
     """Roots whose values add up to the expected reward."""
+    if plans.apart:
+        return _rewards_apart(b, plans)
+    check_size(b.diagram, plans.together)
     terms = zip(b.diagram.rewards, plans.tables, strict=True)
     factors = [_reward_factor(b, term, table) for term, table in terms]
-    if plans.apart:
-        return _rewards_apart(b, plans, factors)
     for name in plans.together.order:
         touched = [f for f in factors if name in f.scope]
         if touched:
@@ -262,16 +283,16 @@ def _reward_factor(b: Builder, term: Reward, table: Floats) -> Factor:
     return Factor(scope, entries)
 
 
-def _rewards_apart(b: Builder, plans: RewardPlan, factors: Sequence[Factor]) -> list[int]:
+def _rewards_apart(b: Builder, plans: RewardPlan) -> list[int]:
     d, roots = b.diagram, []
-    for term, lowest, factor in zip(d.rewards, plans.lowest, factors, strict=True):
+    for term, lowest, table in zip(d.rewards, plans.lowest, plans.tables, strict=True):
         names = _relevant(d, term.parents)
         chance = [d.nodes[name] for name in d.nodes if name in names]
         scopes = [(n.name, *chance_parents(d, n)) for n in chance]
         scopes.append(tuple(p for p in term.parents if p in names))
         order = plan(scopes, {n.name: n.states for n in chance})
         check_size(d, order if order.cells < plans.together.cells else plans.together)
-        roots.append(_sum_out(b, order.order, names, [factor], True))
+        roots.append(_sum_out(b, order.order, names, [_reward_factor(b, term, table)], True))
         if lowest:
             roots.append(b.weigh([(b.slot(b.parameters.place_of(np.array([lowest]))), ONE)]))
     return roots

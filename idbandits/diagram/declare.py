@@ -23,7 +23,7 @@ from idbandits.diagram.support import possible
 from idbandits.diagram.tables import (  # isort: skip
     Known, Label, LearnedTable, Use, chance_table, check_name, check_no_features, reward_table,
 )  # fmt: skip
-from idbandits.diagram.values import check_letters, plain
+from idbandits.diagram.values import check_hashes, check_letters, first_repeated, plain
 from idbandits.errors import ODD, DiagramError, FormatError, IdbanditsError, InfeasibleError, brief, is_integer
 from idbandits.files import path_of, write_whole
 from idbandits.kernel.types import Floats
@@ -131,7 +131,8 @@ class Diagram:
         self._nodes: dict[str, Node] = {}
         self._learned: dict[str, LearnedTable] = {}
         self._rewards: list[Reward] = []
-        self._different: list[Different] = []
+        self._different: dict[Different, None] = {}
+        self._bound: dict[str | None, Different] = {}  # a decision (None: all of them): a group that it is in
         self.cache: dict[str, Any] = {}  # what was compiled; emptied by every change
 
     @property
@@ -178,7 +179,7 @@ class Diagram:
         """The nodes with these handles or names; error messages begin with `user`, which needs them."""
         if not isinstance(nodes, (Node, str, Iterable)):
             raise DiagramError(f"{user}: expected a list of nodes or names, not {brief(nodes)}")
-        resolved: list[Node] = []
+        resolved: dict[Node, None] = {}
         try:
             handles = [nodes] if isinstance(nodes, (Node, str)) else list(nodes)
         except ODD:  # arrays without axes, memory
@@ -191,8 +192,8 @@ class Diagram:
                 raise DiagramError(f"{user}: {brief(name)}{other} is not declared before it in diagram {self.name!r}")
             if node in resolved:
                 raise DiagramError(f"{user}: {name!r} is listed twice")
-            resolved.append(node)
-        return resolved
+            resolved[node] = None
+        return list(resolved)
 
     def decision(self, name: str, choices: States) -> Node:
         """A node that the agent sets; `choices` is their number, or their labels."""
@@ -263,20 +264,24 @@ class Diagram:
         excepted = _excepted(bound, except_)
         if excepted:
             bound = [node for node in bound if all(node.index(label) is None for label in excepted)]
-        choices = {value for node in bound for value in node.values[: len(bound)]}  # more are not needed
+        choices: set[Label] = set()
+        for node in bound:
+            if len(choices) < len(bound):  # more are not needed
+                choices.update(node.values[: len(bound)])
         if len(choices) < len(bound):
             names = f"{len(bound)} decisions ({', '.join(node.name for node in bound)})"
             raise InfeasibleError(f"all_different: {names} have only {len(choices)} choices among them")
         new = Different(tuple(n.name for n in group) or None, excepted)
         self._check_exceptions(new)
-        self._different.append(new)
+        self._different[new] = None  # once, however often it is declared
+        self._bound |= dict.fromkeys([None] if new.decisions is None else new.decisions, new)
         self.cache.clear()
 
     def _check_exceptions(self, new: Different) -> None:
         """Raise unless groups that have a decision in common with this one except the same labels."""
-        for names, excepted in self._different:
-            common = names is None or new.decisions is None or not set(names).isdisjoint(new.decisions)
-            if common and set(excepted) != set(new.except_):
+        near = self._bound if new.decisions is None else (None, *new.decisions)
+        for names, excepted in (self._bound[name] for name in near if name in self._bound):
+            if set(excepted) != set(new.except_):
                 these = f"{brief(list(new.except_))} here, {brief(list(excepted))} in {', '.join(names or ['all'])}"
                 raise DiagramError(
                     f"all_different: groups that have a decision in common except the same labels, not {these}"
@@ -292,7 +297,8 @@ class Diagram:
         """The same diagram, to be changed on its own."""
         other = Diagram(self.name)
         other._nodes, other._learned = dict(self._nodes), dict(self._learned)
-        other._rewards, other._different = list(self._rewards), list(self._different)
+        other._rewards, other._different = list(self._rewards), dict(self._different)
+        other._bound = dict(self._bound)
         return other
 
     def with_encodings_of(self, *others: Diagram) -> Diagram:
@@ -427,7 +433,7 @@ def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
             check_letters(f"node {name!r}: a label", label)
     if not labels:
         raise DiagramError(f"node {name!r}: it needs at least one {unit}; the list of labels is empty")
-    if len(set(labels)) < len(labels):
-        repeated = next(v for i, v in enumerate(labels) if v in labels[:i])
+    check_hashes(f"node {name!r}: its {unit}s", labels)
+    if (repeated := first_repeated(labels)) is not None:
         raise DiagramError(f"node {name!r}: label {repeated!r} occurs twice")
     return tuple(labels)

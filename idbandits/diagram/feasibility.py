@@ -70,7 +70,7 @@ class Feasibility:
 
     def check_columns(self, columns: Sequence[Ints]) -> None:
         """Raise unless many actions, one column per decision, break no constraint."""
-        for a, b in (pair for group in self._places for pair in itertools.combinations(group, 2)):
+        for a, b in np.argwhere(np.triu(self.conflicts)).tolist():
             first, second = self.decisions[a], self.decisions[b]
             same_label = columns[a]
             if not isinstance(first.values, range) or not isinstance(second.values, range):  # else places are labels

@@ -19,7 +19,7 @@ from idbandits.diagram.alignment import columns_of
 from idbandits.diagram.columns import MOST_DEVIATIONS, Encoding
 from idbandits.diagram.features import CONSTANT, Hyperprior, Line, TableFeatures
 from idbandits.diagram.sources import Features
-from idbandits.diagram.values import check_distinct, check_letters, is_missing, plain
+from idbandits.diagram.values import check_distinct, check_hashes, check_letters, is_missing, plain
 from idbandits.errors import ODD, ContextError, DiagramError, brief
 from idbandits.kernel.types import Floats, Rng
 
@@ -162,6 +162,8 @@ def request_features(owner: str, declared: Any) -> RequestFeatures:
         pairs = list(declared.items() if isinstance(declared, Mapping) else ((name, None) for name in declared))
     except ODD:
         raise DiagramError(f"{owner}: features are {allowed}; not {brief(declared)}") from None
+    if len(pairs) > MOST_FEATURES:
+        raise DiagramError(f"{owner}: it has {len(pairs)} features; at most {MOST_FEATURES}")
     features: list[Feature] = []
     for name, kind in pairs:
         if not isinstance(name, str) or not name:
@@ -210,6 +212,7 @@ def _feature(what: str, name: str, kind: Any) -> Feature:
             raise DiagramError(f"{what}: a category is a string or a finite number, not {brief(label)}")
         if isinstance(label, str):
             check_letters(f"{what}: a category", label)
+    check_hashes(f"{what}: its categories", labels)
     if len(labels) < 2 or len(set(labels)) < len(labels):
         raise DiagramError(f"{what} has two categories or more, all different; not {brief(kind)}")
     return Categories(name, tuple(labels))

@@ -13,7 +13,7 @@ import numpy as np
 from idbandits.diagram.columns import LEAST_SCALE, NO_ENCODING, Encoding
 from idbandits.diagram.frames import column_names, is_lazy
 from idbandits.diagram.reading import RawColumn, is_arrow, objects, read_column
-from idbandits.diagram.values import check_letters, plain
+from idbandits.diagram.values import check_hashes, check_letters, first_repeated, plain
 from idbandits.errors import ODD, DiagramError, TableError, brief
 
 ALLOWED = "a data frame, or an array with one line per row"
@@ -239,8 +239,7 @@ def names_of(what: str, columns: Sequence[Any]) -> tuple[str, ...]:
     names = tuple(map(str, columns))
     for name in names:
         check_letters(f"{what}: the name of a column", name)
-    if len(set(names)) < len(names):
-        twice = next(name for k, name in enumerate(names) if name in names[:k])
+    if (twice := first_repeated(names)) is not None:
         raise TableError(f"{what} have two columns named {brief(twice)}")
     return names
 
@@ -269,6 +268,7 @@ def _lines_of_data(owner: str, data: Mapping[str, Any]) -> Lines:
     columns, labels = data["columns"], data.get("labels")
     names = names_of(f"{owner}: features", [column["name"] for column in columns])
     sizes = {len(column["values"]) for column in columns} | ({len(labels)} if labels is not None else set())
+    check_hashes(f"{owner}: labels of features", labels or ())
     if len(sizes) != 1:
         raise TableError(f"{owner}: its features have columns of different lengths, {brief(sorted(sizes))}")
     values = tuple(objects(column["values"]) for column in columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from idbandits.diagram import schema
 from idbandits.diagram.requests import features_of_data
 from idbandits.diagram.sources import source_of_data
 from idbandits.diagram.tables import Known, Learned, LearnedTable, Use, check_name
+from idbandits.diagram.values import check_hashes, first_repeated
 from idbandits.errors import ODD, DiagramError, FormatError, brief, is_integer
 from idbandits.files import read_stream, read_whole
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:  # `declare` imports this module
 FORMAT, VERSION = "idbandits diagram", 1  # as in the schema
 MOST_REPEATED = 10_000_000  # entries of known tables that are given as one number: small files make small diagrams
 MOST_BYTES, MOST_DEPTH = 10**8, 100  # of JSON that is read, and of lists and objects in each other
+MOST_ERRORS = 100  # of which the most telling one is reported
 MOST_NUMBER = 10**308  # about the largest float
 _TABLES = (
     "known",
@@ -133,10 +136,11 @@ def _refuse_constant(name: str) -> float:
 
 
 def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) < len(keys):
-        raise FormatError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice in one object")
-    return dict(pairs)
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        repeated = first_repeated(key for key, _ in pairs)
+        raise FormatError(f"the key {brief(repeated)} occurs twice in one object")
+    return data
 
 
 def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
@@ -150,7 +154,9 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
             where = f"learned[{i}]"
             if entry["name"] in tables:
                 raise FormatError(f"table {entry['name']!r} is declared twice")
-            fixed = {_row(known["row"]): known["value"] for known in entry.get("fixed", ())}
+            rows = [_row(known["row"]) for known in entry.get("fixed", ())]
+            check_hashes(f"learned table {entry['name']!r}: fixed rows", rows)
+            fixed = {row: known["value"] for row, known in zip(rows, entry.get("fixed", ()), strict=True)}
             if len(fixed) < len(entry.get("fixed", ())):
                 raise FormatError(f"learned table {entry['name']!r}: one row is fixed twice")
             tables[entry["name"]] = _learned(entry, fixed)
@@ -236,7 +242,8 @@ def _check_format(data: Any) -> None:
     if isinstance(data, Mapping) and is_integer(data.get("version")) and data["version"] > VERSION:
         raise FormatError(f"version {data['version']} is newer than this library, which reads up to version {VERSION}")
     try:
-        error = best_match(Draft202012Validator(schema()).iter_errors(_shortened(data)))
+        errors = Draft202012Validator(schema()).iter_errors(_shortened(data))
+        error = best_match(itertools.islice(errors, MOST_ERRORS))
     except ODD:
         raise FormatError("the data is not plain: it holds values that JSON does not have") from None
     if error is not None:

@@ -1,7 +1,7 @@
 """Values as users pass them: scalars of other libraries, and what stands for one that was not seen."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from numbers import Number
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from idbandits.errors import ODD, DiagramError, brief
 
+MOST_EQUAL_HASHES = 100  # floats and 64-bit integers have at most about 40 each
 PANDAS_MISSING = ("NAType", "NaTType")  # by name: pandas is slow to import
 
 
@@ -57,3 +58,23 @@ def check_letters(what: str, text: str) -> None:
             text.encode()
         except UnicodeEncodeError as error:
             raise DiagramError(f"{what}, {brief(text)}, has half of a letter, {text[error.start]!r}") from None
+
+
+def check_hashes(what: str, labels: Sequence[Hashable]) -> None:
+    """Reject labels of which too many have one hash, as multiples of 2**61 - 1 do: sets of them take quadratic time."""
+    counts = Counter(map(hash, labels))
+    most = max(counts.values(), default=0)
+    if most > MOST_EQUAL_HASHES:
+        example = next(label for label in labels if counts[hash(label)] == most)
+        allowed = f"at most {MOST_EQUAL_HASHES} labels with equal hashes"
+        raise DiagramError(f"{what} must have {allowed}, got {most:,} like {brief(example)}; use strings instead")
+
+
+def first_repeated(values: Iterable[Any]) -> Any:
+    """The first value that occurred before; None if all differ."""
+    seen = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None

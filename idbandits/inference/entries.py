@@ -66,34 +66,36 @@ class Entries:
         )
         self.known: Floats = np.concatenate([model.parameters.known, np.array(constants, np.float64)])
         self.learned = len(self.prior)
-        widths = [t.states for t in tables for _ in range(t.size // t.states)] + [len(row.prior) for row in retired]
-        self.firsts: Ints = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)  # of the rows; last, the end
-        self.size: Ints = np.repeat(widths, widths).astype(np.int64)  # of an entry: the number of those of its row
+        own = np.repeat([t.states for t in tables], [t.size // t.states for t in tables])
+        widths = np.concatenate([own, [len(row.prior) for row in retired]]).astype(np.int64)
+        self.firsts: Ints = np.concatenate([[0], np.cumsum(widths)])  # of the rows; last, the end
+        self.size: Ints = np.repeat(widths, widths)  # of an entry: the number of those of its row
         self.row: Ints = np.repeat(self.firsts[:-1], widths)  # of an entry: the first of its row
         self.table, self.rows_by_table = self._by_table()
         self.table_firsts: list[int] = [0, *accumulate(t.size for t in tables)][:-1]  # the first entries of tables
 
-    def _by_table(self) -> tuple[Ints, list[list[int]]]:
+    def _by_table(self) -> tuple[Ints, list[Ints]]:
         """Of an entry: the number of its table; of a table: the first entries of its rows that are not fixed."""
         numbers: dict[tuple[str, int], int] = {}
-        of_rows: list[int] = []
-        rows: list[list[int]] = []
-        for (table, states, fixed), first in zip(self._kinds(), self.firsts.tolist(), strict=False):
+        of_runs, sizes, rows = list[int](), list[int](), list[list[Ints]]()
+        end = 0
+        for table, states, size, fixed in self._runs():
             number = numbers.setdefault((table, states), len(numbers))
-            of_rows.append(number)
             if number == len(rows):
                 rows.append([])
-            if not fixed:
-                rows[number].append(first)
-        return np.repeat(np.array(of_rows, np.int64), np.diff(self.firsts)), rows
+            firsts = self.firsts[end : end + size]
+            rows[number].append(np.delete(firsts, fixed) if fixed else firsts)
+            of_runs.append(number)
+            sizes.append(size * states)
+            end += size
+        return np.repeat(np.array(of_runs, np.int64), sizes), [np.concatenate(own) for own in rows]
 
-    def _kinds(self) -> Iterator[tuple[str, int, bool]]:
-        """Of every row: its table, its number of states, and whether it is fixed."""
+    def _runs(self) -> Iterator[tuple[str, int, int, list[int]]]:
+        """Of neighbouring rows of one table: the table, its number of states, how many they are, which are fixed."""
         for t in self.model.learned.values():
-            for number in range(t.size // t.states):
-                yield t.name, t.states, number in t.fixed
+            yield t.name, t.states, t.size // t.states, list(t.fixed)
         for row in self.retired:
-            yield row.table, len(row.prior), False
+            yield row.table, len(row.prior), 1, []
 
     def retired_of(self, table: str, states: int, axes: int | None = None) -> Iterator[tuple[int, Line]]:
         """The first entries of the retired rows of a table, and their features; none are missing ones.
@@ -108,7 +110,8 @@ class Entries:
     def _line(self, name: RowName, first: int) -> Line | None:
         """The features of a row."""
         if first >= self.live:
-            return next(row.line for row in self.retired if row.name == name)
+            number = int(np.searchsorted(self.firsts, first)) - len(self.firsts) + 1  # from the end
+            return self.retired[number].line
         features = self.model.learned[name[0]].features
         number = (first - self.table_firsts[list(self.model.learned).index(name[0])]) // name[1]
         return None if features is None else features.line(number)

@@ -5,7 +5,7 @@ from typing import final
 import numpy as np
 
 from idbandits.circuit.model import Model
-from idbandits.errors import check_number, check_whole
+from idbandits.errors import ComplexityError, check_number, check_whole
 from idbandits.inference.ageing import fade, thin
 from idbandits.inference.counting import count_round, factor_of, look_up
 from idbandits.inference.evidence import Evidence
@@ -33,7 +33,7 @@ ACTING, PRIOR, BASE, SCRATCH, BELIEF, CHAIN, MEANS = range(7)
 CLOSE = 1e-9  # sweeps end when no pseudo-count changes by a larger part of it
 MANY_SWEEPS = 200  # after many rounds at once
 FIRST_STEPS = 100  # of Gibbs sampling before these
-STEPS = 2  # of Gibbs sampling before an action that uses it
+STEPS, MOST_SITES = 2, 2**28  # of Gibbs sampling before an action that uses it; numbers for the sites of a round
 
 
 @bare
@@ -231,6 +231,18 @@ def step(w: Workspace, groups: Groups, alpha: Floats, base: Floats, means: Float
     copy(w.fresh, alpha, v.learned)
 
 
+def check_sites(model: Model, evidence: Evidence) -> None:
+    """Raise if the sites of a single round might not fit in memory."""
+    numbers = evidence.most_numbers * evidence.widest
+    if numbers > MOST_SITES:
+        table = max(model.learned.values(), key=lambda table: table.states)
+        raise ComplexityError(
+            f"inference 'ep' may need {numbers:,} numbers for a round of diagram {model.name!r}, at most "
+            f"{MOST_SITES:,} are allowed: its circuit has {evidence.longest.terms:,} terms, and table {table.name!r} "
+            f"has {table.states} states; use inference 'gibbs'"
+        )
+
+
 @final
 class EP(BuiltIn):
     """Expectation propagation: each distinct choice and observation has one site, used as often as it occurred.
@@ -252,6 +264,7 @@ class EP(BuiltIn):
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
         """The prior, or nearly so where it is symmetric."""
+        check_sites(model, evidence)
         settings = np.zeros(FIGURES)
         settings[[DAMPING, SHARE]] = self.settings["damping"], self.settings["share"]
         p = asymmetric(evidence, rng)

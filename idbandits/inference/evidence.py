@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
@@ -20,10 +20,13 @@ from idbandits.inference.priors import cost_of_fit, first_fits, regressions_of
 from idbandits.inference.requests import logistics_of, request_size
 from idbandits.inference.workspace import Parts
 from idbandits.kernel.fields import pack
+from idbandits.kernel.messages import say
 from idbandits.kernel.types import Bools, Floats, Ints
 
 Source: TypeAlias = tuple[int, int, int]  # an observed node, its first leaf, its number of states
 Span: TypeAlias = tuple[int, int]  # of nodes
+LARGE, BYTES = 5_000_000, 250  # learned entries that are announced; what an agent needs for each
+NO_PLACES: Ints = np.empty(0, np.int64)
 
 
 class Longest(NamedTuple):
@@ -63,9 +66,10 @@ class Evidence:
         self.most_groups, self.most_numbers = sums + 1, 3 * edges + 2 * c.inner + sums + self.parts + 3
         nodes, terms = longest or (0, 0)
         self.longest = Longest(max(c.inner + 1, nodes), max(edges + c.inner, terms))
-        sizes = [t.states for t in model.learned.values() for _ in range(t.size)]
+        tables = model.learned.values()
+        sizes = np.repeat(np.array([t.states for t in tables], np.int64), [t.size for t in tables])
         is_home = model is own.model and not own.retired
-        places = [] if is_home else own.places_of_entries(model.derived(Entries)).tolist()
+        places = NO_PLACES if is_home else own.places_of_entries(model.derived(Entries))
         self.regressions = regressions_of(own)
         self.cost_of_fit = cost_of_fit(self.regressions)
         self.first_request = len(first_fits(self.regressions))  # where requests stand in fits
@@ -82,8 +86,8 @@ class Evidence:
                 source_start=starts(sources), source=[s[0] for s in every_source],
                 source_leaf=[s[1] for s in every_source], source_states=[s[2] for s in every_source],
                 renumbered=int(not is_home), place=places,
-                table_start=starts(own.rows_by_table), table_row=[*chain(*own.rows_by_table)],
-                table=own.table.tolist(), row=own.row.tolist(), size=own.size.tolist(),
+                table_start=starts(own.rows_by_table), table_row=np.concatenate([NO_PLACES, *own.rows_by_table]),
+                table=own.table, row=own.row, size=own.size,
                 whole_row=[_is_whole_row(model, c, n, sizes) for n in range(c.inner)],
                 parameters=np.concatenate([own.prior, own.known]), generic=_generic_means(own.row, own.size),
             ),
@@ -119,12 +123,25 @@ class Evidence:
 
 def folded(model: Model) -> Evidence:
     """The evidence in which what cannot matter is summed out; `model.derived(folded)` makes it once."""
+    _announce(model)
     return Evidence(model, model.likelihood, literal=False)
 
 
 def literal(model: Model) -> Evidence:
     """The evidence with every latent node, as in the paper's equations."""
+    _announce(model)
     return Evidence(model, model.literal, literal=True)
+
+
+def _announce(model: Model) -> None:
+    """Announce tables whose entries take gigabytes."""
+    entries = model.parameters.learned_size
+    if entries > LARGE:
+        largest = max(model.learned.values(), key=lambda table: table.size)
+        say(
+            f"diagram {model.name!r} has {entries:,} learned entries, {largest.size:,} of them in table "
+            f"{largest.name!r}; an agent needs about {entries * BYTES / 1e9:.1f} GB …"
+        )
 
 
 def _that_matter(c: Circuit, bent: set[int], sources: list[Source]) -> tuple[list[int], list[int]]:
@@ -173,7 +190,7 @@ def _reading(c: Circuit, slot: int) -> tuple[int, int, int]:
     return (base, strides[0][1], strides[0][0]) if strides else (base, 0, -1)
 
 
-def _is_whole_row(model: Model, c: Circuit, n: int, sizes: list[int]) -> bool:
+def _is_whole_row(model: Model, c: Circuit, n: int, sizes: Ints) -> bool:
     slots = [c.slot[e] for e in c.edges(n)]
     if c.kind[n] == PRODUCT or min(slots, default=-1) < 0:
         return False

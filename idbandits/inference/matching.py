@@ -30,9 +30,14 @@ def match_row(alpha: Floats, first: int, size: int, masses: Floats) -> None:
     so it holds for any pseudo-counts.
     """
     total, mass = 0.0, 0.0
+    begin, end = first + size, first  # the entries that have any mass: of a long row, often one
     for i in range(first, first + size):
         total += alpha[i]
         mass += masses[i]
+        if masses[i] != 0.0:
+            begin, end = min(begin, i), i + 1
+    if size == 2:  # as constants
+        begin, end = first, first + 2
     for i in range(first, first + size):
         if masses[i] > 1.0 - CERTAIN:
             alpha[i] += 1.0
@@ -43,7 +48,7 @@ def match_row(alpha: Floats, first: int, size: int, masses: Floats) -> None:
         before = alpha[i] / total
         shift, square = 0.0, 0.0
         inside = rest * before * (1.0 - before) / (total + 1.0)
-        for k in range(first, first + size):
+        for k in range(begin, end):
             step = ((1.0 if k == i else 0.0) - before) / (total + 1.0)
             shift += masses[k] * step
             square += masses[k] * step * step

@@ -61,9 +61,11 @@ def choose_direction(w: Workspace, factor: Ints, rng: Rng) -> Direction:
     b += b >= a
     one, two = w.rows[a], w.rows[b]
     best, least = Direction(-1, -1), np.inf
+    uses_of_one, uses_of_two = uses_of_row(w, one), uses_of_row(w, two)
     for i in range(one, one + v.size[one]):
+        rise = slope(w, i, uses_of_one)
         for k in range(two, two + v.size[two]):
-            rise, fall = slope(w, i), slope(w, k)
+            fall = slope(w, k, uses_of_two)
             size = abs(rise) + abs(fall)
             if size > 1e-12 and abs(rise - fall) / size < least:
                 best, least = Direction(i, k), abs(rise - fall) / size
@@ -71,12 +73,18 @@ def choose_direction(w: Workspace, factor: Ints, rng: Rng) -> Direction:
 
 
 @merged
-def slope(w: Workspace, e: int) -> float:
-    """The derivative of a factor's logarithm by that of an entry, the others of its row making room; by `other`."""
-    v, uses = w.v, 0.0
-    for i in range(v.row[e], v.row[e] + v.size[e]):
+def uses_of_row(w: Workspace, row: int) -> float:
+    """The expected uses of all entries of a row, which are in `other`."""
+    uses = 0.0
+    for i in range(row, row + w.v.size[row]):
         uses += w.other[i]
-    p = v.generic[e]
+    return uses
+
+
+@merged
+def slope(w: Workspace, e: int, uses: float) -> float:
+    """The derivative of a factor's logarithm by that of an entry, the others of its row making room; by `other`."""
+    p = w.v.generic[e]
     return w.other[e] - p / (1.0 - p) * (uses - w.other[e])
 
 

@@ -11,7 +11,7 @@ from idbandits.errors import IdbanditsError, brief, is_integer
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
-Indices: TypeAlias = Sequence[int]  # of a structure: a list where Python studies it, a pointer in kernels
+Indices: TypeAlias = Sequence[int] | Ints  # of a structure: a list or an array, and in kernels a pointer
 Rng: TypeAlias = np.random.Generator
 
 

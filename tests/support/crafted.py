@@ -82,10 +82,10 @@ class Crafted(NamedTuple):
     refuse: bool = False  # it must be refused; otherwise it may be harmless
 
 
-def diagram() -> idb.Diagram:
+def diagram(items: int = 3) -> idb.Diagram:
     """Two parts: a latent node that is seen through noise, and a shared table that one round may use twice."""
     d, table = idb.Diagram("crafted"), idb.Learned("table", prior=[1.5, 0.7])
-    first, second = d.decision("A", 3), d.decision("B", 2)
+    first, second = d.decision("A", items), d.decision("B", 2)
     hidden = d.latent("Z", [first])
     d.reward(d.observed("X", [hidden], [0.1, 0.8]))
     one, two = d.latent("P", [second], table), d.latent("Q", [second], table)
@@ -352,7 +352,45 @@ def cases(folder: Path) -> Iterator[Crafted]:
     parts = parts_of(agent_for(idb.EP()), path)
     yield from crafted_heads("ep", parts, ("diagram", "format"))
     yield from crafted_archives(parts)
+    agent = agent_for(idb.EP())
+    agent.metadata = {"rounds": 12, "shards": [1, 2], "nested": {"of": "text"}}
+    yield from crafted_metadata(parts_of(agent, path))
+    yield from crafted_sizes(agent_for(idb.EP()).moved_to(diagram(2)), path)
     yield from cases_with_features(path)
+
+
+def crafted_metadata(parts: Parts) -> Iterator[Crafted]:
+    """Metadata that is no mapping is rejected; whatever is JSON inside of it is harmless."""
+    for kind, value in WRONG_JSON.items():
+        whole = partial(with_head, parts, ("metadata",), value)
+        yield Crafted(f"metadata = {kind}", whole, refuse=not isinstance(value, dict))
+        not_finite = isinstance(value, float) and not np.isfinite(value)
+        yield Crafted(f"metadata.rounds = {kind}", partial(with_head, parts, ("metadata", "rounds"), value), not_finite)
+    large = partial(with_head, parts, ("metadata", "rounds"), "x" * 2**21)
+    yield Crafted("metadata is large", large, refuse=True)
+
+
+def crafted_sizes(agent: idb.Thompson, path: Path) -> Iterator[Crafted]:
+    """Small files that would take minutes if anything in them was compared with everything else."""
+    parts = parts_of(agent, path)
+    earlier = json.loads(str(parts["head"]))["past"]["earlier"]
+    assert earlier
+    for number in (16, 17, 300):
+        many = partial(with_head, parts, ("past", "earlier"), (earlier * number)[:number])
+        yield Crafted(f"{number} earlier diagrams", many, refuse=number > 16)
+    alike = [i * (2**61 - 1) for i in range(1, 50_000)]
+    labels = partial(with_head, parts, ("diagram", "nodes", 0, "states"), alike)
+    yield Crafted("labels with equal hashes", labels, refuse=True)
+    rows = [{"table": "Z", "row": [label], "prior": [1.0, 1.0], "features": None} for label in alike]
+    retired = partial(with_head, parts, ("past", "retired"), rows)
+    yield Crafted("retired rows with equal hashes", retired, refuse=True)
+    fixed = partial(with_head, parts, ("diagram", "learned", 0, "fixed"), [{"row": x, "value": 0.5} for x in alike])
+    yield Crafted("fixed rows with equal hashes", fixed, refuse=True)
+    groups = partial(with_head, parts, ("diagram", "all_different"), [["A", "B"]] * 20_000)
+    yield Crafted("a group 20,000 times", groups)
+    keys = ",".join(f'"{k}":0' for k in [*range(80_000), 79_999])
+    twice = partial(packed, parts | {"head": np.array(f"{{{keys}}}")})
+    yield Crafted("80,000 keys, one of them twice", twice, refuse=True)
 
 
 def cases_with_features(path: Path) -> Iterator[Crafted]:
