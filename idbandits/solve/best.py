@@ -17,6 +17,7 @@ from idbandits.kernel.draws import below
 from idbandits.kernel.fields import Packed, pack, pointer, unpacker
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve import search
+from idbandits.solve.alike import choose_and_sort, has_alike_stages
 from idbandits.solve.assignment import assign
 from idbandits.solve.branch import branch
 from idbandits.solve.eligible import EVERY_CHOICE, Allowed, Eligibility
@@ -221,6 +222,10 @@ def solve_group(
         if not ((form in (ADDITIVE, MULTIPLICATIVE)) and assign(q, g, action)):
             for k in q.group:
                 action[k] = search.feasible_choice(s, eligible, k)
+            if has_alike_stages(q, g):
+                value, bound = choose_and_sort(q, g, action)
+                if bound < np.inf:
+                    return value, bound
             most = min(q.budget, FEW) if s.staged[g] else q.budget
             if cost_of_group(q, g) > most:
                 return value_at(q.run, q.p, action, values), np.inf

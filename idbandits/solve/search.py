@@ -41,6 +41,7 @@ class Decisions(NamedTuple):
     group_end: Indices  # the nodes of group g are group_end[g] to group_end[g + 1] - 1
     form: Indices  # of a group: how its reward is composed
     staged: Indices  # of a group: 1 if its decisions fall into stages (see `stages`), one per decision
+    alike: Indices  # of a group: 1 if its stages differ only in their items, no two of which may be the same
     constant_start: Indices  # of a group: the nodes that depend on no decision
     constant: Indices
     stage_decision: Indices  # of a stage; those of group g are numbered from group_start[g]

@@ -11,7 +11,7 @@ from idbandits.circuit.build import starts
 from idbandits.circuit.circuit import PRODUCT, Atom, Circuit
 from idbandits.circuit.model import Model
 from idbandits.solve.search import ADDITIVE, FREE, GENERAL, MULTIPLICATIVE, SORTED, Decisions
-from idbandits.solve.stages import Stages, stages_of
+from idbandits.solve.stages import Stages, are_alike, column, stages_of
 
 PRIME = 2**521 - 1
 reduced = PRIME.__rmod__  # a number, modulo the prime
@@ -65,7 +65,8 @@ def decisions_of(model: Model) -> Decisions:
         dep_start=starts(deps), dep=[*chain(*deps)], use_start=starts(uses), use=[*chain(*uses)], edge_node=edge_node,
         linear=linear, key=key, needed=[1 + rivals.get(k, 0) for k in range(number)], like=like,
         group_start=starts(groups), group=[*chain(*groups)], group_end=rewards.ends, form=[form for form, _ in forms],
-        staged=[int(own is not None) for own in staged], constant_start=starts([own.constant for own in stages]),
+        staged=[int(own is not None) for own in staged],
+        alike=[_are_alike(model, own) for own in staged], constant_start=starts([own.constant for own in stages]),
         constant=[*chain(*(own.constant for own in stages))],
         stage_decision=[*chain(*(own.decision for own in stages))],
         stage_start=starts(stage_nodes), stage_node=[*chain(*stage_nodes)], frontier_start=starts(frontiers),
@@ -73,6 +74,16 @@ def decisions_of(model: Model) -> Decisions:
         table_rows=[t.size // t.states for t in tables],
         effort=1.0, zero=np.array([*(zero for _, zero in forms), rewards.scale]), known=model.parameters.known,
     )  # fmt: skip
+
+
+def _are_alike(model: Model, stages: Stages | None) -> bool:
+    """Return whether stages differ in nothing but the item they hold, and no two may hold the same one."""
+    if stages is None or not are_alike(model.rewards.circuit, stages):
+        return False
+    members, feasibility = stages.decision, model.feasibility
+    excluded = feasibility.conflicts[np.ix_(members, members)] | np.eye(len(members), dtype=np.bool_)
+    choices = {(model.decisions[k].values, tuple(feasibility.repeatable[k])) for k in members}
+    return bool(excluded.all()) and len(choices) == 1
 
 
 def _no_stages(members: Sequence[int]) -> Stages:
@@ -224,15 +235,6 @@ def _like(model: Model, key: Sequence[int], linear: Sequence[bool]) -> list[int]
     for k, slot in enumerate(key):
         if slot >= 0:
             rivals = int(model.feasibility.conflicts[k].sum())
-            signature = (_column(model.rewards.circuit, slot, k), linear[k], model.decisions[k].values, rivals)
+            signature = (column(model.rewards.circuit, slot, k), linear[k], model.decisions[k].values, rivals)
             like[k] = seen.setdefault(signature, k)
     return like
-
-
-def _column(c: Circuit, slot: int, k: int) -> tuple[object, ...]:
-    """What a slot reads, in terms that do not name the decision k."""
-    if slot < 0:
-        return ()
-    base, strides, place = c.atom(slot)
-    unnamed = sorted((-1 if axis == k else axis, stride) for axis, stride in strides)
-    return (base, *unnamed, place, _column(c, c.slot_also[slot], k))
