@@ -20,10 +20,12 @@ from idbandits.solve.steps import add_up, read_edges
 @bare
 def has_alike_stages(q: Search, g: int) -> bool:
     """Return whether the stages of a group are alike, and all of its decisions may make the same choices."""
-    same = q.s.alike[g] != 0
+    if q.s.alike[g] == 0:
+        return False
     for k in q.group:
-        same &= have_same_choices(q.s, q.eligible, q.group[0], k)
-    return same
+        if not have_same_choices(q.s, q.eligible, q.group[0], k):
+            return False
+    return True
 
 
 @part

@@ -116,7 +116,7 @@ def read_relay(q: Search, g: int, action: Ints, relay: Relay) -> bool:
     return sound
 
 
-@part
+@merged
 def read_stage(
     q: Search, x: int, reads: int, action: Ints, weights: Floats, rows: Floats, choices: Ints, maps: Floats
 ) -> None:
