@@ -6,6 +6,8 @@ c_j + g_j (c_i + g_i V), that is, if c_i / (1 - g_i) > c_j / (1 - g_j), whatever
 is that of these fixed points. Which items to choose follows by dynamic programming over the sorted items: the best
 value of m items from the i-th on either leaves out item i, or puts it above the best m - 1 items that follow. That
 takes items times positions steps, where a search would look at sets of items.
+
+Where stages differ, the same is done with the mean of their maps: a good list for a search to begin with.
 """
 
 import numpy as np
@@ -13,14 +15,14 @@ import numpy as np
 from idbandits.kernel.compiling import bare, part
 from idbandits.kernel.types import Bools, Floats, Ints
 from idbandits.solve.relay import read_stage
-from idbandits.solve.search import ROUNDING, Search, have_same_choices, may_repeat, value_at
+from idbandits.solve.search import ALIKE, DIFFERENT, ROUNDING, Search, have_same_choices, may_repeat, value_at
 from idbandits.solve.steps import add_up, read_edges
 
 
 @bare
-def has_alike_stages(q: Search, g: int) -> bool:
-    """Return whether the stages of a group are alike, and all of its decisions may make the same choices."""
-    if q.s.alike[g] == 0:
+def can_choose_and_sort(q: Search, g: int) -> bool:
+    """Return whether the stages of a group hand on one number, and all of its decisions may make the same choices."""
+    if q.s.alike[g] == DIFFERENT:
         return False
     for k in q.group:
         if not have_same_choices(q.s, q.eligible, q.group[0], k):
@@ -30,32 +32,37 @@ def has_alike_stages(q: Search, g: int) -> bool:
 
 @part
 def choose_and_sort(q: Search, g: int, action: Ints) -> tuple[float, float]:
-    """Leave the best list in `action`; return its value and a bound, infinite if slopes are not between 0 and 1."""
+    """Leave the best list in `action`; return its value and a bound, infinite if the stages or slopes allow no proof."""
     c, s, first, size = q.run.c, q.s, q.s.group_start[g], q.size
     weights, rows, values = np.empty(c.start[c.inner]), np.zeros((2, c.leaves + c.inner)), np.ones(c.leaves + c.inner)
     rows[0] = 1.0
     read_edges(q, s.constant_start[g], s.constant_start[g + 1], s.constant, action, weights)
     add_up(q, s.constant_start[g], s.constant_start[g + 1], s.constant, weights, rows[0])
     k = s.stage_decision[first + 1]  # the first stage reads no number
-    number = q.start[k + 1] - q.start[k]
-    choices, maps, points, repeats = np.empty(number, np.int64), np.empty((number, 2)), np.empty(number), np.zeros(number, np.bool_)
+    number, stages = q.start[k + 1] - q.start[k], 2 if s.alike[g] == ALIKE else size
+    choices, repeats = np.empty(number, np.int64), np.zeros(number, np.bool_)
+    maps, total, points = np.empty((number, 2)), np.zeros((number, 2)), np.empty(number)
     for i in range(number):
         choices[i] = q.candidates[q.start[k] + i]
         repeats[i] = may_repeat(s, k, choices[i])
-    read_stage(q, first + 1, 1, action, weights, rows, choices, maps)
+    for t in range(1, stages):
+        read_stage(q, first + t, 1, action, weights, rows, choices, maps)
+        for i in range(number):
+            total[i, 0] += maps[i, 0] / (stages - 1)
+            total[i, 1] += maps[i, 1] / (stages - 1)
     for i in range(number):
-        slope = maps[i, 1]
+        constant, slope = total[i, 0], total[i, 1]
         if not 0.0 <= slope <= 1.0 + ROUNDING:
             return value_at(q.run, q.p, action, values), np.inf
         # an identity map may be anywhere; among maps of slope 1, all that add something come first
-        points[i] = maps[i, 0] / (1.0 - slope) if slope < 1.0 else (np.inf if maps[i, 0] > 0.0 else -np.inf)
+        points[i] = constant / (1.0 - slope) if slope < 1.0 else (np.inf if constant > 0.0 else -np.inf)
     chosen = np.empty(size, np.int64)
-    if not best_subset(maps, descending(points), repeats, chosen):
+    if not best_subset(total, descending(points), repeats, chosen):
         return value_at(q.run, q.p, action, values), np.inf
     for t in range(size):  # the last stage is the outermost map
         action[s.stage_decision[first + size - 1 - t]] = choices[chosen[t]]
     value = value_at(q.run, q.p, action, values)
-    return value, value
+    return value, value if s.alike[g] == ALIKE else np.inf
 
 
 @part

@@ -113,12 +113,10 @@ def _placed(
 
 
 def are_alike(c: Circuit, stages: Stages) -> bool:
-    """Return whether all stages map one number to one number in the same way, the first one the number 0.
+    """Return whether stages, each of which hands on one number, all map it in the same way, the first one 0.
 
     The nodes of every stage are compared one by one: then equal choices lead to equal maps, whatever the means.
     """
-    if len(stages.decision) < 2 or any(len(frontier) != 1 for frontier in stages.frontier):
-        return False
     later = [_described(c, stages, t) for t in range(1, len(stages.decision))]
     if any(own is None or own != later[0] for own in later):
         return False

@@ -10,7 +10,17 @@ from idbandits.circuit import plain
 from idbandits.circuit.build import starts
 from idbandits.circuit.circuit import PRODUCT, Atom, Circuit
 from idbandits.circuit.model import Model
-from idbandits.solve.search import ADDITIVE, FREE, GENERAL, MULTIPLICATIVE, SORTED, Decisions
+from idbandits.solve.search import (
+    ADDITIVE,
+    ALIKE,
+    DIFFERENT,
+    FREE,
+    GENERAL,
+    MULTIPLICATIVE,
+    SIMILAR,
+    SORTED,
+    Decisions,
+)
 from idbandits.solve.stages import Stages, are_alike, column, stages_of
 
 PRIME = 2**521 - 1
@@ -66,7 +76,7 @@ def decisions_of(model: Model) -> Decisions:
         linear=linear, key=key, needed=[1 + rivals.get(k, 0) for k in range(number)], like=like,
         group_start=starts(groups), group=[*chain(*groups)], group_end=rewards.ends, form=[form for form, _ in forms],
         staged=[int(own is not None) for own in staged],
-        alike=[_are_alike(model, own) for own in staged], constant_start=starts([own.constant for own in stages]),
+        alike=[_likeness(model, own) for own in staged], constant_start=starts([own.constant for own in stages]),
         constant=[*chain(*(own.constant for own in stages))],
         stage_decision=[*chain(*(own.decision for own in stages))],
         stage_start=starts(stage_nodes), stage_node=[*chain(*stage_nodes)], frontier_start=starts(frontiers),
@@ -76,14 +86,16 @@ def decisions_of(model: Model) -> Decisions:
     )  # fmt: skip
 
 
-def _are_alike(model: Model, stages: Stages | None) -> bool:
-    """Return whether stages differ in nothing but the item they hold, and no two may hold the same one."""
-    if stages is None or not are_alike(model.rewards.circuit, stages):
-        return False
+def _likeness(model: Model, stages: Stages | None) -> int:
+    """Return how similar stages are, if no two may hold the same item and all have the same choices."""
+    if stages is None or len(stages.decision) < 2 or any(len(frontier) != 1 for frontier in stages.frontier):
+        return DIFFERENT
     members, feasibility = stages.decision, model.feasibility
     excluded = feasibility.conflicts[np.ix_(members, members)] | np.eye(len(members), dtype=np.bool_)
     choices = {(model.decisions[k].values, tuple(feasibility.repeatable[k])) for k in members}
-    return bool(excluded.all()) and len(choices) == 1
+    if not excluded.all() or len(choices) > 1:
+        return DIFFERENT
+    return ALIKE if are_alike(model.rewards.circuit, stages) else SIMILAR
 
 
 def _no_stages(members: Sequence[int]) -> Stages:
