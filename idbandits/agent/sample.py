@@ -200,8 +200,9 @@ class Sample:
         """Return where a round is kept."""
         row, mark = np.array([round_], np.int32), np.empty(1, np.int64)
         mark_all(row, mark)
-        places = np.flatnonzero(self._marks[: self.kept] == mark[0])
-        return places[(self._rows[places] == row).all(axis=1)]
+        places: Ints = np.flatnonzero(self._marks[: self.kept] == mark[0])
+        same: Ints = places[(self._rows[places] == row).all(axis=1)]
+        return same
 
     def _make_room(self, wanted: int) -> None:
         """Make room for so many rounds, and copy what is shared."""

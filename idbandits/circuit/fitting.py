@@ -231,7 +231,7 @@ class Fitting:
 
     def _by_part(self, rounds: Ints, times: Floats) -> list[tuple[int, Ints, Floats]]:
         """Return the rounds of every part, once each, and how often they were seen: parts read a few columns each."""
-        parts = []
+        parts: list[tuple[int, Ints, Floats]] = []
         for j, columns in enumerate(self._read):
             code = np.zeros(len(rounds), np.int64)
             size = 1
@@ -241,7 +241,8 @@ class Fitting:
                     code = code * (states + 1) + rounds[:, column] + 1
             if size < MOST_CODES:
                 _, first, places = np.unique(code, return_index=True, return_inverse=True)
-                parts.append((j, np.ascontiguousarray(rounds[first]), np.bincount(places, times)))
+                own = np.bincount(places, times).astype(np.float64)
+                parts.append((j, np.ascontiguousarray(rounds[first]), own))
             else:  # the rounds themselves hardly repeat
                 parts.append((j, rounds, times))
         return parts

@@ -22,17 +22,15 @@ from idbandits.solve.steps import add_up, read_edges
 @bare
 def can_choose_and_sort(q: Search, g: int) -> bool:
     """Return whether the stages of a group hand on one number, and all of its decisions may make the same choices."""
-    if q.s.alike[g] == DIFFERENT:
-        return False
+    fits = q.s.alike[g] != DIFFERENT
     for k in q.group:
-        if not have_same_choices(q.s, q.eligible, q.group[0], k):
-            return False
-    return True
+        fits = fits and have_same_choices(q.s, q.eligible, q.group[0], k)
+    return fits
 
 
 @part
 def choose_and_sort(q: Search, g: int, action: Ints) -> tuple[float, float]:
-    """Leave the best list in `action`; return its value and a bound, infinite if the stages or slopes allow no proof."""
+    """Leave the best list in `action`; return its value and a bound, infinite if stages or slopes allow no proof."""
     c, s, first, size = q.run.c, q.s, q.s.group_start[g], q.size
     weights, rows, values = np.empty(c.start[c.inner]), np.zeros((2, c.leaves + c.inner)), np.ones(c.leaves + c.inner)
     rows[0] = 1.0

@@ -7,10 +7,12 @@ user; the first stage is the last position.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.kernel.types import Bools
+
+Described: TypeAlias = list[tuple[tuple[object, ...], str]]  # edges of a node: what their slots read, their children
 
 
 class Stages(NamedTuple):
@@ -123,15 +125,15 @@ def are_alike(c: Circuit, stages: Stages) -> bool:
     return _described(c, stages, 0) == _described(c, stages, 1, zero=True)
 
 
-def _described(c: Circuit, stages: Stages, t: int, *, zero: bool = False) -> list[list[tuple[object, object]]] | None:
+def _described(c: Circuit, stages: Stages, t: int, *, zero: bool = False) -> list[Described] | None:
     """Describe the nodes of a stage without naming its decision; None if they read more than the previous stage.
 
     With `zero`, the number that it reads is 0: edges that lead to nothing else are left out.
     """
-    names: dict[int, object] = {leaf: leaf for leaf in range(c.leaves)} | {c.leaves + n: n for n in stages.constant}
+    names = {node: str(node) for node in (*range(c.leaves), *(c.leaves + n for n in stages.constant))}
     if t > 0 and not zero:
         names[stages.frontier[t - 1][0]] = "the number"
-    nodes = []
+    nodes: list[Described] = []
     for n in (*stages.ahead[t], *stages.nodes[t]):
         edges = [e for e in c.edges(n) if c.child[e] in names]
         if len(edges) < len(c.edges(n)) and not zero:

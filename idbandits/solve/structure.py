@@ -10,17 +10,7 @@ from idbandits.circuit import plain
 from idbandits.circuit.build import starts
 from idbandits.circuit.circuit import PRODUCT, Atom, Circuit
 from idbandits.circuit.model import Model
-from idbandits.solve.search import (
-    ADDITIVE,
-    ALIKE,
-    DIFFERENT,
-    FREE,
-    GENERAL,
-    MULTIPLICATIVE,
-    SIMILAR,
-    SORTED,
-    Decisions,
-)
+from idbandits.solve.search import ADDITIVE, ALIKE, DIFFERENT, FREE, GENERAL, MULTIPLICATIVE, SIMILAR, SORTED, Decisions
 from idbandits.solve.stages import Stages, are_alike, column, stages_of
 
 PRIME = 2**521 - 1

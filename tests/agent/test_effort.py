@@ -7,10 +7,10 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+from lists import hard_means, impatient
 
 import idbandits as idb
 from idbandits import models
-from lists import hard_means, impatient
 
 
 def agent(effort: float) -> idb.Thompson:

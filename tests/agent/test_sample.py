@@ -127,7 +127,14 @@ def test_a_smaller_sample_of_an_earlier_version_stays_uniform() -> None:
 
 
 def test_the_room_depends_on_the_width_of_a_round() -> None:
-    assert [room_for(width) for width in (1, 32, 33, 64, 65, 1000)] == [ROOM, ROOM, ROOM // 2, ROOM // 2, ROOM // 4, 8192]
+    assert [room_for(width) for width in (1, 32, 33, 64, 65, 1000)] == [
+        ROOM,
+        ROOM,
+        ROOM // 2,
+        ROOM // 2,
+        ROOM // 4,
+        8192,
+    ]
     sample = Sample(300)
     sample.add_many(np.zeros((10_000, 300), np.int64))
     assert (sample.kept, sample.count) == (8192, 10_000)

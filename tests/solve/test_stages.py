@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
+from lists import hard_means, impatient
 
 import idbandits as idb
 from idbandits import models
 from inside import frontiers_of
-from lists import hard_means, impatient
 
 Means = Mapping[str, np.ndarray]
 ITEMS, POSITIONS = 10, 5
@@ -163,7 +163,9 @@ def test_more_effort_finds_more() -> None:
 ALIKE: dict[str, Callable[..., idb.Diagram]] = {
     "network": models.dynamic_bayesian,
     "network, clicks": lambda *sizes, **rest: models.dynamic_bayesian(*sizes, reward="clicks", **rest),
-    "simplified, clicks": lambda *sizes, **rest: models.dynamic_bayesian(*sizes, reward="clicks", simplified=True, **rest),
+    "simplified, clicks": lambda *sizes, **rest: models.dynamic_bayesian(
+        *sizes, reward="clicks", simplified=True, **rest
+    ),
     "chain": models.click_chain,
 }
 
