@@ -14,7 +14,7 @@ import numpy as np
 
 from idbandits.kernel.compiling import bare, part
 from idbandits.kernel.types import Bools, Floats, Ints
-from idbandits.solve.relay import read_stage
+from idbandits.solve.relay import enter_stage, read_choice
 from idbandits.solve.search import ALIKE, DIFFERENT, ROUNDING, Search, have_same_choices, may_repeat, value_at
 from idbandits.solve.steps import add_up, read_edges
 
@@ -44,8 +44,9 @@ def choose_and_sort(q: Search, g: int, action: Ints) -> tuple[float, float]:
         choices[i] = q.candidates[q.start[k] + i]
         repeats[i] = may_repeat(s, k, choices[i])
     for t in range(1, stages):
-        read_stage(q, first + t, 1, action, weights, rows, choices, maps)
+        enter_stage(q, first + t, 1, action, weights, rows)
         for i in range(number):
+            read_choice(q, first + t, 1, choices[i], action, weights, rows, maps, i)
             total[i, 0] += maps[i, 0] / (stages - 1)
             total[i, 1] += maps[i, 1] / (stages - 1)
     for i in range(number):

@@ -253,8 +253,7 @@ def solve_or_search(
         value, bound = sort(q, action)
     for turn in range(2):  # what proves most in little time comes first
         if exceeds(s, bound, value) and (turn == 0 or form != SORTED):
-            own_budget = budget if turn == 0 else PATIENCE * budget
-            value, swept = sweep(search_of(c, s, g, p, start, eligible, candidates, own_budget), g, action)
+            value, swept = sweep(q, g, action, budget if turn == 0 else PATIENCE * budget)
             bound = min(bound, swept)
         if turn == 0 and exceeds(s, bound, value) and cost_of_group(q, g) <= budget:
             value = search.try_all(q, action)

@@ -550,7 +550,7 @@ class Group:
                 value, bound = _sort_relay(self._search._replace(budget=budget), self.number, action)
                 results.append(self._result("relay", action, value, bound, budget > 0))
             action = self._action.copy()
-            value, bound = _sweep(self._search._replace(budget=budget), self.number, action)
+            value, bound = _sweep(self._search, self.number, action, budget)
             if bound < np.inf:  # else it does not apply
                 results.append(self._result("sweep", action, value, bound, budget > 0))
         action = self._action.copy()
