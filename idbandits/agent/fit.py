@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from idbandits.agent.misfit import CHOICE, EXPECTED, LAG, MORE, NODE, OBSERVED, ROUNDS, SO_FAR, Comparisons, compare
-from idbandits.agent.sample import ROOM, Sample
+from idbandits.agent.sample import Sample
 from idbandits.circuit.fitting import Fitting
 from idbandits.circuit.model import Model
 from idbandits.kernel.types import Floats, Ints
@@ -19,7 +19,10 @@ if TYPE_CHECKING:  # imported where they are used, because that takes long
 
 LEVEL = 0.05  # below this p-value, the structure does not fit
 FEW = 100  # rounds, and fewer, are not judged
+STRONG = 8192  # pseudo-counts of a row, above which its prior is kept to, unless there are more rounds
 RESTARTS = 3  # fits from elsewhere, before a structure is blamed
+TRIED = 2048  # different rounds that fits from elsewhere are tried on, and that long fits begin with
+KEPT = 0.9  # of what a fit of a few rounds found, for a fit of all: what was never seen there is not impossible
 SHOWN = 5  # comparisons in the text
 ADVICE = (
     "Another structure may fit better: see `idb.models`, or let an agent weigh several, `idb.Thompson([d1, d2, …])`."
@@ -39,7 +42,7 @@ class FitReport:
         self.p_value = p_value
         self.rounds = sample.count
         self.impossible = sample.impossible  # rounds that were refused, because the diagram rules them out
-        self.looked_at = sample.kept  # rounds that were compared
+        self.looked_at = sample.kept  # rounds that were examined, of all that were learned from
         self._doublings = doublings(sample)
 
     @property
@@ -84,7 +87,9 @@ class FitReport:
 
     def __repr__(self) -> str:
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"
-        if self.rounds < FEW and not self.impossible:
+        if self.looked_at < self.rounds:
+            rounds = f"examined {self.looked_at:,} of {rounds}"
+        if self.looked_at < FEW and not self.impossible:
             return f"{rounds}: too few to judge the structure by; {FEW} are needed."
         number = 0 if self._comparisons is None else len(self._comparisons.node)
         about = f"{rounds}, {number:,} comparisons"
@@ -116,24 +121,42 @@ def fit_report(model: Model, belief: Floats, sample: Sample) -> FitReport:
     The tables are those that fit these rounds best, found from the belief on: what no tables explain is the
     structure's. Only priors that outweigh all rounds are kept to.
     """
-    if not model.observed or sample.count < FEW:
+    if not model.observed or sample.kept < FEW:
         return FitReport(model, sample, None, 0.0 if sample.impossible else 1.0)
     fitting = model.derived(Fitting)
     rounds, numbers = np.unique(sample.rounds, axis=0, return_counts=True)
     times = numbers.astype(np.float64)
-    base = np.where(fitting.row_totals(fitting.prior) > ROOM, fitting.prior, 0.0)
+    base = np.where(fitting.row_totals(fitting.prior) > max(STRONG, sample.kept), fitting.prior, 0.0)
     sound = np.isfinite(belief) & (belief >= 0)
     start = np.maximum(np.where(sound, belief, fitting.prior), 1e-9)
-    means, best = fitting.best_means(fitting.normalised(start, start), rounds, times, base)
+    order = np.random.default_rng(0).permutation(len(rounds))
+    rounds, times = np.ascontiguousarray(rounds[order]), times[order]  # the first ones are like all of them
+    start_means = fitting.normalised(start, start)
+    means, best = _fitted(fitting, start_means, rounds, times, base)
     comparisons, p_value = _judged(model, fitting, means, rounds, times, sample)
     if p_value < LEVEL:
         rng = np.random.default_rng(0)
         draws = [fitting.normalised(rng.standard_gamma(2.0, len(start)), start) for _ in range(RESTARTS)]
-        others = [fitting.best_means(draw, rounds, times, base) for draw in draws]
-        better = max(others, key=lambda other: other[1])
-        if better[1] > best:
-            comparisons, p_value = _judged(model, fitting, better[0], rounds, times, sample)
+        few, own = rounds[:TRIED], best
+        if len(few) < len(rounds):
+            own = fitting.best_means(means, few, times[:TRIED], base)[1]
+        others = [fitting.best_means(draw, few, times[:TRIED], base) for draw in draws]
+        better, found = max(others, key=lambda other: other[1])
+        if found > own and len(few) < len(rounds):
+            own = best
+            better, found = _fitted(fitting, KEPT * better + (1 - KEPT) * start_means, rounds, times, base)
+        if found > own:
+            comparisons, p_value = _judged(model, fitting, better, rounds, times, sample)
     return FitReport(model, sample, comparisons, 0.0 if sample.impossible else p_value)
+
+
+def _fitted(fitting: Fitting, start: Floats, rounds: Ints, times: Floats, base: Floats) -> tuple[Floats, float]:
+    """Return the means of highest likelihood near `start`, and its logarithm: of a few rounds first, then of more."""
+    means, number = start, TRIED
+    while 4 * number <= len(rounds):
+        found, _ = fitting.best_means(means, rounds[:number], times[:number], base)
+        means, number = KEPT * found + (1 - KEPT) * start, 4 * number
+    return fitting.best_means(means, rounds, times, base)
 
 
 def _judged(
@@ -144,8 +167,8 @@ def _judged(
 
 
 def doublings(sample: Sample) -> int:
-    """How often the rounds have doubled since the sample was full: by then, half of it is new."""
-    return 0 if sample.count <= ROOM else int(np.ceil(np.log2(sample.count / ROOM)))
+    """Return how often the rounds have doubled since all of them were kept: by then, half of the sample is new."""
+    return int(np.ceil(np.log2(max(sample.count, 1) / min(max(sample.kept, 1), sample.room))))
 
 
 def _p_value(log_bet: float, doublings: int) -> float:

@@ -667,8 +667,8 @@ class Thompson:
     def fit_report(self) -> Any:
         """Report whether what was observed speaks against the structure of the diagram, and where.
 
-        It examines a sample of the rounds (all of the first 8,192), and may be asked for at any time, as often as one
-        likes: its p-values account for that.
+        It examines a sample of the rounds (all of the first 65,536; fewer if a round has more than 32 numbers), and may
+        be asked for at any time, as often as one likes: its p-values account for that.
 
         >>> d = Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))

@@ -15,8 +15,10 @@ from idbandits.kernel.fields import pack, unpacker
 from idbandits.kernel.types import Floats, Indices, Ints
 
 TINY = 1e-250  # values below are computed again, as logarithms
-CLOSE = 0.01  # a gain of the log-likelihood that is not worth another step
+CLOSE = 0.01  # a gain of the log-likelihood that is not worth another step, of up to MANY rounds
+MANY = 8192
 MOST_CYCLES = 40
+MOST_CODES = 2**62  # combinations of values that are numbered
 ROUNDS, PROBABILITIES = types.int64[:, ::1], types.float64[:, ::1]
 
 
@@ -65,46 +67,47 @@ def to_logs(c: Circuit, v: Parts, j: int, weights: Floats, values: Floats) -> No
             values[i] = 0.0 if values[i] > 0.0 else -np.inf
 
 
-@kernel(types.float64(INTS, FLOATS, FLOATS, ROUNDS, FLOATS, FLOATS))
-def expect(program: Ints, numbers: Floats, parameters: Floats, rounds: Ints, times: Floats, counts: Floats) -> float:
-    """Add how often the learned parameters are expected to have been used; the log-likelihood of all rounds."""
+@kernel(types.float64(INTS, FLOATS, FLOATS, types.int64, ROUNDS, FLOATS, FLOATS))
+def expect(
+    program: Ints, numbers: Floats, parameters: Floats, j: int, rounds: Ints, times: Floats, counts: Floats
+) -> float:
+    """Add how often part j is expected to have used the learned parameters; return its log-likelihood of all rounds."""
     c, v = unpack(program, numbers)
     weights, uses = np.empty(c.slots), np.empty(c.slots)
     values, slopes = np.ones(c.leaves + c.inner), np.zeros(c.leaves + c.inner)
     total = 0.0
     for r in range(len(rounds)):
         action, seen = rounds[r, : v.axes], rounds[r, v.axes :]
-        for j in range(v.parts):
-            bind_part(c, v, j, action, parameters, weights)
-            values[0], slopes[0] = 1.0, 0.0
+        bind_part(c, v, j, action, parameters, weights)
+        values[0], slopes[0] = 1.0, 0.0
+        for t in range(v.seen_start[j], v.seen_start[j + 1]):
+            show(v, v.seen[t], seen[v.seen[t]], values, 1.0, 0.0)
+            show(v, v.seen[t], -1, slopes, 0.0, 0.0)
+        for t in range(v.use_start[j], v.use_start[j + 1]):
+            uses[v.use[t]] = 0.0
+        run = Run(c, v.node[j], v.node[j + 1])
+        value = up(run, of_slots, weights, values, None, False)
+        if value > TINY:
+            slopes[c.leaves + run.last - 1] = 1.0 / value
+            down(run, of_slots, weights, values, slopes, uses, None, False)
+            total += times[r] * np.log(value)
+        else:
+            to_logs(c, v, j, weights, values)
+            slopes[0] = -np.inf
             for t in range(v.seen_start[j], v.seen_start[j + 1]):
-                show(v, v.seen[t], seen[v.seen[t]], values, 1.0, 0.0)
-                show(v, v.seen[t], -1, slopes, 0.0, 0.0)
-            for t in range(v.use_start[j], v.use_start[j + 1]):
-                uses[v.use[t]] = 0.0
-            run = Run(c, v.node[j], v.node[j + 1])
-            value = up(run, of_slots, weights, values, None, False)
-            if value > TINY:
-                slopes[c.leaves + run.last - 1] = 1.0 / value
-                down(run, of_slots, weights, values, slopes, uses, None, False)
-                total += times[r] * np.log(value)
-            else:
-                to_logs(c, v, j, weights, values)
-                slopes[0] = -np.inf
-                for t in range(v.seen_start[j], v.seen_start[j + 1]):
-                    show(v, v.seen[t], -1, slopes, -np.inf, -np.inf)
-                value = up(run, of_slots, weights, values, None, True)
-                total += times[r] * value
-                if value > -np.inf:
-                    slopes[c.leaves + run.last - 1] = -value
-                    down(run, of_slots, weights, values, slopes, uses, None, True)
-            for t in range(v.use_start[j], v.use_start[j + 1]):
-                slot = v.use[t]
-                while slot >= 0:
-                    e = entry(c, slot, action)
-                    if e < v.learned:
-                        counts[e] += times[r] * uses[v.use[t]]
-                    slot = c.slot_also[slot]
+                show(v, v.seen[t], -1, slopes, -np.inf, -np.inf)
+            value = up(run, of_slots, weights, values, None, True)
+            total += times[r] * value
+            if value > -np.inf:
+                slopes[c.leaves + run.last - 1] = -value
+                down(run, of_slots, weights, values, slopes, uses, None, True)
+        for t in range(v.use_start[j], v.use_start[j + 1]):
+            slot = v.use[t]
+            while slot >= 0:
+                e = entry(c, slot, action)
+                if e < v.learned:
+                    counts[e] += times[r] * uses[v.use[t]]
+                slot = c.slot_also[slot]
     return total
 
 
@@ -158,6 +161,15 @@ def predict(program: Ints, numbers: Floats, parameters: Floats, rounds: Ints, pr
                 show(v, number, seen[number], values, 0.0 if logs else 1.0, -np.inf if logs else 0.0)
 
 
+def _all_axes(c: Circuit, slot: int) -> list[int]:
+    """Return the places in an action that a slot, and those it is multiplied with, depend on."""
+    axes: list[int] = []
+    while slot >= 0:
+        axes += c.axes(slot)
+        slot = c.slot_also[slot]
+    return axes
+
+
 @final
 class Fitting:
     """The likelihood of a model, packed for many rounds: decisions, contexts, then observed nodes, -1 if not seen."""
@@ -174,10 +186,15 @@ class Fitting:
         self.prior = np.concatenate([np.empty(0), *(np.ravel(t.prior) for t in tables)])
         self._known = model.parameters.known
         self._row_sizes = np.array([t.states for t in tables for _ in range(t.size // t.states)], dtype=np.int64)
+        nodes = [*model.decisions, *model.contexts, *model.observed]
+        axes = len(nodes) - len(model.observed)
+        read = [{*(axis for slot in own for axis in _all_axes(c, slot)), *(axes + n for n in numbers)}
+                for own, numbers in zip(uses, seen, strict=True)]  # fmt: skip
+        self._read = [[(column, nodes[column].states) for column in sorted(own)] for own in read]  # by part
         self._packed = pack(
             c,
             Parts(
-                parts=len(runs), axes=len(model.decisions) + len(model.contexts), learned=len(self.prior),
+                parts=len(runs), axes=axes, learned=len(self.prior),
                 node=likelihood.parts.ends, use_start=starts(uses), use=[slot for part in uses for slot in part],
                 seen_start=starts(seen), seen=[number for part in seen for number in part], leaf=leaves,
                 column=self.columns,
@@ -196,25 +213,44 @@ class Fitting:
         Expectation maximisation; every two steps are extrapolated to a third (SQUAREM, Varadhan and Roland 2008), which
         is taken back where it does not help. Rows that play no part stay as they are.
         """
-        means, best = start, -np.inf
+        means, best, parts = start, -np.inf, self._by_part(rounds, times)
+        close = CLOSE * max(1.0, float(times.sum()) / MANY)
         for _ in range(MOST_CYCLES):
-            one, before = self._step(means, rounds, times, base)
-            two, middle = self._step(one, rounds, times, base)
+            one, before = self._step(means, parts, base)
+            two, middle = self._step(one, parts, base)
             along, bend = one - means, two - 2 * one + means
             length = max(1.0, float(np.linalg.norm(along)) / max(float(np.linalg.norm(bend)), 1e-150))
             far = np.maximum(means + 2 * length * along + length**2 * bend, 1e-3 * two)
-            three, best = self._step(self.normalised(far, two), rounds, times, base)
+            three, best = self._step(self.normalised(far, two), parts, base)
             if not best >= middle:
-                three, best = self._step(two, rounds, times, base)
+                three, best = self._step(two, parts, base)
             means = three
-            if not best - before >= CLOSE:
+            if not best - before >= close:
                 break
         return means, best
 
-    def _step(self, means: Floats, rounds: Ints, times: Floats, base: Floats) -> tuple[Floats, float]:
+    def _by_part(self, rounds: Ints, times: Floats) -> list[tuple[int, Ints, Floats]]:
+        """Return the rounds of every part, once each, and how often they were seen: parts read a few columns each."""
+        parts: list[tuple[int, Ints, Floats]] = []
+        for j, columns in enumerate(self._read):
+            code = np.zeros(len(rounds), np.int64)
+            size = 1
+            for column, states in columns:
+                size *= states + 1
+                if size < MOST_CODES:
+                    code = code * (states + 1) + rounds[:, column] + 1
+            if size < MOST_CODES:
+                _, first, places = np.unique(code, return_index=True, return_inverse=True)
+                own = np.bincount(places, times).astype(np.float64)
+                parts.append((j, np.ascontiguousarray(rounds[first]), own))
+            else:  # the rounds themselves hardly repeat
+                parts.append((j, rounds, times))
+        return parts
+
+    def _step(self, means: Floats, parts: list[tuple[int, Ints, Floats]], base: Floats) -> tuple[Floats, float]:
         """The means after one step of EM, and the log-likelihood before it."""
-        counts = base.copy()
-        value = expect(*self._packed, np.concatenate([means, self._known]), rounds, times, counts)
+        counts, parameters = base.copy(), np.concatenate([means, self._known])
+        value = sum(expect(*self._packed, parameters, j, rounds, times, counts) for j, rounds, times in parts)
         known = base > 0
         return self.normalised(counts, means), value + float(base[known] @ np.log(np.maximum(means[known], 1e-300)))
 

@@ -17,17 +17,19 @@ from idbandits.kernel.draws import below
 from idbandits.kernel.fields import Packed, pack, pointer, unpacker
 from idbandits.kernel.types import Floats, Ints, Rng
 from idbandits.solve import search
+from idbandits.solve.alike import can_choose_and_sort, choose_and_sort
 from idbandits.solve.assignment import assign
 from idbandits.solve.branch import branch
 from idbandits.solve.eligible import EVERY_CHOICE, Allowed, Eligibility
 from idbandits.solve.order import MOST_PATTERNS, sort, try_patterns
 from idbandits.solve.relay import is_relay, sort_relay
-from idbandits.solve.search import ADDITIVE, FREE, MULTIPLICATIVE, SORTED, Decisions, Search, exceeds, value_at
+from idbandits.solve.search import ADDITIVE, FREE, GENERAL, MULTIPLICATIVE, SORTED, Decisions, Search, exceeds, value_at
 from idbandits.solve.structure import decisions_of
 from idbandits.solve.sweep import sweep
 
-BUDGET = 200_000.0  # edges that a search may look at: a few milliseconds
+BUDGET = 200_000.0  # edges that a search may look at: about a millisecond
 FEW = 20_000.0  # edges to look at, up to which all combinations are tried where decisions fall into stages
+PATIENCE = 5.0  # times the budget, to go through stages once more where nothing was proven: it often suffices
 MOST_EFFORT = 10**30  # whole numbers may be more than a float can hold, and files hold no infinite ones
 SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(
     INTS, FLOATS, FLOATS, types.boolean, INTS, INTS, types.float64
@@ -221,6 +223,10 @@ def solve_group(
         if not ((form in (ADDITIVE, MULTIPLICATIVE)) and assign(q, g, action)):
             for k in q.group:
                 action[k] = search.feasible_choice(s, eligible, k)
+            if form == GENERAL and can_choose_and_sort(q, g):
+                value, bound = choose_and_sort(q, g, action)
+                if bound < np.inf:
+                    return value, bound
             most = min(q.budget, FEW) if s.staged[g] else q.budget
             if cost_of_group(q, g) > most:
                 return value_at(q.run, q.p, action, values), np.inf
@@ -245,15 +251,16 @@ def solve_or_search(
         value, bound = sort_relay(q, g, action)
     if form == SORTED and exceeds(s, bound, value):
         value, bound = sort(q, action)
-    if exceeds(s, bound, value):
-        value, swept = sweep(q, g, action)
-        bound = min(bound, swept)
-    if exceeds(s, bound, value) and cost_of_group(q, g) <= budget:
-        value = search.try_all(q, action)
-        bound = value
-    if form != SORTED and exceeds(s, bound, value):
-        value, branched = branch(q, action)
-        bound = min(bound, branched)
+    for turn in range(2):  # what proves most in little time comes first
+        if exceeds(s, bound, value) and (turn == 0 or form != SORTED):
+            value, swept = sweep(q, g, action, budget if turn == 0 else PATIENCE * budget)
+            bound = min(bound, swept)
+        if turn == 0 and exceeds(s, bound, value) and cost_of_group(q, g) <= budget:
+            value = search.try_all(q, action)
+            bound = value
+        if turn == 0 and form != SORTED and exceeds(s, bound, value):
+            value, branched = branch(q, action)
+            bound = min(bound, branched)
     if exceeds(s, bound, value):
         value = search.improve(q, action)
     return value, max(value, bound)

@@ -26,6 +26,7 @@ class Box(NamedTuple):
     high_there: Floats
     gain: Floats
     reached: Floats  # of a node: 1 where they do
+    spent: Floats  # edges that comparisons have looked at, in one number
 
 
 @part
@@ -36,7 +37,7 @@ def new_box(c: Circuit, s: Decisions) -> Box:
     gain[: c.leaves], reached[: c.leaves] = 0.0, 0.0
     return Box(
         np.empty(edges), np.empty(edges), np.ones(nodes), np.ones(nodes), np.full(s.decisions, np.nan),
-        np.full(s.decisions, np.nan), np.ones(nodes), np.ones(nodes), gain, reached,
+        np.full(s.decisions, np.nan), np.ones(nodes), np.ones(nodes), gain, reached, np.zeros(1),
     )  # fmt: skip
 
 
@@ -77,6 +78,7 @@ def least_gain(q: Search, box: Box) -> float:
     c, s, at_low, at_high, lower, upper = q.run.c, q.s, box.at_low, box.at_high, box.lower, box.upper
     here, there, low_here, high_there = box.here, box.there, box.low_here, box.high_there
     gain, reached = box.gain, box.reached
+    box.spent[0] += c.start[q.run.last] - c.start[q.run.first]
     for n in range(q.run.first, q.run.last):
         node = c.leaves + n
         k = -1

@@ -20,6 +20,7 @@ from idbandits.solve.search import (
     choice_at,
     copy_action,
     exceeds,
+    improve,
     key_of,
     may_repeat,
     number_of_choices,
@@ -27,14 +28,20 @@ from idbandits.solve.search import (
     value_at,
 )
 
+COST_OF_ORDER = 0.25  # of evaluating an edge, where a comparison of gains costs 1
+GUESSING = 0.5  # of the budget, to look for better lists once a proof is out of reach
+MOST_COUNTED = 14  # positions whose orders are counted before they are tried: there are 2 ** 14 sets of them
 MOST_PATTERNS = 10  # decisions without constraints for which all patterns of classes are looked at
 
 
 @part
 def sort(q: Search, action: Ints) -> tuple[float, float]:
-    """Branch on the classes of positions; leaves the best list found in `action`, returns its value and a bound."""
-    c, s, size = q.run.c, q.s, q.size
-    edges, root = c.start[c.inner], c.leaves + q.run.last - 1
+    """Branch on the classes of positions; leaves the best list found in `action`, returns its value and a bound.
+
+    Where the orders of settled classes are too many to be tried, a proof is out of reach: then only a few more lists
+    are looked at.
+    """
+    c, s, size, root = q.run.c, q.s, q.size, q.run.c.leaves + q.run.last - 1
     box = new_box(c, s)
     upper = box.upper
     pool = ranked(q, action, q.group[0])
@@ -42,7 +49,7 @@ def sort(q: Search, action: Ints) -> tuple[float, float]:
     choices, trial, best_action = action.copy(), action.copy(), action.copy()
     on, second, bounds = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64), np.zeros(size + 1)
     best, open_bound = value_at(q.run, q.p, action, np.ones(c.leaves + c.inner)), -np.inf
-    level, spent = 0, 0.0
+    level, proving, order = 0, True, np.empty(size, np.int64)
     while level >= 0:
         now = classes[level]
         set_box(q, box, trial, pool, now, choices)
@@ -55,7 +62,6 @@ def sort(q: Search, action: Ints) -> tuple[float, float]:
                 if now[k] != OPEN:
                     continue
                 rise, fall = gain_of_key(q, box, k, 1.0, 0.0), gain_of_key(q, box, k, 0.0, 1.0)
-                spent += 2.0 * edges
                 if rise >= 0.0 or fall >= 0.0:
                     now[k] = HIGH if rise >= 0.0 else LOW
                     settling = True
@@ -65,7 +71,7 @@ def sort(q: Search, action: Ints) -> tuple[float, float]:
                 set_box(q, box, trial, pool, now, choices)
         bound = upper[root]
         if exceeds(s, bound, best):
-            if branch_on >= 0 and spent <= q.budget:
+            if branch_on >= 0 and box.spent[0] <= q.budget:
                 on[level], second[level], bounds[level] = branch_on, -rather, bound
                 classes[level + 1] = now
                 level += 1
@@ -77,12 +83,19 @@ def sort(q: Search, action: Ints) -> tuple[float, float]:
                     if now[k] == OPEN:
                         now[k] = rather
                 set_box(q, box, trial, pool, now, choices)
-            value, bound = order_classes(q, box, trial, pool, now)
-            spent += 4.0 * edges * size
+            if proving:
+                value, bound = order_classes(q, box, trial, pool, now)
+            else:
+                arrange(q, trial, pool, now, order)
+                value = improve(q, trial)
+                box.spent[0] += COST_OF_ORDER * size * size * c.start[c.inner]
             if value > best:
                 best = value
                 copy_action(trial, best_action)
             open_bound = max(open_bound, bound)
+            proving = not exceeds(s, open_bound, best)
+            if not proving and box.spent[0] > GUESSING * q.budget:
+                break
         while level > 0:  # back to a level whose second class is still to be tried
             level -= 1
             if second[level] != OPEN:
@@ -94,6 +107,9 @@ def sort(q: Search, action: Ints) -> tuple[float, float]:
                     break
         else:
             level = -1
+    for above in range(level):
+        if second[above] != OPEN:
+            open_bound = max(open_bound, bounds[above])
     copy_action(best_action, action)
     return best, max(best, open_bound)
 
@@ -219,7 +235,7 @@ def order_classes(q: Search, box: Box, trial: Ints, pool: Ints, classes: Ints) -
                 before[j, i] = True
             elif gain_of_swap(q, box, order[i], order[j]) >= 0:
                 before[i, j] = True
-    best, all_tried = try_orders(q, trial, order, before, value)
+    best, all_tried = try_orders(q, box, trial, order, before, value)
     return best, best if all_tried else max(best, bound)
 
 
@@ -259,14 +275,17 @@ def arrange(q: Search, trial: Ints, pool: Ints, classes: Ints, order: Ints) -> f
 
 
 @part
-def try_orders(q: Search, trial: Ints, order: Ints, before: Bools, value: float) -> tuple[float, bool]:
+def try_orders(q: Search, box: Box, trial: Ints, order: Ints, before: Bools, value: float) -> tuple[float, bool]:
     """Try all orders of positions that respect `before`, each getting the next highest item of `trial` in turn.
 
-    The best is left in `trial`; returns its value, and whether all were tried within the budget.
+    The best is left in `trial`; returns its value, and whether all were tried. None are if there are more than the
+    budget is for.
     """
-    c, size = q.run.c, q.size
+    c, size, edges = q.run.c, q.size, float(q.run.c.start[q.run.last] - q.run.c.start[q.run.first])
+    most = max(0.0, q.budget - box.spent[0]) / (COST_OF_ORDER * edges)
+    if size <= MOST_COUNTED and number_of_orders(before) > most:
+        return value, False
     values = np.ones(c.leaves + c.inner)
-    most = q.budget / (c.start[q.run.last] - c.start[q.run.first])
     weights = np.empty((size, c.start[c.inner]))  # of an item and an edge
     places = np.zeros(q.s.decisions, np.int64)
     items, best = np.empty(size, np.int64), np.empty(size, np.int64)  # the items in play, highest first
@@ -306,6 +325,7 @@ def try_orders(q: Search, trial: Ints, order: Ints, before: Bools, value: float)
                 best[j] = items[places[order[j]]]
     for i in range(size):
         trial[order[i]] = best[i]
+    box.spent[0] += tried * COST_OF_ORDER * edges
     return value, 0 < tried <= most
 
 
@@ -316,3 +336,20 @@ def may_follow(before: Bools, taken: Bools, i: int) -> bool:
     for j in range(len(taken)):
         follows &= taken[j] or not before[j, i]
     return follows
+
+
+@part
+def number_of_orders(before: Bools) -> float:
+    """Return how many orders respect `before`, by adding up over the sets of positions that may come first."""
+    size = len(before)
+    needs, orders = np.zeros(size, np.int64), np.zeros(1 << size)
+    orders[0] = 1.0
+    for i in range(size):
+        for j in range(size):
+            needs[i] |= int(before[j, i]) << j
+    for first in range((1 << size) - 1):
+        if orders[first] > 0.0:
+            for i in range(size):
+                if first >> i & 1 == 0 and needs[i] & ~first == 0:
+                    orders[first | 1 << i] += orders[first]
+    return orders[len(orders) - 1]

@@ -108,30 +108,47 @@ def read_relay(q: Search, g: int, action: Ints, relay: Relay) -> bool:
     add_up(q, s.constant_start[g], s.constant_start[g + 1], s.constant, weights, rows[0])
     maps, sound = np.zeros((2, 2)), True  # of the lowest and the highest item: the constant and the slope
     for t in range(q.size):
-        x = first + t
-        k, begin, split, end = (
-            s.stage_decision[x],
-            s.stage_start[2 * x],
-            s.stage_start[2 * x + 1],
-            s.stage_start[2 * x + 2],
-        )
-        read_edges(q, begin, split, s.stage_node, action, weights)
-        for j in range(2 if t > 0 else 1):
-            if t > 0:
-                rows[j, s.frontier[s.frontier_start[x - 1]]] = float(j)
-            add_up(q, begin, split, s.stage_node, weights, rows[j])
-        before = action[k]
+        reads = 1 if t > 0 else 0
+        enter_stage(q, first + t, reads, action, weights, rows)
         for i in range(2):
-            action[k] = relay.pool[0] if i else relay.pool[number - 1]
-            read_edges(q, split, end, s.stage_node, action, weights)
-            for j in range(2 if t > 0 else 1):
-                add_up(q, split, end, s.stage_node, weights, rows[j])
-                maps[i, j] = rows[j, s.frontier[s.frontier_start[x]]]
+            choice = relay.pool[0] if i else relay.pool[number - 1]
+            read_choice(q, first + t, reads, choice, action, weights, rows, maps, i)
             sound &= maps[i, 1] >= 0.0
-        action[k] = before
         relay.constant[t], relay.constant_rise[t] = maps[0, 0], maps[1, 0] - maps[0, 0]
         relay.slope[t], relay.slope_rise[t] = maps[0, 1], maps[1, 1] - maps[0, 1]
     return sound
+
+
+@merged
+def enter_stage(q: Search, x: int, reads: int, action: Ints, weights: Floats, rows: Floats) -> None:
+    """Evaluate what does not depend on the decision of stage x, which reads one number or none.
+
+    `weights` (of edges) and `rows` (of nodes: the constant, and the slope by the number that is read) are scratch;
+    nodes that depend on no decision are filled in.
+    """
+    s = q.s
+    begin, split = s.stage_start[2 * x], s.stage_start[2 * x + 1]
+    read_edges(q, begin, split, s.stage_node, action, weights)
+    for j in range(reads + 1):
+        if reads:
+            rows[j, s.frontier[s.frontier_start[x - 1]]] = float(j)
+        add_up(q, begin, split, s.stage_node, weights, rows[j])
+
+
+@merged
+def read_choice(
+    q: Search, x: int, reads: int, choice: int, action: Ints, weights: Floats, rows: Floats, maps: Floats, i: int
+) -> None:
+    """Write the constant and the slope of stage x with a choice to line i of `maps`, after `enter_stage`."""
+    s = q.s
+    k, split, end = s.stage_decision[x], s.stage_start[2 * x + 1], s.stage_start[2 * x + 2]
+    before = action[k]
+    action[k] = choice
+    read_edges(q, split, end, s.stage_node, action, weights)
+    for j in range(reads + 1):
+        add_up(q, split, end, s.stage_node, weights, rows[j])
+        maps[i, j] = rows[j, s.frontier[s.frontier_start[x]]]
+    action[k] = before
 
 
 @bare

@@ -10,6 +10,7 @@ from idbandits.kernel.compiling import bare, merged, part
 from idbandits.kernel.types import Bools, Floats, Indices, Ints
 
 ROUNDING = 1e-12  # of values, relative to them and to the largest rewards
+DIFFERENT, SIMILAR, ALIKE = range(3)  # stages: SIMILAR ones hand on one number, ALIKE ones differ in their items only
 GENERAL, ADDITIVE, MULTIPLICATIVE, SORTED, FREE = range(5)  # how the reward of a group is composed: see `structure`
 
 
@@ -41,6 +42,7 @@ class Decisions(NamedTuple):
     group_end: Indices  # the nodes of group g are group_end[g] to group_end[g + 1] - 1
     form: Indices  # of a group: how its reward is composed
     staged: Indices  # of a group: 1 if its decisions fall into stages (see `stages`), one per decision
+    alike: Indices  # of a group: whether its stages, which hold different items, are ALIKE, SIMILAR or DIFFERENT
     constant_start: Indices  # of a group: the nodes that depend on no decision
     constant: Indices
     stage_decision: Indices  # of a stage; those of group g are numbered from group_start[g]

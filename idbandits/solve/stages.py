@@ -7,10 +7,12 @@ user; the first stage is the last position.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.kernel.types import Bools
+
+Described: TypeAlias = list[tuple[tuple[object, ...], str]]  # edges of a node: what their slots read, their children
 
 
 class Stages(NamedTuple):
@@ -110,3 +112,42 @@ def _placed(
         nodes=[[n for n in own if k in below[c.leaves + n]] for k, own in zip(order, by_stage, strict=True)],
         frontier=frontier,
     )
+
+
+def are_alike(c: Circuit, stages: Stages) -> bool:
+    """Return whether stages, each of which hands on one number, all map it in the same way, the first one 0.
+
+    The nodes of every stage are compared one by one: then equal choices lead to equal maps, whatever the means.
+    """
+    later = [_described(c, stages, t) for t in range(1, len(stages.decision))]
+    if any(own is None or own != later[0] for own in later):
+        return False
+    return _described(c, stages, 0) == _described(c, stages, 1, zero=True)
+
+
+def _described(c: Circuit, stages: Stages, t: int, *, zero: bool = False) -> list[Described] | None:
+    """Describe the nodes of a stage without naming its decision; None if they read more than the previous stage.
+
+    With `zero`, the number that it reads is 0: edges that lead to nothing else are left out.
+    """
+    names = {node: str(node) for node in (*range(c.leaves), *(c.leaves + n for n in stages.constant))}
+    if t > 0 and not zero:
+        names[stages.frontier[t - 1][0]] = "the number"
+    nodes: list[Described] = []
+    for n in (*stages.ahead[t], *stages.nodes[t]):
+        edges = [e for e in c.edges(n) if c.child[e] in names]
+        if len(edges) < len(c.edges(n)) and not zero:
+            return None
+        if edges:
+            names[c.leaves + n] = f"node {len(nodes)}"
+            nodes.append([(column(c, c.slot[e], stages.decision[t]), names[c.child[e]]) for e in edges])
+    return nodes
+
+
+def column(c: Circuit, slot: int, k: int) -> tuple[object, ...]:
+    """Describe what a slot reads, without naming the decision k."""
+    if slot < 0:
+        return ()
+    base, strides, place = c.atom(slot)
+    unnamed = sorted((-1 if axis == k else axis, stride) for axis, stride in strides)
+    return (base, *unnamed, place, column(c, c.slot_also[slot], k))

@@ -10,8 +10,8 @@ from idbandits.circuit import plain
 from idbandits.circuit.build import starts
 from idbandits.circuit.circuit import PRODUCT, Atom, Circuit
 from idbandits.circuit.model import Model
-from idbandits.solve.search import ADDITIVE, FREE, GENERAL, MULTIPLICATIVE, SORTED, Decisions
-from idbandits.solve.stages import Stages, stages_of
+from idbandits.solve.search import ADDITIVE, ALIKE, DIFFERENT, FREE, GENERAL, MULTIPLICATIVE, SIMILAR, SORTED, Decisions
+from idbandits.solve.stages import Stages, are_alike, column, stages_of
 
 PRIME = 2**521 - 1
 reduced = PRIME.__rmod__  # a number, modulo the prime
@@ -65,7 +65,8 @@ def decisions_of(model: Model) -> Decisions:
         dep_start=starts(deps), dep=[*chain(*deps)], use_start=starts(uses), use=[*chain(*uses)], edge_node=edge_node,
         linear=linear, key=key, needed=[1 + rivals.get(k, 0) for k in range(number)], like=like,
         group_start=starts(groups), group=[*chain(*groups)], group_end=rewards.ends, form=[form for form, _ in forms],
-        staged=[int(own is not None) for own in staged], constant_start=starts([own.constant for own in stages]),
+        staged=[int(own is not None) for own in staged],
+        alike=[_likeness(model, own) for own in staged], constant_start=starts([own.constant for own in stages]),
         constant=[*chain(*(own.constant for own in stages))],
         stage_decision=[*chain(*(own.decision for own in stages))],
         stage_start=starts(stage_nodes), stage_node=[*chain(*stage_nodes)], frontier_start=starts(frontiers),
@@ -73,6 +74,18 @@ def decisions_of(model: Model) -> Decisions:
         table_rows=[t.size // t.states for t in tables],
         effort=1.0, zero=np.array([*(zero for _, zero in forms), rewards.scale]), known=model.parameters.known,
     )  # fmt: skip
+
+
+def _likeness(model: Model, stages: Stages | None) -> int:
+    """Return how similar stages are, if no two may hold the same item and all have the same choices."""
+    if stages is None or len(stages.decision) < 2 or any(len(frontier) != 1 for frontier in stages.frontier):
+        return DIFFERENT
+    members, feasibility = stages.decision, model.feasibility
+    excluded = feasibility.conflicts[np.ix_(members, members)] | np.eye(len(members), dtype=np.bool_)
+    choices = {(model.decisions[k].values, tuple(feasibility.repeatable[k])) for k in members}
+    if not excluded.all() or len(choices) > 1:
+        return DIFFERENT
+    return ALIKE if are_alike(model.rewards.circuit, stages) else SIMILAR
 
 
 def _no_stages(members: Sequence[int]) -> Stages:
@@ -224,15 +237,6 @@ def _like(model: Model, key: Sequence[int], linear: Sequence[bool]) -> list[int]
     for k, slot in enumerate(key):
         if slot >= 0:
             rivals = int(model.feasibility.conflicts[k].sum())
-            signature = (_column(model.rewards.circuit, slot, k), linear[k], model.decisions[k].values, rivals)
+            signature = (column(model.rewards.circuit, slot, k), linear[k], model.decisions[k].values, rivals)
             like[k] = seen.setdefault(signature, k)
     return like
-
-
-def _column(c: Circuit, slot: int, k: int) -> tuple[object, ...]:
-    """What a slot reads, in terms that do not name the decision k."""
-    if slot < 0:
-        return ()
-    base, strides, place = c.atom(slot)
-    unnamed = sorted((-1 if axis == k else axis, stride) for axis, stride in strides)
-    return (base, *unnamed, place, _column(c, c.slot_also[slot], k))

@@ -47,17 +47,20 @@ class Ways(NamedTuple):
 
 
 @part
-def sweep(q: Search, g: int, action: Ints) -> tuple[float, float]:
-    """Leave the best action found in `action`; returns its value and an upper bound, infinite if this found none."""
+def sweep(q: Search, g: int, action: Ints, budget: float) -> tuple[float, float]:
+    """Leave the best action found in `action`; returns its value and an upper bound, infinite if this found none.
+
+    It spends a share of `budget`, which need not be that of the whole search.
+    """
     s, size, first = q.s, q.size, q.s.group_start[g]
     values = np.ones(q.run.c.leaves + q.run.c.inner)
     best = value_at(q.run, q.p, action, values)
-    if s.staged[g] == 0 or (form_of(q, g) == SORTED and most_sets(q) > HOPELESS * q.budget):
+    if s.staged[g] == 0 or (form_of(q, g) == SORTED and most_sets(q) > HOPELESS * budget):
         return best, np.inf
     steps = new_steps(q, g)
     if not find_steps(q, g, action, steps) or not number_items(q, g, steps):
         return best, np.inf
-    affordable = SHARE * q.budget / find_costs(steps, size)
+    affordable = SHARE * budget / find_costs(steps, size)
     if affordable < LEAST:
         return best, np.inf
     find_prices(q, g, steps)
@@ -66,7 +69,7 @@ def sweep(q: Search, g: int, action: Ints) -> tuple[float, float]:
     most = int(min(affordable * size, float(MOST)))  # some stages need fewer than others
     for width in (NARROW, WIDE if most > 4 * WIDE else most, most):
         rounding = ROUNDING * (abs(best) + scale)
-        found, bound = walk(q, steps, width, best, best + rounding, picks)
+        found, bound = walk(steps, size, width, SHARE * budget, best, best + rounding, picks)
         if found > best:
             for t in range(size):
                 action[s.stage_decision[first + t]] = steps.choice[picks[t]]
@@ -90,13 +93,15 @@ def most_sets(q: Search) -> float:
 
 
 @part
-def walk(q: Search, steps: Steps, width: int, best: float, level: float, picks: Ints) -> tuple[float, float]:
+def walk(
+    steps: Steps, size: int, width: int, budget: float, best: float, level: float, picks: Ints
+) -> tuple[float, float]:
     """Go through the stages with at most `width` ways; the best value found, whose steps are in `picks`, and a bound.
 
     Only lists above `level` are looked for, which is `best` and what rounding may add to it. Once ways were missed
     there is no proof: then few are kept.
     """
-    size, widest, missed, spent = q.size, steps.widest, -np.inf, 0.0
+    widest, missed, spent = steps.widest, -np.inf, 0.0
     room = 4 * width
     total = 1 + size * width + room
     ways = Ways(
@@ -138,7 +143,7 @@ def walk(q: Search, steps: Steps, width: int, best: float, level: float, picks: 
                 highest = max(highest, bound)
                 kept += 1
         start, end = begun, kept
-        affordable = 2.0 * (SHARE * q.budget - spent) / (size - t) / max(steps.cost[t + 1], 1.0)
+        affordable = 2.0 * (budget - spent) / (size - t) / max(steps.cost[t + 1], 1.0)
         if missed > level:
             affordable = min(affordable, WIDE / 4)
         affordable = min(float(width), max(float(NARROW), affordable))

@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+from lists import hard_means, impatient
 
 import idbandits as idb
 from idbandits import models
@@ -14,8 +15,8 @@ from idbandits import models
 
 def agent(effort: float) -> idb.Thompson:
     """An agent whose searches for the best action are hard, and whose draws are nearly certain."""
-    d, rng = models.dynamic_bayesian(20, 10, reward="clicks"), np.random.default_rng(3)
-    sure = {name: rng.random(table.means_shape) for name, table in d.learned.items()} | {"continuation": 0.97}
+    d = impatient(20, 10)
+    sure = hard_means(d, 9)
     data = d.to_dict()
     for table in data["learned"]:
         mean = np.asarray(sure[table["name"]])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import idbandits as idb
-from idbandits.agent.sample import ROOM, Sample
+from idbandits.agent.sample import ROOM, Sample, Translation, room_for
 from idbandits.errors import FormatError, ImpossibleObservationError
 from inside import sampled
 
@@ -71,6 +71,106 @@ def test_a_hole_in_a_full_sample_is_filled() -> None:
     assert sample.kept == ROOM - 1
     sample.add_many(numbered(0, 40 * ROOM))
     assert sample.kept == ROOM
+
+
+def small(room: int) -> Sample:
+    """A sample with less room than usual."""
+    sample = Sample(2)
+    sample.room = room
+    return sample
+
+
+@pytest.mark.parametrize("lists", [1, 50, 10**6])
+def test_outcomes_that_are_reported_late_are_as_likely_to_be_kept(lists: int) -> None:
+    """4,000 rounds are reported without an outcome and revised, clicks first: a tenth were clicked, also in the sample.
+
+    With one list all rounds are alike before they are revised; with a million, none are. 4.5 sd of the share.
+    """
+    sample, rounds, room = small(500), 4000, 500
+    items = np.random.default_rng(0).integers(lists, size=rounds)
+    clicked = np.arange(rounds) % 10 == 0
+    sample.add_many(np.stack([items, np.full(rounds, -1)], axis=1))
+    for number in [*np.flatnonzero(clicked), *np.flatnonzero(~clicked)]:
+        sample.replace(np.array([items[number], -1]), np.array([items[number], int(clicked[number])]))
+    assert sample.count == rounds
+    seen = sample.rounds[:, 1]
+    known = seen[seen >= 0]
+    assert 0.7 * room < len(known) <= sample.kept <= room
+    assert (seen < 0).sum() < 0.25 * room
+    assert abs((known == 1).mean() - 0.1) < 4.5 * np.sqrt(0.09 / len(known))
+
+
+@pytest.mark.parametrize("lists", [5, 10**6])
+def test_what_is_taken_back_leaves_a_uniform_sample(lists: int) -> None:
+    """Of 8,000 rounds, those of an even kind are taken back, then as many are added: 4.5 sd.
+
+    Which of equal rounds were kept is not known, so a few of these may stay.
+    """
+    sample, rng = small(1000), np.random.default_rng(1)
+    rounds = np.stack([rng.integers(lists, size=8000), np.arange(8000) % 2], axis=1)
+    sample.add_many(rounds)
+    for row in rounds[rounds[:, 1] == 0]:
+        sample.replace(row, None)
+    assert sample.count == 4000
+    assert abs(sample.kept - 500) < 4.5 * np.sqrt(250) + 10
+    assert (sample.rounds[:, 1] == 0).sum() <= (0 if lists > 5 else 80)
+    sample.add_many(np.stack([rng.integers(lists, size=4000), np.full(4000, 2)], axis=1))
+    assert abs((sample.rounds[:, 1] == 2).mean() - 0.5) < 4.5 * np.sqrt(0.25 / sample.kept)
+    assert sample.count == 8000
+
+
+def test_a_smaller_sample_of_an_earlier_version_stays_uniform() -> None:
+    """A file with 8,192 of 100,000 rounds: new rounds are kept with the same share, not all of them. 4.5 sd."""
+    model = idb.compile(idb.models.cascade(4, 1))
+    old = Sample.from_arrays(model, np.array([100_000, 8192, 0]), np.zeros((8192, 2), np.int32))
+    old.add_many(np.ones((100_000, 2), np.int64))
+    assert abs((old.rounds[:, 0] == 1).mean() - 0.5) < 4.5 * np.sqrt(0.25 / 16384)
+
+
+def test_the_room_depends_on_the_width_of_a_round() -> None:
+    assert [room_for(width) for width in (1, 32, 33, 64, 65, 1000)] == [
+        ROOM,
+        ROOM,
+        ROOM // 2,
+        ROOM // 2,
+        ROOM // 4,
+        8192,
+    ]
+    sample = Sample(300)
+    sample.add_many(np.zeros((10_000, 300), np.int64))
+    assert (sample.kept, sample.count) == (8192, 10_000)
+
+
+def test_late_rounds_are_numbered_as_the_present_diagram_numbers_them() -> None:
+    old = idb.compile(idb.models.cascade(["a", "b", "c"], 2))
+    new = idb.compile(idb.models.cascade(["c", "x", "a"], 3))
+    fewer = idb.compile(idb.models.cascade(["c", "x", "a"], 1))
+    rounds = np.array([[0, 2, 1, -1], [1, 2, 0, 0]])  # "a" and "c"; "b" and "c"
+    assert Translation(old, fewer).of_rounds(rounds).tolist() == [[2, 1]]
+    sample = Sample(2)
+    sample.add_many(Translation(old, fewer).of_rounds(rounds))
+    assert sample.rounds.tolist() == [[2, 1]]
+    assert not len(Translation(old, new).of_rounds(rounds))  # a third decision, which those rounds did not make
+    empty = Sample(6)
+    empty.add_many(Translation(old, new).of_rounds(rounds))
+    assert empty.count == 0
+
+
+def test_a_copy_shares_rounds_until_one_of_both_changes() -> None:
+    sample = small(100)
+    sample.add_many(numbered(0, 1000))
+    for change in (
+        lambda s: s.add_many(numbered(0, 500)),
+        lambda s: s.replace(s.rounds[3], None),
+        lambda s: [s.add(np.array([t]), np.array([1])) for t in range(500)],
+    ):
+        for changed_first in (True, False):
+            other = sample.copy()
+            one, two = (other, sample) if changed_first else (sample, other)
+            before = two.rounds.copy()
+            change(one)
+            np.testing.assert_array_equal(two.rounds, before)
+            assert not np.array_equal(one.rounds, before)
 
 
 def test_copies_are_apart() -> None:

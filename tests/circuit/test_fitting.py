@@ -62,7 +62,7 @@ def test_a_step_counts_expected_uses(seed: int) -> None:
                 learned = d.learned[table]
                 at = np.ravel_multi_index(row, (*learned.shape, learned.states))
                 counts[idb.compile(d).parameters.offsets[table] + at] += times * p / total
-    stepped, value = fitting._step(start, encoded(d, rounds), np.ones(3), np.zeros(len(start)))
+    stepped, value = fitting._step(start, fitting._by_part(encoded(d, rounds), np.ones(3)), np.zeros(len(start)))
     assert value == pytest.approx(log_likelihood, abs=1e-9)
     used = fitting.row_totals(counts) > 1e-12
     np.testing.assert_allclose(stepped[used], (counts / fitting.row_totals(counts).clip(1e-300))[used], atol=1e-9)
@@ -93,12 +93,12 @@ def test_best_means_explain_as_much_as_the_truth(model: object) -> None:
         rounds.append((action, places(d, world.step(action).observation)))
     rows, times, nothing = encoded(d, rounds), np.ones(400), np.zeros(len(learned_means(d, means)))
     fitting = Fitting(idb.compile(d))
-    _, truth = fitting._step(learned_means(d, means), rows, times, nothing)
+    _, truth = fitting._step(learned_means(d, means), fitting._by_part(rows, times), nothing)
     start = fitting.normalised(rng.gamma(2.0, size=len(nothing)), nothing)
     best, value = fitting.best_means(start, rows, times, nothing)
     assert value > truth  # 95 % of the gain of a fit lies below 15 with so many tables
     assert value < truth + 20
-    assert fitting._step(best, rows, times, nothing)[1] >= value - 1e-9  # EM never loses
+    assert fitting._step(best, fitting._by_part(rows, times), nothing)[1] >= value - 1e-9  # EM never loses
 
 
 def test_long_lists_do_not_underflow() -> None:
@@ -108,6 +108,6 @@ def test_long_lists_do_not_underflow() -> None:
     means = np.full(len(fitting.prior), 0.5)
     found = fitting.probabilities(means, row)
     np.testing.assert_allclose(found, 0.5, atol=1e-9)
-    stepped, value = fitting._step(means, row, np.ones(1), np.zeros(len(means)))
+    stepped, value = fitting._step(means, fitting._by_part(row, np.ones(1)), np.zeros(len(means)))
     assert value == pytest.approx(1100 * np.log(0.5))
     np.testing.assert_allclose(stepped[1:2200:2], 0.0, atol=1e-9)

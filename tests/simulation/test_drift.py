@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lists import hard_means, impatient
 
 import idbandits as idb
 import reference
@@ -143,10 +144,10 @@ def test_means_that_do_not_fit_name_the_round(wrong: Any) -> None:
 
 
 def test_the_gap_is_the_worst_of_all_moments() -> None:
-    d = models.dynamic_bayesian(20, 10, reward="clicks")
-    rng = np.random.default_rng(0)
-    course = [random_means(rng, d) for _ in range(3)]
+    d = impatient(20, 10)
+    course = [hard_means(d, seed) for seed in range(3)]
     world = idb.World(d, lambda t: course[t // 5], effort=0)
     result = simulate(world, {"it": idb.Thompson(d, "moments")}, 15, runs=1, progress=False)
     gaps = [idb.World(d, means, effort=0).best() for means in course]
     assert result.settings["reference_gap"] == pytest.approx(max(found.bound - found.value for found in gaps))
+    assert result.settings["reference_gap"] > 0

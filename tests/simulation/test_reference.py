@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lists import hard_means, impatient
 
 import idbandits as idb
 from idbandits import models
@@ -15,9 +16,8 @@ from inside import begin
 
 def hard(effort: float) -> idb.World:
     """A world whose best action is proven with much effort only."""
-    d, rng = models.dynamic_bayesian(20, 10, reward="clicks"), np.random.default_rng(3)
-    means = {t.name: rng.random(t.means_shape) for t in d.learned.values()} | {"continuation": np.array(0.97)}
-    return idb.World(d, means, seed=0, effort=effort)
+    d = impatient(20, 10)
+    return idb.World(d, hard_means(d, 7), seed=0, effort=effort)
 
 
 class Constant:
@@ -61,7 +61,7 @@ def test_regret_is_negative_where_a_reference_that_is_not_proven_is_beaten() -> 
 
 
 def test_the_fused_loop_has_the_same_reference() -> None:
-    world, agent = hard(effort=0), idb.Thompson(models.dynamic_bayesian(20, 10, reward="clicks"))
+    world, agent = hard(effort=0), idb.Thompson(impatient(20, 10))
     result = idb.simulate(world, {"it": agent}, rounds=30, runs=1, progress=False, checkpoints="every")
     played, player = begin(world, agent, "it", 0, 0)
     regrets = []

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from lists import LISTS, check_all_searches
+from lists import LISTS, check_all_searches, hard_means, impatient
 from scipy.optimize import linear_sum_assignment
 
 import idbandits as idb
@@ -50,6 +50,14 @@ def test_random_diagrams() -> None:
     assert tried >= {"branch", "assign", "try patterns", "sweep"}
 
 
+def test_stages_that_differ_are_searched_in_every_way() -> None:
+    rng, d = np.random.default_rng(2), impatient(5, 4)
+    for _ in range(5):
+        means = random_means(rng, d)
+        assert check_all_searches(d, means, {}) >= {"branch", "sweep"}
+        assert idb.best_action(d, means).value == pytest.approx(best_by_trying(d, means), abs=1e-12)
+
+
 FORMS = {
     "cascade": "product",
     "cascade_inverted": "sorted",
@@ -70,6 +78,7 @@ def test_what_a_reward_is_composed_of_is_found(name: str) -> None:
 def test_lists_of_every_form_are_searched_in_the_way_made_for_it() -> None:
     rng = np.random.default_rng(0)
     wanted = {"cascade": "assign", "position_based": "assign", "cascade_inverted": "sort"}
+    wanted |= {"dynamic_bayesian": "choose and sort", "click_chain": "choose and sort"}
     for name, search in wanted.items():
         d = LISTS[name](5, 3)
         assert search in check_all_searches(d, random_means(rng, d), {})
@@ -98,14 +107,13 @@ def test_long_lists_of_many_items_are_proven(name: str, distinct: bool) -> None:
 
 
 def test_an_upper_bound_is_given_where_there_is_no_proof() -> None:
-    rng = np.random.default_rng(0)
-    d = idb.models.dynamic_bayesian(20, 10, reward="clicks")
-    means = {t.name: rng.random(t.means_shape) for t in d.learned.values()} | {"continuation": 0.97}
+    d = impatient(20, 10)
+    means = hard_means(d, 0)
     solution = idb.best_action(d, means)
     assert not solution.exact
     assert solution.bound > solution.value
     assert idb.best_action(d, means, effort=5).bound <= solution.bound
-    free = idb.best_action(idb.models.dynamic_bayesian(20, 10, distinct=False, reward="clicks"), means)
+    free = idb.best_action(impatient(20, 10, distinct=False), means)
     assert free.exact
     assert solution.value <= free.value + 1e-12
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
+from lists import hard_means, impatient
 
 import idbandits as idb
 from idbandits import models
@@ -150,8 +151,119 @@ def test_items_that_only_some_decisions_may_not_share() -> None:
 
 
 def test_more_effort_finds_more() -> None:
-    d, rng = models.dynamic_bayesian(20, 10, reward="clicks"), np.random.default_rng(3)
-    means = {t.name: rng.random(t.means_shape) for t in d.learned.values()} | {"continuation": 0.97}
-    solutions = [idb.best_action(d, means, effort=effort) for effort in (0, 1, 100)]
+    d = impatient(20, 10)
+    means = hard_means(d, 0)
+    solutions = [idb.best_action(d, means, effort=effort) for effort in (0, 1, 300)]
     assert [s.exact for s in solutions] == [False, False, True]
     assert solutions[0].bound >= solutions[1].bound >= solutions[2].value >= solutions[1].value >= solutions[0].value
+
+
+# -- stages that are alike -----------------------------------------------------------------------------------------
+
+ALIKE: dict[str, Callable[..., idb.Diagram]] = {
+    "network": models.dynamic_bayesian,
+    "network, clicks": lambda *sizes, **rest: models.dynamic_bayesian(*sizes, reward="clicks", **rest),
+    "simplified, clicks": lambda *sizes, **rest: models.dynamic_bayesian(
+        *sizes, reward="clicks", simplified=True, **rest
+    ),
+    "chain": models.click_chain,
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+@pytest.mark.parametrize(("items", "positions"), [(20, 10), (300, 10), (10, 10)])
+def test_alike_stages_are_always_proven(name: str, items: int, positions: int) -> None:
+    """An independent bound: no exchange of two positions, or with an item that is not shown, gains anything."""
+    d, rng = ALIKE[name](items, positions), np.random.default_rng(items)
+    for draw in (uniform, peaked):
+        means = {t.name: draw(rng, t.means_shape) for t in d.learned.values()}
+        solution = idb.best_action(d, means)
+        assert solution.exact
+        shown = list(solution.action.values())
+        assert len(set(shown)) == positions
+        assert idb.expected_reward(d, solution.action, means) == pytest.approx(solution.value, rel=1e-12)
+        for _ in range(100):
+            other = [*shown, *(i for i in range(items) if i not in shown)]
+            j, k = rng.choice(positions), rng.choice(items)
+            other[j], other[k] = other[k], other[j]
+            action = dict(zip(solution.action, other, strict=False))
+            assert idb.expected_reward(d, action, means) <= solution.value + 1e-12
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_alike_stages_with_lists_of_eligible_items(name: str) -> None:
+    d, rng = ALIKE[name](7, 3), np.random.default_rng(1)
+    for trial in range(10):
+        means = {t.name: rng.random(t.means_shape) for t in d.learned.values()}
+        common = sorted(rng.choice(7, 4, replace=False).tolist())
+        allowed = common if trial % 2 else {"A1": common, "A2": [0, 1, 2], "A3": [2, 3, 4, 5]}
+        lists = [allowed[f"A{k}"] if isinstance(allowed, dict) else allowed for k in (1, 2, 3)]
+        best = max(
+            idb.expected_reward(d, dict(zip(("A1", "A2", "A3"), choice, strict=True)), means)
+            for choice in itertools.product(*lists)
+            if len(set(choice)) == 3
+        )
+        solution = idb.best_action(d, means, allowed=allowed)
+        assert solution.exact
+        assert solution.value == pytest.approx(best, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_alike_stages_with_empty_slots(name: str) -> None:
+    """Where satisfied users leave, an empty slot may be better than an item, and more than one slot may be empty."""
+    d, rng = ALIKE[name](3, 3, empty=True), np.random.default_rng(4)
+    values = d.of_kind("decision")[0].values
+    for _ in range(10):
+        means = {t.name: t.prior[..., 1] / t.prior.sum(axis=-1) for t in d.learned.values()}
+        means = {key: rng.random(np.shape(mean)) for key, mean in means.items()}
+        for key, table in d.learned.items():
+            for row, fixed in table.fixed.items():
+                means[key].reshape(-1)[row] = np.ravel(fixed)[-1]
+        best = max(
+            idb.expected_reward(d, dict(zip(("A1", "A2", "A3"), choice, strict=True)), means)
+            for choice in itertools.product(values, repeat=3)
+            if len(shown := [c for c in choice if c != values[-1]]) == len(set(shown))
+        )
+        solution = idb.best_action(d, means)
+        assert solution.exact
+        assert solution.value == pytest.approx(best, rel=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0])
+def test_alike_stages_at_the_edges(level: float) -> None:
+    """Slopes of 1 have no fixed point; maps that change nothing may be anywhere."""
+    for name in ALIKE:
+        d, rng = ALIKE[name](5, 3), np.random.default_rng(3)
+        for _ in range(10):
+            means = {
+                t.name: np.where(rng.random(t.means_shape) < 0.5, level, rng.random(t.means_shape))
+                for t in d.learned.values()
+            }
+            best = max(
+                idb.expected_reward(d, dict(zip(("A1", "A2", "A3"), choice, strict=True)), means)
+                for choice in itertools.permutations(range(5), 3)
+            )
+            assert idb.best_action(d, means).value == pytest.approx(best, rel=1e-12, abs=1e-15)
+
+
+def test_negative_rewards_do_not_mislead() -> None:
+    """Clicks that cost something: shown late, or not at all, where a slot may be empty."""
+    d = idb.Diagram("costs")
+    attraction, profit = idb.Learned("attraction"), [-1.0, 2.0, 0.5, -0.3, 1.0, 0.1]
+    goes_on = d.latent("G0", cpd=1.0)
+    for k in range(3):
+        item = d.decision(f"A{k}", 6)
+        clicked = d.observed(f"C{k}", [d.latent(f"W{k}", [item], attraction), goes_on], lambda w, g: w * g)
+        d.reward([clicked, item], lambda c, i: c * profit[i])
+        goes_on = d.latent(f"G{k + 1}", [clicked, goes_on], lambda c, g: (1 - c) * g * 0.9)
+    d.all_different()
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        means = {"attraction": rng.random(6)}
+        best = max(
+            idb.expected_reward(d, dict(zip(("A0", "A1", "A2"), choice, strict=True)), means)
+            for choice in itertools.permutations(range(6), 3)
+        )
+        solution = idb.best_action(d, means)
+        assert solution.exact
+        assert solution.value == pytest.approx(best, rel=1e-12)

@@ -28,7 +28,7 @@ from idbandits.kernel.draws import EDGE
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import BEFORE, CAPACITY, FIGURES, HEADER, USED, counted_groups, group_columns, grown
 from idbandits.simulation.simulate import begin, random_numbers
-from idbandits.solve import assignment, branch, order, relay, search, structure, sweep
+from idbandits.solve import alike, assignment, branch, order, relay, search, structure, sweep
 from idbandits.solve.eligible import Eligibility
 from idbandits.solve.search import Search
 
@@ -499,6 +499,7 @@ FORMS = {
 }  # fmt: skip
 _assign, _branch, _find_candidates = alone(assignment.assign), alone(branch.branch), alone(search.find_candidates)
 _form_of = alone(search.form_of)
+_can_choose_and_sort, _choose_and_sort = alone(alike.can_choose_and_sort), alone(alike.choose_and_sort)
 _is_relay, _sort_relay = alone(relay.is_relay), alone(relay.sort_relay)
 _sort = alone(order.sort)
 _sweep = alone(sweep.sweep)
@@ -559,10 +560,14 @@ class Group:
                 value, bound = _sort_relay(self._search._replace(budget=budget), self.number, action)
                 results.append(self._result("relay", action, value, bound, budget > 0))
             action = self._action.copy()
-            value, bound = _sweep(self._search._replace(budget=budget), self.number, action)
+            value, bound = _sweep(self._search, self.number, action, budget)
             if bound < np.inf:  # else it does not apply
                 results.append(self._result("sweep", action, value, bound, budget > 0))
         action = self._action.copy()
+        if self.form == "general" and _can_choose_and_sort(self._search, self.number):
+            value, bound = _choose_and_sort(self._search, self.number, action)
+            results.append(self._result("choose and sort", action, value, bound, bound < np.inf))
+            action = self._action.copy()
         if self.form == "free":
             value = _try_patterns(self._search, action)
             results.append(self._result("try patterns", action, value, value, True))
