@@ -217,7 +217,7 @@ class Sample:
 
     def moved(self, old: Model, new: Model) -> Sample:
         """Return a sample of the rounds that another model can have, too, by names and labels."""
-        rows = Translation(old, new).of_rounds(self._rows[: self.kept])
+        rows = Translation(old, new).of_rounds(self.rounds)
         other = Sample(rows.shape[1])
         other.impossible = self.impossible
         other.count = self.count if len(rows) == self.kept else self.count * len(rows) // self.kept
