@@ -40,6 +40,7 @@ LEAST, MOST = 1e-300, 1e300  # of pseudo-counts
 
 
 PRIOR = 1  # the section of the floats with the prior, where an inference says that it has one
+BASE = 2  # the section with pseudo-counts of what is certain, where groups are kept
 NO_FITS: Floats = np.empty(0)
 
 
