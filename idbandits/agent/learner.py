@@ -9,10 +9,8 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.agent.coefficients import LogisticRegression
 from idbandits.agent.marginals import Tally
-from idbandits.agent.posterior import Posterior, means_of
-from idbandits.agent.regression import regression_in
+from idbandits.agent.posterior import Posterior, means_of, posteriors
 from idbandits.circuit.model import Action, Model, compile
 from idbandits.diagram.declare import Diagram
 from idbandits.diagram.tables import Label
@@ -24,8 +22,8 @@ from idbandits.inference.entries import Entries, RetiredRow
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, When, when_all_played, when_played
-from idbandits.inference.mixing import by_modes, mixed
-from idbandits.inference.priors import fit_regressions, prior_in, sections_of
+from idbandits.inference.mixing import by_modes
+from idbandits.inference.priors import fit_regressions, sections_of
 from idbandits.inference.regression import ACTING, put_back
 from idbandits.inference.repeating import NOTHING, count_acts
 from idbandits.inference.requests import bridged, request_in
@@ -38,7 +36,7 @@ from idbandits.inference.protocol import (  # isort: skip
     AMBIGUOUS, IMPOSSIBLE, UNKNOWN, Described, Player, Predictive, Refreshed, Revisable, act, draw,
     joint_draws, learn_all, no_action,
 )  # fmt: skip
-from idbandits.kernel.states import ACTS_ON_MEANS, AT, ROUNDS, ZONE, State, grown  # isort: skip
+from idbandits.kernel.states import AT, ROUNDS, ZONE, State, grown  # isort: skip
 
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
 REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kind.revisable).rsplit(", ", 1))
@@ -252,23 +250,7 @@ class Learner:
         if len(self._sections):
             chain = isinstance(self.inference, Refreshed)
             fit_regressions(self.evidence, self._sections, state, rng, drawn=chain)
-        belief = self.inference.belief(self.evidence, state, rng)
-        counted = belief if belief.ndim == 1 else None if state.ints[ACTS_ON_MEANS] else state.floats
-        counts = None if counted is None else counted[: self.evidence.learned] - prior_in(self.evidence, state)
-        if len(self._sections) and belief.ndim == 1:
-            belief = mixed(self.evidence, state, belief, rng)
-        belief = bridged(self.evidence, state, belief)
-        tables = {}
-        for name, table in self.model.learned.items():
-            first = self.model.parameters.offsets[name]
-            own = slice(first, first + table.size)
-            if table.logistic is not None:
-                regression: Any = LogisticRegression(self.evidence, state, table)
-            else:
-                regression = regression_in(self.evidence, state, name, counts)
-            added = None if counts is None or table.logistic is not None else counts[own]
-            tables[name] = Posterior(self.model, name, belief[..., own], added, regression)
-        return tables
+        return posteriors(self.inference, self.evidence, state, rng)
 
     def predictive(self, state: State) -> State:
         """A state as predictions are made from it: it begins with the pseudo-counts, or means, to predict by."""

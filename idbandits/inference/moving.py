@@ -60,10 +60,12 @@ def choose_direction(w: Workspace, factor: Ints, rng: Rng) -> Direction:
     b = below(rng, number - 1)
     b += b >= a
     one, two = w.rows[a], w.rows[b]
-    best, least = Direction(-1, -1), np.inf
+    best, least, slopes = Direction(-1, -1), np.inf, w.after
+    put_slopes(w, one, slopes)
+    put_slopes(w, two, slopes)
     for i in range(one, one + v.size[one]):
         for k in range(two, two + v.size[two]):
-            rise, fall = slope(w, i), slope(w, k)
+            rise, fall = slopes[i], slopes[k]
             size = abs(rise) + abs(fall)
             if size > 1e-12 and abs(rise - fall) / size < least:
                 best, least = Direction(i, k), abs(rise - fall) / size
@@ -71,13 +73,14 @@ def choose_direction(w: Workspace, factor: Ints, rng: Rng) -> Direction:
 
 
 @merged
-def slope(w: Workspace, e: int) -> float:
-    """The derivative of a factor's logarithm by that of an entry, the others of its row making room; by `other`."""
+def put_slopes(w: Workspace, row: int, slopes: Floats) -> None:
+    """Derivatives of a factor's logarithm by those of the entries of a row, the others making room; by `other`."""
     v, uses = w.v, 0.0
-    for i in range(v.row[e], v.row[e] + v.size[e]):
+    for i in range(row, row + v.size[row]):
         uses += w.other[i]
-    p = v.generic[e]
-    return w.other[e] - p / (1.0 - p) * (uses - w.other[e])
+    for e in range(row, row + v.size[row]):
+        p = v.generic[e]
+        slopes[e] = w.other[e] - p / (1.0 - p) * (uses - w.other[e])
 
 
 @merged
@@ -134,11 +137,11 @@ def move_pairs(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
 def move_pair(w: Workspace, chain: Chain, rng: Rng) -> int:
     """Propose to multiply a mean and to divide another by the same number; if accepted, draw what depends on them.
 
-    The two meet in any group or, half of the time, in one of the round that was just counted: what is shown now matters
-    most. Returns how many groups it looked at.
+    The two meet in any group that matters or, half of the time, in one of the round that was just counted: what is
+    shown now matters most. Returns how many groups it looked at.
     """
     v, groups, means = w.v, chain.groups, chain.means
-    g = below(rng, groups.header[USED])
+    g = chain.current[below(rng, chain.currents)] if chain.currents > 0 else below(rng, groups.header[USED])
     if w.places[0] > 0 and rng.random() < 0.5:
         g = w.groups[below(rng, w.places[0])]  # one of the round that was just counted
     direction = choose_direction(w, factor_of(groups, g), rng)
