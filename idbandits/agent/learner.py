@@ -9,12 +9,10 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.agent.coefficients import LogisticRegression
 from idbandits.agent.era import NO_REQUEST, Round
 from idbandits.agent.ledger import Added, Ledger
 from idbandits.agent.marginals import Tally
-from idbandits.agent.posterior import Posterior, means_of
-from idbandits.agent.regression import regression_in
+from idbandits.agent.posterior import Posterior, means_of, posteriors
 from idbandits.circuit.model import Model
 from idbandits.diagram.declare import Diagram
 from idbandits.errors import IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
@@ -26,8 +24,8 @@ from idbandits.inference.entries import Entries, RetiredRow, absent_tables
 from idbandits.inference.evidence import Longest
 from idbandits.inference.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, When
-from idbandits.inference.mixing import by_modes, mixed
-from idbandits.inference.priors import fit_regressions, prior_in, sections_of
+from idbandits.inference.mixing import by_modes
+from idbandits.inference.priors import fit_regressions, sections_of
 from idbandits.inference.regression import ACTING, put_back
 from idbandits.inference.repeating import NOTHING, count_acts
 from idbandits.inference.requests import bridged, request_in, take_back
@@ -41,7 +39,7 @@ from idbandits.inference.protocol import (  # isort: skip
     joint_draws, learn_all, no_action,
 )  # fmt: skip
 from idbandits.kernel.states import (  # isort: skip
-    ACTS_ON_MEANS, AT, CAPACITY, HALF_LIFE, LONGEST, PER_ROUND, PLAYED, ROUNDS, STEP, TICK, ZONE, State, grown,
+    AT, CAPACITY, HALF_LIFE, LONGEST, PER_ROUND, PLAYED, ROUNDS, STEP, TICK, ZONE, State, grown,
 )  # fmt: skip
 
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
@@ -242,23 +240,7 @@ class Learner:
         if len(self._sections):
             chain = isinstance(self.inference, Refreshed)
             fit_regressions(self.evidence, self._sections, state, rng, drawn=chain)
-        belief = self.inference.belief(self.evidence, state, rng)
-        counted = belief if belief.ndim == 1 else None if state.ints[ACTS_ON_MEANS] else state.floats
-        counts = None if counted is None else counted[: self.evidence.learned] - prior_in(self.evidence, state)
-        if len(self._sections) and belief.ndim == 1:
-            belief = mixed(self.evidence, state, belief, rng)
-        belief = bridged(self.evidence, state, belief)
-        tables = {}
-        for name, table in self.model.learned.items():
-            first = self.model.parameters.offsets[name]
-            own = slice(first, first + table.size)
-            if table.logistic is not None:
-                regression: Any = LogisticRegression(self.evidence, state, table)
-            else:
-                regression = regression_in(self.evidence, state, name, counts)
-            added = None if counts is None or table.logistic is not None else counts[own]
-            tables[name] = Posterior(self.model, name, belief[..., own], added, regression)
-        return tables
+        return posteriors(self.inference, self.evidence, state, rng)
 
     def predictive(self, state: State, model: Model) -> State:
         """Return a state to predict rounds of a model by: it begins with pseudo-counts, or means, of its entries."""

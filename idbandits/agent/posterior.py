@@ -1,20 +1,46 @@
 """What an agent believes of a learned table."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from idbandits.agent.coefficients import LogisticRegression
 from idbandits.agent.quantiles import probabilities
-from idbandits.agent.regression import Regression
+from idbandits.agent.regression import Regression, regression_in
 from idbandits.circuit.model import Model
 from idbandits.diagram.labels import numbered_axes, row_labels, state_labels
 from idbandits.diagram.tables import LearnedTable
-from idbandits.kernel.types import Floats
+from idbandits.inference.evidence import Evidence
+from idbandits.inference.mixing import mixed
+from idbandits.inference.priors import prior_in
+from idbandits.inference.protocol import Inference, Summarised
+from idbandits.inference.requests import bridged
+from idbandits.inference.summary import Summary
+from idbandits.kernel.states import ACTS_ON_MEANS, State
+from idbandits.kernel.types import Floats, Ints, Rng
 
 ROUNDING = 1e-9  # of rounds
+
+
+class Drawn(NamedTuple):
+    """Draws of the rows of a table that pseudo-counts do not describe; of a row with two states, the second one."""
+
+    entries: Ints  # of the table
+    mean: Floats
+    sd: Floats
+    draws: Floats  # one per line
+
+    @classmethod
+    def of(cls, summary: Summary | None, table: LearnedTable, first: int) -> Drawn:
+        """The part of a summary that is about a table with this first entry."""
+        if summary is None:
+            return cls(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty((1, 0)))
+        own = slice(*np.searchsorted(summary.entries, [first, first + table.size]))
+        return cls(summary.entries[own] - first, summary.mean[own], summary.sd[own], summary.kept[:, own])
 
 
 @final
@@ -27,15 +53,14 @@ class Posterior:
     """
 
     def __init__(
-        self, model: Model, name: str, belief: Floats, counts: Floats | None,
+        self, model: Model, name: str, alpha: Floats, drawn: Drawn, counts: Floats | None,
         regression: Regression | LogisticRegression | None = None,
     ) -> None:  # fmt: skip
         table = self._table = model.learned[name]
-        self._regression = regression
+        self._regression, self._drawn = regression, drawn
         self._rows, self._states = row_labels(model, name), state_labels(model, name)
         shape = (*table.shape, table.states)
-        self._draws = belief.reshape(len(belief), *shape) if belief.ndim == 2 else None
-        self._alpha: Floats = belief.reshape(shape).copy() if self._draws is None else _matched(self._draws)
+        self._alpha = _matched(alpha, drawn, table.states).reshape(shape)
         added = np.full(shape, np.nan) if counts is None else counts.reshape(shape)
         rounds = added.sum(axis=-1)
         self._rounds = np.where(rounds < ROUNDING, 0.0, rounds)  # priors that changed leave that much behind
@@ -56,29 +81,39 @@ class Posterior:
     @property
     def mean(self) -> Floats:
         """The expected means."""
-        if self._draws is not None:
-            return self._shown(self._draws.mean(axis=0))
-        return self._shown(self._alpha / self._alpha.sum(axis=-1, keepdims=True))
+        means = self._alpha / self._alpha.sum(axis=-1, keepdims=True)
+        return self._shown(self._with_drawn(means, self._drawn.mean))
 
     @property
     def sd(self) -> Floats:
         """The standard deviation of the means."""
-        if self._draws is not None:
-            return self._shown(self._draws.std(axis=0), np.zeros_like)
         total = self._alpha.sum(axis=-1, keepdims=True)
         mean = self._alpha / total
-        return self._shown(np.sqrt(mean * (_of_others(self._alpha) / total) / (total + 1)), np.zeros_like)
+        deviations = np.sqrt(mean * (_of_others(self._alpha) / total) / (total + 1))
+        return self._shown(self._with_drawn(deviations, self._drawn.sd), np.zeros_like)
 
     def quantile(self, q: float | Floats) -> Floats:
-        """The quantile of the means: for an array of q, they come first."""
+        """The quantile of the means: for an array of q, they come first.
+
+        Rows that are drawn have the quantiles of these draws: 2,000, or fewer where a table is large or a chain slow.
+        """
         wanted = probabilities(q, self._alpha.size, "each mean")
-        if self._draws is not None:
-            flat = np.quantile(self._draws, wanted.ravel(), axis=0) if wanted.size else np.empty(0)
-            return self._shown(flat.reshape(wanted.shape + self._alpha.shape))
         from scipy.special import betaincinv  # slow to import, and only needed here
 
-        wanted = wanted.reshape(wanted.shape + (1,) * self._alpha.ndim)
-        return self._shown(betaincinv(self._alpha, _of_others(self._alpha), wanted))
+        flat, drawn = np.empty((wanted.size, self._alpha.size)), self._drawn
+        known = np.ones(self._alpha.size, np.bool_)
+        known[drawn.entries] = False
+        alpha, others = self._alpha.ravel(), _of_others(self._alpha).ravel()
+        flat[:, known] = betaincinv(alpha[known], others[known], wanted.reshape(-1, 1))
+        if wanted.size and len(drawn.entries):
+            flat[:, drawn.entries] = np.quantile(drawn.draws, wanted.ravel(), axis=0)
+        return self._shown(flat.reshape(wanted.shape + self._alpha.shape))
+
+    def _with_drawn(self, numbers: Floats, drawn: Floats) -> Floats:
+        """Numbers of all entries, with those of entries that are drawn in place."""
+        flat = numbers.ravel()
+        flat[self._drawn.entries] = drawn
+        return flat.reshape(numbers.shape)
 
     @property
     def rounds(self) -> Floats:
@@ -135,6 +170,38 @@ class Posterior:
             return f"Posterior(mean={self.mean}, sd={self.sd})"
 
 
+def posteriors(inference: Inference, evidence: Evidence, state: State, rng: Rng) -> dict[str, Posterior]:
+    """The belief of every learned table of a model, in a state whose regressions are up to date."""
+    belief = inference.belief(evidence, state, rng).copy()  # a summary may change the state
+    counted = belief if belief.ndim == 1 else None if state.ints[ACTS_ON_MEANS] else state.floats
+    counts = None if counted is None else counted[: evidence.learned] - prior_in(evidence, state)
+    summary = inference.summary(evidence, state, rng) if isinstance(inference, Summarised) else None
+    if belief.ndim == 2:
+        summary, belief = _summary_of_draws(evidence, belief), np.ones(evidence.learned)
+    elif evidence.regressions.number and summary is None:
+        belief = mixed(evidence, state, belief, rng)
+    belief = bridged(evidence, state, belief)
+    model, tables = evidence.entries.model, {}
+    for name, table in model.learned.items():
+        first = model.parameters.offsets[name]
+        own = slice(first, first + table.size)
+        if table.logistic is not None:
+            regression: Any = LogisticRegression(evidence, state, table)
+        else:
+            regression = regression_in(evidence, state, name, counts, summary)
+        added = None if counts is None or table.logistic is not None else counts[own]
+        tables[name] = Posterior(model, name, belief[own], Drawn.of(summary, table, first), added, regression)
+    return tables
+
+
+def _summary_of_draws(evidence: Evidence, draws: Floats) -> Summary:
+    """A summary of draws of all entries."""
+    own, live = evidence.entries, np.arange(evidence.live)
+    entries = live[(own.size[live] != 2) | (own.row[live] != live)]
+    draws = draws[:, entries]
+    return Summary(entries, draws.mean(axis=0), draws.std(axis=0), draws, np.empty((0, 0)))
+
+
 def means_of(tables: Iterable[LearnedTable], belief: Floats) -> Floats:
     """The expected means of all states of all tables, by pseudo-counts or draws of all learned entries."""
     if belief.ndim == 2:
@@ -164,10 +231,18 @@ def _of_others(alpha: Floats) -> Floats:
     return np.asarray(before + after)
 
 
-def _matched(draws: Floats) -> Floats:
-    """Pseudo-counts with the mean and the total variance of draws."""
-    mean, variance = draws.mean(axis=0), draws.var(axis=0)
+def _matched(alpha: Floats, drawn: Drawn, states: int) -> Floats:
+    """Pseudo-counts of a table, in which rows that are drawn have the mean and the total variance of their draws."""
+    alpha = alpha.copy()
+    if not len(drawn.entries):
+        return alpha
+    shape = (len(drawn.entries) // max(1, states if states > 2 else 1), -1)
+    mean, variance = drawn.mean.reshape(shape), drawn.sd.reshape(shape) ** 2
+    if states == 2:  # the first state is the rest
+        mean, variance = np.hstack([1 - mean, mean]), np.hstack([variance, variance])
+    rows = drawn.entries.reshape(shape)[:, -1] // states
     spread = (mean * (1 - mean)).sum(axis=-1, keepdims=True)
     total = variance.sum(axis=-1, keepdims=True)
     size = np.where(total > 0, spread / np.where(total > 0, total, 1.0) - 1, np.inf)
-    return np.asarray(mean * np.clip(size, 1e-9, 1e15))
+    alpha.reshape(-1, states)[rows] = mean * np.clip(size, 1e-9, 1e15)
+    return alpha

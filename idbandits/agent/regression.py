@@ -13,6 +13,7 @@ from idbandits.diagram.labels import state_labels
 from idbandits.diagram.tables import Label, LearnedTable
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.regression import HIGH, LOG_STRENGTHS, LOW, MOST_LOGIT, NOTHING, SCALE
+from idbandits.inference.summary import Summary
 from idbandits.kernel.states import State
 from idbandits.kernel.types import Floats
 
@@ -41,6 +42,12 @@ class Fit:
         self.sd: Floats = np.sqrt((deviations**2 * variances).sum(axis=1))
         self.log_strength_sd = float(deviations[-1, -1])  # at the mode
 
+    def quantile(self, q: Floats) -> Floats:
+        """The quantiles of all parameters but for the last, on the last axis."""
+        from scipy.special import ndtri  # slow to import, and only needed here
+
+        return np.asarray(self.mean[:-1] + ndtri(q)[..., np.newaxis] * self.sd[:-1])
+
     def log_strength(self, q: Floats) -> Floats:
         """The quantiles of the logarithm of the strength, within its bounds."""
         from scipy.special import ndtri  # slow to import, and only needed here
@@ -52,6 +59,22 @@ class Fit:
 
 
 @final
+class DrawnFit:
+    """Draws of the parameters, in the order of a `Fit`."""
+
+    def __init__(self, draws: Floats) -> None:
+        self._draws, self.mean, self.sd = draws, draws.mean(axis=0), draws.std(axis=0)
+
+    def quantile(self, q: Floats) -> Floats:
+        """The quantiles of all parameters but for the last, on the last axis."""
+        return np.asarray(np.quantile(self._draws[:, :-1], q, axis=0))
+
+    def log_strength(self, q: Floats) -> Floats:
+        """The quantiles of the logarithm of the strength, within its bounds."""
+        return np.asarray(np.clip(np.quantile(self._draws[:, -1], q), *LOG_STRENGTHS))
+
+
+@final
 class Regression:
     """The belief of a table's regression: a row with features x has the prior Dirichlet(M softmax(0, x G)).
 
@@ -60,7 +83,7 @@ class Regression:
     observations of its own a row needs to count as much as its features.
     """
 
-    def __init__(self, table: LearnedTable, states: tuple[Label, ...], fit: Fit, counts: Floats) -> None:
+    def __init__(self, table: LearnedTable, states: tuple[Label, ...], fit: Fit | DrawnFit, counts: Floats) -> None:
         features = table.features
         assert features is not None
         self.names, self.states = features.names, states[1:]
@@ -98,10 +121,8 @@ class Regression:
     def quantile(self, q: float | Floats) -> Floats:
         """The quantile of the coefficients: for an array of q, they come first."""
         wanted = probabilities(q, self._fit.mean.size, "each coefficient")
-        from scipy.special import ndtri  # slow to import, and only needed here
-
-        scores = ndtri(wanted).reshape(wanted.shape + (1,) * self.coefficients.ndim)
-        return np.asarray(self.coefficients + scores * self.sd)
+        lines = self._fit.quantile(wanted.ravel())
+        return np.array([self._by_column(line) for line in lines]).reshape(wanted.shape + self.coefficients.shape)
 
     @property
     def strength(self) -> float:
@@ -166,14 +187,22 @@ def rounded(number: float) -> str:
     return f"{float(f'{number:.2g}'):,.10g}"
 
 
-def regression_in(evidence: Evidence, state: State, name: str, counts: Floats | None) -> Regression | None:
-    """The regression of a table in a state with these counts of all entries; None if the table has no features."""
+def regression_in(
+    evidence: Evidence, state: State, name: str, counts: Floats | None, summary: Summary | None
+) -> Regression | None:
+    """The regression of a table in a state with these counts of all entries; None if the table has no features.
+
+    It is by the draws of a summary, if there is one.
+    """
     model, r = evidence.entries.model, evidence.regressions
     table, first = model.learned[name], model.parameters.offsets[name]
     if table.features is None or counts is None:
         return None
     t = r.of_table[evidence.entries.table[first]]
     size = r.columns[t] * (r.states[t] - 1) + 1
-    mode, factor, _, shape = np.split(state.fits[r.fit[t] :].copy(), [size, size * (size + 1), size * (size + 2)])
-    fit = Fit(mode, factor.reshape(size, size), shape[: SCALE + 1])
+    if summary is not None:
+        fit: Fit | DrawnFit = DrawnFit(summary.parameters[:, r.first[t] : r.first[t] + size])
+    else:
+        mode, factor, _, shape = np.split(state.fits[r.fit[t] :].copy(), [size, size * (size + 1), size * (size + 2)])
+        fit = Fit(mode, factor.reshape(size, size), shape[: SCALE + 1])
     return Regression(table, tuple(state_labels(model, name)), fit, counts[first : first + table.size])

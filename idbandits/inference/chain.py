@@ -24,9 +24,12 @@ class Chain(NamedTuple):
     means: Floats
     stamps: Floats  # of a row: the epoch in which its means were drawn
     epoch: Floats  # one number
+    tuning: Floats  # of moves of tables: see `rescaling`
     fits: Floats  # regressions, if they are at hand: then they move with their tables
     has_fits: bool
     latent: Floats  # of a number in the pool that is a learned entry: how often it was used
+    current: Ints  # groups that matter most: the rows of pairs that move meet in these
+    currents: int  # how many; 0: all groups do
 
 
 @merged

@@ -7,6 +7,7 @@ come first, in the order of its model, then those of retired rows; all numbers f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
@@ -168,8 +169,12 @@ class Entries:
             for name, row in others.rows.items()
             if name not in self.rows and wanted[row.first : row.first + name[1]].any()
         ]
-        known, used = set(self.values), zip(others.values, wanted[others.learned :].tolist(), strict=True)
-        constants = [value for (value, number), is_used in used if is_used and (value, number) not in known]
+        used = zip(others.values, wanted[others.learned :].tolist(), strict=True)
+        known, constants = Counter(value for value, _ in self.values), list[float]()
+        for (value, number), is_used in used:
+            lacking = number + 1 - known[value] if is_used else 0  # equal values are numbered: all before it, too
+            constants += [value] * lacking
+            known[value] += max(0, lacking)
         if not retired and not constants:
             return self
         return Entries(self.model, [*self.retired, *retired], [*self.constants, *constants], self.absent)

@@ -70,6 +70,7 @@ class Evidence:
         sizes = np.repeat(np.array([t.states for t in tables], np.int64), [t.size for t in tables])
         is_home = model is own.model and not own.retired
         places = NO_PLACES if is_home else own.places_of_entries(model.derived(Entries))
+        self.generic = _generic_means(own.row, own.size)
         self.regressions = regressions_of(own)
         self.cost_of_fit = cost_of_fit(self.regressions)
         self.first_request = len(first_fits(self.regressions))  # where requests stand in fits
@@ -89,7 +90,7 @@ class Evidence:
                 table_start=starts(own.rows_by_table), table_row=np.concatenate([NO_PLACES, *own.rows_by_table]),
                 table=own.table, row=own.row, size=own.size,
                 whole_row=[_is_whole_row(model, c, n, sizes) for n in range(c.inner)],
-                parameters=np.concatenate([own.prior, own.known]), generic=_generic_means(own.row, own.size),
+                parameters=np.concatenate([own.prior, own.known]), generic=self.generic,
             ),
             self.regressions,
             self.logistics,
@@ -110,7 +111,10 @@ class Evidence:
 
     @cached_property
     def relabellings(self) -> list[list[Ints]]:
-        """Orders of the learned entries that change neither prior nor likelihood, of neighbouring latent states."""
+        """Orders of the learned entries that change neither prior nor likelihood, of neighbouring latent states.
+
+        The likelihood is that of rounds of the model: what a state holds of other diagrams may still tell states apart.
+        """
         orders = self.model.derived(relabellings)
         return [[self.entries.with_retired(order) for order in own] for own in orders]
 

@@ -15,18 +15,24 @@ from idbandits.errors import check_whole
 from idbandits.inference import priors
 from idbandits.inference.ageing import fade, thin
 from idbandits.inference.chain import Chain, count_latent, draw_row_once, link, visit
+from idbandits.inference.coefficient_steps import update_regressions
 from idbandits.inference.counting import count_round, factor_of, look_up
 from idbandits.inference.evidence import Evidence
 from idbandits.inference.factors import value_of_factor
+from idbandits.inference.modes import size_of_work, work_in
 from idbandits.inference.moving import move_pairs
-from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, NOW, BuiltIn, Round, learner
-from idbandits.inference.rescaling import draw_priors, move_tables
+from idbandits.inference.planning import Plan, Planned, planned, unpack_plan
+from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, NOW, PACKED, STATE, BuiltIn, Round, learner
+from idbandits.inference.regression import current_of
+from idbandits.inference.rescaling import FIRST_WIDTH, LOG_WIDTH, TRIED, move_tables, moves_with_table
+from idbandits.inference.summary import Summary, summary_of
 from idbandits.inference.workspace import MEANS as BY_MEANS
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.kernel.columns import COUNTS, DERIVED, PSEUDO_COUNTS, Layout
 from idbandits.kernel.compiling import FLOATS, INTS, bare, kernel
+from idbandits.kernel.draws import below
 from idbandits.kernel.dropping import drop_empty_groups
-from idbandits.kernel.fields import pointer
+from idbandits.kernel.fields import Packed, pointer
 from idbandits.kernel.random import RNG
 from idbandits.kernel.types import Floats, Ints, Rng
 
@@ -35,21 +41,19 @@ from idbandits.kernel.states import (  # isort: skip
 )  # fmt: skip
 
 STEPS, MOVES, VISITS, NEXT = range(SETTING, SETTING + 4)  # of the header; NEXT: the group whose turn it is
-EPOCH = 0  # of the figures: how often means were drawn anew
+EPOCH, TUNING = range(2)  # of the figures: how often means were drawn anew; two numbers that tune moves of tables
 # sections of the floats: pseudo-counts given latent counts, the prior, pseudo-counts of what is certain, averages of
 # the first over recent rounds, sums of latent counts, drawn means, and the epoch in which each row of them was drawn
 ALPHA, PRIOR, BASE, AVERAGE, COUNTED, MEANS, STAMPS = range(7)
 MANY_STEPS = 200  # after many rounds at once
 TABLE_MOVES = 6  # in a step of all groups
-CHAIN = 2000  # steps that describe the posterior
-MOST_VISITS = 10_000  # of groups, in one of these steps
 VISIT = 600.0  # about how many nanoseconds a step takes per group
 
 
 @bare
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Count the round, then draw latent counts anew."""
-    chain = chain_in(w, ints, floats, pointer(floats, 0), False)
+    chain = chain_in(w, ints, floats, pointer(floats, 0), False, pointer(ints, 0), 0)
     average, prior = chain.average, chain.prior
     if round_.keep < 1.0:
         status = look_up(w, chain.groups, round_)
@@ -81,8 +85,9 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
             blend(w, chain, average, 1.0 / (1.0 + 0.5 * np.sqrt(max(0, ints[ROUNDS]))))
     else:
         copy(chain.alpha, average, w.v.learned)
+        begin_tuning(chain)
         for _ in range(max(ints[STEPS], MANY_STEPS)):
-            step(w, chain, ints, rng, ints[USED])
+            step(w, chain, ints, rng)
             blend(w, chain, average, 0.05)
     return DONE
 
@@ -108,15 +113,24 @@ def blend(w: Workspace, chain: Chain, average: Floats, rate: float) -> None:
 
 
 @bare
-def chain_in(w: Workspace, ints: Ints, floats: Floats, fits: Floats, has_fits: bool) -> Chain:
+def chain_in(
+    w: Workspace, ints: Ints, floats: Floats, fits: Floats, has_fits: bool, current: Ints, currents: int
+) -> Chain:
     """The chain of a state."""
     learned = w.v.learned
     return Chain(
         groups_in(ints), section(floats, ALPHA, learned), section(floats, BASE, learned),
         section(floats, PRIOR, learned), section(floats, AVERAGE, learned),
         section(floats, COUNTED, learned), section(floats, MEANS, learned), section(floats, STAMPS, learned),
-        pointer(figures(floats, learned), EPOCH), fits, has_fits, pointer(floats, ints[BEFORE]),
+        pointer(figures(floats, learned), EPOCH), pointer(figures(floats, learned), TUNING), fits, has_fits,
+        pointer(floats, ints[BEFORE]), current, currents,
     )  # fmt: skip
+
+
+@bare
+def begin_tuning(chain: Chain) -> None:
+    """Forget how moves of tables were tuned: what follows depends on nothing that files do not keep."""
+    chain.tuning[LOG_WIDTH], chain.tuning[TRIED] = FIRST_WIDTH, 0.0
 
 
 @bare
@@ -126,35 +140,90 @@ def begin_epoch(chain: Chain) -> None:
 
 
 @bare
-def step(w: Workspace, chain: Chain, ints: Ints, rng: Rng, visits: int) -> None:
-    """Draw all means, move them, and draw the latent counts of so many groups."""
-    v = w.v
+def step(w: Workspace, chain: Chain, ints: Ints, rng: Rng) -> None:
+    """Draw all means that groups depend on, move them, and draw the latent counts of all groups."""
+    v, e = w.v, 0
     begin_epoch(chain)
-    e = 0
+    if ints[USED] == 0:
+        return
     while e < v.learned:
-        draw_row_once(v, chain, e, rng)
+        if moves_with_table(w, chain, e):
+            draw_row_once(v, chain, e, rng)
         e += v.size[e]
-    if visits == ints[USED]:
-        move_tables(w, chain, TABLE_MOVES, rng)
+    move_tables(w, chain, TABLE_MOVES, rng)
+    move_pairs(w, chain, ints[MOVES], rng)
+    for g in range(ints[USED]):
+        visit(w, chain, g, rng)
+
+
+@bare
+def short_step(w: Workspace, chain: Chain, ints: Ints, rng: Rng, visits: int) -> None:
+    """Draw means when they are needed, move some, and draw the latent counts of so many current groups in turn."""
+    begin_epoch(chain)
     move_pairs(w, chain, ints[MOVES], rng)
     for _ in range(visits):
-        ints[NEXT] = ints[NEXT] + 1 if ints[NEXT] + 1 < ints[USED] else 0
-        visit(w, chain, ints[NEXT], rng)
+        ints[NEXT] = ints[NEXT] + 1 if ints[NEXT] + 1 < chain.currents else 0
+        visit(w, chain, chain.current[ints[NEXT]], rng)
 
 
-@kernel(types.int64(INTS, FLOATS, INTS, FLOATS, FLOATS, RNG, types.float64[:, ::1]))
-def run_chain(program: Ints, numbers: Floats, ints: Ints, floats: Floats, fits: Floats, rng: Rng, draws: Floats) -> int:
-    """Draws of the means along a chain that goes on from a state, one per row; how many."""
-    int_scratch, float_scratch = scratch(program, numbers)
-    w = workspace(program, numbers, int_scratch, float_scratch)
-    chain = chain_in(w, ints, floats, pointer(fits, 0), True)
+@bare
+def exchange_states(w: Workspace, plan: Plan, rng: Rng) -> None:
+    """Put interchangeable latent states into any order, all equally likely, by exchanges of neighbours: in `before`."""
+    means, fresh = w.before, w.after
+    for s in range(plan.symmetries):
+        first = plan.symmetry[s]
+        for last in range(plan.symmetry[s + 1] - first):  # the next state goes to any place among those before it
+            place = below(rng, last + 2)
+            for k in range(last, place - 1, -1):
+                begin, end = plan.exchange[first + k], plan.exchange[first + k + 1]
+                for i in range(begin, end):
+                    fresh[i - begin] = means[plan.source[i]]
+                for i in range(begin, end):
+                    means[plan.target[i]] = fresh[i - begin]
+
+
+MATRIX = types.float64[:, ::1]
+
+
+@kernel(types.int64(PACKED, STATE, PACKED, RNG, types.int64, MATRIX, MATRIX))
+def run_chain(
+    evidence: Packed, state: State, plan: Packed, rng: Rng, first: int, draws: Floats, parameters: Floats
+) -> int:
+    """Record means along a chain that goes on from a state, after `first` steps of a plan: one line per step.
+
+    `parameters` has those of all regressions, one line per step as well. Without columns, nothing is recorded.
+    """
+    ints, floats, p = state.ints, state.floats, unpack_plan(plan.ints, plan.floats)
+    int_scratch, float_scratch = scratch(evidence.ints, evidence.floats)
+    w = workspace(evidence.ints, evidence.floats, int_scratch, float_scratch)
+    fit_scratch = np.empty(size_of_work(w.r))
+    work = work_in(w.r, pointer(fit_scratch, 0))
+    chain = chain_in(w, ints, floats, pointer(state.fits, 0), True, p.current, p.currents)
     w.places[0] = 0  # there is no round to start from
+    if first == 0:
+        begin_tuning(chain)
     for i in range(len(draws)):
-        if w.r.number > 0:
-            draw_priors(w, chain, rng)
-        step(w, chain, ints, rng, min(ints[USED], MOST_VISITS))
-        copy(chain.means, pointer(draws, i * w.v.learned), w.v.learned)
-    return int(held(len(draws), int_scratch, float_scratch))
+        if w.r.number > 0 and (first + i) % p.update_every == 0:
+            update_regressions(w, chain, work, (first + i) % p.fit_every == 0, rng)
+        if (first + i) % p.sweep_every == 0:
+            step(w, chain, ints, rng)
+        else:
+            short_step(w, chain, ints, rng, p.visits)
+        for k in range(p.rows):
+            draw_row_once(w.v, chain, p.row[k], rng)
+        if draws.shape[1] < p.columns or p.columns == 0:
+            continue
+        recorded = chain.means
+        if p.symmetries > 0:  # a chain may take ages to exchange what cannot be told apart
+            recorded = w.before
+            copy(chain.means, recorded, w.v.live)
+            exchange_states(w, p, rng)
+        for k in range(p.columns):
+            draws[i, k] = recorded[p.column[k]]
+        for t in range(w.r.number):
+            for k in range(w.r.columns[t] * (w.r.states[t] - 1) + 1):
+                parameters[i, w.r.first[t] + k] = current_of(w.r, t, chain.fits)[k]
+    return int(held(len(draws) + 0 * len(fit_scratch), int_scratch, float_scratch))
 
 
 @kernel(types.int64(INTS, FLOATS, INTS, FLOATS, FLOATS, RNG))
@@ -162,9 +231,10 @@ def go_on(program: Ints, numbers: Floats, ints: Ints, floats: Floats, fits: Floa
     """One step of all groups, in which regressions move with their tables."""
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
-    chain = chain_in(w, ints, floats, pointer(fits, 0), True)
+    chain = chain_in(w, ints, floats, pointer(fits, 0), True, pointer(ints, 0), 0)
     w.places[0] = 0
-    step(w, chain, ints, rng, ints[USED])
+    begin_tuning(chain)
+    step(w, chain, ints, rng)
     return int(held(ints[USED], int_scratch, float_scratch))
 
 
@@ -173,7 +243,7 @@ def restore(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> int:
     """Derive the links and the pseudo-counts of a state from its groups and their latent counts."""
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
-    chain = chain_in(w, ints, floats, pointer(floats, 0), False)
+    chain = chain_in(w, ints, floats, pointer(floats, 0), False, pointer(ints, 0), 0)
     for e in range(w.v.learned):
         chain.counts[e] = 0.0
         count_latent(chain, e, 0.0)
@@ -239,25 +309,42 @@ class Gibbs(BuiltIn):
         first = AVERAGE * evidence.learned + FIGURES
         return state.floats[first : first + evidence.learned]
 
-    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
-        """Draws along a chain that goes on from the state; where nothing is latent, the pseudo-counts say all."""
+    def summary(self, evidence: Evidence, state: State, rng: Rng) -> Summary | None:
+        """A summary of a chain that goes on in the state; None if pseudo-counts say all."""
         if state.ints[USED] == 0:
-            return state.floats[: evidence.learned]
-        return self.draws(evidence, state, rng, CHAIN)
+            return None
+        plan = planned(evidence, state, whole=False)
+        running = _Running(evidence, state, plan, rng)
+        running.skip(plan.warm_up)
+        return summary_of(plan.columns, plan.steps, running.record)
 
     def draws(self, evidence: Evidence, state: State, rng: Rng, number: int) -> Floats:
         """Joint draws of all means along a chain that goes on from a copy of the state, one per row."""
-        draws = np.empty((number, evidence.learned))
-        run_chain(*evidence.packed, *state.copy(), rng, draws)
-        for exchanges in evidence.relabellings:  # what cannot be told apart, a chain may take ages to exchange
-            exchange_states(draws, exchanges, rng)
-        return draws
+        plan = planned(evidence, state, whole=True)
+        running = _Running(evidence, state.copy(), plan, rng)
+        if evidence.regressions.number:
+            running.skip(plan.warm_up)
+        return running.record(number)[0]
 
 
-def exchange_states(draws: Floats, exchanges: list[Ints], rng: Rng) -> None:
-    """Put interchangeable states of each draw into any order, all equally likely, by exchanges of neighbours."""
-    for last in range(len(exchanges)):  # the next state goes to any place among those before it
-        place = rng.integers(last + 2, size=len(draws))
-        for k in range(last, -1, -1):
-            moved = place <= k
-            draws[moved] = draws[moved][:, exchanges[k]]
+@final
+class _Running:
+    """A chain that goes on in a state, by a plan."""
+
+    def __init__(self, evidence: Evidence, state: State, plan: Planned, rng: Rng) -> None:
+        self._evidence, self._state, self._plan, self._rng, self._done = evidence, state, plan, rng, 0
+
+    def skip(self, steps: int) -> None:
+        """Go on for so many steps and record nothing."""
+        self._go_on(np.empty((steps, 0)), np.empty((steps, 0)))
+
+    def record(self, steps: int) -> tuple[Floats, Floats]:
+        """Go on for so many steps: draws of means and of the parameters of regressions, one line each."""
+        means = np.empty((steps, len(self._plan.columns)))
+        parameters = np.empty((steps, len(self._evidence.regressions.centre)))
+        self._go_on(means, parameters)
+        return means, parameters
+
+    def _go_on(self, means: Floats, parameters: Floats) -> None:
+        run_chain(self._evidence.packed, self._state, self._plan.packed, self._rng, self._done, means, parameters)
+        self._done += len(means)

@@ -154,6 +154,25 @@ class Work(NamedTuple):
     weights: Floats  # of states
 
 
+@merged
+def size_of_work(r: Regressions) -> int:
+    """How many numbers the scratch for a fit has."""
+    most = r.most_parameters
+    return 5 * most + 4 * most * most + 3 * (most + 1)
+
+
+@merged
+def work_in(r: Regressions, scratch: Floats) -> Work:
+    """The parts of the scratch for a fit."""
+    most = r.most_parameters
+    after = pointer(scratch, 5 * most)
+    return Work(
+        pointer(scratch, 0), pointer(scratch, most), pointer(scratch, 2 * most), pointer(scratch, 3 * most), after,
+        pointer(scratch, 4 * most), pointer(after, most * most), pointer(after, 2 * most * most),
+        pointer(after, 3 * most * most), pointer(after, 4 * most * most),
+    )  # fmt: skip
+
+
 @bare
 def find_coefficients(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> float:
     """Find the mode of all coefficients given log M, from `here` on; the logarithm of the density there.
@@ -317,14 +336,8 @@ def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
 
     It returns the size of its scratch, which pointers do not hold, and which has to be there until the end.
     """
-    most = r.most_parameters
-    scratch = np.empty(5 * most + 4 * most * most + 3 * (most + 1))
-    after = pointer(scratch, 5 * most)
-    w = Work(
-        pointer(scratch, 0), pointer(scratch, most), pointer(scratch, 2 * most), pointer(scratch, 3 * most), after,
-        pointer(scratch, 4 * most), pointer(after, most * most), pointer(after, 2 * most * most),
-        pointer(after, 3 * most * most), pointer(after, 4 * most * most),
-    )  # fmt: skip
+    scratch = np.empty(size_of_work(r))
+    w = work_in(r, pointer(scratch, 0))
     for t in range(r.number):
         size = r.columns[t] * (r.states[t] - 1) + 1
         own, shape = pointer(fits, r.fit[t]), shape_of(r, t, fits)

@@ -142,11 +142,11 @@ def move_pairs(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
 def move_pair(w: Workspace, chain: Chain, rng: Rng) -> int:
     """Propose to multiply a mean and to divide another by the same number; if accepted, draw what depends on them.
 
-    The two meet in any group or, half of the time, in one of the round that was just counted: what is shown now matters
-    most. Returns how many groups it looked at.
+    The two meet in any group that matters or, half of the time, in one of the round that was just counted: what is
+    shown now matters most. Returns how many groups it looked at.
     """
     v, groups, means = w.v, chain.groups, chain.means
-    g = below(rng, groups.header[USED])
+    g = chain.current[below(rng, chain.currents)] if chain.currents > 0 else below(rng, groups.header[USED])
     if w.places[0] > 0 and rng.random() < 0.5:
         g = w.groups[below(rng, w.places[0])]  # one of the round that was just counted
     direction = choose_direction(w, factor_of(groups, g), rng)

@@ -15,6 +15,7 @@ from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.logistic import draw_logistic_rows
 from idbandits.inference.logistic import unpack as unpack_all
 from idbandits.inference.regression import ACTING, draw_acting_counts
+from idbandits.inference.summary import Summary
 from idbandits.inference.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.workspace import unpack as unpack_parts
 from idbandits.kernel.columns import DERIVED, PSEUDO_COUNTS, Layout
@@ -121,6 +122,17 @@ class Sampled(Protocol):
 
     def draws(self, evidence: Evidence, state: State, rng: Rng, number: int) -> Floats:
         """So many draws, one per row."""
+
+
+@runtime_checkable
+class Summarised(Protocol):
+    """Optional capability: a summary of the belief where neither pseudo-counts nor few draws say all."""
+
+    def summary(self, evidence: Evidence, state: State, rng: Rng) -> Summary | None:
+        """Moments and draws of the live entries that pseudo-counts do not describe; None if there are none.
+
+        The state may be changed: callers pass a copy.
+        """
 
 
 @runtime_checkable

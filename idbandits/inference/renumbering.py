@@ -126,8 +126,13 @@ def _is_learned(old: Old) -> Bools:
     changed = np.zeros(len(prior), np.bool_)
     for kind, run in _kept_runs(old.columns.floats, old.layout):
         if kind is PSEUDO_COUNTS:
-            changed |= (np.abs(run.reshape(-1, len(prior)) - prior) > FADED_ROW + ROUNDING * prior).any(axis=0)
+            changed |= (np.abs(_by_entry(run, len(prior)) - prior) > FADED_ROW + ROUNDING * prior).any(axis=0)
     return changed
+
+
+def _by_entry(run: Floats, learned: int) -> Floats:
+    """A run with one number per entry, once or several times: one line each time; none without entries."""
+    return run.reshape(len(run) // max(1, learned), learned)
 
 
 def _kept_runs(floats: Floats, layout: Layout) -> Iterator[tuple[Kind, Floats]]:
@@ -149,10 +154,12 @@ def renumbered(old: Old, new: Entries, layout: Layout, fresh: Columns) -> Column
     runs = zip(_kept_runs(columns.floats, old.layout), _kept_runs(floats, layout), strict=True)
     for (kind, before), (_, after) in runs:
         if kind is PSEUDO_COUNTS or kind is MEANS:
-            known = before.reshape(-1, old.entries.learned)[:, own]
+            if len(own) == 0:  # one of the two may have no entries at all
+                continue
+            known = _by_entry(before, old.entries.learned)[:, own]
             if kind is PSEUDO_COUNTS:
                 known = np.where(shift == 0, known, np.maximum(known + shift, LEAST))
-            after.reshape(-1, new.learned)[:, at] = known
+            _by_entry(after, new.learned)[:, at] = known
         else:
             after[:] = before
     keys, source = columns.keys.copy(), np.empty(len(columns.keys), np.int64)

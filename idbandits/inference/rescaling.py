@@ -2,8 +2,9 @@
 
 What `moving` does for two rows, for all rows of two tables at once: if only products of their means are known, no step
 that leaves the others as they are gets far. Means are multiplied, or tilted (their odds are multiplied, so that they
-stay below 1). Where a table has features, its prior was learned from its rows, and would hold them back: so the
-constant of its regression moves with them, as a row does whose other features are average.
+stay below 1: in a table of many rows, one is so close to 1 that hardly any number can multiply all). Where a table has
+features, its prior was learned from its rows, and would hold them back: so the constant of its regression moves with
+them, as a row does whose other features are average. Rows that are in no group do not move, unless they have features.
 """
 
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from idbandits.inference.chain import Chain, count_latent
 from idbandits.inference.counting import factor_of
 from idbandits.inference.factors import value_of_factor
 from idbandits.inference.moving import can_be_multiplied, choose_direction
-from idbandits.inference.regression import MOST_LOGIT, current_of, draw_parameters, row_prior, strength_of
+from idbandits.inference.regression import MOST_LOGIT, current_of, row_prior, strength_of
 from idbandits.inference.workspace import GIVEN, Parts, Regressions, Workspace
 from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.draws import below
@@ -24,6 +25,11 @@ from idbandits.kernel.states import USED, drawable
 from idbandits.kernel.types import Floats, Rng
 
 WIDTHS = -4.6, -0.7  # the least and the largest logarithm of that by which tables move
+LOG_WIDTH, TRIED = range(2)  # of the tuning of a chain
+FIRST_WIDTH = -3.0  # the logarithm
+ACCEPTED = 0.35  # the part of moves that are accepted, by tuning
+JITTER = 1.0  # on the logarithm of the width
+LEAST_RESPONSE = 0.4  # of a table to the tilt of another: how far it is divided where small means are multiplied by 1
 
 
 class Rescaling(NamedTuple):
@@ -58,41 +64,99 @@ def steps_of(move: Rescaling, mean: float) -> Steps:
 def move_tables(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
     """So many moves of two tables. All means were drawn before, all groups are to be visited after."""
     v, groups = w.v, chain.groups
-    least, largest = WIDTHS
     present = log_likelihood(w, chain)
     for _ in range(moves):
         direction = choose_direction(w, factor_of(groups, below(rng, groups.header[USED])), rng)
-        log_factor = np.exp(least + (largest - least) * rng.random()) * rng.standard_normal()
-        tilts = rng.random() < 0.5
         up, down = direction.up, direction.down
+        kind, deviate, jitter, response = below(rng, 4), rng.standard_normal(), rng.random(), rng.random()
         if up < 0 or v.table[up] == v.table[down]:
             continue
+        adapts = kind >= 2
+        log_factor = deviate * width_of(chain, adapts, jitter)
         one = Rescaling(v.table[up], up - v.row[up], log_factor, False)
-        t = regression_of(w, chain, v.table[up])
-        if tilts and t >= 0:
-            one = Rescaling(one.table, one.place, log_factor, True)
-            share = share_of_constants(w.r, t, one.place, current_of(w.r, t, chain.fits))
-            log_factor = steps_of(one, share).own
         two = Rescaling(v.table[down], down - v.row[down], -log_factor, False)
+        if kind > 0:
+            if (rows_of(v, two.table) > rows_of(v, one.table)) == adapts:
+                one, two = two, one
+            one = Rescaling(one.table, one.place, one.log_factor, True)
+            t, answer = regression_of(w, chain, one.table), one.log_factor
+            if t >= 0:
+                answer = steps_of(one, share_of_constants(w.r, t, one.place, current_of(w.r, t, chain.fits))).own
+            else:  # whatever the means are: so it is alike in a move and in its reverse
+                answer *= LEAST_RESPONSE + (1.0 - LEAST_RESPONSE) * response
+            two = Rescaling(two.table, two.place, -answer, False)
         gain = log_density_ratio(w, chain, one) + log_density_ratio(w, chain, two)
         if gain == -np.inf:
+            adapt(chain, adapts, False)
             continue
-        rescale(v, chain.means, one)
-        rescale(v, chain.means, two)
+        copy_table(w, one.table, chain.means, w.before)
+        copy_table(w, two.table, chain.means, w.before)
+        rescale(w, chain, one)
+        rescale(w, chain, two)
         proposed = log_likelihood(w, chain)
-        if np.log(1.0 - rng.random()) < gain + proposed - present:
+        accepted = np.log(1.0 - rng.random()) < gain + proposed - present
+        adapt(chain, adapts, accepted)
+        if accepted:
             present = proposed
             move_constants(w, chain, one)
             move_constants(w, chain, two)
         else:
-            rescale(v, chain.means, Rescaling(one.table, one.place, -one.log_factor, one.tilts))
-            rescale(v, chain.means, Rescaling(two.table, two.place, -two.log_factor, two.tilts))
+            copy_table(w, one.table, w.before, chain.means)
+            copy_table(w, two.table, w.before, chain.means)
+
+
+@merged
+def rows_of(v: Parts, table: int) -> int:
+    """How many rows of a table can move."""
+    return v.table_start[table + 1] - v.table_start[table]
+
+
+@merged
+def width_of(chain: Chain, adapts: bool, jitter: float) -> float:
+    """The standard deviation of the logarithm by which tables move: the adapted one, or any."""
+    least, largest = WIDTHS
+    if adapts:
+        return np.exp(chain.tuning[LOG_WIDTH] + JITTER * (2.0 * jitter - 1.0))
+    return np.exp(least + (largest - least) * jitter)
+
+
+@merged
+def adapt(chain: Chain, adapts: bool, accepted: bool) -> None:
+    """Adapt the width of moves, less and less, so that a part of them are accepted (Robbins and Monro, 1951)."""
+    if adapts:
+        chain.tuning[TRIED] += 1.0
+        gain = 3.0 / (10.0 + chain.tuning[TRIED]) ** 0.7
+        chain.tuning[LOG_WIDTH] += gain * ((1.0 if accepted else 0.0) - ACCEPTED)
+
+
+@merged
+def moves_with_table(w: Workspace, chain: Chain, row: int) -> bool:
+    """Whether a row moves with its table: it is in a group, or has a regression that moves as well."""
+    return bool(chain.groups.heads[w.v.learned + row] > 0 or regression_of(w, chain, w.v.table[row]) >= 0)
 
 
 @merged
 def regression_of(w: Workspace, chain: Chain, table: int) -> int:
     """The regression of a table, if it is at hand; -1 if there is none."""
     return w.r.of_table[table] if chain.has_fits else -1
+
+
+@merged
+def log_density_ratio_of_row(w: Workspace, chain: Chain, row: int, move: Rescaling) -> float:
+    """What a move adds to the logarithm of the density of a row under certain counts, volumes included."""
+    steps = steps_of(move, chain.means[row + move.place])
+    total = steps.volume
+    for j in range(w.v.size[row]):
+        total += chain.base[row + j] * (steps.own if j == move.place else steps.others)
+    return total
+
+
+@merged
+def multiply_row(v: Parts, means: Floats, row: int, place: int, steps: Steps) -> None:
+    """Change the means of a row."""
+    own, others = np.exp(steps.own), np.exp(steps.others)
+    for j in range(v.size[row]):
+        means[row + j] *= own if j == place else others
 
 
 @bare
@@ -105,12 +169,11 @@ def log_density_ratio(w: Workspace, chain: Chain, move: Rescaling) -> float:
     factor, t = np.exp(move.log_factor), regression_of(w, chain, move.table)
     for k in range(v.table_start[move.table], v.table_start[move.table + 1]):
         row = v.table_row[k]
+        if not moves_with_table(w, chain, row):
+            continue
         if not move.tilts and not can_be_multiplied(chain.means[row + move.place], factor):
             return -np.inf
-        steps = steps_of(move, chain.means[row + move.place])
-        total += steps.volume
-        for j in range(v.size[row]):
-            total += chain.base[row + j] * (steps.own if j == move.place else steps.others)
+        total += log_density_ratio_of_row(w, chain, row, move)
     if t < 0:
         return total
     parameters, fresh = current_of(r, t, chain.fits), w.fresh
@@ -182,14 +245,6 @@ def move_constants(w: Workspace, chain: Chain, move: Rescaling) -> None:
 
 
 @bare
-def draw_priors(w: Workspace, chain: Chain, rng: Rng) -> None:
-    """Priors by parameters of all regressions that are drawn anew."""
-    for t in range(w.r.number):
-        draw_parameters(w.r, t, chain.fits, 1.0, rng, current_of(w.r, t, chain.fits))
-        put_current_priors(w, chain, t)
-
-
-@bare
 def put_current_priors(w: Workspace, chain: Chain, t: int) -> None:
     """Priors by the present parameters of a regression; all pseudo-counts of a chain are shifted with them."""
     r, parameters, fresh = w.r, current_of(w.r, t, chain.fits), w.fresh
@@ -206,14 +261,23 @@ def put_current_priors(w: Workspace, chain: Chain, t: int) -> None:
 
 
 @bare
-def rescale(v: Parts, means: Floats, move: Rescaling) -> None:
-    """Move all rows of a table."""
+def copy_table(w: Workspace, table: int, source: Floats, target: Floats) -> None:
+    """Copy the means of a table."""
+    v = w.v
+    for k in range(v.table_start[table], v.table_start[table + 1]):
+        for e in range(v.table_row[k], v.table_row[k] + v.size[v.table_row[k]]):
+            target[e] = source[e]
+
+
+@bare
+def rescale(w: Workspace, chain: Chain, move: Rescaling) -> None:
+    """Move the rows of a table."""
+    v, means = w.v, chain.means
     for k in range(v.table_start[move.table], v.table_start[move.table + 1]):
         row = v.table_row[k]
-        steps = steps_of(move, means[row + move.place])
-        own, others = np.exp(steps.own), np.exp(steps.others)
-        for j in range(v.size[row]):
-            means[row + j] *= own if j == move.place else others
+        if not moves_with_table(w, chain, row):
+            continue
+        multiply_row(v, means, row, move.place, steps_of(move, means[row + move.place]))
 
 
 @bare

@@ -43,6 +43,7 @@ FADED = 1 / 16  # rounds: a group with a smaller weight, rounded to none, is dro
 
 
 PRIOR = 1  # the section of the floats with the prior, where an inference says that it has one
+BASE = 2  # the section with pseudo-counts of what is certain, where groups are kept
 NO_FITS: Floats = np.empty(0)
 
 

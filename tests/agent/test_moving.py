@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -337,3 +338,91 @@ def test_the_belief_of_late_rounds_with_features_is_that_of_early_ones() -> None
     early = early.moved_to(diagram(new))
     ours, theirs = (agent.posterior()["appeal"].mean for agent in (late, early))
     assert np.abs(ours - theirs).max() < 0.03
+
+
+# -- what rounds of earlier diagrams still say -------------------------------------------------------------------------
+
+
+def segments(*, marked: bool) -> idb.Diagram:
+    """A latent class, which only a mark tells apart."""
+    d = idb.Diagram("segments")
+    z = d.latent("Z", cpd=idb.Learned("class"))
+    if marked:
+        d.observed("M", [z], [0.05, 0.95])
+    d.reward(d.observed("X", [d.decision("A", 1), z], idb.Learned("appeal")))
+    return d
+
+
+def test_states_that_earlier_rounds_tell_apart_are_not_exchanged() -> None:
+    rng, number = np.random.default_rng(0), 3000
+    z = rng.integers(2, size=number)
+    marks, clicks = (rng.random((2, number)) < np.array([[0.05, 0.95], [0.1, 0.8]])[:, z]).astype(int)
+    agent = idb.Thompson(segments(marked=True), "gibbs", seed=0)
+    agent.update_many({"A": np.zeros(number, int)}, {"M": marks, "X": clicks})
+    moved = agent.moved_to(segments(marked=False))
+    # 1,500 rounds of each class: a standard deviation of about .012, and six of these
+    for means in (moved.posterior()["appeal"].mean, moved.draws(1000)["appeal"].mean(axis=0)):
+        np.testing.assert_allclose(means, [[0.1, 0.8]], atol=0.07)
+    assert (moved.posterior()["appeal"].sd < 0.03).all()
+    back = moved.moved_to(segments(marked=True))
+    np.testing.assert_allclose(back.posterior()["appeal"].mean, [[0.1, 0.8]], atol=0.07)
+
+
+def without_tables() -> idb.Diagram:
+    d = idb.Diagram("without tables")
+    d.reward(d.observed("Y", [d.decision("B", 2)], [0.2, 0.4]))
+    return d
+
+
+@pytest.mark.parametrize("is_fresh", [False, True], ids=["taught", "fresh"])
+@pytest.mark.parametrize("name", ["gibbs", "ep", "variational", "moments", "incremental"])
+def test_an_agent_may_move_to_a_diagram_without_learned_tables_and_back(name: str, is_fresh: bool) -> None:
+    early, late = ({"A": 0}, {"M": 1, "X": 1}), ({"A": 0}, {"M": 0, "X": 1})
+    direct = idb.Thompson(segments(marked=True), name, seed=0)
+    agent, played = direct.copy(), [late] if is_fresh else [early, late]
+    if not is_fresh:
+        agent.update(*early)
+    agent = agent.moved_to(without_tables())
+    assert agent.posterior() == {}
+    agent.update({"B": agent.act()["B"]}, {"Y": 1})
+    agent.update(*late)
+    agent = agent.moved_to(segments(marked=True))
+    assert agent.rounds == len(played) + 1
+    for action, observation in played:
+        direct.update(action, observation)
+    if INFERENCES[name].grouped:  # all that was learned, not only what is believed
+        assert groups(agent) == groups(direct)
+    else:
+        np.testing.assert_allclose(agent.posterior()["appeal"].mean, direct.posterior()["appeal"].mean, atol=0.2)
+
+
+def test_many_moves_neither_bias_the_posterior_nor_make_it_expensive() -> None:
+    """An agent whose items come and go knows as much as one that has all of them from the start."""
+    rng, moves, rounds, items = np.random.default_rng(0), 60, 60, 30
+    every = list(range(items + 3 * moves))
+    attraction, examination = rng.beta(1, 3, len(every)), np.array([0.9, 0.6, 0.4])
+    agent, whole = (idb.Thompson(models.position_based(own, 3), "gibbs", seed=0) for own in (every[:items], every))
+    peaks, log = list[int](), list[tuple[dict[str, Any], dict[str, Any]]]()
+    for move in range(moves + 1):
+        lists = np.array([3 * move + rng.permutation(items)[:3] for _ in range(rounds)])
+        clicks = (rng.random(lists.shape) < attraction[lists] * examination).astype(int)
+        log.append(({f"A{k + 1}": lists[:, k] for k in range(3)}, {f"C{k + 1}": clicks[:, k] for k in range(3)}))
+        agent.update_many(*log[-1])
+        if move in (1, moves):
+            tracemalloc.start()
+            belief = agent.posterior()
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        if move < moves:
+            agent = agent.moved_to(models.position_based(every[3 * move + 3 : 3 * move + 3 + items], 3))
+    assert peaks[1] < 2 * peaks[0]
+    columns = [
+        {key: np.concatenate([part[key] for part in parts]) for key in parts[0]} for parts in zip(*log, strict=True)
+    ]
+    whole.update_many(*columns)
+    draws = whole.draws(6000)
+    # chains of at least 40 effective draws: 33 comparisons, 5 standard errors of a difference, below 1e-4
+    for name, own in (("examination", slice(None)), ("attraction", slice(3 * moves, None))):
+        other = draws[name][:, own]
+        assert (abs(belief[name].mean - other.mean(axis=0)) < 5 * other.std(axis=0) * np.sqrt(2 / 40)).all()
+        assert (abs(np.log(belief[name].sd / other.std(axis=0))) < 0.7).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -111,3 +112,37 @@ def test_beliefs_of_several_structures_or_of_another_diagram_are_refused() -> No
     assert idb.best_action(d, nested["cascade"]).exact
     other = idb.Thompson(models.cascade(5, 2), seed=0).posterior()
     refused(MeansError, ("'attraction'", "(5,)", "(4,)"), lambda: idb.best_action(d, other))
+
+
+# -- large tables ------------------------------------------------------------------------------------------------------
+
+
+def test_rows_in_no_group_have_their_exact_belief_beside_rows_that_are_drawn() -> None:
+    agent = idb.Thompson(models.position_based(5, 2), "gibbs", seed=0)
+    for click in (0, 1, 1):
+        agent.update({"A1": 0, "A2": 1}, {"C1": click, "C2": 0})
+    belief = agent.posterior()["attraction"]
+    np.testing.assert_array_equal(belief.alpha[2:], 1)
+    np.testing.assert_allclose(belief.mean[2:], 0.5)
+    np.testing.assert_allclose(belief.sd[2:], np.sqrt(1 / 12))
+    np.testing.assert_allclose(belief.quantile(np.array([0.05, 0.5]))[:, 2:], np.array([[0.05] * 3, [0.5] * 3]))
+    assert (belief.alpha[:2].sum(axis=-1) > 2).all()
+    low, high = belief.quantile(np.array([0.05, 0.95]))[:, :2]
+    assert ((low < belief.mean[:2]) & (belief.mean[:2] < high)).all()
+
+
+def test_memory_is_bounded_for_a_large_table() -> None:
+    """All draws of 20,000 rows would take 640 MB."""
+    items = 20_000
+    agent = idb.Thompson(models.position_based(items, 2), "gibbs", seed=0)
+    shown = np.arange(items)
+    agent.update_many({"A1": shown, "A2": (shown + 1) % items}, {"C1": shown % 3 == 0, "C2": shown % 5 == 0})
+    tracemalloc.start()
+    belief = agent.posterior()["attraction"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 150e6
+    clicked = (shown % 3 == 0) & ((shown - 1) % 5 == 0)
+    assert belief.mean[clicked].mean() > 0.7 > 0.55 > belief.mean[(shown % 3 > 0) & ((shown - 1) % 5 > 0)].mean()
+    low, high = belief.quantile(np.array([0.05, 0.95]))
+    assert ((low > 0) & (low < belief.mean) & (belief.mean < high) & (high < 1)).all()

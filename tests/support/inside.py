@@ -418,7 +418,8 @@ def moved(agent: idb.Thompson, means: np.ndarray, moves: int, *, tables: bool) -
 def _move(program: Any, numbers: Any, ints: Any, floats: Any, rng: Any, draws: Any, moves: int, tables: bool) -> Any:
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
-    chain = gibbs.chain_in(w, ints, floats, pointer(floats, 0), False)
+    chain = gibbs.chain_in(w, ints, floats, pointer(floats, 0), False, pointer(ints, 0), 0)
+    gibbs.begin_tuning(chain)
     w.places[0] = 0  # no round was just counted
     for i in range(len(draws)):
         gibbs.begin_epoch(chain)
@@ -450,7 +451,8 @@ def rescaled(
 def _rescale(program: Any, numbers: Any, ints: Any, floats: Any, fits: Any, rng: Any, means: Any, moves: int) -> Any:
     int_scratch, float_scratch = scratch(program, numbers)
     w = workspace(program, numbers, int_scratch, float_scratch)
-    chain = gibbs.chain_in(w, ints, floats, pointer(fits, 0), True)
+    chain = gibbs.chain_in(w, ints, floats, pointer(fits, 0), True, pointer(ints, 0), 0)
+    gibbs.begin_tuning(chain)
     w.places[0] = 0
     rescaling.put_current_priors(w, chain, 0)
     for e in range(w.v.learned):
