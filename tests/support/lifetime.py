@@ -1,0 +1,549 @@
+"""An agent's lifetime: calls of all kinds in any order, and what must hold after each of them.
+
+The model is a plain list, the *ledger*, of the rounds that survive: those learned, less those taken back, each in the
+diagram that it was played in. After any sequence of calls, an agent must hold what its ledger says:
+
+- *counts and groups*: the log-likelihood in the state of an inference that counts is the sum of `idb.log_likelihood`
+  over the ledger, at random means of all rows (up to a constant, so differences between means are compared);
+- *order-dependent beliefs* (`IN_ORDER`): pseudo-counts are those of an agent that never moved, in a diagram that has
+  everything, and received the same rounds;
+- *every inference*: an agent that received only the calls that learn or move (no files, copies, pickles, looks) is
+  equal bit by bit, including its random numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+import tempfile
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import idbandits as idb
+from idbandits.errors import ImpossibleObservationError
+from inferences import INFERENCES
+from inside import held_by, knowledge_of, log_likelihood_held, row_names
+
+Rng = np.random.Generator
+Labels = dict[str, Any]
+
+KINDS = ("plain", "fixed", "pooled", "features", "users", "several")
+NAMES = ("exact", "gibbs", "ep", "variational", "incremental", "moments", "particles")
+IN_ORDER = ("incremental", "moments")  # a belief that depends on the order of rounds, and on nothing random
+SEGMENTS = ("new", "loyal")
+CATALOGUE = pd.DataFrame({"price": [1.0, 2.0, 4.0, 3.0, 9.0], "kind": list("xxyzy")}, index=list("abcde"))
+USER: dict[str, Any] = {"age": (40, 15), "country": ["de", "fr"]}
+FIXED = {("attraction", ("c",)): 0.0, ("examination", (0,)): 1.0}  # where the kind is "fixed"
+MEANS = 4  # sets of random means at which log-likelihoods are compared
+
+
+# -- diagrams ----------------------------------------------------------------------------------------------------------
+
+
+class Shape(NamedTuple):
+    """What differs between the diagrams that an agent moves through."""
+
+    items: str  # one letter each
+    positions: int = 2
+    rated: bool = False  # whether a rating of the first item is observed, too
+
+
+EVERYTHING = Shape("abcde", 2, True)
+SHAPES = (
+    Shape("abcd"), Shape("dbe"), Shape("ce", 2, True), Shape("acde", 2, True), Shape("ab"), EVERYTHING,
+    Shape("abcd", 3), Shape("ecb", 3, True), Shape("bd", 1, True), Shape("edcba", 1),
+)  # fmt: skip
+TWO_POSITIONS = tuple(shape for shape in SHAPES if shape.positions == 2)
+
+
+class Setting(NamedTuple):
+    """What an agent is like."""
+
+    inference: str
+    kind: str = "plain"
+    latent: bool = True  # clicks are seen only where an item was examined; else everything is seen
+    forget: idb.Forget | None = None
+
+    def __str__(self) -> str:
+        words = [self.inference, self.kind, "latent" if self.latent else "seen"]
+        return "-".join(words + ([] if self.forget is None else [str(self.forget.settings["half_life"])]))
+
+    @property
+    def counts(self) -> bool:
+        """Whether the state holds the likelihood of all rounds exactly."""
+        if self.kind == "users" or self.inference == "particles":
+            return False
+        return not self.latent or self.inference not in IN_ORDER
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the belief is that of an agent that never moved."""
+        deterministic = self.inference in IN_ORDER and self.kind in ("plain", "fixed")
+        return self.kind == "users" or (self.latent and deterministic)
+
+    @property
+    def revises(self) -> bool:
+        """Whether rounds can be taken back exactly."""
+        return INFERENCES[self.inference].revisable and self.kind != "users"
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The diagrams to move through; an agent in EVERYTHING can have all rounds of two positions."""
+        return TWO_POSITIONS if self.in_order else SHAPES
+
+
+def is_supported(setting: Setting) -> bool:
+    """Whether such an agent can be made; others are rejected when they are (test_compatibility.py)."""
+    if setting.inference == "exact" and setting.latent:
+        return False
+    if setting.inference == "particles":
+        return setting.kind in ("plain", "fixed", "several") and setting.forget is None
+    return setting.kind != "users" or setting.inference in ("exact", *IN_ORDER)
+
+
+@functools.cache
+def diagrams_of(setting: Setting, shape: Shape) -> dict[str, idb.Diagram]:
+    """The structures of an agent by name; one, unless there are several."""
+    if setting.kind != "several":
+        return {"lifetime": declared("lifetime", setting.kind, setting.latent, shape)}
+    second = declared("noisy", "plain", setting.latent, shape, noise=0.1)
+    return {"lifetime": declared("lifetime", "plain", setting.latent, shape), "noisy": second}
+
+
+def declared(name: str, kind: str, latent: bool, shape: Shape, noise: float = 0.0) -> idb.Diagram:
+    """Clicks on items that users see in positions, and a rating of the first item."""
+    d, items = idb.Diagram(name), list(shape.items)
+    segment = d.context("segment", SEGMENTS)
+    user = [d.context("user", features=USER)] if kind == "users" else []
+    settings: dict[str, Any] = {"prior": [1.5, 1.0]}
+    settings |= {"features": {"features": CATALOGUE}, "pooled": {"pooled": True}, "users": {"residuals": 0.5}}.get(kind, {})
+    if kind == "users":
+        settings.pop("prior")
+    fixed = {"attraction": {"c": 0.0} if "c" in items else None, "examination": {0: 1.0}} if kind == "fixed" else {}
+    attraction = idb.Learned("attraction", fixed=fixed.get("attraction"), **settings)
+    examination = idb.Learned("examination", rows=3, fixed=fixed.get("examination"))
+    for k in range(shape.positions):
+        item = d.decision(f"A{k + 1}", items)
+        if not latent:
+            click = d.observed(f"C{k + 1}", [item, *user], attraction)
+        else:
+            attracts = d.latent(f"W{k + 1}", [item, *user], attraction)
+            examined = d.latent(f"E{k + 1}", cpd=examination[k])
+            click = d.observed(f"C{k + 1}", [attracts, examined], lambda w, e: (1 - noise) * w * e)
+        d.reward(click)
+    if shape.rated:
+        rating = d.observed("R", [d.nodes["A1"], segment], idb.Learned("rating", prior=[2.0, 1.0, 0.5]), states=3)
+        d.reward(rating, lambda r: 0.1 * float(r))
+    if shape.positions > 1:
+        d.all_different()
+    return d
+
+
+@functools.cache
+def row_mean(setting: Setting, number: int, name: Any) -> np.ndarray:
+    """One of some random means of a row: those of the same row are the same in every diagram."""
+    table, states, labels = name
+    if setting.kind == "fixed" and (table, labels) in FIXED:
+        return np.array([1 - FIXED[table, labels], FIXED[table, labels]])
+    return np.random.default_rng([number, zlib.crc32(repr(name).encode())]).dirichlet(np.full(states, 2.0))
+
+
+@functools.cache
+def table_means(setting: Setting, number: int, shape: Shape, structure: str) -> dict[str, np.ndarray]:
+    """The same means, as `idb.log_likelihood` takes them."""
+    d = diagrams_of(setting, shape)[structure]
+    rows: dict[str, list[np.ndarray]] = {}
+    for name in row_names(d):
+        rows.setdefault(name[0], []).append(row_mean(setting, number, name))
+    return {
+        table.name: (np.array(rows[table.name])[:, 1] if table.states == 2 else np.array(rows[table.name])).reshape(
+            table.means_shape
+        )
+        for table in d.learned.values()
+    }
+
+
+# -- rounds ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Played:
+    """A round that was learned from."""
+
+    shape: Shape
+    action: Labels
+    observation: Labels
+    context: Labels
+    at: float = 0.0  # when: seconds, or how many rounds were learned before it
+    log_likelihoods: dict[str, np.ndarray] = field(default_factory=dict)  # by structure, at all means
+
+    def evaluate(self, setting: Setting) -> None:
+        """Compute the log-likelihoods, by the library's public function."""
+        for structure, d in diagrams_of(setting, self.shape).items():
+            tables = (table_means(setting, k, self.shape, structure) for k in range(MEANS))
+            self.log_likelihoods[structure] = np.array(
+                [idb.log_likelihood(d, self.action, self.observation, means, self.context) for means in tables]
+            )
+
+
+def random_round(setting: Setting, shape: Shape, rng: Rng, unseen: float = 0.2) -> Played:
+    """A round that is possible; some of it was not seen."""
+    items = rng.permutation(list(shape.items))[: shape.positions].tolist()
+    action = {f"A{k + 1}": item for k, item in enumerate(items)}
+    context: Labels = {"segment": str(rng.choice(SEGMENTS))}
+    if setting.kind == "users":
+        context["user"] = {"age": float(rng.integers(20, 60)), "country": str(rng.choice(["de", "fr"]))}
+    return Played(shape, action, random_observation(setting, shape, action, rng, unseen), context)
+
+
+def random_observation(setting: Setting, shape: Shape, action: Labels, rng: Rng, unseen: float) -> Labels:
+    """What may be seen after an action; nodes that were not seen are None, or left out."""
+    seen: Labels = {}
+    for k in range(shape.positions):
+        never = setting.kind == "fixed" and action[f"A{k + 1}"] == "c"
+        seen[f"C{k + 1}"] = 0 if never else int(rng.random() < 0.4)
+    if shape.rated:
+        seen["R"] = int(rng.integers(3))
+    hidden = [name for name in seen if rng.random() < unseen]
+    return {name: None if name in hidden else value for name, value in seen.items() if name not in hidden or rng.random() < 0.5}
+
+
+def impossible_round(setting: Setting, shape: Shape, rng: Rng) -> Played | None:
+    """A round that the diagram rules out; None if it rules out none."""
+    if setting.kind != "fixed" or "c" not in shape.items:
+        return None
+    played = random_round(setting, shape, rng, unseen=0.0)
+    if "c" not in played.action.values():
+        played.action["A1"] = "c"
+    position = next(name for name, item in played.action.items() if item == "c")
+    played.observation[f"C{position[1:]}"] = 1
+    return played
+
+
+def log_of(rounds: Sequence[Played], shape: Shape) -> tuple[Labels, Labels, Labels]:
+    """Rounds with the decisions and nodes of a shape, as the arguments of `update_many`."""
+
+    def column(values: list[Any]) -> np.ndarray:
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+
+    positions = range(1, shape.positions + 1)
+    seen = [f"C{k}" for k in positions] + (["R"] if shape.rated else [])
+    contexts = {"segment": column([r.context["segment"] for r in rounds])}
+    if any("user" in r.context for r in rounds):
+        contexts |= {f"user.{name}": column([r.context["user"][name] for r in rounds]) for name in USER}
+    return (
+        {f"A{k}": column([r.action[f"A{k}"] for r in rounds]) for k in positions},
+        {name: column([r.observation.get(name) for r in rounds]) for name in seen},
+        contexts,
+    )
+
+
+# -- a lifetime --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Clock:
+    """What an agent that forgets tells ages by: a round counts in full until the step of its time is over."""
+
+    forget: idb.Forget | None
+    now: float = 0.0  # seconds, or the number of rounds that were ever learned
+    step: float = 1.0  # that all has faded to
+
+    @property
+    def by_time(self) -> bool:
+        """Whether rounds have times."""
+        return self.forget is not None and self.forget.by_time
+
+    def learn(self, at: float) -> None:
+        """Let all fade, as when a round of this time is learned or revised."""
+        if self.forget is not None:
+            self.step = max(self.step, self._step_of(at if self.by_time else self.now))
+
+    def _step_of(self, at: float) -> float:
+        return float(np.floor(at / self._length))
+
+    @property
+    def _half_life(self) -> float:
+        half_life: Any = self.forget.half_life if self.forget is not None else np.inf
+        return float(half_life.total_seconds() if self.by_time else half_life)
+
+    @property
+    def _length(self) -> float:
+        return self._half_life / 64 if self.by_time else max(1.0, self._half_life / 64)
+
+    def weight(self, at: float) -> float:
+        """How much a round counts by now."""
+        if self.forget is None:
+            return 1.0
+        return float(0.5 ** ((self.step - min(self.step, self._step_of(at))) * self._length / self._half_life))
+
+
+class Life:
+    """An agent, its ledger, and the agents that it is compared with. Operations take random numbers and check nothing."""
+
+    def __init__(self, setting: Setting, seed: int = 0) -> None:
+        self.setting, self.shape = setting, setting.shapes[0]
+        self.visited, self.ledger, self.steps = [self.shape], list[Played](), list[str]()
+        self.agent: Any = self.new_agent(self.shape, seed)
+        self.mirror: Any = self.new_agent(self.shape, seed)
+        self.settled: Any = self.new_agent(EVERYTHING, seed) if setting.in_order else None
+        self.clock = Clock(setting.forget, step=-np.inf if Clock(setting.forget).by_time else 0.0)
+
+    def new_agent(self, shape: Shape, seed: Any = 0) -> Any:
+        """A new agent."""
+        diagrams = diagrams_of(self.setting, shape)
+        inference = INFERENCES[self.setting.inference].make()
+        own: Any = diagrams if self.setting.kind == "several" else next(iter(diagrams.values()))
+        return idb.Thompson(own, inference, seed, forget=self.setting.forget)
+
+    # -- learning
+
+    def both(self, call: Callable[[Any], Any]) -> Any:
+        """Make a call of the agent and of its mirror; what the agent returned."""
+        result = call(self.agent)
+        call(self.mirror)
+        return result
+
+    def time(self, rng: Rng, late: bool = False) -> float:
+        """When the next round is played: of a late one, some time ago."""
+        if not self.clock.by_time:
+            return float(rng.integers(int(self.clock.now) + 1)) if late else self.clock.now
+        self.clock.now += float(rng.integers(3600)) * (not late)
+        return self.clock.now - float(rng.integers(20_000)) * late
+
+    def at(self, at: float, *, said: bool) -> dict[str, Any]:
+        """The argument that says when a round was played, where it is to be said."""
+        if self.setting.forget is None or not (said or self.clock.by_time):
+            return {}
+        return {"at": at if self.clock.by_time else int(at)}
+
+    def enter(self, played: Played) -> None:
+        """Write a round into the ledger."""
+        self.clock.learn(played.at)
+        self.ledger.append(played)
+        if self.setting.counts:
+            played.evaluate(self.setting)
+        if self.settled is not None:
+            self.settled.update(played.action, played.observation, played.context, **self.at(played.at, said=True))
+        if self.setting.forget is not None and not self.clock.by_time:
+            self.clock.now += 1
+
+    def learn(self, played: Played, late: bool, rng: Rng) -> None:
+        """Learn from a round by `update`."""
+        played.at = self.time(rng, late)
+        when = self.at(played.at, said=late)
+        self.both(lambda agent: agent.update(played.action, played.observation, played.context, **when))
+        self.enter(played)
+
+    def act(self, rng: Rng) -> None:
+        """Act, with or without restrictions, and learn what came of it."""
+        played = random_round(self.setting, self.shape, rng)
+        number = int(rng.integers(self.shape.positions, len(self.shape.items) + 1))
+        allowed = rng.permutation(list(self.shape.items))[:number].tolist() if rng.random() < 0.5 else None
+        played.action = self.both(lambda agent: agent.act(played.context, allowed=allowed))
+        assert set(played.action.values()) <= set(self.shape.items if allowed is None else allowed)
+        assert len(set(played.action.values())) == self.shape.positions
+        played.observation = random_observation(self.setting, self.shape, played.action, rng, 0.2)
+        self.learn(played, False, rng)
+
+    def update(self, rng: Rng) -> None:
+        """Learn from a round that someone else played."""
+        self.learn(random_round(self.setting, self.shape, rng), False, rng)
+
+    def update_impossible(self, rng: Rng) -> None:
+        """Learn nothing from a round that cannot be."""
+        if (wrong := impossible_round(self.setting, self.shape, rng)) is not None:
+            when = self.at(self.time(rng), said=False)
+
+            def call(agent: Any) -> None:
+                with pytest.raises(ImpossibleObservationError):
+                    agent.update(wrong.action, wrong.observation, wrong.context, **when)
+
+            self.both(call)
+
+    def late_shapes(self) -> list[Shape]:
+        """Earlier diagrams."""
+        return [shape for shape in self.visited if shape != self.shape]
+
+    def update_late(self, rng: Rng) -> None:
+        """Learn from a round of an earlier diagram."""
+        if shapes := self.late_shapes():
+            self.learn(random_round(self.setting, shapes[int(rng.integers(len(shapes)))], rng), True, rng)
+
+    def update_many(self, rng: Rng) -> None:
+        """Learn from a log: of any length, with late rounds, with impossible ones, or with neither."""
+        own = (self.shape.positions, self.shape.rated)
+        shapes = [shape for shape in self.late_shapes() if (shape.positions, shape.rated) == own]
+        rounds, impossible = list[Played](), list[Played]()
+        length = int(rng.choice([0, 1, 2, 8, 30]))
+        skips, lates = rng.random() < 0.5, rng.random() < 0.5
+        for _ in range(length):
+            is_late = lates and shapes and rng.random() < 0.5
+            shape = shapes[int(rng.integers(len(shapes)))] if is_late else self.shape
+            wrong = impossible_round(self.setting, shape, rng) if skips and rng.random() < 0.2 else None
+            impossible += [] if wrong is None else [wrong]
+            rounds.append(random_round(self.setting, shape, rng) if wrong is None else wrong)
+        if self.setting.in_order or self.setting.forget is not None:
+            rounds = self.by_diagram(rounds)
+        log, how = log_of(rounds, self.shape), {"impossible": "skip"} if skips else {}
+        by_time = self.clock.by_time
+        times = [self.time(rng) if by_time else self.clock.now for _ in rounds]
+        at: dict[str, Any] = {"at": np.array(times)} if by_time else {}
+        report = self.both(lambda agent: agent.update_many(*log, **how, **at))
+        assert report.impossible.tolist() == [number for number, played in enumerate(rounds) if played in impossible]
+        assert report.rounds == length - len(impossible)
+        for number, played in enumerate(rounds):
+            if played not in impossible:
+                played.at = times[number] if by_time else self.clock.now
+                self.enter(played)
+
+    def by_diagram(self, rounds: Sequence[Played]) -> list[Played]:
+        """Rounds of a log, sorted by the diagram that has them, the present one first: it may learn in this order."""
+        latest = [self.shape, *reversed(self.late_shapes())]
+        return sorted(rounds, key=lambda r: [set(r.action.values()) <= set(shape.items) for shape in latest].index(True))
+
+    def update_many_impossible(self, rng: Rng) -> None:
+        """Learn nothing from a log with a round that cannot be."""
+        if (wrong := impossible_round(self.setting, self.shape, rng)) is None:
+            return
+        rounds = [random_round(self.setting, self.shape, rng) for _ in range(int(rng.integers(4)))]
+        rounds.insert(int(rng.integers(len(rounds) + 1)), wrong)
+        log = log_of(rounds, self.shape)
+        at: dict[str, Any] = {"at": np.array([self.time(rng) for _ in rounds])} if self.clock.by_time else {}
+
+        def call(agent: Any) -> None:
+            with pytest.raises(ImpossibleObservationError, match=f"in round {rounds.index(wrong)}, "):
+                agent.update_many(*log, **at)
+
+        self.both(call)
+
+    def revise(self, rng: Rng) -> None:
+        """Complete or correct a round, late or not, or take it back."""
+        if not self.setting.revises or not self.ledger:
+            return
+        old = self.ledger[int(rng.integers(len(self.ledger)))]
+        how = int(rng.integers(3))
+        new: Labels | None = None
+        if how < 2:
+            new = random_observation(self.setting, old.shape, old.action, rng, 0.0 if how == 0 else 0.3)
+        if how == 0:  # what was seen stays
+            new = {**(new or {}), **{name: value for name, value in old.observation.items() if value is not None}}
+        when = self.at(old.at, said=True)
+        self.both(lambda agent: agent.revise(old.action, old.observation, new, old.context, **when))
+        self.clock.learn(old.at)
+        self.ledger.remove(old)
+        if new is not None:
+            now = self.clock.now  # it is not another round
+            self.enter(Played(old.shape, old.action, new, old.context, old.at))
+            self.clock.now = now
+
+    # -- moving, saving, looking
+
+    def move(self, rng: Rng) -> None:
+        """Move to a diagram, perhaps one that it was in before."""
+        self.shape = self.setting.shapes[int(rng.integers(len(self.setting.shapes)))]
+        diagrams = diagrams_of(self.setting, self.shape)
+        target: Any = diagrams if self.setting.kind == "several" else next(iter(diagrams.values()))
+        self.agent, self.mirror = self.agent.moved_to(target), self.mirror.moved_to(target)
+        self.visited = [shape for shape in self.visited if shape != self.shape] + [self.shape]
+
+    def save(self, rng: Rng) -> None:
+        """Write the agent to a file, and go on with what was read from it."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "agent"
+            self.agent.save(path)
+            self.agent = idb.Thompson.load(path)
+
+    def copy(self, rng: Rng) -> None:
+        """Go on with a copy."""
+        self.agent = self.agent.copy() if rng.random() < 0.5 else copy.deepcopy(self.agent)
+
+    def pickle(self, rng: Rng) -> None:
+        """Go on with what was pickled."""
+        self.agent = pickle.loads(pickle.dumps(self.agent))
+
+    def look(self, rng: Rng) -> None:
+        """Ask for all that can be asked for: nothing changes."""
+        played = random_round(self.setting, self.shape, rng)
+        agent, context = self.agent, played.context
+        looks: list[Callable[[], Any]] = [
+            agent.posterior, lambda: agent.best_action(context), lambda: agent.best_action(context, allowed=list(self.shape.items)),
+            lambda: agent.propensity(played.action, context, draws=3), lambda: agent.marginals(context, draws=3),
+            agent.weights, lambda: repr(agent),
+        ]  # fmt: skip
+        if self.setting.kind != "several":
+            looks += [lambda: agent.draws(3)]
+            looks += [agent.fit_report] if self.setting.kind != "users" else []
+        looks[int(rng.integers(len(looks)))]()
+
+    # -- what must hold
+
+    def check(self) -> None:
+        """Compare the agent with its ledger, its mirror and the agent that never moved."""
+        assert self.agent.rounds == self.mirror.rounds == len(self.ledger)
+        self.check_mirror()
+        if self.setting.counts:
+            self.check_likelihood()
+        if self.settled is not None:
+            self.check_order()
+
+    def check_mirror(self) -> None:
+        """Files, copies, pickles and looks change nothing, not even random numbers."""
+        assert knowledge_of(self.agent) == knowledge_of(self.mirror)
+
+    def expected(self, structure: str) -> np.ndarray:
+        """The log-likelihood of the ledger at all means, weighted by age."""
+        total = np.zeros(MEANS)
+        for played in self.ledger:
+            total += self.clock.weight(played.at) * played.log_likelihoods[structure]
+        return total
+
+    def check_likelihood(self) -> None:
+        """The log-likelihood in the state is that of the ledger, up to a constant."""
+        for name, held in held_by(self.agent).items():
+            if self.agent.weights()[name] == 0:
+                continue  # a structure that is out learns nothing more
+            found = [log_likelihood_held(held, functools.partial(row_mean, self.setting, k)) for k in range(MEANS)]
+            wanted = self.expected(name)
+            np.testing.assert_allclose(
+                np.subtract(found, found[0]), wanted - wanted[0], rtol=1e-9, atol=1e-9 * (1 + abs(wanted).max())
+            )
+
+    def check_order(self) -> None:
+        """Rows have the pseudo-counts that they have in an agent that never moved."""
+        wanted = rows_of(self.settled)
+        for name, alpha in rows_of(self.agent).items():
+            np.testing.assert_allclose(alpha, wanted[name], rtol=1e-9, atol=1e-9, err_msg=str(name))
+
+
+def rows_of(agent: Any) -> dict[Any, np.ndarray]:
+    """The pseudo-counts of an agent's belief, by the names of rows; of coefficients, means and deviations by name."""
+    found: dict[Any, np.ndarray] = {}
+    tables = agent.posterior()
+    for name in row_names(agent.diagram):
+        found.setdefault(name[0], []).append(name)
+    by_row: dict[Any, np.ndarray] = {}
+    for table, names in found.items():
+        belief = tables[table]
+        by_row |= dict(zip(names, belief.alpha.reshape(len(names), -1), strict=True))
+        if belief.regression is not None:
+            frame = belief.regression.to_frame()
+            by_row |= {(table, line.feature): np.array([line.mean, line.sd]) for line in frame.itertuples()}
+    return by_row
+
+
+OPERATIONS: dict[str, Callable[[Life, Rng], None]] = {
+    "act": Life.act, "update": Life.update, "update_impossible": Life.update_impossible, "update_late": Life.update_late,
+    "update_many": Life.update_many, "update_many_impossible": Life.update_many_impossible, "revise": Life.revise,
+    "move": Life.move, "save": Life.save, "copy": Life.copy, "pickle": Life.pickle, "look": Life.look,
+}  # fmt: skip
