@@ -124,9 +124,9 @@ def declared(name: str, kind: str, latent: bool, shape: Shape, noise: float = 0.
     segment = d.context("segment", SEGMENTS)
     user = [d.context("user", features=USER)] if kind == "users" else []
     settings: dict[str, Any] = {"prior": [1.5, 1.0]}
-    settings |= {"features": {"features": CATALOGUE}, "pooled": {"pooled": True}, "users": {"residuals": 0.5}}.get(kind, {})
     if kind == "users":
-        settings.pop("prior")
+        settings = {"features": CATALOGUE, "residuals": 0.5}
+    settings |= {"features": {"features": CATALOGUE}, "pooled": {"pooled": True}}.get(kind, {})
     fixed = {"attraction": {"c": 0.0} if "c" in items else None, "examination": {0: 1.0}} if kind == "fixed" else {}
     attraction = idb.Learned("attraction", fixed=fixed.get("attraction"), **settings)
     examination = idb.Learned("examination", rows=3, fixed=fixed.get("examination"))
@@ -296,15 +296,20 @@ class Life:
         self.visited, self.ledger, self.steps = [self.shape], list[Played](), list[str]()
         self.agent: Any = self.new_agent(self.shape, seed)
         self.mirror: Any = self.new_agent(self.shape, seed)
-        self.settled: Any = self.new_agent(EVERYTHING, seed) if setting.in_order else None
+        self.settled: Any = None
+        if setting.in_order:  # it begins in the same diagram, which says what features mean
+            self.settled = self.new_agent(self.shape, seed).moved_to(self.targets(EVERYTHING))
         self.clock = Clock(setting.forget, step=-np.inf if Clock(setting.forget).by_time else 0.0)
 
     def new_agent(self, shape: Shape, seed: Any = 0) -> Any:
         """A new agent."""
-        diagrams = diagrams_of(self.setting, shape)
         inference = INFERENCES[self.setting.inference].make()
-        own: Any = diagrams if self.setting.kind == "several" else next(iter(diagrams.values()))
-        return idb.Thompson(own, inference, seed, forget=self.setting.forget)
+        return idb.Thompson(self.targets(shape), inference, seed, forget=self.setting.forget)
+
+    def targets(self, shape: Shape) -> Any:
+        """The diagram of a shape, or all of its structures."""
+        diagrams = diagrams_of(self.setting, shape)
+        return diagrams if self.setting.kind == "several" else next(iter(diagrams.values()))
 
     # -- learning
 
@@ -386,9 +391,9 @@ class Life:
         shapes = [shape for shape in self.late_shapes() if (shape.positions, shape.rated) == own]
         rounds, impossible = list[Played](), list[Played]()
         length = int(rng.choice([0, 1, 2, 8, 30]))
-        skips, lates = rng.random() < 0.5, rng.random() < 0.5
+        skips, lates = rng.random() < 0.5, rng.choice([0.0, 0.5, 0.97])
         for _ in range(length):
-            is_late = lates and shapes and rng.random() < 0.5
+            is_late = shapes and rng.random() < lates
             shape = shapes[int(rng.integers(len(shapes)))] if is_late else self.shape
             wrong = impossible_round(self.setting, shape, rng) if skips and rng.random() < 0.2 else None
             impossible += [] if wrong is None else [wrong]
@@ -452,8 +457,7 @@ class Life:
     def move(self, rng: Rng) -> None:
         """Move to a diagram, perhaps one that it was in before."""
         self.shape = self.setting.shapes[int(rng.integers(len(self.setting.shapes)))]
-        diagrams = diagrams_of(self.setting, self.shape)
-        target: Any = diagrams if self.setting.kind == "several" else next(iter(diagrams.values()))
+        target = self.targets(self.shape)
         self.agent, self.mirror = self.agent.moved_to(target), self.mirror.moved_to(target)
         self.visited = [shape for shape in self.visited if shape != self.shape] + [self.shape]
 
@@ -497,6 +501,18 @@ class Life:
         if self.settled is not None:
             self.check_order()
 
+    def check_belief(self) -> None:
+        """The belief is near that of a new agent; how near, depends on how far inferences go after each round.
+
+        In 240 lives of gibbs, ep and variational, no mean was off by more than 0.35 standard deviations: sweeps that
+        are still to come, and the error of chains. A log that was counted but not learned is off by 3 or more.
+        """
+        if self.setting.counts and self.setting.kind in ("plain", "fixed") and self.setting.forget is None:
+            found, wanted = self.agent.posterior(), self.rebuilt().posterior()
+            for table, belief in wanted.items():
+                off = abs(found[table].mean - belief.mean) / np.maximum(belief.sd, 1e-3)
+                assert off.max() < 1.0, f"{table}: means are off by {off.max():.2f} standard deviations"
+
     def check_mirror(self) -> None:
         """Files, copies, pickles and looks change nothing, not even random numbers."""
         assert knowledge_of(self.agent) == knowledge_of(self.mirror)
@@ -518,6 +534,16 @@ class Life:
             np.testing.assert_allclose(
                 np.subtract(found, found[0]), wanted - wanted[0], rtol=1e-9, atol=1e-9 * (1 + abs(wanted).max())
             )
+
+    def rebuilt(self) -> Any:
+        """A new agent that moved through all diagrams first, and then received the surviving rounds in order."""
+        agent = self.new_agent(self.setting.shapes[0])
+        for shape in self.visited:
+            agent = agent.moved_to(self.targets(shape))
+        for played in self.ledger:
+            when = self.at(played.at, said=True)
+            agent.update(played.action, played.observation, played.context, **when)
+        return agent
 
     def check_order(self) -> None:
         """Rows have the pseudo-counts that they have in an agent that never moved."""
@@ -547,3 +573,31 @@ OPERATIONS: dict[str, Callable[[Life, Rng], None]] = {
     "update_many": Life.update_many, "update_many_impossible": Life.update_many_impossible, "revise": Life.revise,
     "move": Life.move, "save": Life.save, "copy": Life.copy, "pickle": Life.pickle, "look": Life.look,
 }  # fmt: skip
+
+HALF_LIVES = (8, "6h")
+SETTINGS = [
+    setting
+    for name in NAMES
+    for setting in [
+        *(Setting(name, kind, latent) for kind in KINDS for latent in (True, False)),
+        *(Setting(name, kind, False, idb.Forget(h)) for kind in ("plain", "features", "several") for h in HALF_LIVES),
+    ]
+    if is_supported(setting)
+]
+
+
+class Step(NamedTuple):
+    """One operation of a life, with the seed of its random numbers."""
+
+    operation: str
+    seed: int
+
+
+def live(setting: Setting, steps: Sequence[Step]) -> Life:
+    """A life of these steps; raises if anything is wrong after one of them."""
+    life = Life(setting)
+    for step in steps:
+        OPERATIONS[step.operation](life, np.random.default_rng(step.seed))
+        life.check()
+    life.check_belief()
+    return life
