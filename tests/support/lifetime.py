@@ -39,7 +39,8 @@ KINDS = ("plain", "fixed", "pooled", "features", "users", "several")
 NAMES = ("exact", "gibbs", "ep", "variational", "incremental", "moments", "particles")
 IN_ORDER = ("incremental", "moments")  # a belief that depends on the order of rounds, and on nothing random
 SEGMENTS = ("new", "loyal")
-CATALOGUE = pd.DataFrame({"price": [1.0, 2.0, 4.0, 3.0, 9.0], "kind": list("xxyzy")}, index=list("abcde"))
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+CATALOGUE = pd.DataFrame({"price": [1.0, 2.0, 4.0, 3.0, 9.0, *range(21)], "kind": list("xxyzy" + 21 * "x")}, index=list(LETTERS))
 USER: dict[str, Any] = {"age": (40, 15), "country": ["de", "fr"]}
 FIXED = {("attraction", ("c",)): 0.0, ("examination", (0,)): 1.0}  # where the kind is "fixed"
 MEANS = 4  # sets of random means at which log-likelihoods are compared
@@ -504,14 +505,18 @@ class Life:
     def check_belief(self) -> None:
         """The belief is near that of a new agent; how near, depends on how far inferences go after each round.
 
-        In 240 lives of gibbs, ep and variational, no mean was off by more than 0.35 standard deviations: sweeps that
-        are still to come, and the error of chains. A log that was counted but not learned is off by 3 or more.
+        In 380 lives, no mean was off by more than 0.35 standard deviations: sweeps that are still to come, and the
+        error of chains. A log that was counted but not learned is off by 3 or more, and so is a chain that keeps to a
+        regression on one draw of latent counts.
         """
-        if self.setting.counts and self.setting.kind in ("plain", "fixed") and self.setting.forget is None:
-            found, wanted = self.agent.posterior(), self.rebuilt().posterior()
-            for table, belief in wanted.items():
-                off = abs(found[table].mean - belief.mean) / np.maximum(belief.sd, 1e-3)
-                assert off.max() < 1.0, f"{table}: means are off by {off.max():.2f} standard deviations"
+        regression = self.setting.kind in ("features", "pooled")
+        approximate = regression and self.setting.latent and self.setting.inference != "gibbs"
+        if not self.setting.counts or approximate or self.setting.kind == "several" or self.setting.forget is not None:
+            return
+        found, wanted = self.agent.posterior(), self.rebuilt().posterior()
+        for table, belief in wanted.items():
+            off = abs(found[table].mean - belief.mean) / np.maximum(belief.sd, 1e-3)
+            assert off.max() < 1.0, f"{table}: means are off by {off.max():.2f} standard deviations"
 
     def check_mirror(self) -> None:
         """Files, copies, pickles and looks change nothing, not even random numbers."""
