@@ -122,7 +122,7 @@ def moved(setting: Setting, agent: Any, life: Life) -> Read:
 def believed(setting: Setting, agent: Any) -> Read:
     """In how many rounds each row mattered: where everything is seen, that is a count."""
     posterior = agent.posterior()
-    tables = posterior.values() if setting.kind != "several" else [t for own in posterior.values() for t in own.values()]
+    tables = posterior.values() if not setting.has("several") else [t for own in posterior.values() for t in own.values()]
     if setting.latent or not setting.counts:
         return ()
     return tuple(np.concatenate([table.rounds.ravel() for table in tables]).tolist())
