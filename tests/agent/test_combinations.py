@@ -248,7 +248,9 @@ def test_an_agent_moves_to_a_diagram_without_learned_tables_and_back() -> None:
         assert moved.act()["A1"] == 2
         assert moved.posterior() == {}
         back = moved.moved_to(d).posterior()["mean"]
-        np.testing.assert_allclose(back.mean, agent.posterior()["mean"].mean, atol=0.15 if inference in ("gibbs", "particles") else 1e-9)
+        np.testing.assert_allclose(
+            back.mean, agent.posterior()["mean"].mean, atol=0.15 if inference in ("gibbs", "particles") else 1e-9
+        )
 
 
 def test_several_structures_count_the_rounds_that_are_left() -> None:

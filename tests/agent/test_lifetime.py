@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
 from lifetime import OPERATIONS, SETTINGS, Life, Setting
 
 pytestmark = pytest.mark.filterwarnings("ignore::idbandits.errors.DiagramWarning")

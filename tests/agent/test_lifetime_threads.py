@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+
 from lifetime import Setting
 from lifetime_threads import LEARNING, learn_while_learning, learning_of, read_while_learning, reading_of
 

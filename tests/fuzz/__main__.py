@@ -50,6 +50,7 @@ def main() -> int:
     lifetimes.add_argument("--steps", type=int, default=20_000, help="of each inference (20000)")
     lifetimes.add_argument("--seed", type=int, default=0)
     lifetimes.add_argument("--first", type=int, default=0, metavar="LIFE", help="begin with this life (0)")
+    lifetimes.add_argument("--threads", action="store_true", help="pairs of calls at the same time, in two threads")
     lifetimes.set_defaults(run=run_lifetimes)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # processes that were begun are ended, too
@@ -118,6 +119,8 @@ def run_lifetimes(arguments: argparse.Namespace) -> int:
     from . import lifetimes
 
     given = arguments
+    if given.threads:
+        return lifetimes.main_in_threads(given.inference, given.kind, given.steps, given.seed)
     return lifetimes.main(given.inference, given.kind, given.without, given.steps, given.seed, given.first)
 
 

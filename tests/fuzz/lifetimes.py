@@ -12,9 +12,12 @@ import warnings
 from collections.abc import Sequence
 
 import numpy as np
+
 from lifetime import OPERATIONS, SETTINGS, Setting, Step, live
+from lifetime_threads import learn_while_learning, learning_of, read_while_learning, reading_of
 
 LENGTH = 60  # steps of a life
+CALLS = 10  # of a thread
 
 
 def steps_of(seed: int, number: int, without: Sequence[str]) -> list[Step]:
@@ -64,13 +67,44 @@ def main(inference: list[str], kinds: list[str], without: list[str], steps: int,
                 done += len(life)
                 if failure_of(setting, life) is not None:
                     wrong[setting] = number
-                    show(setting, shortened(setting, life), f"--seed {seed} --first {number}" + "".join(f" --without {w}" for w in without))
+                    show(
+                        setting,
+                        shortened(setting, life),
+                        f"--seed {seed} --first {number}" + "".join(f" --without {w}" for w in without),
+                    )
         failed |= bool(wrong)
         print(
             f"{name}: {done:,} steps in {len(settings)} settings, {len(wrong)} of them failed "
             f"({time.monotonic() - start:.0f} s)",
             flush=True,
         )
+    return failed
+
+
+def main_in_threads(inference: list[str], kinds: list[str], steps: int, seed: int) -> int:
+    """Make random pairs of calls in threads, until each inference made so many calls that learn; 0 if all was right."""
+    warnings.simplefilter("ignore")
+    failed, rng = False, np.random.default_rng(seed)
+    for name in inference or dict.fromkeys(setting.inference for setting in SETTINGS):
+        settings = [s for s in SETTINGS if s.inference == name and s.forget is None and (not kinds or s.kind in kinds)]
+        done, wrong, start = 0, set[str](), time.monotonic()
+        while settings and done < steps:
+            setting, number = settings[int(rng.integers(len(settings)))], int(rng.integers(2**31))
+            first, second = (str(rng.choice(learning_of(setting))) for _ in range(2))
+            reading = str(rng.choice(reading_of(setting)))
+            done += 3 * CALLS
+            try:
+                learn_while_learning(setting, [first, second], CALLS, number)
+                second = reading
+                read_while_learning(setting, first, reading, CALLS, number)
+            except Exception as error:
+                found = f"{setting}: {first} and {second}: {type(error).__name__}"
+                if found not in wrong:
+                    print(f"{found}: {' '.join(str(error).split())[:200]} (seed {number})", flush=True)
+                wrong.add(found)
+        failed |= bool(wrong)
+        seconds = time.monotonic() - start
+        print(f"{name}: {done:,} calls in two threads, {len(wrong)} sorts of failures ({seconds:.0f} s)", flush=True)
     return failed
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compatibility import CAPABILITIES, HEAD, INFERENCES, cell_of, cells_of, page_of
 
+from compatibility import CAPABILITIES, HEAD, INFERENCES, cell_of, cells_of, page_of
 from idbandits.inference import BY_NAME
 
 PAGE = (Path(__file__).parents[2] / "docs" / "compatibility.md").read_text(encoding="utf-8")

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from lifetime import NAMES, Life, Setting, Shape, random_round
 
 import idbandits as idb
 from idbandits.errors import ActionError, ContextError, DiagramWarning, IdbanditsError, ObservationError
+from lifetime import NAMES, Life, Setting, Shape, random_round
 
 Rng = np.random.Generator
 FIRST, SECOND = Shape("abcd", 2, True), Shape("dbe", 2, True)
@@ -94,8 +94,8 @@ CAPABILITIES = [
     Capability("item features", "features"),
     Capability("context features", "users"),
     Capability("several structures", "several"),
-    Capability("forgetting by rounds", half_life=8),
-    Capability("forgetting by time", half_life="6h"),
+    Capability("forgetting by rounds", half_life=40),
+    Capability("forgetting by time", half_life="2d"),
     Capability("missing values", use=use_missing),
     Capability("allowed", use=Life.act),
     Capability("update_many", use=Life.update_many),

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lifetime import LETTERS, MEANS, Life, Played, Setting, Shape, log_of, random_observation, random_round, row_mean
 
 import idbandits as idb
 from inside import held_by, log_likelihood_held
+from lifetime import LETTERS, MEANS, Life, Played, Setting, Shape, log_of, random_observation, random_round, row_mean
 
 Rng = np.random.Generator
 OLD, NEW = Shape(LETTERS), Shape("dbe")  # most late rounds show items that nothing was learned of yet
@@ -122,7 +122,9 @@ def moved(setting: Setting, agent: Any, life: Life) -> Read:
 def believed(setting: Setting, agent: Any) -> Read:
     """In how many rounds each row mattered: where everything is seen, that is a count."""
     posterior = agent.posterior()
-    tables = posterior.values() if not setting.has("several") else [t for own in posterior.values() for t in own.values()]
+    tables = (
+        posterior.values() if not setting.has("several") else [t for own in posterior.values() for t in own.values()]
+    )
     if setting.latent or not setting.counts:
         return ()
     return tuple(np.concatenate([table.rounds.ravel() for table in tables]).tolist())
