@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from lifetime import OPERATIONS, SETTINGS, Life, Setting
+from lifetime import OPERATIONS, SETTINGS, Life
+from lifetime_rounds import Setting
 
 pytestmark = pytest.mark.filterwarnings("ignore::idbandits.errors.DiagramWarning")
 BUDGET = settings(  # without shrinking: it takes minutes, and `python -m tests.fuzz lifetimes` does it in seconds

@@ -13,7 +13,8 @@ import pytest
 
 import idbandits as idb
 from inside import held_by, log_likelihood_held
-from lifetime import EVERYTHING, MEANS, OPERATIONS, Life, Setting, Shape, Step, random_round, row_mean
+from lifetime import OPERATIONS, Life, Step
+from lifetime_rounds import EVERYTHING, MEANS, Setting, Shape, random_round, row_mean
 
 pytestmark = pytest.mark.filterwarnings("ignore::idbandits.errors.DiagramWarning")
 # Rounds that fade, then many revisions: all is the same whatever an agent draws

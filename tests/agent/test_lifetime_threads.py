@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from lifetime import Setting
+from lifetime_rounds import Setting
 from lifetime_threads import LEARNING, learn_while_learning, learning_of, read_while_learning, reading_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::idbandits.errors.DiagramWarning")

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lifetime import OPERATIONS, SETTINGS, Setting, Step, live
+from lifetime import OPERATIONS, SETTINGS, Step, live
+from lifetime_rounds import Setting
 from lifetime_threads import learn_while_learning, learning_of, read_while_learning, reading_of
 
 LENGTH = 60  # steps of a life

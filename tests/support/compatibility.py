@@ -15,7 +15,8 @@ import numpy as np
 
 import idbandits as idb
 from idbandits.errors import ActionError, ContextError, DiagramWarning, IdbanditsError, ObservationError
-from lifetime import NAMES, Life, Setting, Shape, random_round
+from lifetime import Life
+from lifetime_rounds import NAMES, Setting, Shape, random_round
 
 Rng = np.random.Generator
 FIRST, SECOND = Shape("abcd", 2, True), Shape("dbe", 2, True)

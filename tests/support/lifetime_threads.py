@@ -21,7 +21,8 @@ import numpy as np
 
 import idbandits as idb
 from inside import held_by, log_likelihood_held
-from lifetime import LETTERS, MEANS, Life, Played, Setting, Shape, log_of, random_observation, random_round, row_mean
+from lifetime import Life, takes_back
+from lifetime_rounds import LETTERS, MEANS, Played, Setting, Shape, log_of, random_observation, random_round, row_mean
 
 Rng = np.random.Generator
 OLD, NEW = Shape(LETTERS), Shape("dbe")  # most late rounds show items that nothing was learned of yet
@@ -90,7 +91,7 @@ LEARNING: dict[str, Callable[[Life, Rng], Learning]] = {
 
 def learning_of(setting: Setting) -> list[str]:
     """The calls that learn which an agent has."""
-    return [name for name in LEARNING if setting.revises or "revise" not in name]
+    return [name for name in LEARNING if takes_back(setting) or "revise" not in name]
 
 
 # -- calls that read ---------------------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ def probable(agent: Any, life: Life) -> Read:
 
 def drawn(agent: Any) -> Read:
     """Draws, which are of some moment."""
-    assert all(((draws > 0) & (draws < 1)).all() for draws in agent.draws(3).values())
+    assert all(((draws >= 0) & (draws <= 1)).all() for draws in agent.draws(3).values())
     return ()
 
 
