@@ -19,7 +19,7 @@ from lifetime_rounds import Setting
 
 pytestmark = pytest.mark.filterwarnings("ignore::idbandits.errors.DiagramWarning")
 BUDGET = settings(  # without shrinking: it takes minutes, and `python -m tests.fuzz lifetimes` does it in seconds
-    max_examples=4, stateful_step_count=20, derandomize=True, deadline=None, database=None, phases=[Phase.generate],
+    max_examples=5, stateful_step_count=25, derandomize=True, deadline=None, database=None, phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 
