@@ -229,7 +229,8 @@ class Life:
 
     def by_diagram(self, rounds: Sequence[Played]) -> list[Played]:
         """Rounds of a log, sorted by the diagram that has them, the present one first: it may learn in this order."""
-        latest = [self.shape, *reversed(self.late_shapes())]
+        own = self.shape._replace(items="")  # a log has the columns of one shape
+        latest = [shape for shape in reversed([*self.late_shapes(), self.shape]) if shape._replace(items="") == own]
         return sorted(
             rounds, key=lambda r: [set(r.action.values()) <= set(shape.items) for shape in latest].index(True)
         )
