@@ -43,6 +43,15 @@ def main() -> int:
     threads.add_argument("--rounds", type=int, default=200, help="of each thread (200)")
     threads.add_argument("--seconds", type=float, help="of each of three attacks, instead of --rounds")
     threads.set_defaults(run=run_threads)
+    lifetimes = commands.add_parser("lifetimes", help="lives of agents, compared with a ledger of surviving rounds")
+    lifetimes.add_argument("--inference", action="append", default=[], help="name of an inference (all)")
+    lifetimes.add_argument("--kind", action="append", default=[], help="sort of agent: plain, fixed, pooled, … (all)")
+    lifetimes.add_argument("--without", action="append", default=[], help="leave out an operation: move, revise, …")
+    lifetimes.add_argument("--steps", type=int, default=20_000, help="of each inference (20000)")
+    lifetimes.add_argument("--seed", type=int, default=0)
+    lifetimes.add_argument("--first", type=int, default=0, metavar="LIFE", help="begin with this life (0)")
+    lifetimes.add_argument("--threads", action="store_true", help="pairs of calls at the same time, in two threads")
+    lifetimes.set_defaults(run=run_lifetimes)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # processes that were begun are ended, too
     status: int = arguments.run(arguments)
@@ -103,6 +112,16 @@ def run_threads(arguments: argparse.Namespace) -> int:
     from . import threads
 
     return threads.main(arguments.inference, arguments.rounds, arguments.seconds)
+
+
+def run_lifetimes(arguments: argparse.Namespace) -> int:
+    """Lives."""
+    from . import lifetimes
+
+    given = arguments
+    if given.threads:
+        return lifetimes.main_in_threads(given.inference, given.kind, given.steps, given.seed)
+    return lifetimes.main(given.inference, given.kind, given.without, given.steps, given.seed, given.first)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ All other tests use public names. If an array or a private name of the library c
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,9 @@ from idbandits.circuit import passes, plain
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
 from idbandits.inference import LATER, NOW, counting, exact, factors, gibbs, layout_of, moving, reduction, rescaling
+from idbandits.inference.entries import RowName, names_of
 from idbandits.inference.modes import measure
+from idbandits.inference.priors import prior_in
 from idbandits.inference.workspace import Parts, held, scratch, tail, unpack, workspace
 from idbandits.kernel import disk
 from idbandits.kernel.columns import columns_of
@@ -52,6 +55,8 @@ delete_stale_machine_code = disk.delete_stale  # from a folder
 
 
 # -- learners ------------------------------------------------------------------------------------------------------
+
+Key = tuple[int, ...]  # a factor, as plain numbers
 
 
 def knowledge(learner: Any) -> tuple[bytes, bytes, bytes, str]:
@@ -122,6 +127,71 @@ def settle(agent: idb.Thompson) -> None:
 
 def _learn(agent: idb.Thompson, vector: np.ndarray, seen: np.ndarray, times: int, effort: int) -> None:
     set_state(agent, agent.learner.learned(agent.state, agent.rng, Round(vector, seen), times, effort))
+
+
+class Held(NamedTuple):
+    """What one structure of an agent has learned."""
+
+    inference: Any
+    evidence: Any
+    state: Any
+
+
+def held_by(agent: Any) -> dict[str, Held]:
+    """The evidence and the state of every structure of an agent, by name: the only place that reads them for lifetimes."""
+    if isinstance(agent, idb.Structures):
+        learners, states = agent._members.items(), agent._known.states
+        return {
+            name: Held(learner.inference, learner.evidence, state)
+            for (name, learner), state in zip(learners, states, strict=True)
+        }
+    return {agent.diagram.name: Held(agent.inference, agent.learner.evidence, agent.state)}
+
+
+def knowledge_of(agent: Any) -> tuple[Any, ...]:
+    """All that a file keeps of an agent, also of one of several structures, to be compared by ==."""
+    columns = [
+        [(c.shape, c.tobytes()) for c in columns_of(held.state, layout_of(*held))] for held in held_by(agent).values()
+    ]
+    return columns, agent.weights(), str(agent.rng.bit_generator.state)
+
+
+def certain_counts(held: Held) -> np.ndarray:
+    """How often each learned entry was used for certain, beyond the prior that a state has by now."""
+    size, floats = held.evidence.learned, held.state.floats
+    certain = floats[2 * size + FIGURES : 3 * size + FIGURES] if held.state.ints[CAPACITY] else floats[:size]
+    return certain - prior_in(held.evidence, held.state)
+
+
+def log_likelihood_held(held: Held, mean_of: Callable[[RowName], np.ndarray]) -> float:
+    """The log-likelihood of all rounds in a state, in plain Python, less constants: certain uses and groups."""
+    entries, learned = held.evidence.entries, held.evidence.learned
+    values = np.empty(learned + len(entries.known))
+    values[learned:] = entries.known
+    for name, row in entries.rows.items():
+        values[row.first : row.first + name[1]] = mean_of(name)
+    certain = certain_counts(held)
+    total = float(certain[certain != 0] @ np.log(values[:learned][certain != 0]))
+    for key, count in counted_groups(held.state).items() if held.state.ints[CAPACITY] else ():
+        total += count * float(np.log(_value_of_factor(key, values))) if count else 0.0
+    return total
+
+
+def _value_of_factor(key: Key, values: np.ndarray) -> float:
+    """The value of a factor: nodes are sums of products of entries and of earlier nodes (inference/factors.py)."""
+    numbers, nodes = iter(key), list[float]()
+    for _ in range(next(numbers)):
+        terms = []
+        for _ in range(next(numbers)):
+            members = [next(numbers) for _ in range(next(numbers))]
+            terms.append(math.prod(values[m] if m >= 0 else nodes[-1 - m] for m in members))
+        nodes.append(sum(terms))
+    return nodes[-1]
+
+
+def row_names(d: idb.Diagram) -> list[RowName]:
+    """The names of the rows of all learned tables, in order: table, number of states, labels."""
+    return list(names_of(idb.compile(d)))
 
 
 def ambiguous_observation(d: idb.Diagram) -> dict[str, int]:
@@ -247,8 +317,6 @@ class Evaluated:
 
 
 # -- what a round says ---------------------------------------------------------------------------------------------
-
-Key = tuple[int, ...]  # a factor, as plain numbers
 
 
 class Reduced(NamedTuple):

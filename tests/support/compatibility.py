@@ -1,0 +1,213 @@
+"""Pairs of capabilities, for each inference: a short life with both, compared with its ledger, or a rejection in time.
+
+A rejection is in time if it comes when the agent is made, or when the capability is asked for before any round was
+learned, and if it says so: an error about an action or an observation does not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import idbandits as idb
+from idbandits.errors import ActionError, ContextError, DiagramWarning, IdbanditsError, ObservationError
+from lifetime import Life
+from lifetime_rounds import NAMES, Setting, Shape, random_round
+
+Rng = np.random.Generator
+FIRST, SECOND = Shape("abcd", 2, True), Shape("dbe", 2, True)
+INFERENCES = {**{name: name for name in NAMES}, "custom": "own"}  # as the page calls them, and as the tests do
+MISFITS = ActionError, ContextError, ObservationError
+
+
+class Capability(NamedTuple):
+    """What an agent may be able to do."""
+
+    name: str
+    kind: str = ""  # of agents that have it, if it is declared
+    half_life: Any = None  # of what was learned, if it forgets
+    ask: Callable[[Any, Life], Any] | None = None  # use it before anything was learned
+    use: Callable[[Life, Rng], None] | None = None
+
+
+def ask_revise(agent: Any, life: Life) -> None:
+    """Take back a round that was not learned: that is an error about the observation, where rounds can be taken back."""
+    played = random_round(life.setting, FIRST, np.random.default_rng(0), 0.0)
+    try:
+        agent.revise(played.action, played.observation, None, played.context, **life.at(0.0, said=True))
+    except ObservationError:
+        return
+
+
+def ask_late(agent: Any, life: Life) -> None:
+    """Learn from a round of the diagram before."""
+    played = random_round(life.setting, Shape("ac", 2, True), np.random.default_rng(0), 0.0)
+    moved = agent.moved_to(life.targets(SECOND))
+    moved.update(played.action, played.observation, played.context, **life.at(0.0, said=True))
+
+
+def use_missing(life: Life, rng: Rng) -> None:
+    """Learn from rounds of which much was not seen."""
+    life.unseen = 0.5
+    for _ in range(3):
+        life.update(rng)
+
+
+def use_move(life: Life, rng: Rng) -> None:
+    """Move, and go on."""
+    life.move(rng, SECOND)
+    life.update(rng)
+
+
+def use_late(life: Life, rng: Rng) -> None:
+    """Move, and learn from rounds that were played before, in both ways."""
+    life.move(rng, SECOND)
+    for _ in range(3):
+        life.update_late(rng)
+    life.update_many(rng)
+
+
+def use_revise(life: Life, rng: Rng) -> None:
+    """Complete a round, correct one, and take one back."""
+    for how in ("complete", "correct", "take back"):
+        life.revise(rng, how)
+    life.update(rng)
+
+
+def use_copies(life: Life, rng: Rng) -> None:
+    """Go on with a copy of what was pickled."""
+    life.copy(rng)
+    life.pickle(rng)
+
+
+def use_report(life: Life, rng: Rng) -> None:
+    """Ask whether the structure fits."""
+    assert "rounds" in repr(life.agent.fit_report()) or life.ledger
+
+
+CAPABILITIES = [
+    Capability("fixed rows", "fixed"),
+    Capability("pooled", "pooled"),
+    Capability("item features", "features"),
+    Capability("context features", "users"),
+    Capability("several structures", "several"),
+    Capability("forgetting by rounds", half_life=40),
+    Capability("forgetting by time", half_life="2d"),
+    Capability("missing values", use=use_missing),
+    Capability("allowed", use=Life.act),
+    Capability("update_many", use=Life.update_many),
+    Capability("revise", ask=ask_revise, use=use_revise),
+    Capability("save/load", use=Life.save),
+    Capability("copy/pickle", use=use_copies),
+    Capability("fit_report", ask=lambda agent, life: agent.fit_report(), use=use_report),
+    Capability("moved_to", ask=lambda agent, life: agent.moved_to(life.targets(SECOND)), use=use_move),
+    Capability("late rounds", ask=ask_late, use=use_late),
+]
+
+
+class Cell(NamedTuple):
+    """What became of a pair of capabilities."""
+
+    sign: str  # of SIGNS
+    message: str = ""  # of a rejection or of a failure
+
+
+SIGNS = {"✓": "tested", "–": "rejected before anything was learned", "✗": "fails"}
+
+
+def cell_of(inference: str, *pair: Capability) -> Cell:
+    """Try a pair of capabilities: tested, rejected in time, or a failure."""
+    half_lives = {c.half_life for c in pair if c.half_life is not None}
+    if len(half_lives) > 1:
+        return Cell("–", "An agent has one half-life.")
+    forget = idb.Forget(half_lives.pop()) if half_lives else None
+    latent = inference not in ("exact", "own") and forget is None  # groups fade at random: test_forgetting.py
+    kinds = list(dict.fromkeys(c.kind for c in pair if c.kind)) or ["plain"]
+    setting = Setting(inference, "+".join(kinds), latent, forget)
+    try:
+        life = Life(setting, shape=FIRST)
+        life.unseen = 0.0
+        for capability in pair:
+            if capability.ask is not None:
+                capability.ask(life.agent.copy(), life)
+    except MISFITS as error:
+        return Cell("✗", f"{type(error).__name__}: {error}")
+    except IdbanditsError as error:
+        return Cell("–", str(error))
+    except Exception as error:
+        return Cell("✗", f"{type(error).__name__}: {error}")
+    try:
+        live(life, pair)
+    except Exception as error:
+        return Cell("✗", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
+    return Cell("✓")
+
+
+def live(life: Life, pair: tuple[Capability, ...]) -> None:
+    """A short life with both capabilities, in both orders."""
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        life.update(rng)
+    life.check()
+    for capability in (*pair, *reversed(pair)):
+        if capability.use is not None:
+            capability.use(life, rng)
+            life.check()
+    life.update(rng)
+    life.check()
+
+
+def cells_of(inference: str) -> dict[tuple[str, str], Cell]:
+    """All pairs of capabilities of an inference, and each alone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DiagramWarning)
+        pairs = itertools.combinations_with_replacement(CAPABILITIES, 2)
+        return {
+            (one.name, other.name): cell_of(INFERENCES[inference], *dict.fromkeys([one, other])) for one, other in pairs
+        }
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+HEAD = """# Compatibility
+
+Each cell is a pair of capabilities of an agent with one inference; on the diagonal, a capability alone. ✓: the test suite takes an
+agent with both through a short life and compares what it holds with a plain list of the surviving rounds. –: it is rejected with the
+message below, when the agent is created or when the capability is first asked for, never after rounds were learned.
+
+This page is generated: `python docs/compatibility.py`.
+"""
+
+
+def page_of(inference: str, cells: dict[tuple[str, str], Cell]) -> str:
+    """The part of the page that is about an inference."""
+    return "\n".join(lines_of(inference, cells)) + "\n"
+
+
+def lines_of(inference: str, cells: dict[tuple[str, str], Cell]) -> Iterator[str]:
+    """A heading, a table, and the messages."""
+    names = [capability.name for capability in CAPABILITIES]
+    messages = list(dict.fromkeys(cell.message for cell in cells.values() if cell.message))
+    yield f"## {inference}\n"
+    yield "| |" + "".join(f" {number + 1} |" for number in range(len(names)))
+    yield "|---|" + ":-:|" * len(names)
+    for row, name in enumerate(names):
+        marks = [mark_of(cells[name, other], messages) for other in names[row:]]
+        yield f"| {row + 1} {name} |" + " |" * row + "".join(f" {mark} |" for mark in marks)
+    if messages:
+        yield ""
+        yield from (f"{number + 1}. {message}" for number, message in enumerate(messages))
+
+
+def mark_of(cell: Cell, messages: list[str]) -> str:
+    """The sign of a cell, and the number of its message."""
+    return cell.sign + (f"<sup>{messages.index(cell.message) + 1}</sup>" if cell.message else "")
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([HEAD, *(page_of(inference, cells_of(inference)) for inference in INFERENCES)])
