@@ -102,6 +102,13 @@ class Era:
             self._translations[other] = Translation(self.model, other.model)
         return self._translations[other].of_rounds(rounds)
 
+    def can_have(self, numbers: Ints) -> bool:
+        """Return whether numbers, which may be from a file, are those of a round."""
+        nodes = [*self.model.decisions, *self.model.contexts, *self.model.observed]
+        least = np.where(np.arange(len(nodes)) < self.width, 0, -1)
+        most = np.array([node.states for node in nodes], np.int64)
+        return len(numbers) == len(nodes) and bool(((numbers >= least) & (numbers < most)).all())
+
     def shown(self, round_: Round) -> str:
         """Describe what was seen, for messages."""
         states = zip(self.model.observed, round_.seen.tolist(), strict=True)

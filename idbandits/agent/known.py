@@ -9,7 +9,7 @@ import numpy as np
 
 from idbandits.agent.era import Era, Round
 from idbandits.agent.learner import Learner
-from idbandits.agent.ledger import ROOM, Added, Ledger
+from idbandits.agent.ledger import ROOM, Added, Entry, Ledger
 from idbandits.agent.moving import Batch, hosting, in_order
 from idbandits.agent.sample import Sample
 from idbandits.errors import ImpossibleObservationError, ObservationError
@@ -139,8 +139,13 @@ def learned_alone(known: Known, era: Era, rng: Rng, round_: Round, when: When | 
     added, played = list[Added](), known.played
     state = learner.learned(state, rng, round_, 1, NOW, model=model, when=when, where=where, added=added)
     if added:
-        known.ledger.add(era.key_of_round(round_), round_.request, _time(when, played), added[0])
+        known.ledger.add(_entry(era, round_, _time(when, played), added[0]))
     return state
+
+
+def _entry(era: Era, round_: Round, time: float, added: Added) -> Entry:
+    """Return what a ledger has of a round."""
+    return Entry(era.key_of_round(round_), era.key, np.append(round_.action, round_.seen), round_.request, time, added)
 
 
 def _time(when: When | None, played: int) -> float:
@@ -148,29 +153,45 @@ def _time(when: When | None, played: int) -> float:
     return np.nan if when is None else float(played if np.isnan(when.time) else when.time)
 
 
-def _revised_by_ledger(known: Known, era: Era, rng: Rng, old: Round, new: Round | None, when: When | None) -> Known:
-    """Put a round in place of another one, or take it back, by what the ledger says that it added."""
+def _revised_by_ledger(
+    known: Known, eras: Sequence[Era], era: Era, rng: Rng, old: Round, new: Round | None, when: When | None
+) -> Known:
+    """Put a round in place of another one, or take it back, by what the ledger says that it added.
+
+    The rounds that came after a recent one are learned again, unless they may have faded.
+    """
     assert known.ledger is not None
     learner, played = known.learners[0], known.states[0].ints[PLAYED]
-    time = np.nan if when is None else float(when.time)
-    added = known.ledger.take(era.key_of_round(old), old.request, time)
-    if added is None:
+    taken = known.ledger.take(era.key_of_round(old), old.request, np.nan if when is None else float(when.time))
+    if taken is None:
         shown = f"observation {era.shown(old)} for action {era.model.action_of(old.action)!r}"
         raise ObservationError(f"{shown} was not learned before, or is not among the latest {ROOM:,} rounds")
-    known = known._replace(states=(learner.taken_back(known.states[0], rng, old, added),))
+    (entry, later), by_key = taken, {own.key: own for own in eras}
+    if learner.forget is not None or not all(
+        other.era in by_key and by_key[other.era].can_have(other.numbers) for other in later
+    ):
+        for other in later:
+            known.ledger.add(other)
+        later = []
+    learner.taken_back(known.states[0], rng, [entry, *later])
     if new is not None:
         known = learned(known, era, rng, new, when)
+    for other in later:
+        own = by_key[other.era]
+        known = learned(known, own, rng, own.round_of(other.numbers, other.request), None)
     known.states[0].ints[PLAYED] = played
     return known
 
 
-def revised(known: Known, era: Era, rng: Rng, old: Round, new: Round | None, when: When | None) -> Known:
+def revised(
+    known: Known, eras: Sequence[Era], era: Era, rng: Rng, old: Round, new: Round | None, when: When | None
+) -> Known:
     """Put a round in place of another one, or take it back, in states that are copies.
 
     A structure in which the new round is impossible is out.
     """
     if known.ledger is not None:
-        return _revised_by_ledger(known, era, rng, old, new, when)
+        return _revised_by_ledger(known, eras, era, rng, old, new, when)
     out = known.standing.is_out()
     if new is not None and len(out) > 1:
         known.standing.weights[predicted(known, era, new).joint == -np.inf] = -np.inf
@@ -203,8 +224,8 @@ def all_counted(
         forgets = known.learners[0].forget is not None
         for i, (place, own) in list(enumerate(zip(places, added, strict=True)))[-ROOM:]:
             time = float(at[place]) if len(at) else float(played + i) if forgets else np.nan
-            key = era.key_of_round(era.round_of(np.ascontiguousarray(rounds[place])))
-            known.ledger.add(key, part.requests[place].copy(), time, own)
+            round_ = era.round_of(np.ascontiguousarray(rounds[place]), part.requests[place].copy())
+            known.ledger.add(_entry(era, round_, time, own))
     return known._replace(states=(state,)), skipped
 
 

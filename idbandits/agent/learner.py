@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from idbandits.agent.era import NO_REQUEST, Round
-from idbandits.agent.ledger import Added, Ledger
+from idbandits.agent.ledger import Added, Entry, Ledger
 from idbandits.agent.marginals import Tally
 from idbandits.agent.posterior import Posterior, means_of, posteriors
 from idbandits.circuit.model import Model
@@ -28,7 +28,7 @@ from idbandits.inference.mixing import by_modes
 from idbandits.inference.priors import fit_regressions, sections_of
 from idbandits.inference.regression import ACTING, put_back
 from idbandits.inference.repeating import NOTHING, count_acts
-from idbandits.inference.requests import bridged, request_in, take_back
+from idbandits.inference.requests import Contribution, bridged, request_in, take_back
 from idbandits.inference.sites import learn_request
 from idbandits.kernel.compiling import Kernel
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -385,17 +385,18 @@ class Learner:
         state.ints[PLAYED] = played
         return state
 
-    def taken_back(self, state: State, rng: Rng, old: Round, added: Added) -> State:
-        """Subtract what a round added, as far as it has not faded, in a state that is to be a copy."""
+    def taken_back(self, state: State, rng: Rng, rounds: Sequence[Entry]) -> None:
+        """Subtract what rounds added, as far as it has not faded, from a state that is to be a copy."""
         step, half_life = state.floats[[self.evidence.learned + STEP, self.evidence.learned + HALF_LIFE]]
-        steps = int(state.ints[TICK]) - added.tick if self.forget is not None else 0
-        with self.requested(state, old.request):
+        contributions = list[Contribution]()
+        for entry in rounds:
+            steps = int(state.ints[TICK]) - entry.added.tick if self.forget is not None else 0
             weight = 0.5 ** (steps * step / half_life) if steps else 1.0
-            take_back(self.evidence, state, added.entries, added.values, weight)
-        state.ints[ROUNDS] -= 1
+            contributions.append(Contribution(entry.added.entries, weight * entry.added.values, entry.request))
+        take_back(self.evidence, state, contributions)
+        state.ints[ROUNDS] -= len(rounds)
         if self.evidence.regressions.number:
             self.fit_regressions(state, rng)
-        return state
 
     def unfaded(self, state: State, ledger: Ledger | None) -> Ledger | None:
         """Return a ledger without rounds of which almost nothing is left."""

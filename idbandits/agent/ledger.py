@@ -3,10 +3,14 @@
 Where contexts have features, every round is different: what it says is added to natural parameters (pseudo-counts,
 precisions and shifts) and is not kept. These are sums over rounds, and all of a round fades alike. So a round is taken
 back by subtracting what it added, as far as that has not faded.
+
+What a round adds depends on what was known before it. So the rounds that came after a recent one are taken back as
+well, and learned again: then the belief is exactly that of an agent that never learned it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, final
 
 import numpy as np
@@ -16,10 +20,9 @@ from idbandits.errors import FormatError
 from idbandits.kernel.types import Floats, Ints
 
 ROOM = 65_536  # rounds that can be taken back: the latest ones
-FEW = 256  # rounds that memory is taken for at first
+RECENT = 256  # rounds after one that is taken back that are learned again; after older ones, all that came stays
 KEY = 16  # bytes
 MOST_ADDED = 1e12  # either way
-MOST_TICK = 2**62
 
 Keys = npt.NDArray[np.uint8]
 
@@ -32,12 +35,26 @@ class Added(NamedTuple):
     tick: int  # of the learner's clock when the round was learned
 
 
+class Entry(NamedTuple):
+    """A round that was learned."""
+
+    key: bytes  # of what was done and seen
+    era: bytes  # the key of the diagrams in whose numbers the round is
+    numbers: Ints  # decisions, contexts, observed nodes
+    request: Floats  # features of contexts
+    time: float  # when it was played, NaN where that does not matter
+    added: Added
+
+
 class Columns(NamedTuple):
     """All rounds of a ledger, as files hold them."""
 
     keys: Keys  # one row per round
+    eras: Keys  # one row per round
+    lengths: Ints  # of a round: how many numbers it has
+    numbers: Ints
     requests: Floats  # one row per round
-    times: Floats  # when rounds were played, NaN where that does not matter
+    times: Floats
     ticks: Ints
     sizes: Ints  # of a round: how many entries it is about
     entries: Ints
@@ -46,11 +63,11 @@ class Columns(NamedTuple):
 
 @final
 class Ledger:
-    """The latest rounds, by keys that say what was done and seen, and features of contexts."""
+    """The latest rounds, in the order in which they were learned."""
 
     def __init__(self, width: int) -> None:
-        self.width = width
-        self._rounds: dict[int, tuple[bytes, Floats, float, Added]] = {}  # by their numbers, in order
+        self.width = width  # of requests
+        self._rounds: dict[int, Entry] = {}  # by their numbers, in order
         self._places: dict[bytes, list[int]] = {}  # the numbers of rounds with a key
         self._next = 0
         self._shared = False
@@ -71,11 +88,11 @@ class Ledger:
             self._places = {key: list(numbers) for key, numbers in self._places.items()}
             self._shared = False
 
-    def add(self, key: bytes, request: Floats, time: float, added: Added) -> None:
-        """Note what a round added."""
+    def add(self, entry: Entry) -> None:
+        """Note a round that was learned."""
         self._own()
-        self._rounds[self._next] = key, self._padded(request), time, added
-        self._places.setdefault(key, []).append(self._next)
+        self._rounds[self._next] = entry._replace(request=self._padded(entry.request))
+        self._places.setdefault(entry.key, []).append(self._next)
         self._next += 1
         if len(self._rounds) > ROOM:
             self._remove(next(iter(self._rounds)))
@@ -84,76 +101,108 @@ class Ledger:
         """Return a request with zeros for contexts that only tables of earlier diagrams depend on."""
         return request if len(request) == self.width else np.pad(request, (0, self.width - len(request)))
 
-    def _remove(self, number: int) -> Added:
-        key, _, _, added = self._rounds.pop(number)
-        places = self._places[key]
+    def _remove(self, number: int) -> Entry:
+        entry = self._rounds.pop(number)
+        places = self._places[entry.key]
         places.remove(number)
         if not places:
-            del self._places[key]
-        return added
+            del self._places[entry.key]
+        return entry
 
-    def take(self, key: bytes, request: Floats, time: float) -> Added | None:
-        """Remove the latest round with this key and request, and time if that is a number; None if there is none."""
+    def take(self, key: bytes, request: Floats, time: float) -> tuple[Entry, list[Entry]] | None:
+        """Remove the latest round with this key and request, and time if that is a number.
+
+        Return it, and the rounds that were learned after it if these are few, which are removed as well; None if there
+        is no such round.
+        """
         request = self._padded(request)
         for number in reversed(self._places.get(key, ())):
-            _, other, own_time, _ = self._rounds[number]
-            if np.array_equal(other, request) and (np.isnan(time) or own_time == time):
+            entry = self._rounds[number]
+            if np.array_equal(entry.request, request) and (np.isnan(time) or entry.time == time):
                 self._own()
-                return self._remove(number)
+                later = list[int]()
+                for other in reversed(self._rounds):
+                    if other == number:
+                        return self._remove(number), [self._remove(k) for k in reversed(later)]
+                    if len(later) == RECENT:
+                        break
+                    later.append(other)
+                return self._remove(number), []
         return None
 
     def since(self, tick: int) -> Ledger:
         """Return a ledger of the rounds that were learned since a step of the clock."""
         other = Ledger(self.width)
-        for key, request, time, added in self._rounds.values():
-            if added.tick >= tick:
-                other.add(key, request, time, added)
+        for entry in self._rounds.values():
+            if entry.added.tick >= tick:
+                other.add(entry)
         return other
 
     def entries(self) -> Ints:
         """Return all entries that rounds are about."""
-        own = (added.entries for _, _, _, added in self._rounds.values())
+        own = (entry.added.entries for entry in self._rounds.values())
         return np.unique(np.concatenate([np.empty(0, np.int64), *own]))
 
     def moved(self, places: Ints, columns: Ints) -> Ledger:
         """Return a ledger for other entries and features: -1 where there is no place, or no column."""
         other = Ledger(len(columns))
-        for key, request, time, (entries, values, tick) in self._rounds.values():
-            at = places[entries]
+        for entry in self._rounds.values():
+            at, request = places[entry.added.entries], entry.request
             vector = np.where(columns >= 0, request[columns], 0.0) if len(request) else np.zeros(len(columns))
-            other.add(key, vector, time, Added(at[at >= 0], values[at >= 0], tick))
+            added = Added(at[at >= 0], entry.added.values[at >= 0], entry.added.tick)
+            other.add(entry._replace(request=vector, added=added))
         return other
 
     def to_columns(self) -> Columns:
         """Return all rounds as columns."""
-        rounds, number = list(self._rounds.values()), len(self._rounds)
-        added = [own for _, _, _, own in rounds]
-        keys = np.frombuffer(b"".join(key for key, _, _, _ in rounds), np.uint8).reshape(number, KEY)
-        requests = np.array([request for _, request, _, _ in rounds]).reshape(number, self.width)
+        rounds = list(self._rounds.values())
+        keys, eras = (
+            np.frombuffer(b"".join(texts), np.uint8).reshape(len(rounds), KEY).copy()
+            for texts in ([entry.key for entry in rounds], [entry.era for entry in rounds])
+        )
         return Columns(
-            keys.copy(), requests, np.array([time for _, _, time, _ in rounds], np.float64),
-            np.array([own.tick for own in added], np.int64), np.array([len(own.entries) for own in added], np.int64),
-            np.concatenate([np.empty(0, np.int64), *(own.entries for own in added)]),
-            np.concatenate([np.empty((0, 4)), *(own.values for own in added)]),
+            keys, eras, _integers([len(entry.numbers) for entry in rounds]),
+            np.concatenate([np.empty(0, np.int64), *(entry.numbers for entry in rounds)]),
+            np.array([entry.request for entry in rounds]).reshape(len(rounds), self.width),
+            np.array([entry.time for entry in rounds], np.float64), _integers([entry.added.tick for entry in rounds]),
+            _integers([len(entry.added.entries) for entry in rounds]),
+            np.concatenate([np.empty(0, np.int64), *(entry.added.entries for entry in rounds)]),
+            np.concatenate([np.empty((0, 4)), *(entry.added.values for entry in rounds)]),
         )  # fmt: skip
 
     @staticmethod
     def from_columns(columns: Columns, width: int, learned: int) -> Ledger:
-        """Return a ledger from columns of a file, of which every number is validated."""
-        number, total = len(columns.keys), int(columns.sizes.sum())
+        """Return a ledger from columns of a file, of which every number is validated.
+
+        Whether rounds are those of a diagram is checked when they are learned again.
+        """
+        number = len(columns.keys)
+        if number > ROOM or (columns.sizes < 0).any() or (columns.lengths < 0).any():
+            raise FormatError(f"at most {ROOM} rounds can be taken back, of sizes from 0; there are {number}")
+        total, numbers = int(columns.sizes.sum()), int(columns.lengths.sum())
+        wanted = [
+            (number, KEY), (number, KEY), (number,), (numbers,), (number, width), (number,), (number,), (number,),
+            (total,), (total, 4),
+        ]  # fmt: skip
         shapes = [column.shape for column in columns]
-        wanted = [(number, KEY), (number, width), (number,), (number,), (number,), (total,), (total, 4)]
-        if shapes != wanted or number > ROOM:
+        if shapes != wanted:
             raise FormatError(f"the rounds that can be taken back have the shapes {shapes}, not {wanted}")
-        if (columns.sizes < 0).any() or not ((columns.entries >= 0) & (columns.entries < learned)).all():
+        if not ((columns.entries >= 0) & (columns.entries < learned)).all():
             raise FormatError("the rounds that can be taken back are about entries that the diagram does not have")
         if not ((np.abs(columns.values) <= MOST_ADDED).all() and (np.abs(columns.requests) <= MOST_ADDED).all()):
             raise FormatError(f"what rounds added must be numbers from {-MOST_ADDED:g} to {MOST_ADDED:g}")
-        if np.isinf(columns.times).any() or (columns.values[:, [0, 2]] < -MOST_ADDED).any():
-            raise FormatError("the times of rounds that can be taken back are not finite")
-        ledger, ends = Ledger(width), np.cumsum(columns.sizes).tolist()
-        for i, (key, end) in enumerate(zip(columns.keys, ends, strict=True)):
-            own = slice(end - int(columns.sizes[i]), end)
-            added = Added(columns.entries[own].copy(), columns.values[own].copy(), int(columns.ticks[i]))
-            ledger.add(key.tobytes(), columns.requests[i].copy(), float(columns.times[i]), added)
+        if np.isinf(columns.times).any():
+            raise FormatError("the times of rounds that can be taken back must be finite")
+        ledger, first, start = Ledger(width), 0, 0
+        for i in range(number):
+            own, lines = slice(first, first + int(columns.lengths[i])), slice(start, start + int(columns.sizes[i]))
+            first, start = own.stop, lines.stop
+            added = Added(columns.entries[lines].copy(), columns.values[lines].copy(), int(columns.ticks[i]))
+            key, era = columns.keys[i].tobytes(), columns.eras[i].tobytes()
+            request, time = columns.requests[i].copy(), float(columns.times[i])
+            ledger.add(Entry(key, era, columns.numbers[own].copy(), request, time, added))
         return ledger
+
+
+def _integers(values: Sequence[int]) -> Ints:
+    return np.array(values, np.int64)

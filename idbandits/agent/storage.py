@@ -59,6 +59,9 @@ TYPES = {
     "sample": np.int64,
     "rounds": np.int32,
     "ledger_keys": np.uint8,
+    "ledger_eras": np.uint8,
+    "ledger_lengths": np.int64,
+    "ledger_numbers": np.int64,
     "ledger_requests": np.float64,
     "ledger_times": np.float64,
     "ledger_ticks": np.int64,
@@ -289,7 +292,8 @@ def _ledger(members: _Members, learner: Learner) -> Ledger | None:
     width = learner.evidence.request_size
     if not width:
         return None
-    shapes = [(None, None), (None, None), (None,), (None,), (None,), (None,), (None, None)]
+    rows, column = (None, None), (None,)
+    shapes = [rows, rows, column, column, rows, column, column, column, column, rows]
     columns = LedgerColumns(*(members.array(name, shape) for name, shape in zip(LEDGER, shapes, strict=True)))
     return Ledger.from_columns(columns, width, learner.evidence.learned)
 

@@ -574,7 +574,7 @@ class Thompson:
         new = None if new_observation is None else old._replace(seen=era.seen(new_observation))
         with self._all_or_nothing() as known:
             when = self._when(known, at)
-            known = revised(known.hosting(era, self.rng), era, self.rng, old, new, when)
+            known = revised(known.hosting(era, self.rng), self._eras, era, self.rng, old, new, when)
             is_late = era is not self._eras[0]
             before = self._in_present(era, old) if is_late else old
             after = self._in_present(era, new) if is_late and new is not None else new

@@ -10,7 +10,7 @@ from idbandits.inference.counting import FADED_ROW
 from idbandits.inference.entries import Entries
 from idbandits.kernel.columns import ALWAYS, MEANS, PSEUDO_COUNTS, Columns, Kind, Layout
 from idbandits.kernel.compiling import INTS, kernel
-from idbandits.kernel.states import FADED, LEAST, NEXT_FIT
+from idbandits.kernel.states import LEAST, NEXT_FIT, ROUNDS
 from idbandits.kernel.types import Bools, Floats, Ints
 
 ROUNDING = 1e-9  # of pseudo-counts, as a part of them
@@ -99,7 +99,7 @@ class Old(NamedTuple):
 
 def without_empty_groups(columns: Columns) -> Columns:
     """Return columns without the groups that have faded."""
-    some = (columns.counts > 0) | (columns.weights >= FADED)
+    some = (columns.counts > 0) | (columns.weights >= FADED_ROW)
     if some.all():
         return columns
     kept = np.repeat(some, columns.sizes)
@@ -121,12 +121,17 @@ def needed(old: Old, new: Entries, has_residual: Bools) -> Entries:
 
 
 def _is_learned(old: Old) -> Bools:
-    """Of every old entry: whether its pseudo-counts are not those of the prior, what has faded aside."""
-    prior = old.entries.prior
+    """Of every old entry: whether its pseudo-counts are not those of the prior, what has faded aside.
+
+    Means do not say: all may be learned, after the first round.
+    """
+    prior, rounds = old.entries.prior, int(old.columns.ints[list(ALWAYS).index(ROUNDS)])
     changed = np.zeros(len(prior), np.bool_)
     for kind, run in _kept_runs(old.columns.floats, old.layout):
         if kind is PSEUDO_COUNTS:
             changed |= (np.abs(_by_entry(run, len(prior)) - prior) > FADED_ROW + ROUNDING * prior).any(axis=0)
+        elif kind is MEANS and rounds:
+            changed[:] = True
     return changed
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, final
 
@@ -245,41 +246,55 @@ def has_residual(old: Evidence, state: State, new: Entries) -> Bools:
     return learned
 
 
-def take_back(evidence: Evidence, state: State, entries: Ints, values: Floats, weight: float) -> None:
-    """Subtract what a round added (`sites.learn_request`), a part of which is left, from a state, in place.
+class Contribution(NamedTuple):
+    """What is left of what a round added to a state (`sites.learn_request`), and the request of the round."""
 
-    The request of the round must be the present one of the state.
-    """
+    entries: Ints
+    values: Floats
+    request: Floats
+
+
+def take_back(evidence: Evidence, state: State, rounds: Sequence[Contribution]) -> None:
+    """Subtract what rounds added from a state, in place."""
     q, live = evidence.logistics, evidence.live
-    request, is_logistic = request_in(evidence, state), np.zeros(len(entries), np.bool_)
+    entries = np.concatenate([own.entries for own in rounds])
+    values = np.concatenate([own.values for own in rounds])
+    requests = np.zeros((len(entries), evidence.request_size))
+    first = 0
+    for own in rounds:
+        requests[first : first + len(own.entries), : len(own.request)] = own.request
+        first += len(own.entries)
+    is_logistic = np.zeros(len(entries), np.bool_)
     for t, table in enumerate(evidence.entries.logistic.values()):
-        first, rows = int(q.entry[t]), int(q.rows[t])
-        own = (entries >= first) & (entries < first + 2 * rows)
-        row = (entries - first) // 2
+        start, rows = int(q.entry[t]), int(q.rows[t])
+        own_lines, row = (entries >= start) & (entries < start + 2 * rows), (entries - start) // 2
         if len(q.retired_table):
             retired = np.maximum(entries - live, 0)
             gone = (entries >= live) & (np.asarray(q.retired_table)[retired] == t)
-            own, row = own | gone, np.where(gone, np.asarray(q.retired_row)[retired], row)
-        is_logistic |= own
-        if own.any():
-            _subtract(_belief(evidence, state, table.name), table, evidence, t, row[own], request, weight * values[own])
-    plain, counts = entries[~is_logistic], weight * values[~is_logistic, 0]
-    least = LEAST_PART * state.floats[PRIOR * evidence.learned + FIGURES + plain]  # rounds do not add up exactly
-    state.floats[plain] = np.maximum(state.floats[plain] - counts, least)
+            own_lines, row = own_lines | gone, np.where(gone, np.asarray(q.retired_row)[retired], row)
+        is_logistic |= own_lines
+        if own_lines.any():
+            belief = _belief(evidence, state, table.name)
+            _subtract(belief, table, evidence, t, row[own_lines], requests[own_lines], values[own_lines])
+    plain = entries[~is_logistic]
+    counts = np.bincount(plain, values[~is_logistic, 0], minlength=evidence.learned)
+    changed = np.unique(plain)
+    least = LEAST_PART * state.floats[PRIOR * evidence.learned + FIGURES + changed]  # rounds do not add up exactly
+    state.floats[changed] = np.maximum(state.floats[changed] - counts[changed], least)
 
 
 def _subtract(
-    belief: _Belief, table: LearnedTable, evidence: Evidence, t: int, rows: Ints, request: Floats, values: Floats
+    belief: _Belief, table: LearnedTable, evidence: Evidence, t: int, rows: Ints, requests: Floats, values: Floats
 ) -> None:
     """Subtract natural parameters from the belief of a logistic table."""
     q, logistic = evidence.logistics, table.logistic
     assert logistic is not None
     first, columns = int(q.line[t]), int(q.columns[t])
     design = np.asarray(q.design)[first : first + int(q.total[t]) * columns].reshape(-1, columns)[rows]
-    own = request[int(q.request[t]) - evidence.first_request :][: int(q.width[t])]
-    lines = np.hstack([design, np.broadcast_to(own, (len(rows), len(own)))])
+    own = requests[:, int(q.request[t]) - evidence.first_request :][:, : int(q.width[t])]
+    lines = np.hstack([design, own])
     if q.products[t]:
-        lines = np.hstack([lines, (design[:, 1:, None] * own).reshape(len(rows), -1)])
+        lines = np.hstack([lines, (design[:, 1:, None] * own[:, None, :]).reshape(len(rows), -1)])
     precision = belief.factor.T @ belief.factor
     shift = precision @ belief.mean - values[:, 1] @ lines
     precision -= (lines * values[:, :1]).T @ lines
@@ -291,9 +306,11 @@ def _subtract(
     belief.mean[:] = np.linalg.solve(precision, shift)
     if logistic.residuals:
         means, variances = belief.residuals
-        after = np.maximum(1.0 / variances[rows] - values[:, 2], 1.0 / logistic.residuals**2)
-        means[rows] = (means[rows] / variances[rows] - values[:, 3]) / after
-        variances[rows] = 1.0 / after
+        size = belief.residuals.shape[1]
+        precisions, shifts = (np.bincount(rows, values[:, k], minlength=size) for k in (2, 3))
+        after = np.maximum(1.0 / variances - precisions, 1.0 / logistic.residuals**2)
+        means[:] = (means / variances - shifts) / after
+        variances[:] = 1.0 / after
 
 
 def carry(old: Evidence, before: State, new: Evidence, after: State) -> None:

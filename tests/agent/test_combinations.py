@@ -279,13 +279,16 @@ def test_ages_in_rounds_do_not_go_back_when_a_round_is_removed(inference: str) -
 
 
 def test_the_fit_report_is_about_the_surviving_rounds() -> None:
-    """A late round is among those that are examined, and one that was revised is not."""
-    old, new = models.semi_bandit(list("abc"), 1), models.semi_bandit(list("bcd"), 1)
-    agent = idb.Thompson(old, seed=0)
+    """A late round is among those that are examined, if the diagram can have it; one that was taken back is not."""
+    agent = idb.Thompson(models.semi_bandit(list("abc"), 2), seed=0)
+    both, seen = {"A1": "b", "A2": "c"}, {"X1": 1, "X2": 0}
     for _ in range(10):
-        agent.update({"A1": "b"}, {"X1": 1})
-    agent = agent.moved_to(new)
-    agent.update({"A1": "a"}, {"X1": 1})
-    assert agent.moved_to(old).fit_report().rounds == 11
-    agent.revise({"A1": "a"}, {"X1": 1}, None)
-    assert agent.moved_to(old).fit_report().rounds == 10
+        agent.update(both, seen)
+    agent = agent.moved_to(models.semi_bandit(list("bcd"), 1))
+    assert agent.fit_report().rounds == 10
+    agent.update(both, seen)
+    assert agent.fit_report().rounds == 11
+    agent.update({"A1": "a", "A2": "c"}, seen)  # which the diagram cannot have
+    assert agent.fit_report().rounds == 11
+    agent.revise(both, seen, None)
+    assert agent.fit_report().rounds == 10

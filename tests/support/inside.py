@@ -139,13 +139,11 @@ class Held(NamedTuple):
 
 def held_by(agent: Any) -> dict[str, Held]:
     """The evidence and the state of every structure of an agent, by name: the only place that reads them for lifetimes."""
-    if isinstance(agent, idb.Structures):
-        learners, states = agent._members.items(), agent._known.states
-        return {
-            name: Held(learner.inference, learner.evidence, state)
-            for (name, learner), state in zip(learners, states, strict=True)
-        }
-    return {agent.diagram.name: Held(agent.inference, agent.learner.evidence, agent.state)}
+    known = agent._known
+    return {
+        name: Held(learner.inference, learner.evidence, state)
+        for name, learner, state in zip(agent._eras[0].names, known.learners, known.states, strict=True)
+    }
 
 
 def knowledge_of(agent: Any) -> tuple[Any, ...]:
@@ -163,8 +161,11 @@ def certain_counts(held: Held) -> np.ndarray:
     return certain - prior_in(held.evidence, held.state)
 
 
-def log_likelihood_held(held: Held, mean_of: Callable[[RowName], np.ndarray]) -> float:
-    """The log-likelihood of all rounds in a state, in plain Python, less constants: certain uses and groups."""
+def log_likelihood_held(held: Held, mean_of: Callable[[RowName], np.ndarray], *, rounded: bool = True) -> float:
+    """The log-likelihood of all rounds in a state, in plain Python, less constants: certain uses and groups.
+
+    Groups count as often as draws are made for them, or by their weights if these are not `rounded`.
+    """
     entries, learned = held.evidence.entries, held.evidence.learned
     values = np.empty(learned + len(entries.known))
     values[learned:] = entries.known
@@ -172,8 +173,11 @@ def log_likelihood_held(held: Held, mean_of: Callable[[RowName], np.ndarray]) ->
         values[row.first : row.first + name[1]] = mean_of(name)
     certain = certain_counts(held)
     total = float(certain[certain != 0] @ np.log(values[:learned][certain != 0]))
-    for key, count in counted_groups(held.state).items() if held.state.ints[CAPACITY] else ():
-        total += count * float(np.log(_value_of_factor(key, values))) if count else 0.0
+    if held.state.ints[CAPACITY]:
+        columns = group_columns(held.state.ints)
+        numbers = columns.counts if rounded else columns.weights
+        for key, count in zip(counted_groups(held.state), numbers.tolist(), strict=True):
+            total += count * float(np.log(_value_of_factor(key, values))) if count else 0.0
     return total
 
 

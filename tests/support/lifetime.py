@@ -31,6 +31,7 @@ from inferences import INFERENCES
 from inside import held_by, knowledge_of, log_likelihood_held, row_names
 from lifetime_rounds import (
     EVERYTHING,
+    IN_ORDER,
     KINDS,
     MEANS,
     NAMES,
@@ -203,7 +204,8 @@ class Life:
         own = (self.shape.positions, self.shape.rated)
         shapes = [shape for shape in self.late_shapes() if (shape.positions, shape.rated) == own]
         rounds, impossible = list[Played](), list[Played]()
-        self.weighed, length = False, int(rng.choice([0, 1, 2, 8, 40]))
+        least = 1 if self.setting.has("users") else 0  # a log without rounds has no columns of features
+        self.weighed, length = False, max(least, int(rng.choice([0, 1, 2, 8, 40])))
         skips, lates = rng.random() < 0.5, rng.choice([0.0, 0.5, 0.97])
         for _ in range(length):
             is_late = shapes and rng.random() < lates
@@ -265,13 +267,16 @@ class Life:
         when = self.at(old.at, said=True)
         self.both(lambda agent: agent.revise(old.action, old.observation, new, old.context, **when))
         self.clock.learn(old.at)
-        self.ledger.remove(old)
+        place = len(self.ledger) - 1 - self.ledger[::-1].index(old)  # the latest of equal rounds
+        self.ledger.pop(place)
+        later = len(self.ledger) - place
         if new is not None:
             now = self.clock.now  # it is not another round
             self.enter(Played(old.shape, old.action, new, old.context, old.at))
             self.clock.now = now
+            self.ledger.insert(place, self.ledger.pop())
         if self.settled is not None:
-            self.settled, self.reordered = self.unmoved(), True
+            self.settled, self.reordered = self.unmoved(), self.reordered or later > 256
             for played in self.ledger:
                 self.learn_unmoved(played)
 
@@ -358,11 +363,13 @@ class Life:
         for name, held in held_by(self.agent).items():
             if self.agent.weights()[name] == 0:
                 continue  # a structure that is out learns nothing more
-            found = [log_likelihood_held(held, functools.partial(row_mean, self.setting, k)) for k in range(MEANS)]
-            wanted = self.expected(name)
-            np.testing.assert_allclose(
-                np.subtract(found, found[0]), wanted - wanted[0], rtol=1e-9, atol=1e-9 * (1 + abs(wanted).max())
-            )
+            mean_of = [functools.partial(row_mean, self.setting, k) for k in range(MEANS)]
+            found = [log_likelihood_held(held, mean, rounded=False) for mean in mean_of]
+            wanted, faded = self.expected(name), self.setting.forget is not None and self.setting.latent
+            slack = (
+                0.05 if faded else 1e-9 * (1 + abs(wanted).max())
+            )  # groups of which almost nothing is left are dropped
+            np.testing.assert_allclose(np.subtract(found, found[0]), wanted - wanted[0], rtol=1e-9, atol=slack)
 
     def rebuilt(self) -> Any:
         """A new agent that moved through all diagrams first, and then received the surviving rounds in order."""
@@ -375,21 +382,26 @@ class Life:
         return agent
 
     def check_order(self) -> None:
-        """Rows have the pseudo-counts that they have in an agent that never moved; after revisions, about the means."""
+        """Rows have the pseudo-counts that they have in an agent that never moved.
+
+        Where contexts have features, rounds that came after a revised one are learned again, if these are few. Else
+        coefficients are about the same: what a round says depends on what was known before it, so that also the order
+        of rounds changes them, by up to half a standard deviation.
+        """
         wanted = rows_of(self.settled)
         if self.weighed:
             assert self.agent.weights() == pytest.approx(self.settled.weights(), abs=1e-9)
         for name, numbers in rows_of(self.agent).items():
-            if self.reordered and len(name) == 4:
-                means = numbers / numbers.sum(), wanted[name] / wanted[name].sum()
-                np.testing.assert_allclose(*means, atol=0.05, err_msg=str(name))
+            if self.reordered and len(name) == 3:
+                (mean, sd), (other, other_sd) = numbers, wanted[name]
+                assert abs(mean - other) < 1.0 * max(sd, other_sd), f"{name}: {mean} +- {sd}, not {other} +- {other_sd}"
             elif not self.reordered:
-                np.testing.assert_allclose(numbers, wanted[name], rtol=1e-9, atol=1e-9, err_msg=str(name))
+                np.testing.assert_allclose(numbers, wanted[name], rtol=1e-6, atol=1e-6, err_msg=str(name))
 
 
 def rows_of(agent: Any) -> dict[Any, np.ndarray]:
     """The pseudo-counts of an agent's beliefs, by the names of rows; of coefficients, means and deviations by name."""
-    several = isinstance(agent, idb.Structures)
+    several = len(agent.diagrams) > 1
     diagrams = agent.diagrams if several else {"lifetime": agent.diagram}
     beliefs = agent.posterior() if several else {"lifetime": agent.posterior()}
     found: dict[Any, np.ndarray] = {}
@@ -433,6 +445,7 @@ SETTINGS = [
     for setting in [
         *(Setting(name, kind, latent) for kind in KINDS for latent in (True, False)),
         *(Setting(name, kind, False, idb.Forget(h)) for kind in ("plain", "features", "several") for h in HALF_LIVES),
+        *(Setting(name, "plain", True, idb.Forget(h)) for h in HALF_LIVES if name not in IN_ORDER),
     ]
     if is_supported(setting)
 ]
