@@ -36,10 +36,10 @@ def drop_certain(w: Workspace) -> None:
 
 
 @bare
-def look_up(w: Workspace, groups: Groups, round_: Round) -> int:
+def look_up(w: Workspace, groups: Groups, round_: Round, keep: float) -> int:
     """Reduce a round, and find the group of every factor: -1 where there is none yet. DONE, or why it cannot be.
 
-    A round that is taken back must have been counted, as far as it has not faded: groups fade by `keep` before that.
+    A round that is taken back must have been counted, as far as it has not faded: groups will fade by `keep` before that.
     """
     times = round_.times
     if groups.header[ROUNDS] + times < 0:
@@ -52,7 +52,7 @@ def look_up(w: Workspace, groups: Groups, round_: Round) -> int:
         find_groups(w, groups)
     taken = -times * round_.weight
     for i in range(w.places[0] if taken > FADED else 0):
-        if w.groups[i] < 0 or groups.weights[w.groups[i]] * round_.keep < taken * (1.0 - ROUNDING):
+        if w.groups[i] < 0 or groups.weights[w.groups[i]] * keep < taken * (1.0 - ROUNDING):
             return UNKNOWN
     return DONE
 
@@ -108,7 +108,7 @@ def count_round(w: Workspace, groups: Groups, base: Floats, prior: Floats, round
     w.places[0] = 0
     if round_.times == 0:
         return DONE
-    status = look_up(w, groups, round_)
+    status = look_up(w, groups, round_, 1.0)
     if status != DONE:
         return status
     if round_.times < 0 and is_too_often(w, groups, -round_.times * round_.weight):

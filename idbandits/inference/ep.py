@@ -42,7 +42,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     learned, groups = w.v.learned, groups_in(ints)
     base, acting = section(floats, BASE, learned), section(floats, ACTING, learned)
     if round_.keep < 1.0:
-        status = look_up(w, groups, round_)
+        status = look_up(w, groups, round_, round_.keep)
         if status != DONE:
             return status
         forget(w, ints, floats, round_.keep)

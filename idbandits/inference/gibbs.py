@@ -56,7 +56,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     chain = chain_in(w, ints, floats, pointer(floats, 0), False, pointer(ints, 0), 0)
     average, prior = chain.average, chain.prior
     if round_.keep < 1.0:
-        status = look_up(w, chain.groups, round_)
+        status = look_up(w, chain.groups, round_, round_.keep)
         if status != DONE:
             return status
         forget(w, chain, ints, floats, rng, round_.keep)

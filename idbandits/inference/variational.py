@@ -43,7 +43,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     alpha, base = section(floats, ALPHA, v.learned), section(floats, BASE, v.learned)
     prior = section(floats, PRIOR, v.learned)
     if round_.keep < 1.0:
-        status = look_up(w, groups, round_)
+        status = look_up(w, groups, round_, round_.keep)
         if status != DONE:
             return status
         forget(w, ints, floats, round_.keep)
