@@ -19,7 +19,7 @@ import numpy.typing as npt
 from idbandits.errors import FormatError
 from idbandits.kernel.types import Floats, Ints
 
-ROOM = 65_536  # rounds that can be taken back: the latest ones
+ROOM = 16_384  # rounds that can be taken back, the latest ones: about 20 MB with ten positions
 RECENT = 256  # rounds after one that is taken back that are learned again; after older ones, all that came stays
 KEY = 16  # bytes
 MOST_ADDED = 1e12  # either way

@@ -20,6 +20,7 @@ from idbandits.inference.priors import prior_in
 from idbandits.inference.protocol import Inference, Summarised
 from idbandits.inference.requests import bridged
 from idbandits.inference.summary import Summary
+from idbandits.kernel.draws import LEAST, MOST
 from idbandits.kernel.states import ACTS_ON_MEANS, State
 from idbandits.kernel.types import Floats, Ints, Rng
 
@@ -106,7 +107,8 @@ class Posterior:
         alpha, others = self._alpha.ravel(), _of_others(self._alpha).ravel()
         flat[:, known] = betaincinv(alpha[known], others[known], wanted.reshape(-1, 1))
         if wanted.size and len(drawn.entries):
-            flat[:, drawn.entries] = np.quantile(drawn.draws, wanted.ravel(), axis=0)
+            own = np.quantile(drawn.draws, wanted.ravel(), axis=0)
+            flat[:, drawn.entries] = np.where(own <= LEAST, 0.0, np.where(own >= MOST, 1.0, own))
         return self._shown(flat.reshape(wanted.shape + self._alpha.shape))
 
     def _with_drawn(self, numbers: Floats, drawn: Floats) -> Floats:

@@ -39,7 +39,7 @@ def drop_certain(w: Workspace) -> None:
 def look_up(w: Workspace, groups: Groups, round_: Round, keep: float) -> int:
     """Reduce a round, and find the group of every factor: -1 where there is none yet. DONE, or why it cannot be.
 
-    A round that is taken back must have been counted, as far as it has not faded: groups will fade by `keep` before that.
+    A round that is taken back must have been counted, as far as it has not faded; groups will fade by `keep` first.
     """
     times = round_.times
     if groups.header[ROUNDS] + times < 0:

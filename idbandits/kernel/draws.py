@@ -6,7 +6,8 @@ from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.types import Bools, Floats, Indices, Rng
 
 SMALL = 0.1  # pseudo-counts below this are drawn by logarithms, which do not vanish
-EDGE = 1e-6  # draws of exactly 0 or 1 are moved inside by less than this, so that ties are broken at random
+EDGE = 1e-6  # means of exactly 0 or 1 are moved inside by less than this, so that ties are broken at random
+LEAST, MOST = 1e-300, 1.0 - 1e-12  # draws that are too small for a number, or too near to 1, are below or above these
 
 
 @merged
@@ -59,9 +60,9 @@ def draw_beta(a: float, b: float, rng: Rng) -> float:
         u = gamma(a, rng)
         x = u / (u + gamma(b, rng))
     if x <= 0.0:
-        return EDGE * rng.random()
+        return LEAST * rng.random()
     if x >= 1.0:
-        return 1.0 - EDGE * rng.random()
+        return 1.0 - (1.0 - MOST) * rng.random()
     return x
 
 
@@ -106,7 +107,7 @@ def draw_row(alpha: Floats, first: int, size: int, rng: Rng, p: Floats) -> None:
     for i in range(first, first + size):
         p[i] = np.exp(p[i] - high)
         if p[i] == 0.0:
-            p[i] = EDGE * rng.random()
+            p[i] = LEAST * rng.random()
         total += p[i]
     for i in range(first, first + size):
         p[i] /= total

@@ -155,7 +155,7 @@ def test_unknown_rounds_are_rejected() -> None:
     agent.update(action, seen, context)
     before = knowledge(agent)
     for wrong in ((action, {"C1": 1 - seen["C1"], "C2": 0}, context), (action, seen, other)):
-        with pytest.raises(ObservationError, match="was not learned before, or is not among the latest 65,536 rounds"):
+        with pytest.raises(ObservationError, match="was not learned before, or is not among the latest 16,384 rounds"):
             agent.revise(wrong[0], wrong[1], None, wrong[2])
     agent.revise(action, seen, None, context)
     with pytest.raises(ObservationError, match="was not learned before"):

@@ -14,8 +14,6 @@ from idbandits.diagram.tables import prior_means
 from idbandits.inference.modes import SCALES
 from idbandits.inference.regression import LOG_STRENGTHS
 
-EDGE = 1e-6  # draws of 0 or 1 are moved inside by less than this
-
 
 def covered(seed: int, items: int, positions: int, columns: int, rounds: int) -> tuple[float, float]:
     """The part of rows whose means are in their intervals of 90 %, in a world that is drawn from the prior."""
@@ -32,7 +30,7 @@ def covered(seed: int, items: int, positions: int, columns: int, rounds: int) ->
     parts = []
     for name, belief in agent.posterior().items():
         low, high = belief.quantile(np.array([0.05, 0.95]))
-        parts.append(((low - EDGE <= means[name]) & (means[name] <= high + EDGE)).mean())
+        parts.append(((low <= means[name]) & (means[name] <= high)).mean())
     return parts[0], parts[1]
 
 
