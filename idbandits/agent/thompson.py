@@ -633,13 +633,13 @@ class Thompson:
         with self.rng.bit_generator.lock:
             return dict(zip(self._eras[0].names, self._known.weights().tolist(), strict=True))
 
-    def sample(self) -> Any:
+    def sample(self) -> dict[str, Any]:
         """Draw the means of all learned tables once."""
         with self.rng.bit_generator.lock:
             known = self._known
             return self._by_structure(lambda own, state: own.sample(own.without_request(state), self.rng), known)
 
-    def draws(self, number: int) -> Any:
+    def draws(self, number: int) -> dict[str, Any]:
         """Draw the means of all tables `number` times: all that stand at one place belong together.
 
         Products of means, and whatever else is computed of several tables, have honest intervals this way. They do not
@@ -659,7 +659,7 @@ class Thompson:
         known, rng = self._apart()
         return self._by_structure(lambda learner, state: learner.draws(state, rng, count), known)
 
-    def posterior(self) -> Any:
+    def posterior(self) -> dict[str, Any]:
         """Return the belief of every learned table, as `Posterior` by name."""
         known, rng = self._snapshot()
         return self._by_structure(lambda learner, state: learner.posterior(state, rng), known)

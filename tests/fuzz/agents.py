@@ -401,8 +401,28 @@ class Agents(Session):
     def call_repr(self) -> Call:
         return Call("repr", lambda: repr(self.agent), reads=True)
 
+    def call_check_round(self) -> Call:
+        played = self._round()
+        arguments = {"action": played.action, "observation": played.observation, "context": played.context}
+        return Call("check_round", self.agent.check_round, arguments, reads=True)
+
     def call_save(self) -> Call:
-        return Call("save", self.agent.save, {"path": "agent.idb"}, files=True, reads=True)
+        metadata = self.one([None, {}, {"learned up to": 7, "by": ["a", None]}])
+        return Call("save", self.agent.save, {"path": "agent.idb", "metadata": metadata}, files=True, reads=True)
+
+    def call_load_seeded(self) -> Call:
+        self.agent.save("saved.idb", metadata={"n": 3})
+        inference = self.agent.inference if self.name == "own" else None
+
+        def load(seed: Any) -> idb.Thompson:
+            return idb.Thompson.load("saved.idb", inference=inference, seed=seed)
+
+        def check(other: idb.Thompson) -> None:
+            assert other.metadata == {"n": 3}
+            assert other.rounds == self.agent.rounds
+            other.act(self.rounds[0].context)
+
+        return Call("load with a seed", load, {"seed": self.one([None, 5])}, check, files=True)
 
     def call_load(self) -> Call:
         self.agent.save("saved.idb")
