@@ -11,7 +11,7 @@ from functools import partial
 from itertools import starmap
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 import numpy as np
 
@@ -52,8 +52,6 @@ CHUNK = 1_000_000  # rounds of a log that are learned at once
 BLOCK = 4096  # rounds that several structures predict at once, at most
 GROWTH = 0.1  # rounds of a log that are predicted by one belief, as a part of those learned from before
 BOUNDED = " and ".join(name for name, kind in BY_NAME.items() if issubclass(kind, Bounded))
-
-Answer = TypeVar("Answer")
 
 
 @final
@@ -220,10 +218,13 @@ class Thompson:
         known, rng = self._snapshot()
         return known, np.random.default_rng(rng.integers(2**63))
 
-    def _by_structure(self, answer: Callable[[Learner, State], Answer], known: Known) -> Any:
-        """Ask every structure: one answer, or those of several by name."""
-        answers = [answer(learner, state) for learner, state in zip(known.learners, known.states, strict=True)]
-        return answers[0] if self._names is None else dict(zip(self._names, answers, strict=True))
+    def _by_structure(self, answer: Callable[[Learner, State], Any], known: Known) -> dict[str, Any]:
+        """Ask every structure for a dictionary: that of the only one, or those of several by name."""
+        answers: list[Any] = [
+            answer(learner, state) for learner, state in zip(known.learners, known.states, strict=True)
+        ]
+        first: dict[str, Any] = answers[0]
+        return first if self._names is None else dict(zip(self._names, answers, strict=True))
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[Known]:
