@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from idbandits.agent.era import Era, Round
+from idbandits.agent.era import NO_REQUEST, Era, Round
 from idbandits.agent.learner import Learner
 from idbandits.agent.ledger import ROOM, Added, Entry, Ledger
 from idbandits.agent.moving import Batch, hosting, in_order
@@ -224,7 +224,8 @@ def all_counted(
         forgets = known.learners[0].forget is not None
         for i, (place, own) in list(enumerate(zip(places, added, strict=True)))[-ROOM:]:
             time = float(at[place]) if len(at) else float(played + i) if forgets else np.nan
-            round_ = era.round_of(np.ascontiguousarray(rounds[place]), part.requests[place].copy())
+            request = part.requests[place].copy() if len(part.requests) else NO_REQUEST
+            round_ = era.round_of(np.ascontiguousarray(rounds[place]), request)
             known.ledger.add(_entry(era, round_, time, own))
     return known._replace(states=(state,)), skipped
 

@@ -192,6 +192,6 @@ def test_files_of_older_formats_are_refused_by_name(path: Path) -> None:
         path.write_bytes(crafted.with_head(parts, ("format",), f"idbandits agent {number}"))
         refused(
             FormatError,
-            ("agent.npz", f"idbandits agent {number}", "idbandits agent 5"),
+            ("agent.npz", f"idbandits agent {number}", "idbandits agent 6"),
             lambda: idb.Thompson.load(path),
         )
