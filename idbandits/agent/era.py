@@ -47,7 +47,7 @@ class Era:
         self.models = tuple(compile(d) for d in self.diagrams)
         model = self.model = self.models[0]
         self.width = len(model.decisions) + len(model.contexts)
-        self._has_requests = any(node.features is not None for node in model.contexts)
+        self.has_requests = any(node.features is not None for node in model.contexts)
         self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
         self._translations = WeakKeyDictionary[Era, Translation]()
         self._latest: tuple[Any, Any, Ints] = (None, None, np.empty(0, np.int64))
@@ -87,8 +87,11 @@ class Era:
 
     def round(self, action: Action, observation: Mapping[str, Any], context: Action | None) -> Round:
         """Encode a round, or raise one of MISFITS."""
-        vector = self.action_vector(action, context)
-        return Round(vector, self.seen(observation), self.request(context))
+        if not self.has_requests:
+            return Round(self.action_vector(action, context), self.seen(observation))
+        request: list[float] = []
+        vector = self.model.action_vector(action, context, request)
+        return Round(vector, self.seen(observation), np.array(request))
 
     def round_of(self, row: Ints, request: Floats = NO_REQUEST) -> Round:
         """Return the round in one row of a log."""
@@ -140,7 +143,7 @@ class Era:
 
     def request(self, context: Action | None) -> Floats:
         """Encode the features of contexts that have some, as one vector; the context was validated before."""
-        return self.model.request_vector(context) if self._has_requests else NO_REQUEST
+        return self.model.request_vector(context) if self.has_requests else NO_REQUEST
 
 
 def key_of(diagrams: Sequence[Diagram]) -> bytes:

@@ -20,6 +20,8 @@ from idbandits.inference.predicting import predict, predict_all
 from idbandits.kernel.states import PLAYED, ROUNDS, ZONE, State
 from idbandits.kernel.types import Floats, Ints, Rng
 
+NO_TIME = float("nan")  # where it does not matter when a round was played
+
 
 class Known(NamedTuple):
     """Everything that an agent knows. One structure has the weight 1.
@@ -136,21 +138,17 @@ def learned_alone(known: Known, era: Era, rng: Rng, round_: Round, when: When | 
     learner, state, model = known.learners[0], known.states[0], era.model
     if known.ledger is None:
         return learner.learned(state, rng, round_, 1, NOW, model=model, when=when, where=where)
-    added, played = list[Added](), known.played
+    added: list[Added] = []
+    played = state.ints.item(PLAYED)
     state = learner.learned(state, rng, round_, 1, NOW, model=model, when=when, where=where, added=added)
     if added:
-        known.ledger.add(_entry(era, round_, _time(when, played), added[0]))
+        known.ledger.add(Entry(era, round_, _time(when, played), added[0]))
     return state
-
-
-def _entry(era: Era, round_: Round, time: float, added: Added) -> Entry:
-    """Return what a ledger has of a round."""
-    return Entry(era.key_of_round(round_), era.key, np.append(round_.action, round_.seen), round_.request, time, added)
 
 
 def _time(when: When | None, played: int) -> float:
     """Return the time of a round in a ledger: by a clock of rounds, it may be now."""
-    return np.nan if when is None else float(played if np.isnan(when.time) else when.time)
+    return NO_TIME if when is None else float(played if np.isnan(when.time) else when.time)
 
 
 def _revised_by_ledger(
@@ -167,18 +165,20 @@ def _revised_by_ledger(
         shown = f"observation {era.shown(old)} for action {era.model.action_of(old.action)!r}"
         raise ObservationError(f"{shown} was not learned before, or is not among the latest {ROOM:,} rounds")
     (entry, later), by_key = taken, {own.key: own for own in eras}
+    rounds = [np.append(other.round_.action, other.round_.seen) for other in later]
     if learner.forget is not None or not all(
-        other.era in by_key and by_key[other.era].can_have(other.numbers) for other in later
+        other.home.key in by_key and by_key[other.home.key].can_have(own)
+        for other, own in zip(later, rounds, strict=True)
     ):
         for other in later:
             known.ledger.add(other)
-        later = []
+        later, rounds = [], []
     learner.taken_back(known.states[0], rng, [entry, *later])
     if new is not None:
         known = learned(known, era, rng, new, when)
-    for other in later:
-        own = by_key[other.era]
-        known = learned(known, own, rng, own.round_of(other.numbers, other.request), None)
+    for other, numbers in zip(later, rounds, strict=True):
+        home = by_key[other.home.key]
+        known = learned(known, home, rng, home.round_of(numbers, other.round_.request), None)
     known.states[0].ints[PLAYED] = played
     return known
 
@@ -226,7 +226,7 @@ def all_counted(
             time = float(at[place]) if len(at) else float(played + i) if forgets else np.nan
             request = part.requests[place].copy() if len(part.requests) else NO_REQUEST
             round_ = era.round_of(np.ascontiguousarray(rounds[place]), request)
-            known.ledger.add(_entry(era, round_, time, own))
+            known.ledger.add(Entry(era, round_, time, own))
     return known._replace(states=(state,)), skipped
 
 

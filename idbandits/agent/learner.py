@@ -272,16 +272,15 @@ class Learner:
             state.floats[self.evidence.learned + AT] = when.time
         if self._has_requests and times:
             entries = np.empty(1 + evidence.uses * evidence.widest, np.int64)
-            values = np.zeros((len(entries), 4))
+            values = np.empty((len(entries), 4))
             with self.requested(state, round_.request):
                 status = learn_request(
                     self.learn.handle, evidence.packed, state, rng, round_.action, round_.seen, times, effort, entries,
                     values,
                 )  # fmt: skip
             if status == DONE and added is not None:
-                lines = int(entries[0])
-                own = Added(entries[1 : 1 + lines].copy(), values[:lines].copy(), int(state.ints[TICK]))
-                added.append(own)
+                lines = entries.item(0)
+                added.append(Added(entries[1 : 1 + lines], values[:lines], state.ints.item(TICK)))
         else:
             status = self.learn(*evidence.packed, *state[:2], rng, round_.action, round_.seen, times, effort)
         if type(status) is not int or not DONE <= status <= UNKNOWN:  # of a custom inference
@@ -392,7 +391,7 @@ class Learner:
         for entry in rounds:
             steps = int(state.ints[TICK]) - entry.added.tick if self.forget is not None else 0
             weight = 0.5 ** (steps * step / half_life) if steps else 1.0
-            contributions.append(Contribution(entry.added.entries, weight * entry.added.values, entry.request))
+            contributions.append(Contribution(entry.added.entries, weight * entry.added.values, entry.round_.request))
         take_back(self.evidence, state, contributions)
         state.ints[ROUNDS] -= len(rounds)
         if self.evidence.regressions.number:

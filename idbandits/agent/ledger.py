@@ -11,7 +11,7 @@ well, and learned again: then the belief is exactly that of an agent that never 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
@@ -35,15 +35,59 @@ class Added(NamedTuple):
     tick: int  # of the learner's clock when the round was learned
 
 
+class Played(Protocol):
+    """A round, as `agent.era.Round` is one."""
+
+    @property
+    def action(self) -> Ints:
+        """Decisions and contexts."""
+
+    @property
+    def seen(self) -> Ints:
+        """Observed nodes."""
+
+    @property
+    def request(self) -> Floats:
+        """Features of contexts."""
+
+
+class Home(Protocol):
+    """The diagrams in whose numbers a round is, as `agent.era.Era` is one."""
+
+    @property
+    def key(self) -> bytes:
+        """The key of the diagrams."""
+
+    def key_of_round(self, round_: Any) -> bytes:
+        """Return a key of what was done and seen in a round, by names and labels."""
+
+
 class Entry(NamedTuple):
     """A round that was learned."""
 
-    key: bytes  # of what was done and seen
-    era: bytes  # the key of the diagrams in whose numbers the round is
-    numbers: Ints  # decisions, contexts, observed nodes
-    request: Floats  # features of contexts
+    home: Home
+    round_: Played
     time: float  # when it was played, NaN where that does not matter
     added: Added
+
+
+class _Filed(NamedTuple):
+    """The keys of diagrams and of a round, from a file."""
+
+    key: bytes
+    round_key: bytes
+
+    def key_of_round(self, round_: Any) -> bytes:
+        """Return the key of the round."""
+        return self.round_key
+
+
+class _Numbers(NamedTuple):
+    """A round from a file: all its numbers are in `action`."""
+
+    action: Ints
+    request: Floats
+    seen: Ints = np.empty(0, np.int64)
 
 
 class Columns(NamedTuple):
@@ -63,13 +107,14 @@ class Columns(NamedTuple):
 
 @final
 class Ledger:
-    """The latest rounds, in the order in which they were learned."""
+    """The latest rounds, in the order in which they were learned. They are indexed when the first one is taken."""
 
     def __init__(self, width: int) -> None:
         self.width = width  # of requests
         self._rounds: dict[int, Entry] = {}  # by their numbers, in order
+        self._next = 0  # number
         self._places: dict[bytes, list[int]] = {}  # the numbers of rounds with a key
-        self._next = 0
+        self._keys: dict[int, bytes] = {}  # of rounds that are indexed
         self._shared = False
 
     def __len__(self) -> int:
@@ -78,36 +123,50 @@ class Ledger:
     def copy(self) -> Ledger:
         """Return a copy that can be changed independently; what both have is copied when one of them changes."""
         other = Ledger(self.width)
-        other._rounds, other._places, other._next = self._rounds, self._places, self._next
+        other._rounds, other._next, other._places, other._keys = self._rounds, self._next, self._places, self._keys
         self._shared = other._shared = True
         return other
 
     def _own(self) -> None:
         if self._shared:
-            self._rounds = dict(self._rounds)
+            self._rounds, self._keys = dict(self._rounds), dict(self._keys)
             self._places = {key: list(numbers) for key, numbers in self._places.items()}
             self._shared = False
 
+    def __reduce__(self) -> Any:
+        return Ledger._of_columns, (self.to_columns(), self.width)
+
     def add(self, entry: Entry) -> None:
         """Note a round that was learned."""
-        self._own()
-        self._rounds[self._next] = entry._replace(request=self._padded(entry.request))
-        self._places.setdefault(entry.key, []).append(self._next)
+        if self._shared:
+            self._own()
+        self._rounds[self._next] = entry
         self._next += 1
         if len(self._rounds) > ROOM:
             self._remove(next(iter(self._rounds)))
 
+    def _remove(self, number: int) -> Entry:
+        if (key := self._keys.pop(number, None)) is not None:
+            places = self._places[key]
+            places.remove(number)
+            if not places:
+                del self._places[key]
+        return self._rounds.pop(number)
+
+    def _index(self) -> None:
+        """Index the rounds that are new."""
+        for number in reversed(self._rounds):
+            if number in self._keys:
+                break
+            entry = self._rounds[number]
+            key = self._keys[number] = entry.home.key_of_round(entry.round_)
+            self._places.setdefault(key, []).append(number)
+        for places in self._places.values():
+            places.sort()
+
     def _padded(self, request: Floats) -> Floats:
         """Return a request with zeros for contexts that only tables of earlier diagrams depend on."""
         return request if len(request) == self.width else np.pad(request, (0, self.width - len(request)))
-
-    def _remove(self, number: int) -> Entry:
-        entry = self._rounds.pop(number)
-        places = self._places[entry.key]
-        places.remove(number)
-        if not places:
-            del self._places[entry.key]
-        return entry
 
     def take(self, key: bytes, request: Floats, time: float) -> tuple[Entry, list[Entry]] | None:
         """Remove the latest round with this key and request, and time if that is a number.
@@ -115,11 +174,13 @@ class Ledger:
         Return it, and the rounds that were learned after it if these are few, which are removed as well; None if there
         is no such round.
         """
+        self._own()
+        self._index()
         request = self._padded(request)
         for number in reversed(self._places.get(key, ())):
             entry = self._rounds[number]
-            if np.array_equal(entry.request, request) and (np.isnan(time) or entry.time == time):
-                self._own()
+            is_same = np.array_equal(self._padded(entry.round_.request), request)
+            if is_same and (np.isnan(time) or entry.time == time):
                 later = list[int]()
                 for other in reversed(self._rounds):
                     if other == number:
@@ -145,25 +206,30 @@ class Ledger:
 
     def moved(self, places: Ints, columns: Ints) -> Ledger:
         """Return a ledger for other entries and features: -1 where there is no place, or no column."""
-        other = Ledger(len(columns))
+        other, is_same = Ledger(len(columns)), np.array_equal(columns, np.arange(self.width))
         for entry in self._rounds.values():
-            at, request = places[entry.added.entries], entry.request
-            vector = np.where(columns >= 0, request[columns], 0.0) if len(request) else np.zeros(len(columns))
+            at, round_ = places[entry.added.entries], entry.round_
+            if not is_same:
+                request = self._padded(round_.request)
+                vector = np.where(columns >= 0, request[columns], 0.0) if len(request) else np.zeros(len(columns))
+                round_ = _Numbers(round_.action, vector, round_.seen)
             added = Added(at[at >= 0], entry.added.values[at >= 0], entry.added.tick)
-            other.add(entry._replace(request=vector, added=added))
+            other.add(entry._replace(round_=round_, added=added))
         return other
 
     def to_columns(self) -> Columns:
         """Return all rounds as columns."""
         rounds = list(self._rounds.values())
+        numbers = [np.append(entry.round_.action, entry.round_.seen) for entry in rounds]
         keys, eras = (
             np.frombuffer(b"".join(texts), np.uint8).reshape(len(rounds), KEY).copy()
-            for texts in ([entry.key for entry in rounds], [entry.era for entry in rounds])
-        )
+            for texts in (
+                [entry.home.key_of_round(entry.round_) for entry in rounds], [entry.home.key for entry in rounds]
+            )
+        )  # fmt: skip
         return Columns(
-            keys, eras, _integers([len(entry.numbers) for entry in rounds]),
-            np.concatenate([np.empty(0, np.int64), *(entry.numbers for entry in rounds)]),
-            np.array([entry.request for entry in rounds]).reshape(len(rounds), self.width),
+            keys, eras, _integers([len(own) for own in numbers]), np.concatenate([np.empty(0, np.int64), *numbers]),
+            np.array([self._padded(entry.round_.request) for entry in rounds]).reshape(len(rounds), self.width),
             np.array([entry.time for entry in rounds], np.float64), _integers([entry.added.tick for entry in rounds]),
             _integers([len(entry.added.entries) for entry in rounds]),
             np.concatenate([np.empty(0, np.int64), *(entry.added.entries for entry in rounds)]),
@@ -193,14 +259,18 @@ class Ledger:
             raise FormatError(f"what rounds added must be numbers from {-MOST_ADDED:g} to {MOST_ADDED:g}")
         if np.isinf(columns.times).any():
             raise FormatError("the times of rounds that can be taken back must be finite")
+        return Ledger._of_columns(columns, width)
+
+    @staticmethod
+    def _of_columns(columns: Columns, width: int) -> Ledger:
         ledger, first, start = Ledger(width), 0, 0
-        for i in range(number):
+        for i in range(len(columns.keys)):
             own, lines = slice(first, first + int(columns.lengths[i])), slice(start, start + int(columns.sizes[i]))
             first, start = own.stop, lines.stop
             added = Added(columns.entries[lines].copy(), columns.values[lines].copy(), int(columns.ticks[i]))
-            key, era = columns.keys[i].tobytes(), columns.eras[i].tobytes()
-            request, time = columns.requests[i].copy(), float(columns.times[i])
-            ledger.add(Entry(key, era, columns.numbers[own].copy(), request, time, added))
+            home = _Filed(columns.eras[i].tobytes(), columns.keys[i].tobytes())
+            round_ = _Numbers(columns.numbers[own].copy(), columns.requests[i].copy())
+            ledger.add(Entry(home, round_, float(columns.times[i]), added))
         return ledger
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from idbandits.agent.agreement import named_structures, places_in
 from idbandits.agent.bundle import Bundle, is_bundle, load_bundle, save_bundle
-from idbandits.agent.era import MISFITS, Era, Round
+from idbandits.agent.era import MISFITS, NO_REQUEST, Era, Round
 from idbandits.agent.fit import FitReport, fit_report
 from idbandits.agent.known import Known, all_counted, block_learned, learned, learned_alone, predicted, revised
 from idbandits.agent.learner import INEXACT, Learner, Settings
@@ -251,9 +251,10 @@ class Thompson:
         if self._several:
             return self._act_by_weight(context, allowed)
         present, solver, rng = self._eras[0], self._solver, self.rng
-        action = solver.blank_action(context)
+        features: list[float] = []
+        action = solver.blank_action(context, request=features)
         eligible = EVERY_CHOICE if allowed is None else solver.eligible(allowed)
-        request = present.request(context)
+        request = np.array(features) if features else NO_REQUEST
         with rng.bit_generator.lock:
             known = self._known
             known.learners[0].choose(known.states[0], rng, action, eligible, request)

@@ -155,15 +155,18 @@ class Model:
         reward = f"\n  reward:     {_size(self.rewards.circuit)}" if self.diagram.rewards else ""
         return f"{head}\n  likelihood: {_size(self.likelihood.circuit)}{reward}"
 
-    def action_vector(self, action: Action, context: Action | None = None) -> Ints:
-        """Decisions, then contexts, as numbers."""
+    def action_vector(
+        self, action: Action, context: Action | None = None, request: list[float] | None = None
+    ) -> Ints:  # fmt: skip
+        """Encode decisions, then contexts; features of contexts are appended to `request`, if that is given."""
         chosen = _indices("action", "decision", self.decisions, action, ActionError)
         self.feasibility.check({n.name: n.values[i] for n, i in zip(self.decisions, chosen, strict=True)})
-        return np.array([*chosen, *self.context_vector(context)], dtype=np.int64)
+        return np.array([*chosen, *self.context_vector(context, request)], dtype=np.int64)
 
-    def context_vector(self, context: Action | None) -> list[int]:
-        """The contexts as numbers."""
-        return _indices("context", "context node", self.contexts, {} if context is None else context, ContextError)
+    def context_vector(self, context: Action | None, request: list[float] | None = None) -> list[int]:
+        """Encode contexts; features are appended to `request`, if that is given."""
+        values = {} if context is None else context
+        return _indices("context", "context node", self.contexts, values, ContextError, request)
 
     def request_vector(self, context: Action | None) -> Floats:
         """The features of all contexts that have some, as one vector."""
@@ -284,7 +287,9 @@ def _read(what: str, values: Mapping[str, Any], error: type[Exception]) -> Mappi
         raise error(f"{what}: {brief(values)} cannot be read") from None
 
 
-def _indices(what: str, kind: str, nodes: list[Node], values: Action, error: type[Exception]) -> list[int]:
+def _indices(
+    what: str, kind: str, nodes: list[Node], values: Action, error: type[Exception], request: list[float] | None = None
+) -> list[int]:
     names = ", ".join(n.name for n in nodes) or "none"
     if not isinstance(values, Mapping):
         raise error(f"{what}: a mapping of names to values is needed, not {brief(values)}; the {kind}s are {names}")
@@ -298,7 +303,9 @@ def _indices(what: str, kind: str, nodes: list[Node], values: Action, error: typ
     indices = []
     for node in nodes:
         if node.features is not None:
-            node.features.encoded(f"{what}: {kind} {node.name!r}", values[node.name])
+            numbers = node.features.encoded(f"{what}: {kind} {node.name!r}", values[node.name])
+            if request is not None:
+                request += numbers
             indices.append(0)
             continue
         index = node.index(values[node.name])

@@ -93,6 +93,7 @@ def learn_request(
                 lines += 1
                 entries[lines] = k
                 added[lines - 1, 0] = -(prior[k] + keep * (alpha[k] - prior[k]))
+                added[lines - 1, 1], added[lines - 1, 2], added[lines - 1, 3] = 0.0, 0.0, 0.0
     status = learn_at(learn)(evidence.ints, evidence.floats, ints, floats, rng, action, seen, times, effort)
     for i in range(lines):
         added[i, 0] += alpha[entries[1 + i]]

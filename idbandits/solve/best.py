@@ -112,11 +112,16 @@ class Solver:
         """The choices that may be made, for the kernel."""
         return EVERY_CHOICE if allowed is None else self.model.derived(Eligibility).packed(allowed)
 
-    def blank_action(self, context: Action | None, *, check: bool = True) -> Ints:
-        """An action vector with the contexts filled in; without a check, of the first values."""
+    def blank_action(
+        self, context: Action | None, *, check: bool = True, request: list[float] | None = None
+    ) -> Ints:  # fmt: skip
+        """Return an action vector with the contexts filled in; without a check, of the first values.
+
+        Features of contexts are appended to `request`, if that is given.
+        """
         action = self._blank.copy()
         if check and (context is not None or self.model.contexts):
-            action[len(self.model.decisions) :] = self.model.context_vector(context)
+            action[len(self.model.decisions) :] = self.model.context_vector(context, request)
         return action
 
 

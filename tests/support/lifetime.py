@@ -267,7 +267,9 @@ class Life:
         when = self.at(old.at, said=True)
         self.both(lambda agent: agent.revise(old.action, old.observation, new, old.context, **when))
         self.clock.learn(old.at)
-        place = len(self.ledger) - 1 - self.ledger[::-1].index(old)  # the latest of equal rounds
+        place = self.ledger.index(old)
+        if self.settled is not None:  # of equal rounds, perhaps of different diagrams, the latest is revised
+            place = max(k for k, other in enumerate(self.ledger) if told(other) == told(old) and other.at == old.at)
         self.ledger.pop(place)
         later = len(self.ledger) - place
         if new is not None:
@@ -397,6 +399,12 @@ class Life:
                 assert abs(mean - other) < 1.0 * max(sd, other_sd), f"{name}: {mean} +- {sd}, not {other} +- {other_sd}"
             elif not self.reordered:
                 np.testing.assert_allclose(numbers, wanted[name], rtol=1e-6, atol=1e-6, err_msg=str(name))
+
+
+def told(played: Played) -> tuple[Any, ...]:
+    """What an agent is told of a round."""
+    seen = {name: value for name, value in played.observation.items() if value is not None}
+    return played.action, seen, played.context
 
 
 def rows_of(agent: Any) -> dict[Any, np.ndarray]:
