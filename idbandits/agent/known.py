@@ -240,11 +240,11 @@ def block_learned(
     for part in parts:
         known = known.hosting(eras[part.era], rng)
     predictions = {part.era: _predicted_all(known, eras[part.era], part) for part in parts}
-    skipped = list[int]()
-    for run in in_order(parts, len(parts[0].numbers) + 1, mixed=False):
+    skipped, most = list[int](), sum(len(part.numbers) for part in parts)
+    for run in in_order(parts, most, mixed=False):
         skipped += _weighed(known, eras[run.era], run, predictions[run.era], skips)
     out = known.standing.is_out()
-    for part in parts:
+    for part in in_order(parts, most, mixed=all(learner.in_any_order(times) for learner in known.learners)):
         era, left = eras[part.era], part.part(~np.isin(part.numbers, skipped)) if skipped else part
         at, rounds, states = times[left.numbers] if len(times) else times, left.rounds, list(known.states)
         for i, (learner, order) in enumerate(zip(known.learners, era.orders, strict=True)):

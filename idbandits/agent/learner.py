@@ -414,6 +414,11 @@ class Learner:
         """Whether rounds can be taken back exactly, so that their order does not matter either."""
         return isinstance(self.inference, Revisable) and self.inference.revisable and not self._has_requests
 
+    def in_any_order(self, times: Floats) -> bool:
+        """Return whether the order of rounds does not matter; without times, it does where a clock counts rounds."""
+        by_rounds = self.forget is not None and not self.forget.by_time and not len(times)
+        return self.is_revisable and not by_rounds
+
     def check_revisable(self) -> None:
         """Raise unless rounds can be taken back."""
         if not (self.is_revisable or self.keeps_ledger):

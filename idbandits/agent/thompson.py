@@ -553,9 +553,8 @@ class Thompson:
         self, known: Known, batches: Sequence[Batch], times: Floats, skips: bool
     ) -> tuple[Known, list[int]]:  # fmt: skip
         """Count the rounds of a log, then bring the belief up to date; in order, where rounds are not kept."""
-        learner, skipped = known.learners[0], list[int]()
-        by_rounds = learner.forget is not None and not learner.forget.by_time and not len(times)
-        for part in in_order(batches, CHUNK, mixed=learner.is_revisable and not by_rounds):
+        skipped = list[int]()
+        for part in in_order(batches, CHUNK, mixed=known.learners[0].in_any_order(times)):
             era = self._eras[part.era]
             known, refused = all_counted(known.hosting(era, self.rng), era, self.rng, part, times, skips)
             skipped += part.numbers[refused].tolist()
