@@ -85,13 +85,17 @@ class Era:
         """The observed nodes that structures bet on."""
         return pack_rewarded(*rewarded(self.models))
 
-    def round(self, action: Action, observation: Mapping[str, Any], context: Action | None) -> Round:
-        """Encode a round, or raise one of MISFITS."""
+    def rounds(
+        self, action: Action, observations: Sequence[Mapping[str, Any]], context: Action | None
+    ) -> list[Round]:  # fmt: skip
+        """Encode a round with each of some observations, or raise one of MISFITS."""
         if not self.has_requests:
-            return Round(self.action_vector(action, context), self.seen(observation))
-        request: list[float] = []
-        vector = self.model.action_vector(action, context, request)
-        return Round(vector, self.seen(observation), np.array(request))
+            vector = self.action_vector(action, context)
+            return [Round(vector, self.seen(observation)) for observation in observations]
+        numbers: list[float] = []
+        vector = self.model.action_vector(action, context, numbers)
+        request = np.array(numbers)
+        return [Round(vector, self.seen(observation), request) for observation in observations]
 
     def round_of(self, row: Ints, request: Floats = NO_REQUEST) -> Round:
         """Return the round in one row of a log."""

@@ -361,7 +361,7 @@ class Thompson:
         A structure in which the round is impossible is out from then on; if it is impossible in all that are left,
         nothing changes and an error is raised.
         """
-        era, round_ = self._encoded(action, observation, context)
+        era, (round_,) = self._encoded(action, (observation,), context)
         with self.rng.bit_generator.lock:
             try:
                 self._learn_now(era, round_, at)
@@ -386,18 +386,20 @@ class Thompson:
         """
         self.copy().update(action, observation, context, at=at)
 
-    def _encoded(self, action: Action, observation: Mapping[str, Any], context: Action | None) -> tuple[Era, Round]:
-        """Encode a round of this diagram, or else of the latest earlier one that can have it."""
+    def _encoded(
+        self, action: Action, observations: Sequence[Mapping[str, Any]], context: Action | None
+    ) -> tuple[Era, list[Round]]:
+        """Encode a round, with one observation or several, in the latest of all diagrams that can have them."""
         eras = self._eras
         try:
-            return eras[0], eras[0].round(action, observation, context)
+            return eras[0], eras[0].rounds(action, observations, context)
         except MISFITS:
+            entries = self._known.learners[0].evidence.entries
             for era in eras[1:]:
                 with contextlib.suppress(*MISFITS):
-                    late = era.round(action, observation, context)
-                    entries = self._known.learners[0].evidence.entries
-                    requests = translated_requests(late.request[np.newaxis], era.model, entries, 1)
-                    return era, late._replace(request=requests[0])
+                    late = era.rounds(action, observations, context)
+                    requests = translated_requests(late[0].request[np.newaxis], era.model, entries, 1)
+                    return era, [round_._replace(request=requests[0]) for round_ in late]
             raise
 
     def _when(self, known: Known, at: Any) -> When | None:
@@ -571,8 +573,9 @@ class Thompson:
         """
         for learner in self._known.learners:
             learner.check_revisable()
-        era, old = self._encoded(action, old_observation, context)
-        new = None if new_observation is None else old._replace(seen=era.seen(new_observation))
+        observations = [old_observation, *([] if new_observation is None else [new_observation])]
+        era, (old, *rest) = self._encoded(action, observations, context)
+        new = rest[0] if rest else None
         with self._all_or_nothing() as known:
             when = self._when(known, at)
             known = revised(known.hosting(era, self.rng), self._eras, era, self.rng, old, new, when)

@@ -292,3 +292,18 @@ def test_the_fit_report_is_about_the_surviving_rounds() -> None:
     assert agent.fit_report().rounds == 11
     agent.revise(both, seen, None)
     assert agent.fit_report().rounds == 10
+
+
+def test_a_round_is_completed_by_a_node_that_the_diagram_lacks_by_now() -> None:
+    """What was reported fits the present diagram, too; what completes it only fits the one it was played in."""
+    old, new = models.semi_bandit(list("abc"), 2), models.semi_bandit(list("abc"), 2)
+    old.observed("R", [old.nodes["A1"]], idb.Learned("rating"))
+    agent = idb.Thompson(old, "exact", seed=0)
+    shown = {"A1": "a", "A2": "b"}
+    agent.update(shown, {"X1": 1, "X2": 0})
+    agent = agent.moved_to(new)
+    agent.revise(shown, {"X1": 1, "X2": 0}, {"X1": 1, "X2": 0, "R": 1})
+    belief = agent.moved_to(old).posterior()
+    assert belief["rating"].alpha.tolist() == [[1, 2], [1, 1], [1, 1]]
+    assert belief["mean"].alpha.tolist() == [[1, 2], [2, 1], [1, 1]]
+    assert agent.rounds == 1
