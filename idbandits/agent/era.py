@@ -85,6 +85,12 @@ class Era:
         """The observed nodes that structures bet on."""
         return pack_rewarded(*rewarded(self.models))
 
+    def round(self, action: Action, observation: Mapping[str, Any], context: Action | None) -> Round:
+        """Encode a round, or raise one of MISFITS."""
+        if self.has_requests:
+            return self.rounds(action, (observation,), context)[0]
+        return Round(self.action_vector(action, context), self.seen(observation), NO_REQUEST)
+
     def rounds(
         self, action: Action, observations: Sequence[Mapping[str, Any]], context: Action | None
     ) -> list[Round]:  # fmt: skip

@@ -361,7 +361,11 @@ class Thompson:
         A structure in which the round is impossible is out from then on; if it is impossible in all that are left,
         nothing changes and an error is raised.
         """
-        era, (round_,) = self._encoded(action, (observation,), context)
+        era = self._eras[0]
+        try:
+            round_ = era.round(action, observation, context)
+        except MISFITS:
+            era, (round_,) = self._encoded(action, (observation,), context)
         with self.rng.bit_generator.lock:
             try:
                 self._learn_now(era, round_, at)
