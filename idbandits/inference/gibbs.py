@@ -314,6 +314,7 @@ class Gibbs(BuiltIn):
         if state.ints[USED] == 0:
             return None
         plan = planned(evidence, state, whole=False)
+        plan.announce(plan.warm_up + plan.steps)
         running = _Running(evidence, state, plan, rng)
         running.skip(plan.warm_up)
         return summary_of(plan.columns, plan.steps, running.record)
@@ -321,6 +322,7 @@ class Gibbs(BuiltIn):
     def draws(self, evidence: Evidence, state: State, rng: Rng, number: int) -> Floats:
         """Joint draws of all means along a chain that goes on from a copy of the state, one per row."""
         plan = planned(evidence, state, whole=True)
+        plan.announce(plan.warm_up + number)
         running = _Running(evidence, state.copy(), plan, rng)
         if evidence.regressions.number:
             running.skip(plan.warm_up)

@@ -16,6 +16,7 @@ from idbandits.inference.evidence import Evidence
 from idbandits.inference.log_likelihood import keeps_evidence
 from idbandits.kernel.compiling import INTS, kernel
 from idbandits.kernel.fields import Packed, pack, unpacker
+from idbandits.kernel.messages import say
 from idbandits.kernel.states import FILLED, HEADER, USED, State, group_columns
 from idbandits.kernel.types import Bools, Indices, Ints
 
@@ -24,6 +25,7 @@ FEWEST_STEPS = 100  # else
 WARM_UP = 0.2  # the part of these that is not recorded
 BUDGET, LONGEST = 6e8, 5e9  # about how many nanoseconds they may take; more than the first only to be as many as that
 FEWEST_SWEEPS = 20  # of all groups
+LONG = 1.5e9  # nanoseconds, by this estimate, which is low where a latent node has many states: the user is told
 SWEEP_COST = 1.5  # of a group in a sweep, in which tables move, as a multiple of that in other steps
 FEW_GROUPS = 64  # not worth a distinction
 MOST_VISITS = 10_000  # of groups in a step, unless it is a sweep of all
@@ -61,6 +63,12 @@ class Planned(NamedTuple):
     columns: Ints  # entries that are recorded
     steps: int  # that are affordable
     warm_up: int  # steps before these, in which the chain forgets where it started
+    cost: float  # of a step: about how many nanoseconds
+
+    def announce(self, steps: int) -> None:
+        """Tell the user that steps of the chain take long, if they do."""
+        if self.cost * steps > LONG:
+            say(f"drawing {len(self.columns):,} means along a chain of {steps:,} steps; this takes a while …")
 
 
 @kernel(types.void(INTS, INTS, types.int64, types.int64, INTS))
@@ -94,6 +102,7 @@ class Pace(NamedTuple):
     update_every: int
     fit_every: int
     steps: int
+    cost: float  # of a step: about how many nanoseconds
 
 
 def planned(evidence: Evidence, state: State, *, whole: bool) -> Planned:
@@ -121,7 +130,7 @@ def planned(evidence: Evidence, state: State, *, whole: bool) -> Planned:
     )  # fmt: skip
     # `learn` leaves a chain where it belongs, but for regressions, which it keeps, and for logs that are long
     is_settled = pace.steps == CHAIN and not evidence.regressions.number
-    return Planned(pack(plan), columns, pace.steps, 0 if is_settled else int(WARM_UP * pace.steps))
+    return Planned(pack(plan), columns, pace.steps, 0 if is_settled else int(WARM_UP * pace.steps), pace.cost)
 
 
 def _changing_rows(evidence: Evidence, state: State) -> Bools:
@@ -156,7 +165,7 @@ def _pace(evidence: Evidence, state: State, visits: Visits, rows: Ints, changing
     fit_every = update_every * (1 + int(evidence.cost_of_fit / (cost * update_every)))
     cost += evidence.cost_of_fit / fit_every
     fewest = max(FEWEST_STEPS if cost * FEWEST_STEPS < LONGEST else 0, FEWEST_SWEEPS * visits.sweep_every)
-    return Pace(update_every, fit_every, int(np.clip(BUDGET / cost, min(fewest, CHAIN), CHAIN)))
+    return Pace(update_every, fit_every, int(np.clip(BUDGET / cost, min(fewest, CHAIN), CHAIN)), cost)
 
 
 def symmetries_of(evidence: Evidence, state: State) -> list[list[Ints]]:

@@ -12,6 +12,7 @@ import pytest
 import idbandits as idb
 from idbandits import models
 from idbandits.errors import MeansError
+from idbandits.inference.planning import planned
 from inferences import agent_of, every, seen_without_clicks
 from refusals import refused
 from tea import ACTIONS, CONTEXTS, SEEN, tea_room
@@ -146,3 +147,16 @@ def test_memory_is_bounded_for_a_large_table() -> None:
     assert belief.mean[clicked].mean() > 0.7 > 0.55 > belief.mean[(shown % 3 > 0) & ((shown - 1) % 5 > 0)].mean()
     low, high = belief.quantile(np.array([0.05, 0.95]))
     assert ((low > 0) & (low < belief.mean) & (belief.mean < high) & (high < 1)).all()
+
+
+def test_long_chains_are_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    agent = idb.Thompson(idb.models.position_based(5, 2), seed=0)
+    agent.update({"A1": 0, "A2": 1}, {"C1": 0, "C2": 0})
+    agent.warm_up()
+    capsys.readouterr()
+    agent.posterior()
+    plan = planned(agent.learner.evidence, agent.state, whole=True)
+    plan.announce(1000)
+    assert capsys.readouterr().err == ""
+    plan.announce(10_000_000)
+    assert "drawing 14 means along a chain of 10,000,000 steps; this takes a while" in capsys.readouterr().err
