@@ -6,7 +6,7 @@ from idbandits.inference.counting import factor_of
 from idbandits.inference.factors import split, value_of_factor
 from idbandits.inference.workspace import GIVEN, MEANS, Parts, Workspace
 from idbandits.kernel.compiling import bare, merged
-from idbandits.kernel.draws import draw_beta, draw_row
+from idbandits.kernel.draws import LEAST, draw_beta, draw_row
 from idbandits.kernel.fields import pointer
 from idbandits.kernel.states import Groups, drawable
 from idbandits.kernel.types import Floats, Ints, Rng
@@ -39,10 +39,10 @@ def draw_row_once(v: Parts, chain: Chain, row: int, rng: Rng) -> None:
         return
     chain.stamps[row] = chain.epoch[0]
     if v.size[row] == 2:
-        chain.means[row + 1] = draw_beta(chain.alpha[row + 1], chain.alpha[row], rng)
+        chain.means[row + 1] = draw_beta(chain.alpha[row + 1], chain.alpha[row], LEAST, rng)
         chain.means[row] = 1.0 - chain.means[row + 1]
     else:
-        draw_row(chain.alpha, row, v.size[row], rng, chain.means)
+        draw_row(chain.alpha, row, v.size[row], LEAST, rng, chain.means)
 
 
 @bare

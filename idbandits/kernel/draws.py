@@ -6,8 +6,11 @@ from idbandits.kernel.compiling import bare, merged
 from idbandits.kernel.types import Bools, Floats, Indices, Rng
 
 SMALL = 0.1  # pseudo-counts below this are drawn by logarithms, which do not vanish
-EDGE = 1e-6  # means of exactly 0 or 1 are moved inside by less than this, so that ties are broken at random
-LEAST, MOST = 1e-300, 1.0 - 1e-12  # draws that are too small for a number, or too near to 1, are below or above these
+EDGE = 1e-6  # means to act by of exactly 0 or 1 are moved inside by less than this, so that ties are broken at random
+LEAST, MOST = (
+    1e-300,
+    1.0 - 1e-12,
+)  # of chains, draws that are too small for a number, or too near to 1, are beyond these
 
 
 @merged
@@ -23,10 +26,10 @@ def draw_rows(sizes: Indices, first: int, last: int, alpha: Floats, rng: Rng, p:
     while e < last:
         size = sizes[e]
         if size == 2:
-            p[e + 1] = draw_beta(alpha[e + 1], alpha[e], rng)
+            p[e + 1] = draw_beta(alpha[e + 1], alpha[e], EDGE, rng)
             p[e] = 1.0 - p[e + 1]
         else:
-            draw_row(alpha, e, size, rng, p)
+            draw_row(alpha, e, size, EDGE, rng, p)
         e += size
 
 
@@ -41,16 +44,16 @@ def draw_some_rows(sizes: Indices, first: int, last: int, wanted: Bools, alpha: 
             p[i] = 0.0
         p[e] = 1.0
         if any_wanted and size == 2:
-            p[e + 1] = draw_beta(alpha[e + 1], alpha[e], rng)
+            p[e + 1] = draw_beta(alpha[e + 1], alpha[e], EDGE, rng)
             p[e] = 1.0 - p[e + 1]
         elif any_wanted:
-            draw_row(alpha, e, size, rng, p)
+            draw_row(alpha, e, size, EDGE, rng, p)
         e += size
 
 
 @merged
-def draw_beta(a: float, b: float, rng: Rng) -> float:
-    """A draw of a mean: never exactly 0 or 1."""
+def draw_beta(a: float, b: float, edge: float, rng: Rng) -> float:
+    """A draw of a mean: never exactly 0 or 1, but within `edge` of them."""
     if a == 1.0 and b == 1.0:
         x = rng.random()
     elif a < SMALL or b < SMALL:
@@ -60,9 +63,9 @@ def draw_beta(a: float, b: float, rng: Rng) -> float:
         u = gamma(a, rng)
         x = u / (u + gamma(b, rng))
     if x <= 0.0:
-        return LEAST * rng.random()
+        return edge * rng.random()
     if x >= 1.0:
-        return 1.0 - (1.0 - MOST) * rng.random()
+        return 1.0 - max(edge, 1.0 - MOST) * rng.random()
     return x
 
 
@@ -97,8 +100,8 @@ def log_gamma(a: float, rng: Rng) -> float:
 
 
 @bare
-def draw_row(alpha: Floats, first: int, size: int, rng: Rng, p: Floats) -> None:
-    """A draw of the means of a row."""
+def draw_row(alpha: Floats, first: int, size: int, edge: float, rng: Rng, p: Floats) -> None:
+    """A draw of the means of a row: none is exactly 0, but within `edge` of it."""
     high = -np.inf
     for i in range(first, first + size):
         p[i] = log_gamma(alpha[i], rng)
@@ -107,7 +110,7 @@ def draw_row(alpha: Floats, first: int, size: int, rng: Rng, p: Floats) -> None:
     for i in range(first, first + size):
         p[i] = np.exp(p[i] - high)
         if p[i] == 0.0:
-            p[i] = LEAST * rng.random()
+            p[i] = edge * rng.random()
         total += p[i]
     for i in range(first, first + size):
         p[i] /= total
