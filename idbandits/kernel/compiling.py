@@ -124,6 +124,7 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         self.function, self.signature = function, signature
+        self._address: Any = None  # of the machine code, once it is there
         try:
             self._dispatcher: Any = njit(cache=True, **OPTIONS)(function)
             self.folder: Path | None = Path(self._dispatcher.stats.cache_path)
@@ -138,7 +139,7 @@ class Kernel:
         That happens in another thread: handlers of signals run in the main thread, and an exception that one of them
         raised would be lost in the callbacks of LLVM. Here it is raised at once, and the other thread goes on.
         """
-        if self.signature.args in self._dispatcher.overloads:
+        if self._address is not None:
             return
         compiled: Future[None] = Future()
 
@@ -167,7 +168,7 @@ class Kernel:
 
     def _compile(self) -> None:
         """Use what is on disk, if it is sound; add checksums to what is new there."""
-        if self.signature.args in self._dispatcher.overloads:
+        if self._address is not None:
             return  # another thread did it meanwhile
         if not disk.are_sound(self._files()):
             disk.delete(self._files())
@@ -182,6 +183,14 @@ class Kernel:
             disk.add_checksums(self._files())
             if self.folder is not None:
                 disk.note_seconds(self.function, self.folder, time.perf_counter() - started)
+        self._address = self._find_address()
+
+    def _find_address(self) -> Any:
+        """Ask LLVM where the machine code is: not in the main thread, where a signal would leave LLVM locked."""
+        if not PRIVATE:
+            return self._dispatcher
+        code = self._dispatcher.overloads[self.signature.args]
+        return code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
 
     def _files(self) -> list[Path]:
         return [] if self.folder is None else disk.files_of(self.function, self.folder)
@@ -198,9 +207,7 @@ class Kernel:
         self.compile()  # an address, because to hand a function to a kernel takes Numba 70 µs
         if not PRIVATE:
             self._dispatcher.disable_compile()
-            return self._dispatcher
-        code = self._dispatcher.overloads[self.signature.args]
-        return code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
+        return self._address
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it."""
