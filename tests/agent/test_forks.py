@@ -95,8 +95,9 @@ agent = idb.Thompson(d, seed=1)
 for _ in range(50):
     played(agent)
 def compile():
-    compiling._named("idbandits.inference.protocol", "act")._dispatcher.overloads.clear()
-    compiling._named("idbandits.inference.protocol", "act").compile()
+    act = compiling._named("idbandits.inference.protocol", "act")
+    act._address = None  # as if it was not compiled
+    act.compile()
 with compiling._compiling:
     print([child(lambda: played(agent)), child(compile)])
 """
