@@ -16,7 +16,7 @@ from benchmarks.cost import joined
 from benchmarks.report import DisagreementError, Row, Topic, duration
 from benchmarks.timing import timed
 from idbandits import Diagram, models
-from idbandits.kernel.types import Floats, Rng
+from idbandits.kernel.array_types import Floats, Rng
 
 ITEMS, POSITIONS, REPLACED = 30, 5, 3
 WORTH = 0.02, 0.5  # how attractive items are: anything between

@@ -10,7 +10,7 @@ import numpy as np
 import idbandits as idb
 from benchmarks.report import Row, Topic
 from idbandits import Diagram, Forget, models
-from idbandits.kernel.types import Floats, Rng
+from idbandits.kernel.array_types import Floats, Rng
 
 ITEMS, POSITIONS, PHASES = 20, 4, 5
 ROUNDS, WORLDS, RUNS = 100_000, 3, 2  # runs in each of so many worlds

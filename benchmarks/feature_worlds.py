@@ -9,7 +9,7 @@ import numpy as np
 
 import idbandits as idb
 from idbandits import Diagram
-from idbandits.kernel.types import Floats, Rng
+from idbandits.kernel.array_types import Floats, Rng
 
 FEATURES, INTERCEPT, SPREAD = 10, -2.0, 1.0  # the logit of an item has this mean and standard deviation, at any signal
 SIGNALS = {"high": 0.96, "middle": 0.5, "zero": 0.0}  # the share of the logits' variance that features explain

@@ -28,9 +28,9 @@ from benchmarks.feature_worlds import (
 )  # fmt: skip
 from benchmarks.report import Row, Topic
 from idbandits import models
-from idbandits.inference import priors
-from idbandits.inference.priors import Schedule
-from idbandits.kernel.types import Floats, Rng
+from idbandits.inference.regression import prior as priors
+from idbandits.inference.regression.prior import Schedule
+from idbandits.kernel.array_types import Floats, Rng
 
 ITEMS, POSITIONS = 1_000, 5
 ROUNDS, WORLDS = 20_000, 5

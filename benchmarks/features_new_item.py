@@ -23,7 +23,7 @@ from benchmarks.feature_worlds import (
 )
 from benchmarks.report import Row, Topic
 from idbandits import models
-from idbandits.kernel.types import Floats
+from idbandits.kernel.array_types import Floats
 
 ITEMS, POSITIONS = 1_000, 5
 BEFORE, AFTER, WORLDS, COPIES = 20_000, 10_000, 10, 3  # rounds; each agent goes on so many times after the move

@@ -16,7 +16,7 @@ import idbandits as idb
 from benchmarks.feature_worlds import SIGNALS, Items, items, mean_and_error, standard_error
 from benchmarks.report import Row, Topic, ratio
 from benchmarks.timing import timed
-from idbandits.kernel.types import Floats
+from idbandits.kernel.array_types import Floats
 
 ITEMS, ROUNDS, WORLDS = 200, 5_000, 10
 PATIENCE, FEWEST = 30.0, 3  # seconds for all worlds of a learner: a slow one plays in fewer, but in so many at least

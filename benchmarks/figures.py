@@ -19,8 +19,8 @@ import numpy as np
 
 from idbandits.inference import default_inference
 from idbandits.models import position_based
-from idbandits.paper.claims import FAILS, HOLDS, OPEN, Verdict, verdicts
-from idbandits.paper.problems import INC, KLUCB, KLUCB_LAST
+from idbandits.reproduction.claims import FAILS, HOLDS, OPEN, Verdict, verdicts
+from idbandits.reproduction.problems import INC, KLUCB, KLUCB_LAST
 from idbandits.simulation.cells import shown
 
 ROOT = Path(__file__).parents[1]

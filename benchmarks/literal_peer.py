@@ -15,7 +15,7 @@ import idbandits as idb
 from benchmarks.problems import CASCADE_1, POSITION_BASED_1, Problem, problem
 from benchmarks.report import DisagreementError, Row, Topic, duration, ratio
 from benchmarks.timing import timed
-from idbandits.paper.literal import Literal
+from idbandits.reproduction.literal import Literal
 
 HISTORY = 5_000  # rounds
 BLOCK = 10  # updates of one learner, then the same of the other
@@ -104,7 +104,7 @@ TOPIC = Topic(
     f'The time of one more `update` after {HISTORY:,} rounds. Ours is `Variational(literal=True, start="prior")`, '
     "called from Python, with all checks (*update*), or in the compiled loop of `simulate`, where a whole round is "
     "timed: act, the world, learn (*round*; it acts by itself, whatever the history was). *As it stands* is "
-    "`idbandits/paper/literal.py`: the same algorithm with the "
+    "`idbandits/reproduction/literal.py`: the same algorithm with the "
     "whole history and all joint latent states, in NumPy. Both learn from the same rounds by one sweep a round, "
     f"and are timed in turns of {BLOCK} updates. *Distinct*: combinations of action and observation in the "
     "history: a sweep of ours goes through no more than these. *Apart*: the largest difference of a pseudo-count "

@@ -22,11 +22,11 @@ import pandas as pd
 
 from benchmarks.figures import NUMBERS, PAPER, ROOT, Paper, Sources, Tables, cells_of, rounded, value
 from benchmarks.report import write
-from idbandits.app import cli
-from idbandits.paper.claims import PAPERS_TABLE
-from idbandits.paper.problems import AS_WRITTEN, PAPERS_PROBLEMS, TABLE, VI
-from idbandits.paper.report import machine, seconds_at
-from idbandits.paper.store import version
+from idbandits.cli import main as cli
+from idbandits.reproduction.claims import PAPERS_TABLE
+from idbandits.reproduction.paper_report import machine, seconds_at
+from idbandits.reproduction.problems import AS_WRITTEN, PAPERS_PROBLEMS, TABLE, VI
+from idbandits.reproduction.run_store import version
 
 MARKED = re.compile(r"<!--=([^>]*?)-->(.*?)<!--/-->", re.DOTALL)
 README, LEARNING, DRIFT = ROOT / "README.md", ROOT / "docs" / "learning.md", ROOT / "docs" / "drift.md"

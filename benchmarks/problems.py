@@ -9,7 +9,7 @@ from typing import Any, final
 
 import idbandits as idb
 from idbandits.errors import DiagramError
-from idbandits.paper import problems as paper
+from idbandits.reproduction import problems as paper
 
 FULL = paper.FULL  # sees the latent nodes, so that no other learner can be expected to beat it
 LITERAL = "variational, literal"

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from idbandits import Diagram
-from idbandits.diagram.declare import Node
+from idbandits.diagram.diagram import Node
 from idbandits.diagram.tables import Known
 
 with warnings.catch_warnings():  # SWIG's warnings crash the interpreter where they are errors, as in our tests

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import final
 
 from idbandits.files import write_whole
-from idbandits.paper.report import processor
+from idbandits.reproduction.paper_report import processor
 
 
 class DisagreementError(Exception):

@@ -10,7 +10,7 @@ import numpy as np
 import idbandits as idb
 from benchmarks.report import Row, Topic
 from idbandits import Diagram, Learned, models
-from idbandits.kernel.types import Floats, Rng
+from idbandits.kernel.array_types import Floats, Rng
 
 ITEMS, POSITIONS = 10, 5
 ROUNDS, RUNS = 20_000, 20

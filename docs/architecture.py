@@ -25,9 +25,9 @@ PICTURE = ROOT / "docs" / "architecture.svg"
 
 # Tints of the palette by Okabe and Ito, which the colour-blind can tell apart; names are always written out, too.
 COLOURS = {
-    "#f3dce9": ("__main__", "app", "paper", "theory"),
+    "#f3dce9": ("__main__", "cli", "reproduction", "theory"),
     "#fbe6bd": ("simulation", "agent", "baselines"),
-    "#d3eafa": ("inference", "checking", "solve"),
+    "#d3eafa": ("inference", "identifiability", "solve"),
     "#c9ebe0": ("circuit", "models", "diagram"),
     "#e6e6e6": ("kernel", "files", "errors"),
 }
@@ -100,17 +100,17 @@ class Step(NamedTuple):
         return self.file.partition("/")[0]
 
 
-DIAGRAM = Step("diagram/declare.py", "Diagram", "what is declared", 0.15, 3.35)
+DIAGRAM = Step("diagram/diagram.py", "Diagram", "what is declared", 0.15, 3.35)
 COMPILE = Step("circuit/model.py", "compile", "a Model: circuits of\nlikelihood and reward", 0.15, 1.65)
-SOLVER = Step("solve/best.py", "Solver", "program:\nCircuit + Decisions", 2.75, 3.35)
-EVIDENCE = Step("inference/evidence.py", "Evidence", "program:\nCircuit + Parts", 2.75, 1.65)
+SOLVER = Step("solve/solver.py", "Solver", "program:\nCircuit + Decisions", 2.75, 3.35)
+EVIDENCE = Step("inference/rounds/evidence.py", "Evidence", "program:\nCircuit + Parts", 2.75, 1.65)
 DRAW = Step("inference/protocol.py", "draw_means", "from the belief", 5.45, 3.35)
-SOLVE = Step("solve/best.py", "solve", "the best action", 7.85, 3.35)
+SOLVE = Step("solve/solver.py", "solve", "the best action", 7.85, 3.35)
 STEP = Step("simulation/world.py", "World.step", "the truth, or\nyour own users", 10.2, 1.65, 1.4)
-REDUCE = Step("inference/reduction.py", "reduce", "what is certain,\nand factors", 10.05, -0.05, 1.65)
-COUNT = Step("inference/counting.py", "count_round", "equal factors\nare one group", 7.75, -0.05, 1.65)
-VISIT = Step("inference/chain.py", "visit", "latent counts anew,\nafter move_pairs", 5.45, -0.05, 1.65)
-STATE = Step("kernel/states.py", "State", "the belief, and groups\nof equal factors", 5.45, 1.65, 4.15)
+REDUCE = Step("inference/rounds/reduction.py", "reduce", "what is certain,\nand factors", 10.05, -0.05, 1.65)
+COUNT = Step("inference/rounds/counting.py", "count_round", "equal factors\nare one group", 7.75, -0.05, 1.65)
+VISIT = Step("inference/gibbs/chain.py", "visit", "latent counts anew,\nafter move_pairs", 5.45, -0.05, 1.65)
+STATE = Step("inference/state/state.py", "State", "the belief, and groups\nof equal factors", 5.45, 1.65, 4.15)
 ARROWS = (  # from, to, bend
     ((1.02, 3.35), (1.02, 2.5), 0.0),
     ((1.9, 2.3), (2.75, 3.5), 0.0),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 import idbandits as idb
-from idbandits.kernel.types import Floats
+from idbandits.kernel.array_types import Floats
 
 PICTURE = Path(__file__).resolve().parent / "delayed.svg"
 DAYS = (3, 7, 14, 30)

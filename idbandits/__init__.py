@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from idbandits import baselines, errors, models, theory
     from idbandits.agent.thompson import Structures, Thompson
     from idbandits.circuit.model import compile
-    from idbandits.circuit.questions import expected_reward, log_likelihood, posterior_of_latents
-    from idbandits.diagram.declare import Diagram
+    from idbandits.circuit.queries import expected_reward, log_likelihood, posterior_of_latents
     from idbandits.diagram.delayed import delayed
-    from idbandits.diagram.sources import Features
+    from idbandits.diagram.diagram import Diagram
+    from idbandits.diagram.features.read_frame import Features
     from idbandits.diagram.tables import Learned
     from idbandits.inference import EP, Exact, Forget, Gibbs, Incremental, Moments, Particles, Variational
     from idbandits.simulation.results import Result
     from idbandits.simulation.simulate import simulate
     from idbandits.simulation.world import Outcome, World
-    from idbandits.solve.best import Solution, best_action
+    from idbandits.solve.solver import Solution, best_action
 
 __all__ = [
     "EP", "Diagram", "Exact", "Features", "Forget", "Gibbs", "Incremental", "Learned", "Moments", "Outcome",
@@ -30,13 +30,13 @@ __all__ = [
 
 _HOME = {  # the module of each name
     "Structures": "agent.thompson", "Thompson": "agent.thompson", "compile": "circuit.model",
-    "delayed": "diagram.delayed", "expected_reward": "circuit.questions",
-    "log_likelihood": "circuit.questions", "posterior_of_latents": "circuit.questions", "Diagram": "diagram.declare",
-    "Features": "diagram.sources", "Learned": "diagram.tables", "EP": "inference", "Exact": "inference",
+    "delayed": "diagram.delayed", "expected_reward": "circuit.queries",
+    "log_likelihood": "circuit.queries", "posterior_of_latents": "circuit.queries", "Diagram": "diagram.diagram",
+    "Features": "diagram.features.read_frame", "Learned": "diagram.tables", "EP": "inference", "Exact": "inference",
     "Forget": "inference", "Gibbs": "inference",
     "Incremental": "inference", "Moments": "inference", "Particles": "inference", "Variational": "inference",
     "Result": "simulation.results", "simulate": "simulation.simulate", "Outcome": "simulation.world",
-    "World": "simulation.world", "Solution": "solve.best", "best_action": "solve.best",
+    "World": "simulation.world", "Solution": "solve.solver", "best_action": "solve.solver",
 }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """`python -m idbandits`: the command line."""
 
-from idbandits.app.cli import main
+from idbandits.cli.main import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

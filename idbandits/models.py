@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias, final
 
-from idbandits.diagram.declare import MOST_VALUES, Diagram, Node
+from idbandits.diagram.diagram import MOST_VALUES, Diagram, Node
 from idbandits.diagram.tables import Label, Learned
 from idbandits.errors import ODD, DiagramError, brief, check_flag, check_whole, is_integer
 

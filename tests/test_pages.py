@@ -13,9 +13,9 @@ import pytest
 from benchmarks import pages
 from benchmarks.figures import NUMBERS, Paper, Sources, Tables, tables_in
 from benchmarks.pages import MARKED, collected, differences, dumped, marked, refilled
-from idbandits.paper.claims import HOLDS
-from idbandits.paper.problems import AS_WRITTEN, FIGURES, TABLE, VI
-from idbandits.paper.runs import Cell, Prepared, Settings
+from idbandits.reproduction.claims import HOLDS
+from idbandits.reproduction.problems import AS_WRITTEN, FIGURES, TABLE, VI
+from idbandits.reproduction.runs import Cell, Prepared, Settings
 
 PAGE = """# Page
 

@@ -15,7 +15,7 @@ import reference
 from diagrams import labels, random_diagram, random_given, random_means
 from idbandits import Diagram, Learned, models
 from idbandits.diagram.tables import Use
-from idbandits.paper.literal import Literal
+from idbandits.reproduction.literal import Literal
 from playing import assert_close
 from reference import Round
 

@@ -9,9 +9,9 @@ from typing import Any, Literal, final
 import numpy as np
 
 from idbandits.circuit.model import Model
-from idbandits.diagram.declare import Diagram, Node
+from idbandits.diagram.diagram import Diagram, Node
 from idbandits.errors import ODD, DiagramError, brief
-from idbandits.kernel.types import Ints
+from idbandits.kernel.array_types import Ints
 
 MOST = 100  # structures
 SHARED: tuple[Literal["decision", "context", "observed"], ...] = ("decision", "context", "observed")

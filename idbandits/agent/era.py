@@ -11,17 +11,17 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from idbandits.agent.agreement import Order, rewarded
+from idbandits.agent.fit_report.sample import Translation
 from idbandits.agent.ledger import KEY
-from idbandits.agent.sample import Translation
 from idbandits.circuit.model import Action, compile
-from idbandits.diagram.declare import Diagram
-from idbandits.diagram.storage import without_encodings
+from idbandits.diagram.diagram import Diagram
+from idbandits.diagram.serialize import without_encodings
 from idbandits.diagram.tables import Label
 from idbandits.errors import ODD, ActionError, ContextError, ObservationError
-from idbandits.inference.comparing import pack_rewarded
-from idbandits.inference.predicting import Predictor
-from idbandits.kernel.fields import Packed
-from idbandits.kernel.types import Floats, Ints
+from idbandits.inference.structures.predict import Predictor
+from idbandits.inference.structures.weights import pack_rewarded
+from idbandits.kernel.array_types import Floats, Ints
+from idbandits.kernel.structs import Packed
 
 MISFITS = ActionError, ContextError, ObservationError  # errors of rounds that a diagram cannot have
 NO_REQUEST: Floats = np.empty(0)  # where no context has features

@@ -11,34 +11,34 @@ import numpy as np
 
 from idbandits.agent.era import NO_REQUEST, Round
 from idbandits.agent.ledger import Added, Entry, Ledger
-from idbandits.agent.marginals import Tally
-from idbandits.agent.posterior import Posterior, means_of, posteriors
+from idbandits.agent.propensity import Tally
+from idbandits.agent.reports.posterior import Posterior, means_of, posteriors
 from idbandits.circuit.model import Model
-from idbandits.diagram.declare import Diagram
+from idbandits.diagram.diagram import Diagram
 from idbandits.errors import IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
 from idbandits.inference import BY_NAME, DONE, LATER, NOW, Evidence, Inference, Layout, beginning, check_forgetful
 
 from idbandits.inference import check_bridging, check_regressing, name_of  # isort: skip
-from idbandits.inference.counting import FADED_ROW
-from idbandits.inference.entries import Entries, RetiredRow, absent_tables
-from idbandits.inference.evidence import Longest
-from idbandits.inference.exact import refuse_ambiguous
+from idbandits.inference.algorithms.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, When
-from idbandits.inference.mixing import by_modes
-from idbandits.inference.priors import fit_regressions, sections_of
-from idbandits.inference.regression import ACTING, put_back
-from idbandits.inference.repeating import NOTHING, count_acts
-from idbandits.inference.requests import Contribution, bridged, request_in, take_back
-from idbandits.inference.sites import learn_request
-from idbandits.kernel.compiling import Kernel
-from idbandits.kernel.types import Floats, Ints, Rng
-from idbandits.solve.best import BUDGET, Solution, Solver
+from idbandits.inference.regression.density import ACTING, put_back
+from idbandits.inference.regression.logistic_setup import Contribution, bridged, request_in, take_back
+from idbandits.inference.regression.logistic_update import learn_request
+from idbandits.inference.regression.mixture import by_modes
+from idbandits.inference.regression.prior import fit_regressions, sections_of
+from idbandits.inference.repeat_act import NOTHING, count_acts
+from idbandits.inference.rounds.counting import FADED_ROW
+from idbandits.inference.rounds.evidence import Longest
+from idbandits.inference.transfer.row_index import Entries, RetiredRow, absent_tables
+from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.compile import Kernel
+from idbandits.solve.solver import BUDGET, Solution, Solver
 
 from idbandits.inference.protocol import (  # isort: skip
     AMBIGUOUS, IMPOSSIBLE, UNKNOWN, Described, Player, Predictive, Refreshed, Revisable, act, draw,
     joint_draws, learn_all, no_action,
 )  # fmt: skip
-from idbandits.kernel.states import (  # isort: skip
+from idbandits.inference.state.state import (  # isort: skip
     AT, CAPACITY, HALF_LIFE, LONGEST, PER_ROUND, PLAYED, ROUNDS, STEP, TICK, ZONE, State, grown,
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from idbandits.errors import FormatError
-from idbandits.kernel.types import Floats, Ints
+from idbandits.kernel.array_types import Floats, Ints
 
 ROOM = 16_384  # rounds that can be taken back, the latest ones: about 20 MB with ten positions
 RECENT = 256  # rounds after one that is taken back that are learned again; after older ones, all that came stays

@@ -16,37 +16,46 @@ from typing import Any, final
 import numpy as np
 
 from idbandits.agent.agreement import named_structures, places_in
-from idbandits.agent.bundle import Bundle, is_bundle, load_bundle, save_bundle
 from idbandits.agent.era import MISFITS, NO_REQUEST, Era, Round
-from idbandits.agent.fit import FitReport, fit_report
-from idbandits.agent.known import Known, all_counted, block_learned, learned, learned_alone, predicted, revised
+from idbandits.agent.fit_report.fit_report import FitReport, fit_report
+from idbandits.agent.fit_report.sample import Sample
+from idbandits.agent.fork_safety import make_fork_safe
 from idbandits.agent.learner import INEXACT, Learner, Settings
 from idbandits.agent.ledger import Ledger
-from idbandits.agent.locks import make_fork_safe
-from idbandits.agent.log import LogReport, check_skipping, is_small, report_of
-from idbandits.agent.marginals import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
-from idbandits.agent.metadata import checked_metadata
-from idbandits.agent.moving import Batch, Moved, compiled_copy, earlier_eras, encode_log, in_order, moved, moved_ledger
-from idbandits.agent.sample import Sample
-from idbandits.agent.storage import Saved, content_of, load_agent, read_agent, save_agent
-from idbandits.agent.warming import Warmth, kernels_behind, warm_up
-from idbandits.checking import warn_of_scales, warn_once
+from idbandits.agent.log_report import LogReport, check_skipping, is_small, report_of
+from idbandits.agent.propensity import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
+from idbandits.agent.snapshot import Known, all_counted, block_learned, learned, learned_alone, predicted, revised
+from idbandits.agent.storage.agent_file import Saved, content_of, load_agent, read_agent, save_agent
+from idbandits.agent.storage.bundle import Bundle, is_bundle, load_bundle, save_bundle
+from idbandits.agent.storage.metadata import checked_metadata
+from idbandits.agent.transfer import (
+    Batch,
+    Moved,
+    compiled_copy,
+    earlier_eras,
+    encode_log,
+    in_order,
+    moved,
+    moved_ledger,
+)
+from idbandits.agent.warmup import Warmth, kernels_behind, warm_up
 from idbandits.circuit.model import Action, compile
-from idbandits.diagram.declare import Diagram
+from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import DiagramError, FormatError, IdbanditsError, ImpossibleObservationError, brief, check_whole
 from idbandits.files import path_of
+from idbandits.identifiability import warn_of_scales, warn_once
 from idbandits.inference import BY_NAME, NOW, Exact, Inference, default_inference, name_of, named
-from idbandits.inference.comparing import Standing, first_standing, settle
-from idbandits.inference.exact import check_exact
+from idbandits.inference.algorithms.exact import check_exact
 from idbandits.inference.forgetting import Forget, When, forgetting, when_all_played, when_played
 from idbandits.inference.protocol import THOROUGHLY, Bounded, Player, Refreshed
-from idbandits.inference.requests import translated_requests
-from idbandits.kernel.compiling import Kernel
-from idbandits.kernel.states import AT, NEXT_FIT, ROUNDS, ZONE, State
-from idbandits.kernel.types import Floats, Ints, Rng, generator
-from idbandits.solve.best import Solution, check_effort
+from idbandits.inference.regression.logistic_setup import translated_requests
+from idbandits.inference.state.state import AT, NEXT_FIT, ROUNDS, ZONE, State
+from idbandits.inference.structures.weights import Standing, first_standing, settle
+from idbandits.kernel.array_types import Floats, Ints, Rng, generator
+from idbandits.kernel.compile import Kernel
 from idbandits.solve.eligible import EVERY_CHOICE, Allowed, are_eligible
+from idbandits.solve.solver import Solution, check_effort
 
 CHUNK = 1_000_000  # rounds of a log that are learned at once
 BLOCK = 4096  # rounds that several structures predict at once, at most

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from idbandits.circuit.model import Action, compile
-from idbandits.diagram.declare import Diagram, Node
+from idbandits.diagram.diagram import Diagram, Node
 from idbandits.diagram.tables import Label
 from idbandits.errors import DiagramError, IdbanditsError, ObservationError, brief
 from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, Player, Round
-from idbandits.kernel.compiling import Kernel, generated
-from idbandits.kernel.fields import Packed, pack, unpacker
-from idbandits.kernel.states import HEADER, ROUNDS, State, grown
-from idbandits.kernel.types import Floats, Ints, Rng, generator
-from idbandits.solve.best import Solver, solve_easily
+from idbandits.inference.state.state import HEADER, ROUNDS, State, grown
+from idbandits.kernel.array_types import Floats, Ints, Rng, generator
+from idbandits.kernel.compile import Kernel, generated
+from idbandits.kernel.structs import Packed, pack, unpacker
 from idbandits.solve.eligible import EVERY_CHOICE
+from idbandits.solve.solver import Solver, solve_easily
 
 MOST_ROUNDS = 10**18  # of horizons and such, which are whole numbers in kernels
 

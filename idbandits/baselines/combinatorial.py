@@ -10,17 +10,17 @@ from idbandits.baselines.baseline import MOST_ROUNDS, Baseline, check_diagram, d
 from idbandits.baselines.confidence import Arms, arms_in, kl_above, level
 from idbandits.circuit.build import starts, strides
 from idbandits.circuit.model import compile
-from idbandits.diagram.declare import Diagram
+from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.tables import Learned, Use
 from idbandits.errors import DiagramError, check_number, check_whole
 from idbandits.inference.protocol import Round, solve_at
-from idbandits.kernel.compiling import bare, part
-from idbandits.kernel.fields import Packed
-from idbandits.kernel.states import ROUNDS, State
-from idbandits.kernel.types import Floats, Indices, Ints, Rng
+from idbandits.inference.state.state import ROUNDS, State
+from idbandits.kernel.array_types import Floats, Indices, Ints, Rng
+from idbandits.kernel.compile import bare, part
+from idbandits.kernel.structs import Packed
 from idbandits.solve.assignment import match
-from idbandits.solve.best import BUDGET, Solver, shuffle_idle
-from idbandits.solve.best import unpack as unpack_solver
+from idbandits.solve.solver import BUDGET, Solver, shuffle_idle
+from idbandits.solve.solver import unpack as unpack_solver
 
 MOST_ARMS = 100_000
 MOST_BONUS = 1e6  # else rounding would hide what other arms promise

@@ -3,9 +3,9 @@
 import math
 from typing import NamedTuple
 
-from idbandits.kernel.compiling import bare, merged
-from idbandits.kernel.fields import pointer
-from idbandits.kernel.types import Floats
+from idbandits.kernel.array_types import Floats
+from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.structs import pointer
 
 UNSEEN = 1e9  # the index of what was never tried: above any other
 FARTHEST = 700.0  # not far beyond that, exp(-x) is rounded to 0

@@ -7,14 +7,14 @@ import numpy as np
 
 from idbandits.baselines.baseline import MOST_ROUNDS, Baseline, check_ranking, kernels
 from idbandits.baselines.confidence import Arms, arms_in, kl_exponent, level
-from idbandits.diagram.declare import Diagram
+from idbandits.diagram.diagram import Diagram
 from idbandits.errors import check_whole
 from idbandits.inference.protocol import Round
-from idbandits.kernel.compiling import bare, part
-from idbandits.kernel.draws import below
-from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import State, groups_in, insert, place_of, with_groups
-from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.inference.state.state import State, groups_in, insert, place_of, with_groups
+from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.compile import bare, part
+from idbandits.kernel.sampling import below
+from idbandits.kernel.structs import pointer
 from idbandits.solve.assignment import match
 
 # Of the floats of a state: whether there is a leader, and its items. Then come the arms, which are items at positions,

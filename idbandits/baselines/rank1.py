@@ -8,14 +8,14 @@ import numpy as np
 from idbandits.baselines.baseline import MOST_ROUNDS, Baseline, check_diagram, decisions_above, kernels, state_of
 from idbandits.baselines.confidence import kl_above, kl_below
 from idbandits.baselines.confidence import level as kl_level
-from idbandits.diagram.declare import Diagram
+from idbandits.diagram.diagram import Diagram
 from idbandits.errors import DiagramError, check_number, check_whole
 from idbandits.inference.protocol import Round
-from idbandits.kernel.compiling import bare, in_python, merged
-from idbandits.kernel.draws import below
-from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import HEADER, State
-from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.inference.state.state import HEADER, State
+from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.compile import bare, in_python, merged
+from idbandits.kernel.sampling import below
+from idbandits.kernel.structs import pointer
 
 # Of the integers of a state: the stage, the side whose turn it is (0: rows, 1: columns), which of its arms comes next,
 # how often all are still to be tried in this stage, and the arm drawn on the other side; then h of all rows and columns

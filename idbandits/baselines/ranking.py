@@ -7,14 +7,14 @@ import numpy as np
 
 from idbandits.baselines.baseline import MOST_ROUNDS, Baseline, check_ranking, kernels, state_of
 from idbandits.baselines.confidence import UNSEEN, Arms, arms_in, kl_above, level, ucb1
-from idbandits.diagram.declare import Diagram
+from idbandits.diagram.diagram import Diagram
 from idbandits.errors import IdbanditsError, brief, check_number, check_whole
 from idbandits.inference.protocol import Round
-from idbandits.kernel.compiling import bare, merged
-from idbandits.kernel.draws import below
-from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import HEADER, ROUNDS, State
-from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.inference.state.state import HEADER, ROUNDS, State
+from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.sampling import below
+from idbandits.kernel.structs import pointer
 
 
 class CascadeLayout(NamedTuple):

@@ -7,15 +7,15 @@ import numpy as np
 
 from idbandits.baselines.baseline import Baseline, check_diagram, kernels, state_of
 from idbandits.circuit.build import starts, strides
-from idbandits.diagram.declare import Diagram
-from idbandits.diagram.feasibility import Feasibility
+from idbandits.diagram.constraints import Feasibility
+from idbandits.diagram.diagram import Diagram
 from idbandits.errors import DiagramError, InfeasibleError, check_number
 from idbandits.inference.protocol import Round
-from idbandits.kernel.compiling import bare, merged
-from idbandits.kernel.draws import below
-from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import HEADER, ROUNDS, State
-from idbandits.kernel.types import Floats, Indices, Ints, Rng
+from idbandits.inference.state.state import HEADER, ROUNDS, State
+from idbandits.kernel.array_types import Floats, Indices, Ints, Rng
+from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.sampling import below
+from idbandits.kernel.structs import pointer
 
 MOST_ACTIONS = 100_000
 TRIED = HEADER  # of the integers of a state: how many actions were tried

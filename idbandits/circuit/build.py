@@ -11,9 +11,9 @@ from typing import TypeAlias, final
 import numpy as np
 
 from idbandits.circuit.circuit import PRODUCT, SUM, Atom, Circuit
-from idbandits.diagram.declare import Diagram, Node
+from idbandits.diagram.diagram import Diagram, Node
 from idbandits.diagram.tables import Known, LearnedTable, Use
-from idbandits.kernel.types import Floats, Ints
+from idbandits.kernel.array_types import Floats, Ints
 
 ONE = 0  # the leaf that is constantly 1
 ZERO = -1  # no node: terms with it are dropped

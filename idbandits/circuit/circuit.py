@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, TypeAlias
 
-from idbandits.kernel.types import Indices
+from idbandits.kernel.array_types import Indices
 
 SUM, PRODUCT = range(2)  # kinds of inner nodes
 

@@ -9,17 +9,17 @@ from typing import Any, TypeAlias, TypeVar, cast, final
 
 import numpy as np
 
-from idbandits.circuit import elimination
+from idbandits.circuit import eliminate as elimination
 from idbandits.circuit.build import Builder, Parameters
 from idbandits.circuit.circuit import PRODUCT, Circuit
-from idbandits.circuit.elimination import RewardPlan
-from idbandits.diagram.declare import Diagram, Node
-from idbandits.diagram.feasibility import Feasibility
+from idbandits.circuit.eliminate import RewardPlan
+from idbandits.diagram.constraints import Feasibility
+from idbandits.diagram.diagram import Diagram, Node
 from idbandits.diagram.tables import MOST_REWARD, TOLERANCE, Label, LearnedTable
 from idbandits.diagram.values import is_missing
 from idbandits.errors import ODD, ActionError, ContextError, DiagramError, MeansError, ObservationError, brief
-from idbandits.kernel.fields import pack
-from idbandits.kernel.types import Floats, Ints
+from idbandits.kernel.array_types import Floats, Ints
+from idbandits.kernel.structs import pack
 
 Action: TypeAlias = Mapping[str, Any]  # labels by node; of a context with features, a mapping of these
 Means: TypeAlias = Mapping[str, Any]

@@ -12,9 +12,9 @@ import numpy as np
 from numba import types
 
 from idbandits.circuit.circuit import PRODUCT, Circuit, Run
-from idbandits.kernel.compiling import FLOATS, INTS, kernel, merged
-from idbandits.kernel.fields import unpacker
-from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.compile import FLOATS, INTS, kernel, merged
+from idbandits.kernel.structs import unpacker
 
 unpack = unpacker(Circuit)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from idbandits.diagram.declare import Diagram, Node, Nodes
+from idbandits.diagram.diagram import Diagram, Node, Nodes
 from idbandits.diagram.tables import Label
 from idbandits.diagram.values import plain
 from idbandits.errors import ODD, DiagramError, brief

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, final
 from idbandits.diagram.tables import Label, LearnedTable, Use
 
 if TYPE_CHECKING:  # `declare` imports what this module needs
-    from idbandits.diagram.declare import Node
+    from idbandits.diagram.diagram import Node
 
 
 class Declared(Protocol):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from idbandits.diagram.tables import Known
-from idbandits.kernel.types import Bools
+from idbandits.kernel.array_types import Bools
 
 if TYPE_CHECKING:  # `declare` imports this module
-    from idbandits.diagram.declare import Node
+    from idbandits.diagram.diagram import Node
 
 MOST_CELLS = 5_000_000  # of one table of the elimination; what would need more counts as possible
 

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
-from idbandits.diagram.alignment import features_of, is_out_of_order
-from idbandits.diagram.features import TableFeatures
-from idbandits.diagram.requests import MOST_RESIDUALS, Logistic, drawn_means
-from idbandits.diagram.sources import PerParent, Source, read_source
+from idbandits.diagram.features.align import features_of, is_out_of_order
+from idbandits.diagram.features.context_features import MOST_RESIDUALS, Logistic, drawn_means
+from idbandits.diagram.features.design import TableFeatures
+from idbandits.diagram.features.read_frame import PerParent, Source, read_source
 from idbandits.diagram.values import check_letters, plain
 
 from idbandits.errors import (  # isort: skip
     ODD, DiagramError, PriorError, TableError, brief, check_flag, check_whole, is_integer, shortened,
 )  # fmt: skip
-from idbandits.kernel.types import Bools, Floats, Ints, Rng
+from idbandits.kernel.array_types import Bools, Floats, Ints, Rng
 
 if TYPE_CHECKING:  # `declare` imports this module
-    from idbandits.diagram.declare import Node
+    from idbandits.diagram.diagram import Node
 
 Label: TypeAlias = str | int | float | bool
 Possible: TypeAlias = Callable[[Sequence[str]], Bools]  # which values of nodes may occur together

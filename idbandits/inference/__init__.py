@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from idbandits.circuit.model import Model
-from idbandits.diagram.declare import Diagram
+from idbandits.diagram.diagram import Diagram
 from idbandits.errors import IdbanditsError, brief
-from idbandits.inference.evidence import Evidence, folded, literal
 from idbandits.inference.forgetting import Forget, fading
-from idbandits.inference.priors import with_regressions
-from idbandits.kernel.columns import ANYTHING, DERIVED, NUMBERS, PSEUDO_COUNTS, Layout, plain_layout
-from idbandits.kernel.compiling import Kernel, kernel
-from idbandits.kernel.states import FIGURES, HEADER, ROUNDS, State, no_groups, with_groups
-from idbandits.kernel.types import Rng
+from idbandits.inference.regression.prior import with_regressions
+from idbandits.inference.rounds.evidence import Evidence, folded, literal
+from idbandits.inference.state.state import FIGURES, HEADER, ROUNDS, State, no_groups, with_groups
+from idbandits.inference.state.state_file import ANYTHING, DERIVED, NUMBERS, PSEUDO_COUNTS, Layout, plain_layout
+from idbandits.kernel.array_types import Rng
+from idbandits.kernel.compile import Kernel, kernel
 
 from idbandits.inference.protocol import (  # isort: skip
     AMBIGUOUS, DONE, IMPOSSIBLE, LATER, LEARN, NOW, REQUIRED, THOROUGHLY, UNKNOWN, Bridging, Described, Forgetful,
@@ -25,13 +25,13 @@ from idbandits.inference.protocol import (  # isort: skip
 
 # The built-in inferences, one per line, in the order in which messages list them.
 # isort: off
-from idbandits.inference.exact import Exact
-from idbandits.inference.variational import Variational
-from idbandits.inference.incremental import Incremental
-from idbandits.inference.moments import Moments
-from idbandits.inference.gibbs import Gibbs
-from idbandits.inference.ep import EP
-from idbandits.inference.particles import Particles
+from idbandits.inference.algorithms.exact import Exact
+from idbandits.inference.algorithms.variational import Variational
+from idbandits.inference.algorithms.incremental import Incremental
+from idbandits.inference.algorithms.moments import Moments
+from idbandits.inference.gibbs.gibbs import Gibbs
+from idbandits.inference.algorithms.ep import EP
+from idbandits.inference.algorithms.particles import Particles
 # isort: on
 
 __all__ = [

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from idbandits.kernel.compiling import bare, merged
-from idbandits.kernel.types import Floats, Ints, Rng
+from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.compile import bare, merged
 
-from idbandits.kernel.states import (  # isort: skip
+from idbandits.inference.state.state import (  # isort: skip
     AT, BY_ROUNDS, CLOCK, HALF_LIFE, NEVER, PLAYED, STEP, TICK, Groups, add_weight,
 )  # fmt: skip
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.diagram.reading import RawColumn, read_column
+from idbandits.diagram.features.read_column import RawColumn, read_column
 from idbandits.errors import ODD, IdbanditsError, brief, check_number, check_whole, is_integer
 from idbandits.inference.ageing import LONG_AGO, age_of
-from idbandits.kernel.compiling import in_python
-from idbandits.kernel.states import AT, BY_ROUNDS, BY_TIME, CLOCK, HALF_LIFE, PLAYED, STEP, TICK, ZONE, State
-from idbandits.kernel.types import Floats, Ints
+from idbandits.inference.state.state import AT, BY_ROUNDS, BY_TIME, CLOCK, HALF_LIFE, PLAYED, STEP, TICK, ZONE, State
+from idbandits.kernel.array_types import Floats, Ints
+from idbandits.kernel.compile import in_python
 
 STEPS = 64  # of a half-life: all that was learned fades so often, each time by 1 % or so
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}  # seconds

@@ -8,26 +8,26 @@ import numpy as np
 from numba import types
 
 from idbandits.circuit.model import Model
-from idbandits.diagram.declare import Diagram
+from idbandits.diagram.diagram import Diagram
 from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.ageing import age_of
-from idbandits.inference.evidence import Evidence, folded, literal
-from idbandits.inference.logistic import draw_logistic_rows
-from idbandits.inference.logistic import unpack as unpack_all
-from idbandits.inference.regression import ACTING, draw_acting_counts
-from idbandits.inference.summary import Summary
-from idbandits.inference.workspace import Workspace, held, scratch, workspace
-from idbandits.inference.workspace import unpack as unpack_parts
-from idbandits.kernel.columns import DERIVED, PSEUDO_COUNTS, Layout
-from idbandits.kernel.compiling import FLOATS, INTS, Kernel, bare, function_at, generated, handle_type, kernel, part
-from idbandits.kernel.draws import draw_rows, draw_some_rows
-from idbandits.kernel.fields import Packed, pointer
-from idbandits.kernel.random import RNG
-from idbandits.kernel.states import ACTS_ON_MEANS, FIGURES, PLAYED, PRIOR, TICK, State, has_room, section
-from idbandits.kernel.types import Bools, Floats, Ints, Rng
-from idbandits.solve.best import BUDGET, SOLVE, shuffle_idle
-from idbandits.solve.best import unpack as unpack_solver
+from idbandits.inference.gibbs.summary import Summary
+from idbandits.inference.regression.density import ACTING, draw_acting_counts
+from idbandits.inference.regression.logistic import draw_logistic_rows
+from idbandits.inference.regression.logistic import unpack as unpack_all
+from idbandits.inference.rounds.evidence import Evidence, folded, literal
+from idbandits.inference.rounds.workspace import Workspace, held, scratch, workspace
+from idbandits.inference.rounds.workspace import unpack as unpack_parts
+from idbandits.inference.state.state import ACTS_ON_MEANS, FIGURES, PLAYED, PRIOR, TICK, State, has_room, section
+from idbandits.inference.state.state_file import DERIVED, PSEUDO_COUNTS, Layout
+from idbandits.kernel.array_types import Bools, Floats, Ints, Rng
+from idbandits.kernel.compile import FLOATS, INTS, Kernel, bare, function_at, generated, handle_type, kernel, part
+from idbandits.kernel.rng import RNG
+from idbandits.kernel.sampling import draw_rows, draw_some_rows
+from idbandits.kernel.structs import Packed, pointer
 from idbandits.solve.eligible import mark_readable
+from idbandits.solve.solver import BUDGET, SOLVE, shuffle_idle
+from idbandits.solve.solver import unpack as unpack_solver
 
 DONE, IMPOSSIBLE, AMBIGUOUS, UNKNOWN = range(4)  # what `learn` says
 LATER, NOW, THOROUGHLY = range(3)  # efforts of `learn`

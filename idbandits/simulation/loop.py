@@ -9,19 +9,19 @@ import numpy as np
 from numba import types
 
 from idbandits.circuit.build import starts
-from idbandits.diagram.declare import Diagram
+from idbandits.diagram.diagram import Diagram
 from idbandits.errors import IdbanditsError
 from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, PACKED, STATE, Playing, learn_at, no_action, solve_at
-from idbandits.kernel.compiling import FLOATS, INTS, function_at, handle_type, kernel
-from idbandits.kernel.fields import Packed, pack, unpacker
-from idbandits.kernel.random import RNG
-from idbandits.kernel.states import State, has_room, wants_fit
-from idbandits.kernel.types import Floats, Indices, Ints, Rng
+from idbandits.inference.state.state import State, has_room, wants_fit
+from idbandits.kernel.array_types import Floats, Indices, Ints, Rng
+from idbandits.kernel.compile import FLOATS, INTS, function_at, handle_type, kernel
+from idbandits.kernel.rng import RNG
+from idbandits.kernel.structs import Packed, pack, unpacker
 from idbandits.simulation.world import World, draw_entries, draw_outcome
 from idbandits.simulation.world import unpack as unpack_sampler
-from idbandits.solve.best import BUDGET, SOLVE, Solver, value_of
-from idbandits.solve.best import unpack as unpack_solver
-from idbandits.solve.search import copy_action, exceeds
+from idbandits.solve.candidates import copy_action, exceeds
+from idbandits.solve.solver import BUDGET, SOLVE, Solver, value_of
+from idbandits.solve.solver import unpack as unpack_solver
 
 NOTHING_KEPT = np.empty(0)
 SLICE = 0.2  # seconds of work between looks at the clock and at interruptions

@@ -8,7 +8,7 @@ from io import BytesIO
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, final
 
-from idbandits.diagram.storage import check_depth
+from idbandits.diagram.serialize import check_depth
 from idbandits.errors import FormatError, IdbanditsError, brief, check_number, check_whole
 from idbandits.files import path_of, read_whole, write_whole
 from idbandits.simulation.plots import Measure, comparable, curves, draw_curves
@@ -89,7 +89,7 @@ class Result:
         """
         import numpy as np
 
-        from idbandits.simulation.tables import Table
+        from idbandits.simulation.result_tables import Table
 
         with np.errstate(invalid="ignore"):  # of infinite totals, some of these are not numbers
             return Table([self._line(learner) for learner in self.settings["learners"]])
@@ -117,7 +117,7 @@ class Result:
         0       B  A  reward     3      10         0.2  0.06 -0.05  0.45
         1       B  A  regret     3      10        -2.0  0.58 -4.48  0.48
         """
-        from idbandits.simulation.tables import Table, difference
+        from idbandits.simulation.result_tables import Table, difference
 
         names: list[str] = list(self.settings["learners"])
         if to is not None and to not in names:

@@ -15,15 +15,15 @@ import numpy as np
 
 from idbandits.agent.thompson import Thompson
 from idbandits.baselines.baseline import Baseline
-from idbandits.diagram.declare import Diagram
+from idbandits.diagram.diagram import Diagram
 from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, brief, check_flag, check_whole, is_integer
-from idbandits.kernel.compiling import Kernel
-from idbandits.kernel.types import Ints
+from idbandits.kernel.array_types import Ints
+from idbandits.kernel.compile import Kernel
 from idbandits.simulation.loop import SLICE, Run, joint_of, loop, play_fused
 from idbandits.simulation.results import Result
 from idbandits.simulation.workers import MOST_ROUNDS, MOST_ROWS, MOST_RUNS, MOST_WORKERS, run_all
 from idbandits.simulation.world import World
-from idbandits.solve.best import Solver
+from idbandits.solve.solver import Solver
 
 if TYPE_CHECKING:  # else imported where it is used, because importing it takes long
     import pandas

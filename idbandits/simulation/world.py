@@ -13,21 +13,21 @@ from numba import types
 
 from idbandits.circuit.build import starts, strides
 from idbandits.circuit.model import Action, Means, Model, compile
-from idbandits.circuit.questions import reward_at
-from idbandits.diagram.declare import Diagram, Node
+from idbandits.circuit.queries import reward_at
+from idbandits.diagram.diagram import Diagram, Node
 from idbandits.diagram.tables import TOLERANCE, Known, Label, Use
 from idbandits.errors import ContextError, DiagramError, brief, check_whole
 from idbandits.inference.protocol import PACKED
-from idbandits.kernel.compiling import INTS, bare, kernel, merged
-from idbandits.kernel.fields import Packed, pack, unpacker
-from idbandits.kernel.random import RNG
-from idbandits.kernel.types import Floats, Indices, Ints, Rng, generator
-from idbandits.simulation.assortment import Assortment, Eligible
-from idbandits.simulation.moments import Course, Moment
-from idbandits.simulation.requests import Requests
-from idbandits.solve.best import Solution, best_action, check_effort
+from idbandits.kernel.array_types import Floats, Indices, Ints, Rng, generator
+from idbandits.kernel.compile import INTS, bare, kernel, merged
+from idbandits.kernel.rng import RNG
+from idbandits.kernel.structs import Packed, pack, unpacker
+from idbandits.simulation.schedule import Course, Moment
+from idbandits.simulation.world_contexts import Requests
+from idbandits.simulation.world_eligibility import Assortment, Eligible
+from idbandits.solve.candidates import ROUNDING
 from idbandits.solve.eligible import Allowed
-from idbandits.solve.search import ROUNDING
+from idbandits.solve.solver import Solution, best_action, check_effort
 
 EFFORT = 100.0  # of the search for the best action of a context, which regret refers to
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from idbandits.kernel.compiling import bare, part
-from idbandits.kernel.types import Floats, Ints
-from idbandits.solve.search import ADDITIVE, MULTIPLICATIVE, Search, item, score, slopes_at
+from idbandits.kernel.array_types import Floats, Ints
+from idbandits.kernel.compile import bare, part
+from idbandits.solve.candidates import ADDITIVE, MULTIPLICATIVE, Search, item, score, slopes_at
 
 CLEAR = 1e-3  # of the largest rewards: a product that is so large shows its factors well
 NOISE = 1e-15  # of them: a product that is not larger shows rounding only

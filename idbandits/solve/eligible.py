@@ -15,9 +15,9 @@ from idbandits.circuit.model import Model
 from idbandits.circuit.passes import entry
 from idbandits.diagram.tables import Label
 from idbandits.errors import ODD, ActionError, InfeasibleError, brief
-from idbandits.kernel.compiling import part
-from idbandits.kernel.types import Bools, Ints
-from idbandits.solve.search import Decisions, choice_at, number_of_choices
+from idbandits.kernel.array_types import Bools, Ints
+from idbandits.kernel.compile import part
+from idbandits.solve.candidates import Decisions, choice_at, number_of_choices
 
 Allowed: TypeAlias = Iterable[Label] | Mapping[str, Iterable[Label]] | None  # choices, or choices by decision, or all
 Lists: TypeAlias = Sequence[list[int] | None]  # of a decision: the choices that it may make, None if all

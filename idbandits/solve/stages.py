@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from idbandits.circuit.circuit import PRODUCT, Circuit
-from idbandits.kernel.types import Bools
+from idbandits.kernel.array_types import Bools
 
 Described: TypeAlias = list[tuple[tuple[object, ...], str]]  # edges of a node: what their slots read, their children
 

@@ -1,11 +1,11 @@
 """The paper's regret bound for any diagram (section 5, appendices A and B), and the Bayes regret that is measured."""
 
-from idbandits.theory.bayes import BayesRegret, bayes_regret, plot, prior_means, study
+from idbandits.theory.measured_regret import BayesRegret, bayes_regret, plot, prior_means, study
 
 from idbandits.theory.bounds import (  # isort: skip
     Bound, Decomposition, Example, Monotone, bound, check_decomposition, check_monotone, regret_bound, useful_from,
 )  # fmt: skip
-from idbandits.theory.observing import (  # isort: skip
+from idbandits.theory.observations import (  # isort: skip
     Most, Observations, max_observations, observation_probabilities, observed_parameters,
 )  # fmt: skip
 

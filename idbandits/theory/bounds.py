@@ -21,14 +21,14 @@ from typing import NamedTuple, final
 import numpy as np
 
 from idbandits.circuit.model import Model, compile
-from idbandits.circuit.plain import slot_weights, up
-from idbandits.diagram.declare import Diagram
+from idbandits.circuit.reference import slot_weights, up
+from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import DiagramError, check_number, check_whole
-from idbandits.kernel.types import Floats, Ints
-from idbandits.theory.observing import max_observations
-from idbandits.theory.rounds import Round, Row, learned_nodes, row_slice, rows_of
-from idbandits.theory.symmetry import Symmetry
+from idbandits.kernel.array_types import Floats, Ints
+from idbandits.theory.action_symmetry import Symmetry
+from idbandits.theory.observations import max_observations
+from idbandits.theory.round_outcomes import Round, Row, learned_nodes, row_slice, rows_of
 
 MOST_CORNERS = 1 << 12  # points of a grid over the means that matter after an action
 LINES = 32  # per mean, drawn where a grid would have more points

@@ -27,8 +27,8 @@ from idbandits.errors import (
     ObservationError,
     TableError,
 )
-from idbandits.inference.requests import Coefficients, coefficients_of
-from idbandits.kernel.types import Floats, Rng
+from idbandits.inference.regression.logistic_setup import Coefficients, coefficients_of
+from idbandits.kernel.array_types import Floats, Rng
 from refusals import refused, refused_by
 
 ITEMS = [f"i{k}" for k in range(12)]

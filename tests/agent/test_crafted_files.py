@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import crafted
 import idbandits as idb
 from diagrams import random_learning_diagram
-from idbandits.agent import storage
+from idbandits.agent.storage import agent_file as storage
 from idbandits.errors import FormatError, IdbanditsError
 from inferences import INFERENCES, agent_of
 from inside import kept

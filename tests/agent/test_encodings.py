@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import idbandits as idb
 from idbandits.errors import ContextError, DiagramError, DiagramWarning, FormatError, IdbanditsError, TableError
-from idbandits.inference.requests import coefficients_of
+from idbandits.inference.regression.logistic_setup import coefficients_of
 from inferences import agent_of
 
 KINDS = {"p1": "pol", "p2": "pol", "p3": "pol", "s1": "sport", "s2": "sport"}

@@ -13,11 +13,11 @@ from matplotlib.figure import Figure
 import idbandits as idb
 import reference
 from diagrams import random_diagram, random_means
-from idbandits.agent.fit import FEW, LEVEL, doublings, fit_report
-from idbandits.agent.fit_plot import points
-from idbandits.agent.misfit import RESIDUAL, SPREAD, compare, log_bets
-from idbandits.agent.sample import ROOM, Sample
-from idbandits.circuit.fitting import Fitting
+from idbandits.agent.fit_report.fit_plot import points
+from idbandits.agent.fit_report.fit_report import FEW, LEVEL, doublings, fit_report
+from idbandits.agent.fit_report.residuals import RESIDUAL, SPREAD, compare, log_bets
+from idbandits.agent.fit_report.sample import ROOM, Sample
+from idbandits.circuit.likelihood import Fitting
 from idbandits.errors import IdbanditsError, ImpossibleObservationError
 from inside import sampled
 from playing import columns, play

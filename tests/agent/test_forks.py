@@ -66,7 +66,7 @@ played(agent)
 print(sorted(set(codes)))
 """
 HELD = """
-from idbandits.agent import locks
+from idbandits.agent import fork_safety as locks
 locks.WAIT = 0.1
 agent, free = idb.Thompson(d, seed=1), idb.Thompson(d, seed=2)
 played(agent)
@@ -88,8 +88,8 @@ played(agent)
 print(agent.rounds)
 """
 COMPILING = """
-from idbandits.agent import locks
-from idbandits.kernel import compiling
+from idbandits.agent import fork_safety as locks
+from idbandits.kernel import compile as compiling
 locks.WAIT = 0.1
 agent = idb.Thompson(d, seed=1)
 for _ in range(50):

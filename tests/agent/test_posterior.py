@@ -12,7 +12,7 @@ import pytest
 import idbandits as idb
 from idbandits import models
 from idbandits.errors import MeansError
-from idbandits.inference.planning import planned
+from idbandits.inference.gibbs.plan import planned
 from inferences import agent_of, every, seen_without_clicks
 from refusals import refused
 from tea import ACTIONS, CONTEXTS, SEEN, tea_room

@@ -15,8 +15,8 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import binom
 
 import idbandits as idb
-from idbandits.agent.regression_plot import BINS, SHOWN, panels
-from idbandits.diagram.features import INTERCEPT_SD, LOG_STRENGTH_SD, SLOPES_SD, STRENGTH
+from idbandits.agent.reports.regression_plot import BINS, SHOWN, panels
+from idbandits.diagram.features.design import INTERCEPT_SD, LOG_STRENGTH_SD, SLOPES_SD, STRENGTH
 from idbandits.errors import IdbanditsError
 from inside import measured
 from refusals import refused

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import idbandits as idb
-from idbandits.agent.sample import ROOM, Sample, Translation, room_for
+from idbandits.agent.fit_report.sample import ROOM, Sample, Translation, room_for
 from idbandits.errors import FormatError, ImpossibleObservationError
 from inside import sampled
 

@@ -13,7 +13,7 @@ import pytest
 import idbandits as idb
 from idbandits import models
 from idbandits.errors import IdbanditsError
-from idbandits.kernel.compiling import Kernel
+from idbandits.kernel.compile import Kernel
 from inferences import agent_of, every, seen_without_clicks
 from refusals import refused
 

@@ -8,7 +8,7 @@ import pytest
 import idbandits as idb
 import reference
 from diagrams import random_diagram, random_means
-from idbandits.circuit.fitting import Fitting
+from idbandits.circuit.likelihood import Fitting
 from playing import places, play
 
 

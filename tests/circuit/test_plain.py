@@ -15,7 +15,7 @@ from diagrams import random_diagram, random_given, random_means
 from idbandits import Diagram, Learned
 from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.model import Likelihood
-from idbandits.circuit.plain import chained, down, entry, slot_weights, up
+from idbandits.circuit.reference import chained, down, entry, slot_weights, up
 
 PRIME = 2**61 - 1
 SEEDS = range(30)

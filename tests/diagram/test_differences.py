@@ -10,7 +10,7 @@ import pytest
 
 import idbandits as idb
 from idbandits import models
-from idbandits.diagram.differences import differences
+from idbandits.diagram.diff import differences
 from idbandits.errors import FormatError
 
 

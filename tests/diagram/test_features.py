@@ -19,8 +19,15 @@ from hypothesis import strategies as st
 
 import idbandits as idb
 from crafted import WRONG_JSON, changed, places_in
-from idbandits.diagram.differences import differences
-from idbandits.diagram.features import CONSTANT, INTERCEPT_SD, LOG_STRENGTH_SD, MOST_COLUMNS, SLOPES_SD, TableFeatures
+from idbandits.diagram.diff import differences
+from idbandits.diagram.features.design import (
+    CONSTANT,
+    INTERCEPT_SD,
+    LOG_STRENGTH_SD,
+    MOST_COLUMNS,
+    SLOPES_SD,
+    TableFeatures,
+)
 from idbandits.diagram.tables import prior_means
 from idbandits.errors import DiagramError, FormatError, IdbanditsError, PriorError, TableError
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from idbandits.diagram.boxes import label, listed
-from idbandits.diagram.layout import Layout, Place, along, arrange
-from idbandits.diagram.pictures import Picture
+from idbandits.diagram.drawing.boxes import label, listed
+from idbandits.diagram.drawing.draw import Picture
+from idbandits.diagram.drawing.graph_layout import Layout, Place, along, arrange
 from samples import CROWDED_PICTURES, MODEL_PICTURES, OTHER_PICTURES, PICTURES, over, picture
 
 

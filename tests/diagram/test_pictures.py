@@ -14,8 +14,8 @@ import pytest
 
 import idbandits
 from idbandits import Diagram, Learned, models
-from idbandits.diagram.boxes import LOOKS, Box, label
-from idbandits.diagram.pictures import INK, Picture, legend, looks_of
+from idbandits.diagram.drawing.boxes import LOOKS, Box, label
+from idbandits.diagram.drawing.draw import INK, Picture, legend, looks_of
 from idbandits.errors import IdbanditsError
 from samples import MODEL_PICTURES, OTHER_PICTURES, PICTURES, model_picture, over
 

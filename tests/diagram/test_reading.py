@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from idbandits.diagram.reading import read_column
+from idbandits.diagram.features.read_column import read_column
 
 DICTIONARY = pa.DictionaryArray.from_arrays(pa.array([1, 0, None, 2]), pa.array(["a", "b", None]))
 BYTES = pa.dictionary(pa.int8(), pa.int64())

@@ -14,11 +14,11 @@ import pytest
 
 import idbandits as idb
 from idbandits import Diagram, Learned
-from idbandits.circuit import elimination
-from idbandits.diagram.storage import parse_json
+from idbandits.circuit import eliminate as elimination
+from idbandits.diagram.serialize import parse_json
 from idbandits.diagram.values import MOST_EQUAL_HASHES
 from idbandits.errors import ComplexityError, DiagramError, FormatError
-from idbandits.inference import evidence
+from idbandits.inference.rounds import evidence
 
 SECONDS = 90  # a guard against quadratic time, which would take several times as long
 ALIKE = [i * (2**61 - 1) for i in range(1, 100_001)]  # all have the hash 0
@@ -27,7 +27,7 @@ CASES = """
 import itertools, json, time
 import numpy as np
 import idbandits as idb
-from idbandits.diagram.storage import parse_json
+from idbandits.diagram.serialize import parse_json
 
 def message(do):
     try:

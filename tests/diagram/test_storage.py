@@ -21,7 +21,8 @@ import idbandits as idb
 import reference
 from diagrams import labels, random_diagram, random_given, random_means
 from idbandits import Diagram, Learned, models
-from idbandits.diagram import schema, storage
+from idbandits.diagram import schema
+from idbandits.diagram import serialize as storage
 from idbandits.errors import DiagramError, FormatError, ImpossibleObservationError
 from samples import MODELS, every_feature
 

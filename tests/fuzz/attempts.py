@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import idbandits as idb
-from idbandits.agent.posterior import Posterior
+from idbandits.agent.reports.posterior import Posterior
 from idbandits.baselines.baseline import Baseline
 from idbandits.errors import IdbanditsError
 from inside import knowledge

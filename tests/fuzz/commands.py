@@ -13,7 +13,7 @@ from unittest import mock
 
 import idbandits as idb
 from diagrams import shop
-from idbandits.app import cli
+from idbandits.cli import main as cli
 
 from .attempts import Call, Session
 from .hostile import Rng

@@ -18,7 +18,7 @@ from featured import shop as requests_diagram
 import idbandits as idb
 from diagrams import SHOP_CONTEXTS, SHOP_MEANS, shop
 from idbandits.errors import ContextError, DiagramError, FormatError, IdbanditsError
-from idbandits.inference.requests import request_in
+from idbandits.inference.regression.logistic_setup import request_in
 from inferences import CountsOfFeatures, taught
 from inside import kept, knowledge
 from refusals import refused, refused_by

@@ -10,7 +10,7 @@ import pytest
 import idbandits as idb
 from idbandits import models
 from idbandits.errors import IdbanditsError
-from idbandits.inference.log_likelihood import keeps_evidence, log_likelihood_of_state
+from idbandits.inference.state.state_likelihood import keeps_evidence, log_likelihood_of_state
 
 Means = dict[str, np.ndarray]
 

@@ -9,10 +9,10 @@ import pytest
 
 import idbandits as idb
 from idbandits import models
-from idbandits.diagram.features import INTERCEPT_SD, LOG_STRENGTH_SD, SLOPES_SD, STRENGTH
+from idbandits.diagram.features.design import INTERCEPT_SD, LOG_STRENGTH_SD, SLOPES_SD, STRENGTH
 from idbandits.diagram.tables import prior_means
-from idbandits.inference.modes import SCALES
-from idbandits.inference.regression import LOG_STRENGTHS
+from idbandits.inference.regression.density import LOG_STRENGTHS
+from idbandits.inference.regression.fit import SCALES
 
 
 def covered(seed: int, items: int, positions: int, columns: int, rounds: int) -> tuple[float, float]:

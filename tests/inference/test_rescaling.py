@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import idbandits as idb
-from idbandits.diagram.features import INTERCEPT_SD, LOG_STRENGTH_SD, SLOPES_SD, STRENGTH
+from idbandits.diagram.features.design import INTERCEPT_SD, LOG_STRENGTH_SD, SLOPES_SD, STRENGTH
 from idbandits.errors import DiagramWarning
 from inside import rescaled
 

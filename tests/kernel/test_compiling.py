@@ -23,8 +23,8 @@ from numba import types
 import idbandits
 from idbandits.circuit.passes import bind
 from idbandits.inference import Gibbs
-from idbandits.kernel import disk
-from idbandits.kernel.compiling import Kernel, compile_together, estimated_seconds, kernel, part
+from idbandits.kernel import disk_cache as disk
+from idbandits.kernel.compile import Kernel, compile_together, estimated_seconds, kernel, part
 
 SOURCE = """
 import os
@@ -123,7 +123,7 @@ def test_processes_end_with_the_one_that_began_them(kernels: Any, tmp_path: Path
     program = """
 from types import SimpleNamespace
 import pretended
-from idbandits.kernel.compiling import compile_together
+from idbandits.kernel.compile import compile_together
 
 if __name__ == "__main__":
     functions = pretended.first, pretended.second
@@ -271,7 +271,7 @@ def test_numba_without_its_compiler_is_refused_at_once() -> None:
 PLAY = """
 import numpy as np
 import idbandits as idb
-from idbandits.kernel import compiling
+from idbandits.kernel import compile as compiling
 d = idb.models.position_based(3, 2)
 agent, rng = idb.Thompson(d, "moments", seed=0), np.random.default_rng(0)
 for _ in range(30):

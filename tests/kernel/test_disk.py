@@ -15,7 +15,7 @@ from inside import delete_stale_machine_code, time_of_last_change
 
 PROGRAM = """
 from numba import types
-from idbandits.kernel.compiling import kernel
+from idbandits.kernel.compile import kernel
 
 @kernel(types.int64(types.int64))
 def double(x):

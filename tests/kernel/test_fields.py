@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numba import types
 
-from idbandits.kernel.compiling import FLOATS, INTS, kernel
-from idbandits.kernel.fields import pack, pointer, unpacker
-from idbandits.kernel.types import Floats, Indices, Ints
+from idbandits.kernel.array_types import Floats, Indices, Ints
+from idbandits.kernel.compile import FLOATS, INTS, kernel
+from idbandits.kernel.structs import pack, pointer, unpacker
 
 
 class First(NamedTuple):

@@ -13,9 +13,9 @@ import pytest
 from numba import types
 
 import idbandits
-from idbandits.kernel.compiling import FLOATS, kernel
-from idbandits.kernel.random import RNG
-from idbandits.kernel.types import Floats, Rng
+from idbandits.kernel.array_types import Floats, Rng
+from idbandits.kernel.compile import FLOATS, kernel
+from idbandits.kernel.rng import RNG
 
 BIT_GENERATORS = [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64]
 CASES = [(0, 0.5), (1, 0.2), (10, 0.5), (10, 0.999), (1000, 0.01), (1000, 0.4), (10**6, 0.7), (10**12, 1e-9)]
@@ -58,7 +58,7 @@ def test_what_is_not_a_generator_is_an_error(value: Any) -> None:
 PROGRAM = """
 {without}
 import numpy as np
-from idbandits.kernel import random
+from idbandits.kernel import rng as random
 from test_random import draw_numbers
 numbers = np.empty(2000)
 draw_numbers(np.random.default_rng(5), numbers)

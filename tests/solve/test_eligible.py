@@ -14,8 +14,8 @@ import idbandits as idb
 import reference
 from diagrams import labels, random_diagram, random_given, random_means
 from idbandits.errors import ActionError, DiagramError, InfeasibleError
-from idbandits.solve.best import Solver
 from idbandits.solve.eligible import EVERY_CHOICE
+from idbandits.solve.solver import Solver
 from refusals import refused
 
 NOTHING = "(nothing)"

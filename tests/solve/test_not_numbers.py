@@ -14,9 +14,9 @@ from diagrams import random_learning_diagram
 from idbandits import models
 from idbandits.errors import IdbanditsError, MeansError
 from idbandits.inference import State, name_of
-from idbandits.kernel.states import ACTS_ON_MEANS
-from idbandits.solve.best import BUDGET, Solver
+from idbandits.inference.state.state import ACTS_ON_MEANS
 from idbandits.solve.eligible import EVERY_CHOICE
+from idbandits.solve.solver import BUDGET, Solver
 from inferences import Counts, agent_of, every, taught
 from inside import best_assignment, learned_size
 from playing import world_of

@@ -18,7 +18,7 @@ import reference
 from diagrams import random_learning_diagram
 from idbandits.circuit.model import Model
 from idbandits.inference import DONE, IMPOSSIBLE, ROUNDS, Evidence, State, folded, no_groups
-from idbandits.kernel.states import FIGURES
+from idbandits.inference.state.state import FIGURES
 from playing import learn, play
 
 

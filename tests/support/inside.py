@@ -16,24 +16,46 @@ from numba import njit
 import idbandits as idb
 from idbandits.agent.era import Round
 from idbandits.baselines import confidence, grab
-from idbandits.circuit import passes, plain
+from idbandits.circuit import passes
+from idbandits.circuit import reference as plain
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
-from idbandits.inference import LATER, NOW, counting, exact, factors, gibbs, layout_of, moving, reduction, rescaling
-from idbandits.inference.entries import RowName, names_of
-from idbandits.inference.modes import measure
-from idbandits.inference.priors import prior_in
-from idbandits.inference.workspace import Parts, held, scratch, tail, unpack, workspace
-from idbandits.kernel import disk
-from idbandits.kernel.columns import columns_of
-from idbandits.kernel.compiling import in_python
-from idbandits.kernel.draws import EDGE
-from idbandits.kernel.fields import pointer
-from idbandits.kernel.states import BEFORE, CAPACITY, FIGURES, HEADER, USED, counted_groups, group_columns, grown
+from idbandits.inference import LATER, NOW, layout_of
+from idbandits.inference.algorithms import exact
+from idbandits.inference.gibbs import gibbs
+from idbandits.inference.gibbs import pair_moves as moving
+from idbandits.inference.gibbs import table_moves as rescaling
+from idbandits.inference.regression.fit import measure
+from idbandits.inference.regression.prior import prior_in
+from idbandits.inference.rounds import counting, factors, reduction
+from idbandits.inference.rounds.workspace import Parts, held, scratch, tail, unpack, workspace
+from idbandits.inference.state.state import (
+    BEFORE,
+    CAPACITY,
+    FIGURES,
+    HEADER,
+    USED,
+    counted_groups,
+    group_columns,
+    grown,
+)
+from idbandits.inference.state.state_file import columns_of
+from idbandits.inference.transfer.row_index import RowName, names_of
+from idbandits.kernel import disk_cache as disk
+from idbandits.kernel.compile import in_python
+from idbandits.kernel.sampling import EDGE
+from idbandits.kernel.structs import pointer
 from idbandits.simulation.simulate import begin, random_numbers
-from idbandits.solve import alike, assignment, branch, order, relay, search, structure, sweep
+from idbandits.solve import assignment
+from idbandits.solve import branch_and_bound as branch
+from idbandits.solve import candidates as search
+from idbandits.solve import equal_stages as alike
+from idbandits.solve import problem as structure
+from idbandits.solve import set_dp as sweep
+from idbandits.solve import sorting as order
+from idbandits.solve import stage_chain as relay
+from idbandits.solve.candidates import Search
 from idbandits.solve.eligible import Eligibility
-from idbandits.solve.search import Search
 
 __all__ = ["EDGE", "begin", "digamma_less_log", "random_numbers"]
 
@@ -182,7 +204,7 @@ def log_likelihood_held(held: Held, mean_of: Callable[[RowName], np.ndarray], *,
 
 
 def _value_of_factor(key: Key, values: np.ndarray) -> float:
-    """The value of a factor: nodes are sums of products of entries and of earlier nodes (inference/factors.py)."""
+    """The value of a factor: nodes are sums of products of entries and of earlier nodes (inference/rounds/factors.py)."""
     numbers, nodes = iter(key), list[float]()
     for _ in range(next(numbers)):
         terms = []

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, logsumexp, roots_jacobi
 
 from idbandits import Diagram
-from idbandits.diagram.declare import Node
+from idbandits.diagram.diagram import Node
 from idbandits.diagram.tables import Known, Use
 
 Values = Mapping[str, Any]  # node name -> the place of its value among its values

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from idbandits import Diagram, Learned, delayed, models
-from idbandits.diagram.boxes import Box
-from idbandits.diagram.pictures import Picture
+from idbandits.diagram.drawing.boxes import Box
+from idbandits.diagram.drawing.draw import Picture
 
 MODELS = [
     models.cascade(4, 3),

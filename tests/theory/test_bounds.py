@@ -13,9 +13,9 @@ import idbandits as idb
 from diagrams import labels, random_means
 from idbandits import Diagram, models, theory
 from idbandits.errors import DiagramError, IdbanditsError
+from idbandits.theory.action_symmetry import MOST_ACTIONS, Symmetry
 from idbandits.theory.bounds import Survey
-from idbandits.theory.rounds import Round
-from idbandits.theory.symmetry import MOST_ACTIONS, Symmetry
+from idbandits.theory.round_outcomes import Round
 from reference import actions, expected_reward
 from theory_cases import contextual, gates, of_three_states, without_contexts
 

@@ -15,7 +15,7 @@ from diagrams import labels, random_given, random_means
 from idbandits import Diagram, models, theory
 from idbandits.diagram.tables import Use
 from idbandits.errors import ActionError, ComplexityError, DiagramError, ImpossibleObservationError
-from idbandits.theory.observing import quadrature
+from idbandits.theory.observations import quadrature
 from reference import actions, consistent, entry_of, feasible, joint
 from theory_cases import DIAGRAMS, contextual, gates, of_three_states, without_contexts
 

@@ -7,7 +7,7 @@ import pytest
 import idbandits as idb
 from idbandits import Diagram, models, theory
 from idbandits.errors import InfeasibleError
-from idbandits.theory.symmetry import Symmetry
+from idbandits.theory.action_symmetry import Symmetry
 
 
 def test_kinds_of_actions_are_the_ways_to_repeat_choices() -> None:

@@ -1,0 +1,1 @@
+"""Fit reports: does the structure of a diagram fit the rounds."""

@@ -1,0 +1,1 @@
+"""Beliefs shown to users."""

@@ -1,0 +1,260 @@
+"""Moving to another diagram: all that is known goes along, by the names of tables and the labels of rows."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, NoReturn, TypeAlias, final
+
+import numpy as np
+
+from idbandits.agent.context_columns import encode_requests
+from idbandits.agent.encode import WRONG, encode_rounds, is_right
+from idbandits.agent.era import Era, key_of
+from idbandits.agent.learner import INEXACT, MOST_EARLIER, Learner, Past
+from idbandits.agent.ledger import Ledger
+from idbandits.circuit.model import Model, compile
+from idbandits.diagram.diagram import Diagram
+from idbandits.errors import ActionError, ContextError, DiagramWarning, IdbanditsError, ObservationError, brief
+from idbandits.inference.algorithms.exact import Exact, check_exact
+from idbandits.inference.protocol import Derived, Described
+from idbandits.inference.regression.logistic_setup import carry, has_residual, request_names, translated_requests
+from idbandits.inference.regression.prior import carry_fits
+from idbandits.inference.state.state import State
+from idbandits.inference.state.state_file import Layout, columns_of, state_of
+from idbandits.inference.transfer.renumber import Old, needed, renumbered, without_empty_groups
+from idbandits.inference.transfer.row_index import Entries, absent_tables, names_of
+from idbandits.kernel.array_types import Floats, Ints, Rng
+
+FAR = 50.0  # scales from a center
+
+Log: TypeAlias = tuple[Any, Any, Any, Any]  # actions, observations, contexts, names of columns
+
+
+class Rows(NamedTuple):
+    """What became of the rows of a learned table: how many were kept, are new, and are retired."""
+
+    kept: int
+    new: int
+    retired: int
+
+
+class Moved(NamedTuple):
+    """A learner of another diagram, its state, and what was carried."""
+
+    learner: Learner
+    state: State
+    carried: Carried
+
+
+@final
+class Carried:
+    """What an agent took along when it moved: of each table, how many rows; and how many groups of rounds.
+
+    Retired rows are those that the new diagram lacks, and that something was learned of: it still informs the rest,
+    and is there again if they come back.
+    """
+
+    def __init__(self, old: Entries, new: Entries, groups: int) -> None:
+        self.groups = groups
+        tables: dict[str, list[int]] = {}
+        for name in names_of(new.model):
+            tables.setdefault(name[0], [0, 0, 0])[name not in old.rows] += 1
+        for row in new.retired:
+            tables.setdefault(row.table, [0, 0, 0])[2] += 1
+        self.tables = {name: Rows(*numbers) for name, numbers in tables.items()}
+
+    def __repr__(self) -> str:
+        lines = []
+        for name, rows in self.tables.items():
+            numbers = [f"{n:,} {what}" for what, n in zip(Rows._fields, rows, strict=True) if n]
+            lines.append(f"{name}: rows {', '.join(numbers)}")
+        return "\n".join([*lines, f"{self.groups:,} groups of rounds"])
+
+
+def moved(
+    learner: Learner, state: State, rng: Rng, d: Diagram, earlier: tuple[Diagram, ...], ledger: Ledger | None
+) -> Moved:  # fmt: skip
+    """Return a learner of another diagram that knows all that the first one knew.
+
+    `earlier` are the diagrams whose rounds it may still learn from; `ledger` has rounds that may be taken back.
+    """
+    d = d.with_encodings_of(learner.diagram, *learner.past.earlier)  # others would change what coefficients mean
+    _warn_of_distant_values(d)
+    model = compile(d)
+    if isinstance(learner.inference, Exact):
+        check_exact(model, INEXACT)
+    old = _known(learner, state)
+    own = Entries(model, absent=absent_tables(model, earlier))
+    wanted = has_residual(learner.evidence, state, own)
+    wanted[ledger.entries() if ledger is not None else []] = True
+    entries = needed(old, own, wanted)
+    past = Past(entries.retired, entries.constants, learner.evidence.longest, earlier)
+    other = Learner(compiled_copy(d), model, learner.settings, past)
+    carried = Carried(old.entries, entries, len(old.columns.sizes))
+    return Moved(other, transferred(learner, state, other, rng), carried)
+
+
+def moved_ledger(old: Learner, ledger: Ledger | None, new: Learner) -> Ledger | None:
+    """Return the ledger of a learner that moved: entries by labels, features of contexts by names."""
+    if not new.keeps_ledger:
+        return None
+    before, after = old.evidence.entries, new.evidence.entries
+    columns = {name: i for i, name in enumerate(request_names(before))}
+    places = np.array([columns.get(name, -1) for name in request_names(after)], np.int64)
+    return Ledger(len(places)) if ledger is None else ledger.moved(after.places_of_entries(before), places)
+
+
+def earlier_eras(present: Era, past: Sequence[Era], new: Sequence[Diagram]) -> list[Era]:
+    """Return the eras of an agent that moves to new diagrams whose rounds may still be learned from, latest first."""
+    eras = {era.key: era for era in reversed([present, *past])}
+    eras.pop(key_of(new), None)
+    return list(reversed(eras.values()))[:MOST_EARLIER]
+
+
+def _warn_of_distant_values(d: Diagram) -> None:
+    """Warn of numbers that the center and the scale of their column do not fit: those were chosen by earlier items."""
+    for name, table in d.learned.items():
+        for column, distance in table.features.distances() if table.features is not None else ():
+            if distance > FAR:
+                far = f"values must be within {FAR:g} scales of the center, got one at {distance:,.0f}"
+                _, center, scale, _ = column.encoding
+                what = f"center {center:g} and scale {scale:g} are those that the agent learned with"
+                hint = "an agent that starts with idb.Features(…, center=…, scale=…) avoids this"
+                text = f"learned table {name!r}: column {brief(column.name)}: {far}; {what}; {hint}"
+                warnings.warn(text, DiagramWarning, stacklevel=4)
+
+
+def compiled_copy(d: Diagram) -> Diagram:
+    """Return a copy of a diagram that is compiled already."""
+    own = d.copy()
+    own.cache["model"] = compile(d)
+    return own
+
+
+def hosting(learner: Learner, state: State, rng: Rng, model: Model) -> tuple[Learner, State]:
+    """Return a learner and its state that have all rows that rounds of an earlier diagram may read."""
+    if model is learner.model or learner.guest(model) is not None:
+        return learner, state
+    host = learner.with_guest(model)
+    return host, transferred(learner, state, host, rng)
+
+
+def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> State:
+    """What a learner knows, as a state of another one, whose entries include all that is needed."""
+    fresh = other.beginning(np.random.default_rng(copy.deepcopy(rng).integers(2**63)))  # rng itself goes on as it is
+    layout = _layout(other)
+    columns = renumbered(_known(learner, state), other.evidence.entries, layout, columns_of(fresh, layout))
+    result = state_of(columns, layout, fresh)
+    inference = other.inference
+    if isinstance(inference, Derived):
+        result = inference.restored(other.evidence, result)
+    carry_fits(learner.evidence, state, other.evidence, result)
+    other.fit_regressions(result, copy.deepcopy(rng))
+    carry(learner.evidence, state, other.evidence, result)
+    return result
+
+
+def _known(learner: Learner, state: State) -> Old:
+    layout = _layout(learner)
+    columns = columns_of(learner.with_declared_priors(state), layout)
+    return Old(learner.evidence.entries, layout, without_empty_groups(columns))
+
+
+def _layout(learner: Learner) -> Layout:
+    if not isinstance(learner.inference, Described):
+        raise IdbanditsError(f"{learner.name} cannot move to another diagram: it has no `layout` of its states")
+    return learner.inference.layout(learner.evidence)
+
+
+# -- logs with rounds of earlier diagrams ------------------------------------------------------------------------------
+
+
+class Batch(NamedTuple):
+    """Rounds of a log that are of one era, in the order of the log."""
+
+    era: int
+    columns: Sequence[Ints]  # decisions, contexts and observed nodes
+    numbers: Ints  # which rounds of the log they are
+    requests: Floats  # one line per round, or none
+
+    @property
+    def rounds(self) -> Ints:
+        """The rounds, one per row."""
+        return np.stack(self.columns, axis=1) if self.columns else np.empty((len(self.numbers), 0), np.int64)
+
+    def part(self, own: Any) -> Batch:
+        """Return some of the rounds: a slice, or their places."""
+        requests = self.requests[own] if len(self.requests) else self.requests
+        return Batch(self.era, [column[own] for column in self.columns], self.numbers[own], requests)
+
+
+def encode_log(eras: Sequence[Era], log: Log, entries: Entries) -> list[Batch]:
+    """Encode a log whose rounds may be of earlier diagrams: each is of the latest era that can have it.
+
+    Features of contexts are as states with these entries have them.
+    """
+    present = eras[0].model
+    try:
+        encoded = encode_rounds(present, *log)
+        return [Batch(0, encoded, np.arange(_length(encoded)), encode_requests(present, log, _length(encoded)))]
+    except IdbanditsError as error:
+        if len(eras) == 1:
+            raise
+        reason = error
+    batches, models, left = list[Batch](), [era.model for era in eras], None
+    for number, model in enumerate(models):
+        try:
+            encoded = encode_rounds(model, *log, others=models)
+        except IdbanditsError:
+            continue
+        left = np.ones(_length(encoded), np.bool_) if left is None else left
+        own = np.flatnonzero(left & is_right(encoded))
+        if len(own):
+            requests = encode_requests(model, log, len(left))
+            if number:
+                requests = translated_requests(requests, model, entries, len(left))
+            batches.append(Batch(number, encoded, np.arange(len(left)), requests).part(own))
+            left[own] = False
+    if left is None or left.all():
+        raise reason
+    if left.any():
+        _refuse(present, encode_rounds(present, *log, others=models), int(np.argmax(left)))
+    return batches
+
+
+def _length(encoded: Sequence[Ints]) -> int:
+    return len(encoded[0]) if encoded else 0
+
+
+def in_order(batches: Sequence[Batch], most: int, *, mixed: bool) -> Iterator[Batch]:
+    """Split batches into parts of at most `most` rounds: in the order of the log, or era by era if `mixed`."""
+    if mixed or len(batches) < 2:
+        for batch in batches:
+            for first in range(0, len(batch.numbers), most):
+                yield batch.part(slice(first, first + most))
+        return
+    numbers = np.sort(np.concatenate([batch.numbers for batch in batches]))
+    whose = np.empty(len(numbers), np.int64)
+    for k, batch in enumerate(batches):
+        whose[np.searchsorted(numbers, batch.numbers)] = k
+    done = [0] * len(batches)
+    starts = np.flatnonzero(np.diff(whose, prepend=-1))
+    for first, last in pairwise([*starts.tolist(), len(whose)]):
+        k = int(whose[first])
+        for start in range(0, last - first, most):
+            size = min(most, last - first - start)
+            yield batches[k].part(slice(done[k], done[k] + size))
+            done[k] += size
+
+
+def _refuse(model: Model, encoded: Sequence[Ints], number: int) -> NoReturn:
+    """Raise the error of a round that fits no diagram."""
+    for node, column in zip((*model.decisions, *model.contexts, *model.observed), encoded, strict=True):
+        if column[number] == WRONG:
+            error = {"decision": ActionError, "context": ContextError}.get(node.kind, ObservationError)
+            never = "has a value that it has neither in this diagram nor in an earlier one"
+            raise error(f"{node.name!r} in round {number} {never}; allowed: {node.allowed()}")
+    raise ActionError(f"round {number} fits neither this diagram nor an earlier one, which have other nodes and values")

@@ -1,0 +1,56 @@
+"""Which kernels an agent may need, so that they are compiled before the first request comes.
+
+Nobody keeps a list: kernels are found where Python finds them, in the modules that can be reached from that of the
+agent and that of its inference by the names in them.
+"""
+
+import sys
+import time
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any, NamedTuple, final
+
+from idbandits.errors import check_whole
+from idbandits.inference import BY_NAME
+from idbandits.kernel.compile import Kernel, compile_together
+
+PACKAGE = __name__.partition(".")[0]
+MOST_PROCESSES = 1000
+
+
+@final
+class Warmth(NamedTuple):
+    """What was compiled: how many kernels there are, how many were not on disk before, and how long it took."""
+
+    kernels: int
+    new: int
+    seconds: float
+
+
+def warm_up(kernels: Iterable[Kernel], processes: Any) -> Warmth:
+    """Compile kernels, or read their machine code from the disk; in so many processes at once (None: one per core)."""
+    number = None if processes is None else check_whole("processes", processes, 1, MOST_PROCESSES)
+    needed, started = list(kernels), time.perf_counter()
+    new = sum(not kernel.is_on_disk() for kernel in needed)
+    if number != 1:
+        compile_together([k for k in needed if _is_ours(k.function.__module__)], number)
+    for kernel in needed:
+        kernel.compile()
+    return Warmth(len(needed), new, time.perf_counter() - started)
+
+
+def kernels_behind(module: str, inference: str | None = None) -> list[Kernel]:
+    """All kernels that the code of a module may call, and that of an inference's module: not those of class bodies."""
+    apart = {kind.__module__ for kind in BY_NAME.values()} - {inference}  # what only other inferences need
+    waiting, found = [module] if inference is None else [module, inference], list[Kernel]()
+    for home in waiting:  # grows on the way
+        for value in list(vars(sys.modules[home]).values()):
+            found += [value] if isinstance(value, Kernel) else []
+            origin = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            if isinstance(origin, str) and _is_ours(origin) and origin in sys.modules and origin not in waiting:
+                waiting += [origin] if origin not in apart or home == inference else []
+    return list(dict.fromkeys(found))
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith(f"{PACKAGE}.")

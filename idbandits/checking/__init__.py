@@ -1,5 +1,0 @@
-"""A diagram checks itself: what cannot be learned, what cannot be told apart, what is large."""
-
-from idbandits.checking.report import check, relabellings, warn_of_scales, warn_once
-
-__all__ = ["check", "relabellings", "warn_of_scales", "warn_once"]

@@ -1,0 +1,267 @@
+"""Many rounds under one vector of parameters: how probable each observation was, and the parameters that fit best."""
+
+from itertools import pairwise
+from typing import NamedTuple, final
+
+import numpy as np
+from numba import types
+
+from idbandits.circuit.build import starts
+from idbandits.circuit.circuit import Circuit, Run
+from idbandits.circuit.model import Model
+from idbandits.circuit.passes import down, entry, of_slots, up, weight
+from idbandits.kernel.array_types import Floats, Indices, Ints
+from idbandits.kernel.compile import FLOATS, INTS, bare, kernel, merged
+from idbandits.kernel.structs import pack, unpacker
+
+TINY = 1e-250  # values below are computed again, as logarithms
+CLOSE = 0.01  # a gain of the log-likelihood that is not worth another step, of up to MANY rounds
+MANY = 8192
+MOST_CYCLES = 40
+MOST_CODES = 2**62  # combinations of values that are numbered
+ROUNDS, PROBABILITIES = types.int64[:, ::1], types.float64[:, ::1]
+
+
+class Parts(NamedTuple):
+    """The independent parts of a likelihood: what each reads, and which observed nodes it has."""
+
+    parts: int
+    axes: int  # decisions and contexts, with which a round begins
+    learned: int  # how many parameters
+    node: Indices  # where the nodes of a part begin
+    use_start: Indices
+    use: Indices  # the slots of a part
+    seen_start: Indices
+    seen: Indices  # the observed nodes of a part, in the order in which they were declared
+    leaf: Indices  # of an observed node: its first indicator
+    column: Indices  # of an observed node: where its states begin among those of all observed nodes
+
+
+unpack = unpacker(Circuit, Parts)
+
+
+@merged
+def bind_part(c: Circuit, v: Parts, j: int, action: Ints, parameters: Floats, weights: Floats) -> None:
+    """The weights of the slots of a part."""
+    for t in range(v.use_start[j], v.use_start[j + 1]):
+        weights[v.use[t]] = weight(c, v.use[t], parameters, action)
+
+
+@merged
+def show(v: Parts, number: int, state: int, values: Floats, certain: float, impossible: float) -> None:
+    """Set the indicators of an observed node: all of them if the state is negative."""
+    states = v.column[number + 1] - v.column[number]
+    for i in range(states):
+        values[v.leaf[number] + i] = certain if state < 0 or state == i else impossible
+
+
+@bare
+def to_logs(c: Circuit, v: Parts, j: int, weights: Floats, values: Floats) -> None:
+    """Turn the weights and the indicators of a part into logarithms."""
+    for t in range(v.use_start[j], v.use_start[j + 1]):
+        weights[v.use[t]] = np.log(weights[v.use[t]])
+    values[0] = 0.0
+    for t in range(v.seen_start[j], v.seen_start[j + 1]):
+        number = v.seen[t]
+        for i in range(v.leaf[number], v.leaf[number] + v.column[number + 1] - v.column[number]):
+            values[i] = 0.0 if values[i] > 0.0 else -np.inf
+
+
+@kernel(types.float64(INTS, FLOATS, FLOATS, types.int64, ROUNDS, FLOATS, FLOATS))
+def expect(
+    program: Ints, numbers: Floats, parameters: Floats, j: int, rounds: Ints, times: Floats, counts: Floats
+) -> float:
+    """Add how often part j is expected to have used the learned parameters; return its log-likelihood of all rounds."""
+    c, v = unpack(program, numbers)
+    weights, uses = np.empty(c.slots), np.empty(c.slots)
+    values, slopes = np.ones(c.leaves + c.inner), np.zeros(c.leaves + c.inner)
+    total = 0.0
+    for r in range(len(rounds)):
+        action, seen = rounds[r, : v.axes], rounds[r, v.axes :]
+        bind_part(c, v, j, action, parameters, weights)
+        values[0], slopes[0] = 1.0, 0.0
+        for t in range(v.seen_start[j], v.seen_start[j + 1]):
+            show(v, v.seen[t], seen[v.seen[t]], values, 1.0, 0.0)
+            show(v, v.seen[t], -1, slopes, 0.0, 0.0)
+        for t in range(v.use_start[j], v.use_start[j + 1]):
+            uses[v.use[t]] = 0.0
+        run = Run(c, v.node[j], v.node[j + 1])
+        value = up(run, of_slots, weights, values, None, False)
+        if value > TINY:
+            slopes[c.leaves + run.last - 1] = 1.0 / value
+            down(run, of_slots, weights, values, slopes, uses, None, False)
+            total += times[r] * np.log(value)
+        else:
+            to_logs(c, v, j, weights, values)
+            slopes[0] = -np.inf
+            for t in range(v.seen_start[j], v.seen_start[j + 1]):
+                show(v, v.seen[t], -1, slopes, -np.inf, -np.inf)
+            value = up(run, of_slots, weights, values, None, True)
+            total += times[r] * value
+            if value > -np.inf:
+                slopes[c.leaves + run.last - 1] = -value
+                down(run, of_slots, weights, values, slopes, uses, None, True)
+        for t in range(v.use_start[j], v.use_start[j + 1]):
+            slot = v.use[t]
+            while slot >= 0:
+                e = entry(c, slot, action)
+                if e < v.learned:
+                    counts[e] += times[r] * uses[v.use[t]]
+                slot = c.slot_also[slot]
+    return total
+
+
+@kernel(types.void(INTS, FLOATS, FLOATS, ROUNDS, PROBABILITIES))
+def predict(program: Ints, numbers: Floats, parameters: Floats, rounds: Ints, probabilities: Floats) -> None:
+    """The probability of every state of every observed node, given the action and what was seen before it.
+
+    Before it are the nodes that were declared before it. Where a node was not seen, there are NaNs.
+    """
+    c, v = unpack(program, numbers)
+    weights, values = np.empty(c.slots), np.ones(c.leaves + c.inner)
+    for r in range(len(rounds)):
+        action, seen = rounds[r, : v.axes], rounds[r, v.axes :]
+        for j in range(v.parts):
+            if v.seen_start[j] == v.seen_start[j + 1]:
+                continue
+            run = Run(c, v.node[j], v.node[j + 1])
+            bind_part(c, v, j, action, parameters, weights)
+            logs = False
+            values[0] = 1.0
+            for t in range(v.seen_start[j], v.seen_start[j + 1]):
+                show(v, v.seen[t], -1, values, 1.0, 0.0)
+            for t in range(v.seen_start[j], v.seen_start[j + 1]):
+                number = v.seen[t]
+                first, states = v.column[number], v.column[number + 1] - v.column[number]
+                if seen[number] < 0:
+                    for s in range(states):
+                        probabilities[r, first + s] = np.nan
+                    continue
+                total = 0.0
+                if not logs:
+                    for s in range(states):
+                        show(v, number, s, values, 1.0, 0.0)
+                        probabilities[r, first + s] = up(run, of_slots, weights, values, None, False)
+                        total += probabilities[r, first + s]
+                    if total <= TINY:
+                        logs = True
+                        to_logs(c, v, j, weights, values)
+                if logs:
+                    highest, total = -np.inf, 0.0
+                    for s in range(states):
+                        show(v, number, s, values, 0.0, -np.inf)
+                        probabilities[r, first + s] = up(run, of_slots, weights, values, None, True)
+                        if probabilities[r, first + s] > highest:
+                            highest = probabilities[r, first + s]
+                    for s in range(states):
+                        probabilities[r, first + s] = np.exp(probabilities[r, first + s] - highest)
+                        total += probabilities[r, first + s]
+                for s in range(states):
+                    probabilities[r, first + s] /= total
+                show(v, number, seen[number], values, 0.0 if logs else 1.0, -np.inf if logs else 0.0)
+
+
+def _all_axes(c: Circuit, slot: int) -> list[int]:
+    """Return the places in an action that a slot, and those it is multiplied with, depend on."""
+    axes: list[int] = []
+    while slot >= 0:
+        axes += c.axes(slot)
+        slot = c.slot_also[slot]
+    return axes
+
+
+@final
+class Fitting:
+    """The likelihood of a model, packed for many rounds: decisions, contexts, then observed nodes, -1 if not seen."""
+
+    def __init__(self, model: Model) -> None:
+        likelihood, tables = model.likelihood, model.learned.values()
+        c, runs = likelihood.parts.circuit, list(pairwise(likelihood.parts.ends))
+        uses = [c.slots_between(*run) for run in runs]
+        children = [set(c.child[c.start[first] : c.start[last]]) for first, last in runs]
+        leaves = [likelihood.indicators[node.name] for node in model.observed]
+        spans = [set(range(leaf, leaf + node.states)) for leaf, node in zip(leaves, model.observed, strict=True)]
+        seen = [[number for number, span in enumerate(spans) if span & own] for own in children]
+        self.columns = starts([node.values for node in model.observed])  # of each observed node: its first state
+        self.prior = np.concatenate([np.empty(0), *(np.ravel(t.prior) for t in tables)])
+        self._known = model.parameters.known
+        self._row_sizes = np.array([t.states for t in tables for _ in range(t.size // t.states)], dtype=np.int64)
+        nodes = [*model.decisions, *model.contexts, *model.observed]
+        axes = len(nodes) - len(model.observed)
+        read = [{*(axis for slot in own for axis in _all_axes(c, slot)), *(axes + n for n in numbers)}
+                for own, numbers in zip(uses, seen, strict=True)]  # fmt: skip
+        self._read = [[(column, nodes[column].states) for column in sorted(own)] for own in read]  # by part
+        self._packed = pack(
+            c,
+            Parts(
+                parts=len(runs), axes=axes, learned=len(self.prior),
+                node=likelihood.parts.ends, use_start=starts(uses), use=[slot for part in uses for slot in part],
+                seen_start=starts(seen), seen=[number for part in seen for number in part], leaf=leaves,
+                column=self.columns,
+            ),
+        )  # fmt: skip
+
+    def probabilities(self, means: Floats, rounds: Ints) -> Floats:
+        """What `predict` says: one row per round, one column per state of each observed node."""
+        probabilities = np.full((len(rounds), self.columns[-1]), np.nan)
+        predict(*self._packed, np.concatenate([means, self._known]), rounds, probabilities)
+        return probabilities
+
+    def best_means(self, start: Floats, rounds: Ints, times: Floats, base: Floats) -> tuple[Floats, float]:
+        """The means of highest likelihood near `start`, and its logarithm; `base` are counts that are known besides.
+
+        Expectation maximisation; every two steps are extrapolated to a third (SQUAREM, Varadhan and Roland 2008), which
+        is taken back where it does not help. Rows that play no part stay as they are.
+        """
+        means, best, parts = start, -np.inf, self._by_part(rounds, times)
+        close = CLOSE * max(1.0, float(times.sum()) / MANY)
+        for _ in range(MOST_CYCLES):
+            one, before = self._step(means, parts, base)
+            two, middle = self._step(one, parts, base)
+            along, bend = one - means, two - 2 * one + means
+            length = max(1.0, float(np.linalg.norm(along)) / max(float(np.linalg.norm(bend)), 1e-150))
+            far = np.maximum(means + 2 * length * along + length**2 * bend, 1e-3 * two)
+            three, best = self._step(self.normalised(far, two), parts, base)
+            if not best >= middle:
+                three, best = self._step(two, parts, base)
+            means = three
+            if not best - before >= close:
+                break
+        return means, best
+
+    def _by_part(self, rounds: Ints, times: Floats) -> list[tuple[int, Ints, Floats]]:
+        """Return the rounds of every part, once each, and how often they were seen: parts read a few columns each."""
+        parts: list[tuple[int, Ints, Floats]] = []
+        for j, columns in enumerate(self._read):
+            code = np.zeros(len(rounds), np.int64)
+            size = 1
+            for column, states in columns:
+                size *= states + 1
+                if size < MOST_CODES:
+                    code = code * (states + 1) + rounds[:, column] + 1
+            if size < MOST_CODES:
+                _, first, places = np.unique(code, return_index=True, return_inverse=True)
+                own = np.bincount(places, times).astype(np.float64)
+                parts.append((j, np.ascontiguousarray(rounds[first]), own))
+            else:  # the rounds themselves hardly repeat
+                parts.append((j, rounds, times))
+        return parts
+
+    def _step(self, means: Floats, parts: list[tuple[int, Ints, Floats]], base: Floats) -> tuple[Floats, float]:
+        """The means after one step of EM, and the log-likelihood before it."""
+        counts, parameters = base.copy(), np.concatenate([means, self._known])
+        value = sum(expect(*self._packed, parameters, j, rounds, times, counts) for j, rounds, times in parts)
+        known = base > 0
+        return self.normalised(counts, means), value + float(base[known] @ np.log(np.maximum(means[known], 1e-300)))
+
+    def normalised(self, counts: Floats, otherwise: Floats) -> Floats:
+        """Rows of counts as means; those without counts are taken from elsewhere."""
+        totals = self.row_totals(counts)
+        return np.where(totals > 0, counts / np.where(totals > 0, totals, 1.0), otherwise)
+
+    def row_totals(self, numbers: Floats) -> Floats:
+        """For each entry, the sum of the row that it is in."""
+        if not len(numbers):
+            return numbers
+        first = np.concatenate([[0], np.cumsum(self._row_sizes)[:-1]])
+        return np.repeat(np.add.reduceat(numbers, first), self._row_sizes)

@@ -1,0 +1,114 @@
+"""Ask a diagram with given means: the expected reward, the likelihood, what the latent nodes were."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from idbandits.circuit.model import Action, Likelihood, Means, Model, Rewards, compile
+from idbandits.circuit.passes import bind, differentiate_logs, evaluate
+from idbandits.diagram.diagram import Diagram
+from idbandits.diagram.values import is_missing
+from idbandits.errors import ImpossibleObservationError, brief
+from idbandits.kernel.array_types import Floats, Ints
+
+
+def expected_reward(d: Diagram, action: Action, means: Means, context: Action | None = None) -> float:
+    """The expected reward of an action.
+
+    >>> d = Diagram("coins")
+    >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
+    >>> expected_reward(d, {"coin": 2}, {"heads": [0.1, 0.5, 0.8]})
+    0.8
+    """
+    model = compile(d)
+    return reward_at(model.rewards, model.action_vector(action, context), model.parameter_vector(means))
+
+
+def reward_at(rewards: Rewards, action: Ints, parameters: Floats) -> float:
+    """The expected reward of an action vector."""
+    c = rewards.circuit
+    weights, values = np.empty(c.slots), np.ones(c.leaves + c.inner)
+    bind(rewards.program, action, parameters, weights)
+    evaluate(rewards.program, weights, values, False)
+    return float(sum(values[c.leaves + end - 1] for end in rewards.ends[1:]))
+
+
+def log_likelihood(
+    d: Diagram, action: Action, observation: Mapping[str, Any], means: Means, context: Action | None = None
+) -> float:
+    """The logarithm of the probability of what was seen; nodes left out were not seen and are summed over.
+
+    What the means alone rule out is minus infinity; what the diagram rules out, whatever the means, is an error.
+
+    >>> d = Diagram("coins")
+    >>> heads = d.observed("heads", [d.decision("coin", 3)])
+    >>> log_likelihood(d, {"coin": 1}, {"heads": 1}, {"heads": [0.1, 0.5, 0.8]})  # log(0.5)
+    -0.6931471805599453
+    """
+    model = compile(d)
+    values, _ = _log_values(model, model.likelihood, action, observation, means, context)
+    if values[-1] == -np.inf:
+        _refuse_what_the_diagram_rules_out(model, action, observation, context)
+    return float(values[-1])
+
+
+def posterior_of_latents(
+    d: Diagram, action: Action, observation: Mapping[str, Any], means: Means, context: Action | None = None
+) -> dict[str, Floats]:
+    """The distribution of every latent node over its states, given what was seen.
+
+    >>> d = Diagram("rank 1")
+    >>> row, column = d.latent("Z1", [d.decision("A1", 2)]), d.latent("Z2", [d.decision("A2", 2)])
+    >>> seen = d.observed("X", [row, column], lambda r, c: r * c)
+    >>> means = {"Z1": [0.5, 0.9], "Z2": [0.5, 0.9]}
+    >>> posterior_of_latents(d, {"A1": 0, "A2": 1}, {"X": 0}, means)["Z1"].round(3).tolist()
+    [0.909, 0.091]
+    """
+    model = compile(d)
+    likelihood = model.revealed
+    values, weights = _log_values(model, likelihood, action, observation, means, context)
+    if values[-1] == -np.inf:
+        _refuse_what_the_diagram_rules_out(model, action, observation, context)
+        raise ImpossibleObservationError(f"observation {_shown(observation)} has probability zero under these means")
+    slopes = np.empty_like(values)
+    differentiate_logs(likelihood.program, weights, values, slopes)
+    posterior = {}
+    for node in model.latents:
+        first = likelihood.indicators[node.name]
+        joint = np.exp(slopes[first : first + node.states] - values[-1])
+        posterior[node.name] = joint / joint.sum()
+    return posterior
+
+
+def _log_values(
+    model: Model, likelihood: Likelihood, action: Action, observation: Any, means: Means, context: Action | None,
+    parameters: Floats | None = None,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """The logarithms of values and weights, under means or all `parameters`."""
+    vector, seen = model.action_vector(action, context), model.observation_states(observation)
+    parameters = model.parameter_vector(means) if parameters is None else parameters
+    c = likelihood.circuit
+    weights, values = np.empty(c.slots), np.empty(c.leaves + c.inner)
+    bind(likelihood.program, vector, parameters, weights)
+    with np.errstate(divide="ignore"):
+        np.log(weights, out=weights)
+        values[: c.leaves] = np.log(likelihood.leaves(seen))
+    evaluate(likelihood.program, weights, values, True)
+    return values, weights
+
+
+def _refuse_what_the_diagram_rules_out(model: Model, action: Action, observation: Any, context: Action | None) -> None:
+    """Raise unless some means give the observation a positive probability: all learned entries count as possible."""
+    possible = np.concatenate([np.ones(model.parameters.learned_size), model.parameters.known])
+    values, _ = _log_values(model, model.likelihood, action, observation, {}, context, possible)
+    if values[-1] == -np.inf:
+        taken = model.action_of(model.action_vector(action, context))
+        raise ImpossibleObservationError(
+            f"observation {_shown(observation)}: diagram {model.name!r} gives it probability zero for action "
+            f"{taken!r}, whatever the means"
+        )
+
+
+def _shown(observation: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {brief(value)}" for name, value in observation.items() if not is_missing(value))

@@ -1,0 +1,439 @@
+"""Declare an influence diagram; every step is checked."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias, final, get_args
+
+from numpy.typing import ArrayLike
+
+from idbandits.diagram.drawing.draw import Picture, picture_of
+from idbandits.diagram.features.context_features import RequestFeatures, request_features
+from idbandits.diagram.findings import Report
+from idbandits.diagram.serialize import MOST_NUMBER, declare_all, read_json, to_data
+from idbandits.diagram.support import possible
+
+from idbandits.diagram.tables import (  # isort: skip
+    Known, Label, LearnedTable, Use, chance_table, check_name, check_no_features, reward_table,
+)  # fmt: skip
+from idbandits.diagram.values import check_hashes, check_letters, first_repeated, plain
+from idbandits.errors import ODD, DiagramError, FormatError, IdbanditsError, InfeasibleError, brief, is_integer
+from idbandits.files import path_of, write_whole
+from idbandits.kernel.array_types import Floats
+
+Kind: TypeAlias = Literal["decision", "context", "latent", "observed"]
+MOST_VALUES = 50_000_000  # of a decision or a context
+MOST_STATES = 1000  # of a chance node: beyond that, a circuit is the wrong tool
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A node of a diagram; the handle that declares it as a parent."""
+
+    name: str
+    kind: Kind
+    values: Sequence[Label]  # a range if declared with a number
+    parents: tuple[str, ...] = ()
+    cpd: Known | Use | None = None  # None for decisions and contexts
+    features: RequestFeatures | None = None  # of a context whose values are vectors; it has one value in circuits
+
+    @property
+    def states(self) -> int:
+        """The number of values it can take."""
+        return len(self.values)
+
+    @property
+    def is_chance(self) -> bool:
+        """Latent or observed: drawn from a table."""
+        return self.cpd is not None
+
+    def index(self, value: object) -> int | None:
+        """The place of the value that equals this one, as 1, 1.0, True and np.int8(1) do; None if none does."""
+        if type(value) is int or type(value) is str:  # these raise nothing: an exception here is that of a signal
+            if not isinstance(self.values, range):
+                return self._places.get(value)
+            return value if isinstance(value, int) and 0 <= value < self.states else None
+        try:
+            label: Any = plain(value)
+            if not isinstance(self.values, range):
+                return self._places[label]
+            place = hash(label)  # equal numbers have equal hashes, and that of a small whole number is the number
+            return place if 0 <= place < self.states and label == place else None
+        except ODD:  # not hashable, or not comparable
+            return None
+
+    def indices(self, values: Sequence[Any]) -> set[int] | None:
+        """The places of all these values, None if one is not among the node's: quick for many plain ones."""
+        try:
+            if not isinstance(self.values, range):
+                return {*map(self._places.__getitem__, values)}
+            if {*map(type, values)} == {int} and min(values) >= 0 and max(values) < self.states:
+                return {*values}
+        except ODD:  # not there, or not hashable
+            pass
+        places = {self.index(value) for value in values}
+        return None if None in places else {place for place in places if place is not None}
+
+    @cached_property
+    def _places(self) -> Mapping[Any, int]:
+        return {v: i for i, v in enumerate(self.values)}
+
+    def allowed(self) -> str:
+        """The allowed values, for messages."""
+        if isinstance(self.values, range):
+            return f"0 to {self.states - 1}"
+        shown = ", ".join(repr(v) for v in self.values[:8])
+        return shown + (f", … ({self.states} in all)" if self.states > 8 else "")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reward:
+    """One term of the reward: a table over the values of the nodes it depends on."""
+
+    parents: tuple[str, ...]
+    table: Floats
+
+
+class Different(NamedTuple):
+    """Decisions that may not share a choice, except for the choices with these labels."""
+
+    decisions: tuple[str, ...] | None  # None: all, also those declared later
+    except_: tuple[Label, ...]
+
+
+Nodes: TypeAlias = Node | str | Iterable[Node | str]  # handles or names
+States: TypeAlias = int | Iterable[Label]  # a number of values, or their labels
+
+
+@final
+class Diagram:
+    """A structured decision problem: what is decided, what is observed, what stays hidden, and what it is worth.
+
+    >>> d = Diagram("coin")
+    >>> coin = d.decision("coin", ["fair", "bent"])
+    >>> heads = d.observed("heads", [coin], lambda which: 0.5 if which == "fair" else 0.8)
+    >>> d.reward(heads)
+    >>> d
+    Diagram 'coin': 1 decision, 1 observed node, 1 reward term
+    """
+
+    def __init__(self, name: str = "diagram") -> None:
+        self.name = check_name("a diagram", name)
+        self._nodes: dict[str, Node] = {}
+        self._learned: dict[str, LearnedTable] = {}
+        self._rewards: list[Reward] = []
+        self._different: dict[Different, None] = {}
+        self._bound: dict[str | None, Different] = {}  # a decision (None: all of them): a group that it is in
+        self.cache: dict[str, Any] = {}  # what was compiled; emptied by every change
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """All nodes by name, parents before children."""
+        return MappingProxyType(self._nodes)
+
+    @property
+    def learned(self) -> Mapping[str, LearnedTable]:
+        """The learned tables by name, in the order of their first use."""
+        return MappingProxyType(self._learned)
+
+    @property
+    def rewards(self) -> Sequence[Reward]:
+        """The terms of the reward."""
+        return tuple(self._rewards)
+
+    @property
+    def different(self) -> Sequence[tuple[str, ...]]:
+        """The groups of decisions that may not share a choice."""
+        return tuple(names for names, _ in self.constraints)
+
+    @property
+    def constraints(self) -> Sequence[tuple[tuple[str, ...], tuple[Label, ...]]]:
+        """The same groups, each with the labels that may repeat."""
+        every = tuple(n.name for n in self.of_kind("decision"))
+        return tuple((every if group is None else group, excepted) for group, excepted in self._different)
+
+    def of_kind(self, *kinds: Kind) -> list[Node]:
+        """The nodes of these kinds, in the order of declaration."""
+        for kind in kinds:
+            if not isinstance(kind, str) or kind not in get_args(Kind):
+                raise DiagramError(f"a kind of nodes is one of {', '.join(get_args(Kind))}, not {brief(kind)}")
+        return [n for n in self._nodes.values() if n.kind in kinds]
+
+    def __repr__(self) -> str:
+        kinds: tuple[Kind, ...] = ("decision", "context", "latent", "observed")
+        parts = {kind if kind == "decision" else f"{kind} node": len(self.of_kind(kind)) for kind in kinds}
+        parts |= {"learned table": len(self._learned), "reward term": len(self._rewards)}
+        counts = ", ".join(f"{n} {part}{'s' if n > 1 else ''}" for part, n in parts.items() if n)
+        return f"Diagram {self.name!r}: {counts or 'empty'}"
+
+    def resolve(self, user: str, nodes: Nodes) -> list[Node]:
+        """The nodes with these handles or names; error messages begin with `user`, which needs them."""
+        if not isinstance(nodes, (Node, str, Iterable)):
+            raise DiagramError(f"{user}: expected a list of nodes or names, not {brief(nodes)}")
+        resolved: dict[Node, None] = {}
+        try:
+            handles = [nodes] if isinstance(nodes, (Node, str)) else list(nodes)
+        except ODD:  # arrays without axes, memory
+            raise DiagramError(f"{user}: expected a list of nodes or names, not {brief(nodes)}") from None
+        for handle in handles:
+            name = handle.name if isinstance(handle, Node) else handle
+            node = self._nodes.get(name) if isinstance(name, str) else None
+            if node is None or (isinstance(handle, Node) and handle is not node):
+                other = " (a node of another diagram)" if isinstance(handle, Node) else ""
+                raise DiagramError(f"{user}: {brief(name)}{other} is not declared before it in diagram {self.name!r}")
+            if node in resolved:
+                raise DiagramError(f"{user}: {name!r} is listed twice")
+            resolved[node] = None
+        return list(resolved)
+
+    def decision(self, name: str, choices: States) -> Node:
+        """A node that the agent sets; `choices` is their number, or their labels."""
+        return self._add(Node(self._new_name(name), "decision", _values(name, choices, "choice")))
+
+    def context(self, name: str, values: States | None = None, *, features: Any = None) -> Node:
+        """A node that is known before each decision.
+
+        With `features` in the place of values, it is a mapping of these in every round, and learned tables that depend
+        on it are logistic (docs/requests.md). They are a list of names, all of numbers about -1 to 1; or a mapping of
+        names to None (such a number), to (centre, scale) or to a list of categories. `Features` of a frame of typical
+        values declares the columns of the frame: numbers by center and scale, texts by their categories.
+
+        >>> d = Diagram("shop")
+        >>> user = d.context("user", features={"age": (40, 15), "country": ["de", "fr", "it"]})
+        >>> user.features.columns
+        ('age', 'country=fr', 'country=it')
+        """
+        name = self._new_name(name)
+        if (values is None) == (features is None):
+            both = "None of either" if values is None else "both"
+            needed = "values or features: a positive whole number of values, their labels, or features=…"
+            raise DiagramError(f"node {name!r}: a context has {needed}; it was given {both}")
+        if features is not None:
+            own = request_features(f"node {name!r}", features)
+            return self._add(Node(name, "context", range(1), features=own))
+        return self._add(Node(name, "context", _values(name, values, "value")))
+
+    def latent(self, name: str, parents: Nodes = (), cpd: Any = None, *, states: States = 2) -> Node:
+        """A random node that is never observed; `cpd` is known (a number, an array, a function) or learned."""
+        return self._chance("latent", name, parents, cpd, states)
+
+    def observed(self, name: str, parents: Nodes = (), cpd: Any = None, *, states: States = 2) -> Node:
+        """A random node that is observed after the decision; `cpd` as for `latent`."""
+        return self._chance("observed", name, parents, cpd, states)
+
+    def reward(self, nodes: Nodes, function: Callable[..., float] | ArrayLike | None = None) -> None:
+        """Add a term to the reward: the value of a node, or a function of the values of several.
+
+        An array will do for a function: its axes are the nodes, in this order. All terms together may reach 1e300,
+        either way.
+
+        >>> d = Diagram("two coins")
+        >>> coins = d.observed("first", cpd=0.5), d.observed("second", cpd=0.5)
+        >>> d.reward(coins, [[0, 1], [1, 5]])
+        """
+        if not (parents := self.resolve("a reward term", nodes)):
+            raise DiagramError("a reward term needs at least one node")
+        check_no_features("a reward term", parents)
+        self._rewards.append(Reward(tuple(p.name for p in parents), reward_table(parents, function)))
+        self.cache.clear()
+
+    def all_different(self, *decisions: Node | str, except_: Iterable[Label] = ()) -> None:
+        """Forbid that two of these decisions (of all decisions, if none is named) take the same choice.
+
+        Choices with a label in `except_` may repeat: a slot that stays empty, for instance. Groups that have a decision
+        in common except the same labels.
+
+        >>> d = Diagram("two slots")
+        >>> slots = [d.decision(f"A{k}", ["tea", "coffee", "(nothing)"]) for k in (1, 2, 3)]
+        >>> d.all_different(except_=["(nothing)"])
+        """
+        group = self.resolve("all_different", decisions)
+        if wrong := next((node for node in group if node.kind != "decision"), None):
+            raise DiagramError(f"all_different takes decisions only, not {wrong.name!r} ({wrong.kind})")
+        if not (bound := group or self.of_kind("decision")):
+            raise DiagramError("all_different: the diagram has no decisions yet")
+        excepted = _excepted(bound, except_)
+        if excepted:
+            bound = [node for node in bound if all(node.index(label) is None for label in excepted)]
+        choices: set[Label] = set()
+        for node in bound:
+            if len(choices) < len(bound):  # more are not needed
+                choices.update(node.values[: len(bound)])
+        if len(choices) < len(bound):
+            names = f"{len(bound)} decisions ({', '.join(node.name for node in bound)})"
+            raise InfeasibleError(f"all_different: {names} have only {len(choices)} choices among them")
+        new = Different(tuple(n.name for n in group) or None, excepted)
+        self._check_exceptions(new)
+        self._different[new] = None  # once, however often it is declared
+        self._bound |= dict.fromkeys([None] if new.decisions is None else new.decisions, new)
+        self.cache.clear()
+
+    def _check_exceptions(self, new: Different) -> None:
+        """Raise unless groups that have a decision in common with this one except the same labels."""
+        near = self._bound if new.decisions is None else (None, *new.decisions)
+        for names, excepted in (self._bound[name] for name in near if name in self._bound):
+            if set(excepted) != set(new.except_):
+                these = f"{brief(list(new.except_))} here, {brief(list(excepted))} in {', '.join(names or ['all'])}"
+                raise DiagramError(
+                    f"all_different: groups that have a decision in common except the same labels, not {these}"
+                )
+
+    def revealed(self) -> Diagram:
+        """The same diagram with every latent node observed."""
+        other = self.copy()
+        other._nodes |= {node.name: replace(node, kind="observed") for node in self.of_kind("latent")}
+        return other
+
+    def copy(self) -> Diagram:
+        """The same diagram, to be changed on its own."""
+        other = Diagram(self.name)
+        other._nodes, other._learned = dict(self._nodes), dict(self._learned)
+        other._rewards, other._different = list(self._rewards), dict(self._different)
+        other._bound = dict(self._bound)
+        return other
+
+    def with_encodings_of(self, *others: Diagram) -> Diagram:
+        """Return the diagram with declared encodings of features: those that tables of other diagrams have.
+
+        What was learned in the others, the latest first, then means the same in this one. New columns keep their own
+        encodings, and new categories come after the others; an encoding that is declared otherwise is an error.
+        """
+        carried = {}
+        for name, table in self._learned.items():
+            learned = [other._learned[name] for other in others if name in other._learned]
+            if learned and (table.features is not None or table.logistic is not None):
+                carried[name] = table.carried(learned)
+        if not carried:
+            return self
+        own = self.copy()
+        own._learned |= carried
+        return own
+
+    def _chance(self, kind: Kind, name: str, parents: Nodes, cpd: Any, states: States) -> Node:
+        name = self._new_name(name)
+        above = self.resolve(f"node {name!r}", parents)
+        values = _values(name, states, "state")
+        if not 2 <= len(values) <= MOST_STATES:
+            raise DiagramError(f"node {name!r}: a chance node has 2 to {MOST_STATES} states, not {len(values)}")
+        table = chance_table(name, cpd, above, len(values), self._learned, partial(possible, self._nodes))
+        return self._add(Node(name, kind, values, tuple(p.name for p in above), table))
+
+    def _add(self, node: Node) -> Node:
+        self._nodes[node.name] = node
+        self.cache.clear()
+        return node
+
+    def _new_name(self, name: str) -> str:
+        if check_name("a node", name) in self._nodes:
+            raise DiagramError(f"node {name!r} is declared already")
+        return name
+
+    def draw(self) -> Picture:
+        """A picture of it: `.save("file.svg")`, `.svg()`, `.png()`, `.mermaid()`, or shown by a notebook."""
+        return picture_of(self)
+
+    def check(self) -> Report:
+        """What cannot be learned in it, or not be told apart, and how large it is: a report in plain words.
+
+        Everything is found numerically, from derivatives of likelihood and reward at random means. Where decisions or
+        contexts have many values, some of them stand for all: where items are alike, this finds the same.
+
+        >>> d = Diagram("coins")
+        >>> coin = d.decision("coin", 3)
+        >>> d.reward(d.latent("luck", [coin]))
+        >>> print(d.check().serious[0].kind)
+        reward
+        """
+        checking = importlib.import_module("idbandits.identifiability")  # a package above
+        report: Report = checking.check(self)
+        return report
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that `from_dict` turns back into the same diagram, exactly."""
+        return to_data(self, [_constraint_data(group) for group in self._different])
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Diagram:
+        """The diagram that `to_dict` described; errors name the place in the data."""
+        try:
+            declare_all(diagram := Diagram(), data)
+        except IdbanditsError:
+            raise
+        except ODD:
+            raise FormatError(f"the data cannot be read: {brief(data)}") from None
+        return diagram
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as JSON, completely or not at all."""
+        write_whole(path_of(path), json.dumps(self.to_dict(), indent=1, allow_nan=False).encode())
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Diagram:
+        """Read what `save` wrote: a file of up to 100 MB."""
+        try:
+            return Diagram.from_dict(read_json(path_of(path)))
+        except FormatError as error:
+            raise FormatError(f"{path}: {error}") from None
+
+
+def _excepted(decisions: Sequence[Node], labels: Any) -> tuple[Label, ...]:
+    """The labels that may repeat, as the decisions have them."""
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+        raise DiagramError(f"all_different: except_ is a list of labels, not {brief(labels)}")
+    try:
+        listed = list(labels)
+    except ODD:  # arrays without axes, memory
+        raise DiagramError(f"all_different: except_ is a list of labels, not {brief(labels)}") from None
+    found: dict[Label, None] = {}
+    for label in listed:
+        owner = next((node for node in decisions if node.index(label) is not None), None)
+        if owner is None:
+            names = ", ".join(node.name for node in decisions)
+            raise DiagramError(f"all_different: except_ has {brief(label)}, which is no choice of {names}")
+        found[owner.values[owner.index(label) or 0]] = None
+    return tuple(found)
+
+
+def _constraint_data(group: Different) -> Any:
+    """A constraint as it is saved."""
+    names: Any = "all" if group.decisions is None else list(group.decisions)
+    return {"decisions": names, "except": list(group.except_)} if group.except_ else names
+
+
+def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
+    """The values of a node that is declared with a number or labels; messages call a value by `unit`."""
+    if is_integer(states):
+        if not 1 <= states <= MOST_VALUES:
+            most = f"at most {MOST_VALUES:,}"
+            raise DiagramError(f"node {name!r}: it needs at least one {unit} and {most}, not {brief(states)}")
+        return range(int(states))
+    if isinstance(states, (str, bytes)) or not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
+        raise DiagramError(f"node {name!r}: {unit}s must be a whole number or a list of labels, not {brief(states)}")
+    try:
+        size = len(states) if isinstance(states, Sized) else 0
+        some = islice(states, MOST_VALUES + 1 if size <= MOST_VALUES else 0)  # a range may be endless in effect
+        labels = [plain(v) for v in some]
+    except ODD:
+        raise DiagramError(f"node {name!r}: {brief(states)} is not a list of labels that can be read") from None
+    if max(size, len(labels)) > MOST_VALUES:
+        raise DiagramError(f"node {name!r}: at most {MOST_VALUES:,} {unit}s are allowed; given {brief(states)}")
+    for label in labels:
+        if not isinstance(label, (str, int, float)) or (not isinstance(label, str) and not abs(label) <= MOST_NUMBER):
+            raise DiagramError(f"node {name!r}: a label must be a string or a finite number, not {brief(label)}")
+        if isinstance(label, str):
+            check_letters(f"node {name!r}: a label", label)
+    if not labels:
+        raise DiagramError(f"node {name!r}: it needs at least one {unit}; the list of labels is empty")
+    check_hashes(f"node {name!r}: its {unit}s", labels)
+    if (repeated := first_repeated(labels)) is not None:
+        raise DiagramError(f"node {name!r}: label {repeated!r} occurs twice")
+    return tuple(labels)

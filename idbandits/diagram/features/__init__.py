@@ -1,0 +1,1 @@
+"""Features of the rows of learned tables, and of contexts."""

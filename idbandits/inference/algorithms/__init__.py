@@ -1,0 +1,1 @@
+"""Inferences other than Gibbs sampling, one file each."""

@@ -1,0 +1,117 @@
+"""The paper's idTSinc: the latent nodes of a round are estimated in that round only."""
+
+from typing import final
+
+import numpy as np
+
+from idbandits.circuit.model import Model
+from idbandits.errors import check_flag, check_whole
+from idbandits.inference.ageing import fade
+from idbandits.inference.protocol import DONE, IMPOSSIBLE, MOST_STEPS, BuiltIn, Round, coded, learner
+from idbandits.inference.rounds.evidence import Evidence
+from idbandits.inference.rounds.factors import add_counts, expect
+from idbandits.inference.rounds.reduction import reduce
+from idbandits.inference.rounds.workspace import GENERIC, GEOMETRIC, Workspace
+from idbandits.inference.state.state import FIGURES, PRIOR, ROUNDS, SETTING, State, drawable, no_groups, section
+from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.structs import pointer
+
+ITERATIONS, START = range(SETTING, SETTING + 2)  # of the header
+ALPHA, MEMO = 0, PRIOR + 1  # sections of the floats: the pseudo-counts, and three numbers per entry of `weigh`
+WARM, RANDOM = range(2)
+STARTS = {"warm": WARM, "random": RANDOM}
+CLOSE = 1e-6  # pseudo-counts that change by less than this have converged
+
+
+@bare
+def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+    """Alternate between q(z) of this round and q(theta), which is the last one and the counts of this round."""
+    v = w.v
+    alpha, memo = section(floats, ALPHA, v.learned), section(floats, MEMO, v.learned)
+    prior = section(floats, PRIOR, v.learned)
+    if not reduce(w, round_.action, round_.seen):
+        return IMPOSSIBLE
+    if round_.keep < 1.0:
+        fade(alpha, prior, v.learned, round_.keep)
+    uses, fresh = w.other, w.fresh  # of the round: so far, and better
+    number = touched_entries(w)
+    for _ in range(round_.times):
+        for i in range(number):
+            e = w.rows[i]
+            uses[e], fresh[e] = 0.0, 0.0
+            if ints[START] == RANDOM:
+                uses[e] = prior[e] + rng.random() - alpha[e]
+                alpha[e] = drawable(alpha[e] + uses[e])
+        for _ in range(ints[ITERATIONS]):
+            moved = 0.0
+            for i in range(1, w.uses[0] + 1):
+                fresh[w.uses[i]] += round_.weight
+            for i in range(w.places[0]):
+                factor = pointer(w.factors, w.places[1 + i])
+                expect(w, factor, GEOMETRIC, alpha, memo)
+                add_counts(w, factor, round_.weight, fresh)
+            for i in range(number):
+                e = w.rows[i]
+                alpha[e] = drawable(alpha[e] + fresh[e] - uses[e])
+                moved = max(moved, abs(fresh[e] - uses[e]))
+                uses[e], fresh[e] = fresh[e], 0.0
+            if moved < CLOSE:
+                break
+    ints[ROUNDS] += round_.times
+    return DONE
+
+
+@bare
+def touched_entries(w: Workspace) -> int:
+    """List the learned entries that a round reads, each once, in `rows`; their number."""
+    number = 0
+    for i in range(1, w.uses[0] + 1):
+        number = list_entry(w, number, w.uses[i])
+    for k in range(w.places[0]):
+        factor = pointer(w.factors, w.places[1 + k])
+        expect(w, factor, GENERIC, w.v.generic, w.v.generic)
+        for t in range(w.first_term[factor[0]]):
+            at = w.term_at[t]
+            for i in range(at + 1, at + 1 + factor[at]):
+                number = list_entry(w, number, factor[i])
+    for i in range(number):
+        w.marks[w.rows[i]] = 0
+    return number
+
+
+@merged
+def list_entry(w: Workspace, number: int, e: int) -> int:
+    """Put an entry on the list, if it is a learned one and not there yet."""
+    if 0 <= e < w.v.learned and w.marks[e] == 0:
+        w.marks[e] = 1
+        w.rows[number] = e
+        number += 1
+    return number
+
+
+@final
+class Incremental(BuiltIn):
+    """Mean-field inference of one round at a time: at most `iterations` E- and M-steps, then the round is forgotten.
+
+    The first E-step is by the belief before the round (`start="warm"`) or by a random one, as in the paper's
+    pseudocode (`"random"`). `literal` keeps every latent node, as the paper's equations do.
+    """
+
+    revisable = False
+    forgets = True
+    regresses = True
+    bridges = True
+    learn = learner("Incremental")(learn)
+
+    def __init__(self, iterations: int = 30, start: str = "warm", *, literal: bool = False) -> None:
+        check_whole("iterations", iterations, 1, MOST_STEPS)
+        coded("start", start, STARTS)
+        self.settings = {"iterations": int(iterations), "start": start}
+        self.settings["literal"] = check_flag("literal", literal)
+
+    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
+        """The prior."""
+        prior = evidence.prior
+        floats = np.concatenate([prior, np.zeros(FIGURES), prior, np.full(3 * evidence.learned, np.nan)])
+        return no_groups(floats, (self.settings["iterations"], coded("start", self.settings["start"], STARTS)))

@@ -1,0 +1,95 @@
+"""Moment matching, one round at a time: what a round says of a row is a mixture, and a Dirichlet takes its place."""
+
+from typing import final
+
+import numpy as np
+
+from idbandits.circuit.model import Model
+from idbandits.inference.ageing import fade, thinned
+from idbandits.inference.algorithms.moment_matching import match_factor, match_terms
+from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, asymmetric, learner
+from idbandits.inference.rounds.counting import add_uses, drop_certain
+from idbandits.inference.rounds.evidence import Evidence
+from idbandits.inference.rounds.factors import expect, value_of_factor
+from idbandits.inference.rounds.reduction import reduce, reduce_whole
+from idbandits.inference.rounds.workspace import GENERIC, MEANS, Workspace
+from idbandits.inference.state.state import FIGURES, ROUNDS, State, no_groups, section
+from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.compile import bare
+from idbandits.kernel.structs import pointer
+
+ALPHA, PRIOR, MASSES = range(3)  # sections of the floats
+
+
+@bare
+def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+    """Match factor by factor; all at once where a row occurs in several."""
+    v = w.v
+    alpha, masses = section(floats, ALPHA, v.learned), section(floats, MASSES, v.learned)
+    if not reduce(w, round_.action, round_.seen):
+        return IMPOSSIBLE
+    drop_certain(w)
+    if round_.keep < 1.0:
+        fade(alpha, section(floats, PRIOR, v.learned), v.learned, round_.keep)
+    if w.places[0] > 0 and shares_rows(w):
+        reduce_whole(w, round_.action, round_.seen)
+        factor = w.factors
+        for _ in range(thinned(round_.times, round_.weight, rng) if round_.weight < 1.0 else round_.times):
+            expect(w, factor, MEANS, alpha, alpha)
+            if not match_terms(w, factor, alpha, masses):
+                reduce(w, round_.action, round_.seen)
+                match_one_by_one(w, alpha, masses, 1.0, rng)
+                reduce_whole(w, round_.action, round_.seen)
+    else:
+        for _ in range(round_.times):
+            match_one_by_one(w, alpha, masses, round_.weight, rng)
+    ints[ROUNDS] += round_.times
+    return DONE
+
+
+@bare
+def match_one_by_one(w: Workspace, alpha: Floats, masses: Floats, weight: float, rng: Rng) -> None:
+    """Match a round that was reduced: first what is certain; each factor with a probability of the round's weight."""
+    add_uses(w, alpha, weight)
+    for i in range(w.places[0]):
+        if weight < 1.0 and rng.random() >= weight:
+            continue
+        match_factor(w, pointer(w.factors, w.places[1 + i]), alpha, masses)
+
+
+@bare
+def shares_rows(w: Workspace) -> bool:
+    """Whether a row occurs in several factors of a round, or in one and among what is certain."""
+    v, shared = w.v, False
+    for i in range(1, w.uses[0] + 1):
+        w.marks[v.row[w.uses[i]]] = -1
+    for forget in (False, True):
+        for k in range(w.places[0]):
+            factor = pointer(w.factors, w.places[1 + k])
+            value_of_factor(w, factor, GENERIC, v.generic, v.generic)
+            for t in range(w.first_term[factor[0]]):
+                at = w.term_at[t]
+                for i in range(at + 1, at + 1 + factor[at]):
+                    if 0 <= factor[i] < v.learned:
+                        row = v.row[factor[i]]
+                        shared |= not forget and w.marks[row] not in (0, k + 1)
+                        w.marks[row] = 0 if forget else k + 1
+    for i in range(1, w.uses[0] + 1):
+        w.marks[v.row[w.uses[i]]] = 0
+    return shared
+
+
+@final
+class Moments(BuiltIn):
+    """Moment matching: an examination that nobody made leaves an item's belief untouched. Keeps no rounds."""
+
+    revisable = False
+    forgets = True
+    regresses = True
+    bridges = True
+    learn = learner("Moments")(learn)
+
+    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
+        """The prior, or nearly so where it is symmetric."""
+        alpha = asymmetric(evidence, rng)
+        return no_groups(np.concatenate([alpha, np.zeros(FIGURES), alpha, np.zeros(evidence.learned)]))

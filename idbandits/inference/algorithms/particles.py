@@ -1,0 +1,154 @@
+"""The paper's particle filter: a few models that wander, of which the likeliest acts."""
+
+from typing import final
+
+import numpy as np
+from numba import types
+
+from idbandits.circuit.model import Model
+from idbandits.errors import IdbanditsError, check_number, check_whole
+from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, learner
+from idbandits.inference.rounds.evidence import Evidence
+from idbandits.inference.rounds.factors import value_of_factor
+from idbandits.inference.rounds.reduction import reduce
+from idbandits.inference.rounds.workspace import GIVEN, Parts, Workspace, unpack
+from idbandits.inference.state import state_file as columns
+from idbandits.inference.state.state import (
+    ACTS_ON_MEANS,
+    FIGURES,
+    ROUNDS,
+    SETTING,
+    State,
+    copy,
+    figures,
+    no_groups,
+    section,
+)
+from idbandits.inference.state.state_file import DERIVED, Layout
+from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.compile import FLOATS, INTS, bare, kernel, merged
+from idbandits.kernel.rng import RNG
+from idbandits.kernel.sampling import EDGE, draw_rows
+from idbandits.kernel.structs import pointer
+
+MOST = 1_000_000  # particles
+MOST_MEANS = 20_000_000  # of all particles: about half a gigabyte
+NUMBER = SETTING  # of the header
+WIDTH = 0  # of the figures
+MEANS, MODELS = range(2)  # sections of the floats: means to act on, all models; then as many moved ones, weights
+
+
+@bare
+def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+    """Move, weigh, pick the heaviest, resample."""
+    v = w.v
+    if not reduce(w, round_.action, round_.seen):
+        return IMPOSSIBLE
+    number, width = ints[NUMBER], figures(floats, v.learned)[WIDTH]
+    models = section(floats, MODELS, v.learned)
+    moved = pointer(models, number * v.learned)
+    weights = pointer(moved, number * v.learned)
+    for _ in range(round_.times):
+        heaviest, ties = -np.inf, 0
+        for m in range(number):
+            model = pointer(moved, m * v.learned)
+            move(v, pointer(models, m * v.learned), width, rng, model)
+            weights[m] = 0.0
+            for i in range(1, w.uses[0] + 1):
+                weights[m] += np.log(model[w.uses[i]])
+            for i in range(w.places[0]):
+                weights[m] += np.log(value_of_factor(w, pointer(w.factors, w.places[1 + i]), GIVEN, model, model))
+            if weights[m] > heaviest:
+                heaviest, ties = weights[m], 0
+            if weights[m] == heaviest:
+                ties += 1
+                if rng.random() * ties < 1.0:
+                    copy(model, section(floats, MEANS, v.learned), v.learned)
+        total = 0.0
+        for m in range(number):
+            weights[m] = np.exp(weights[m] - heaviest) if heaviest > -np.inf else 1.0
+            total += weights[m]
+        for m in range(number):
+            left = rng.random() * total
+            chosen = 0
+            while chosen < number - 1 and left >= weights[chosen]:
+                left -= weights[chosen]
+                chosen += 1
+            copy(pointer(moved, chosen * v.learned), pointer(models, m * v.learned), v.learned)
+    ints[ROUNDS] += round_.times
+    return DONE
+
+
+@merged
+def move(v: Parts, means: Floats, width: float, rng: Rng, moved: Floats) -> None:
+    """A Gaussian step of every row, back into the simplex."""
+    e = 0
+    while e < v.learned:
+        size = v.size[e]
+        if size == 2:
+            x = means[e + 1] + width * rng.standard_normal()
+            moved[e + 1] = EDGE * rng.random() if x <= 0.0 else 1.0 - EDGE * rng.random() if x >= 1.0 else x
+            moved[e] = 1.0 - moved[e + 1]
+        else:
+            total = 0.0
+            for i in range(e, e + size):
+                x = means[i] + width * rng.standard_normal()
+                moved[i] = min(1.0, x) if x > 0.0 else EDGE * rng.random()
+                total += moved[i]
+            for i in range(e, e + size):
+                moved[i] /= total
+        e += size
+
+
+@kernel(types.void(INTS, FLOATS, FLOATS, RNG, types.float64[:, ::1]))
+def draw_models(program: Ints, numbers: Floats, alpha: Floats, rng: Rng, models: Floats) -> None:
+    """Models drawn from pseudo-counts, one per row."""
+    _, v, _ = unpack(program, numbers)
+    for m in range(len(models)):
+        draw_rows(v.size, 0, v.learned, alpha, rng, models[m])
+
+
+@final
+class Particles(BuiltIn):
+    """A particle filter: `number` models move by Gaussian steps of standard deviation `width`, clipped to [0, 1].
+
+    They are weighted by the likelihood of the round, the heaviest is acted on, and all are resampled. The paper
+    reveals the latent nodes to it: `Thompson(d.revealed(), inference=Particles(20))`.
+    """
+
+    revisable = False
+    forgets = False  # its state is not counts; the steps of its models forget, too
+    regresses = False
+    learn = learner("Particles")(learn)
+
+    def __init__(self, number: int = 20, width: float = 0.1) -> None:
+        check_whole("the number of particles", number, 1, MOST)
+        check_number("width", width, 0, above=True)
+        self.settings = {"number": int(number), "width": float(width)}
+
+    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
+        """Models drawn from the prior, the first of which acts."""
+        number = self.settings["number"]
+        if number * evidence.learned > MOST_MEANS:
+            raise IdbanditsError(
+                f"{number} particles of the {evidence.learned} means of diagram {model.name!r} are more than "
+                f"{MOST_MEANS:,} means in all"
+            )
+        models = np.empty((number, evidence.learned))
+        draw_models(evidence.program, evidence.numbers, evidence.prior, rng, models)
+        settings = np.zeros(FIGURES)
+        settings[WIDTH] = self.settings["width"]
+        floats = np.concatenate([models[0], settings, models.ravel(), np.zeros(models.size + number)])
+        state = no_groups(floats, (number,))
+        state.ints[ACTS_ON_MEANS] = 1
+        return state
+
+    def layout(self, evidence: Evidence) -> Layout:
+        """The means to act on, and all models."""
+        n, means = evidence.learned, columns.MEANS
+        return Layout([(means, n), (DERIVED, FIGURES), (means, self.settings["number"] * n)])
+
+    def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
+        """The particles."""
+        first, number = evidence.learned + FIGURES, self.settings["number"]
+        return state.floats[first : first + number * evidence.learned].reshape(number, evidence.learned)

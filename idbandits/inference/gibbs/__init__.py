@@ -1,0 +1,1 @@
+"""Gibbs sampling: the chain, its moves and its summaries."""

@@ -1,0 +1,352 @@
+"""Gibbs sampling: latent counts given means, means given latent counts; converges to the exact posterior.
+
+Every group keeps the latent counts that were last drawn for it, so a round costs the same however many groups there
+are: those that the round belongs to are drawn anew, and some others in turn. Where only a product of two means is
+known, these steps are tiny; `moves` adds steps that change both and keep their product.
+"""
+
+from typing import final
+
+import numpy as np
+from numba import types
+
+from idbandits.circuit.model import Model
+from idbandits.errors import check_whole
+from idbandits.inference.ageing import fade, thin
+from idbandits.inference.gibbs.chain import Chain, count_latent, draw_row_once, link, visit
+from idbandits.inference.gibbs.pair_moves import move_pairs
+from idbandits.inference.gibbs.plan import Plan, Planned, planned, unpack_plan
+from idbandits.inference.gibbs.regression_steps import update_regressions
+from idbandits.inference.gibbs.summary import Summary, summary_of
+from idbandits.inference.gibbs.table_moves import FIRST_WIDTH, LOG_WIDTH, TRIED, move_tables, moves_with_table
+from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, NOW, PACKED, STATE, BuiltIn, Round, learner
+from idbandits.inference.regression import prior as priors
+from idbandits.inference.regression.density import current_of
+from idbandits.inference.regression.fit import size_of_work, work_in
+from idbandits.inference.rounds.counting import count_round, factor_of, look_up
+from idbandits.inference.rounds.evidence import Evidence
+from idbandits.inference.rounds.factors import value_of_factor
+from idbandits.inference.rounds.workspace import MEANS as BY_MEANS
+from idbandits.inference.rounds.workspace import Workspace, held, scratch, workspace
+from idbandits.inference.state.drop_groups import drop_empty_groups
+from idbandits.inference.state.state_file import COUNTS, DERIVED, PSEUDO_COUNTS, Layout
+from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.compile import FLOATS, INTS, bare, kernel
+from idbandits.kernel.rng import RNG
+from idbandits.kernel.sampling import below
+from idbandits.kernel.structs import Packed, pointer
+
+from idbandits.inference.state.state import (  # isort: skip
+    BEFORE, FIGURES, NEXT_FIT, ROUNDS, SETTING, USED, State, copy, drawable, figures, groups_in, section, with_groups,
+)  # fmt: skip
+
+STEPS, MOVES, VISITS, NEXT = range(SETTING, SETTING + 4)  # of the header; NEXT: the group whose turn it is
+EPOCH, TUNING = range(2)  # of the figures: how often means were drawn anew; two numbers that tune moves of tables
+# sections of the floats: pseudo-counts given latent counts, the prior, pseudo-counts of what is certain, averages of
+# the first over recent rounds, sums of latent counts, drawn means, and the epoch in which each row of them was drawn
+ALPHA, PRIOR, BASE, AVERAGE, COUNTED, MEANS, STAMPS = range(7)
+MANY_STEPS = 200  # after many rounds at once
+TABLE_MOVES = 6  # in a step of all groups
+VISIT = 600.0  # about how many nanoseconds a step takes per group
+
+
+@bare
+def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+    """Count the round, then draw latent counts anew."""
+    chain = chain_in(w, ints, floats, pointer(floats, 0), False, pointer(ints, 0), 0)
+    average, prior = chain.average, chain.prior
+    if round_.keep < 1.0:
+        status = look_up(w, chain.groups, round_, round_.keep)
+        if status != DONE:
+            return status
+        forget(w, chain, ints, floats, rng, round_.keep)
+        fade(average, prior, w.v.learned, round_.keep)
+    used = ints[USED]
+    status = count_round(w, chain.groups, chain.base, prior, round_, rng)
+    if status != DONE:
+        return status
+    for i in range(1, w.uses[0] + 1 if round_.times != 0 else 1):
+        count_latent(chain, w.uses[i], 0.0)
+        average[w.uses[i]] = drawable(average[w.uses[i]] + round_.times * round_.weight)
+    for g in range(used, ints[USED]):
+        link(w, chain.groups, g)
+    if ints[USED] == 0 or (round_.effort == LATER and round_.times >= 0):
+        return DONE
+    if round_.effort in (LATER, NOW):
+        for _ in range(ints[STEPS]):
+            begin_epoch(chain)
+            if round_.effort == NOW:
+                move_pairs(w, chain, ints[MOVES], rng)
+            for i in range(w.places[0]):
+                visit(w, chain, w.groups[i], rng)
+            for _ in range(min(ints[VISITS], ints[USED]) if round_.effort == NOW else 0):
+                ints[NEXT] = ints[NEXT] + 1 if ints[NEXT] + 1 < ints[USED] else 0
+                visit(w, chain, ints[NEXT], rng)
+            blend(w, chain, average, 1.0 / (1.0 + 0.5 * np.sqrt(max(0, ints[ROUNDS]))))
+    else:
+        copy(chain.alpha, average, w.v.learned)
+        begin_tuning(chain)
+        for _ in range(max(ints[STEPS], MANY_STEPS)):
+            step(w, chain, ints, rng)
+            blend(w, chain, average, 0.05)
+    return DONE
+
+
+@bare
+def forget(w: Workspace, chain: Chain, ints: Ints, floats: Floats, rng: Rng, keep: float) -> None:
+    """Let all that was learned fade: what is certain, and the rounds of groups, whose latent counts are drawn anew."""
+    fade(chain.base, chain.prior, w.v.learned, keep)
+    for e in range(w.v.learned):
+        count_latent(chain, e, 0.0)
+    begin_epoch(chain)
+    for g in range(ints[USED]):
+        if thin(chain.groups, g, keep):
+            visit(w, chain, g, rng)
+    drop_empty_groups(ints, floats)
+
+
+@bare
+def blend(w: Workspace, chain: Chain, average: Floats, rate: float) -> None:
+    """Move averages towards the present pseudo-counts."""
+    for e in range(w.v.learned):
+        average[e] += rate * (chain.alpha[e] - average[e])
+
+
+@bare
+def chain_in(
+    w: Workspace, ints: Ints, floats: Floats, fits: Floats, has_fits: bool, current: Ints, currents: int
+) -> Chain:
+    """The chain of a state."""
+    learned = w.v.learned
+    return Chain(
+        groups_in(ints), section(floats, ALPHA, learned), section(floats, BASE, learned),
+        section(floats, PRIOR, learned), section(floats, AVERAGE, learned),
+        section(floats, COUNTED, learned), section(floats, MEANS, learned), section(floats, STAMPS, learned),
+        pointer(figures(floats, learned), EPOCH), pointer(figures(floats, learned), TUNING), fits, has_fits,
+        pointer(floats, ints[BEFORE]), current, currents,
+    )  # fmt: skip
+
+
+@bare
+def begin_tuning(chain: Chain) -> None:
+    """Forget how moves of tables were tuned: what follows depends on nothing that files do not keep."""
+    chain.tuning[LOG_WIDTH], chain.tuning[TRIED] = FIRST_WIDTH, 0.0
+
+
+@bare
+def begin_epoch(chain: Chain) -> None:
+    """From now on, means are drawn anew when they are needed."""
+    chain.epoch[0] += 1.0
+
+
+@bare
+def step(w: Workspace, chain: Chain, ints: Ints, rng: Rng) -> None:
+    """Draw all means that groups depend on, move them, and draw the latent counts of all groups."""
+    v, e = w.v, 0
+    begin_epoch(chain)
+    if ints[USED] == 0:
+        return
+    while e < v.learned:
+        if moves_with_table(w, chain, e):
+            draw_row_once(v, chain, e, rng)
+        e += v.size[e]
+    move_tables(w, chain, TABLE_MOVES, rng)
+    move_pairs(w, chain, ints[MOVES], rng)
+    for g in range(ints[USED]):
+        visit(w, chain, g, rng)
+
+
+@bare
+def short_step(w: Workspace, chain: Chain, ints: Ints, rng: Rng, visits: int) -> None:
+    """Draw means when they are needed, move some, and draw the latent counts of so many current groups in turn."""
+    begin_epoch(chain)
+    move_pairs(w, chain, ints[MOVES], rng)
+    for _ in range(visits):
+        ints[NEXT] = ints[NEXT] + 1 if ints[NEXT] + 1 < chain.currents else 0
+        visit(w, chain, chain.current[ints[NEXT]], rng)
+
+
+@bare
+def exchange_states(w: Workspace, plan: Plan, rng: Rng) -> None:
+    """Put interchangeable latent states into any order, all equally likely, by exchanges of neighbours: in `before`."""
+    means, fresh = w.before, w.after
+    for s in range(plan.symmetries):
+        first = plan.symmetry[s]
+        for last in range(plan.symmetry[s + 1] - first):  # the next state goes to any place among those before it
+            place = below(rng, last + 2)
+            for k in range(last, place - 1, -1):
+                begin, end = plan.exchange[first + k], plan.exchange[first + k + 1]
+                for i in range(begin, end):
+                    fresh[i - begin] = means[plan.source[i]]
+                for i in range(begin, end):
+                    means[plan.target[i]] = fresh[i - begin]
+
+
+MATRIX = types.float64[:, ::1]
+
+
+@kernel(types.int64(PACKED, STATE, PACKED, RNG, types.int64, MATRIX, MATRIX))
+def run_chain(
+    evidence: Packed, state: State, plan: Packed, rng: Rng, first: int, draws: Floats, parameters: Floats
+) -> int:
+    """Record means along a chain that goes on from a state, after `first` steps of a plan: one line per step.
+
+    `parameters` has those of all regressions, one line per step as well. Without columns, nothing is recorded.
+    """
+    ints, floats, p = state.ints, state.floats, unpack_plan(plan.ints, plan.floats)
+    int_scratch, float_scratch = scratch(evidence.ints, evidence.floats)
+    w = workspace(evidence.ints, evidence.floats, int_scratch, float_scratch)
+    fit_scratch = np.empty(size_of_work(w.r))
+    work = work_in(w.r, pointer(fit_scratch, 0))
+    chain = chain_in(w, ints, floats, pointer(state.fits, 0), True, p.current, p.currents)
+    w.places[0] = 0  # there is no round to start from
+    if first == 0:
+        begin_tuning(chain)
+    for i in range(len(draws)):
+        if w.r.number > 0 and (first + i) % p.update_every == 0:
+            update_regressions(w, chain, work, (first + i) % p.fit_every == 0, rng)
+        if (first + i) % p.sweep_every == 0:
+            step(w, chain, ints, rng)
+        else:
+            short_step(w, chain, ints, rng, p.visits)
+        for k in range(p.rows):
+            draw_row_once(w.v, chain, p.row[k], rng)
+        if draws.shape[1] < p.columns or p.columns == 0:
+            continue
+        recorded = chain.means
+        if p.symmetries > 0:  # a chain may take ages to exchange what cannot be told apart
+            recorded = w.before
+            copy(chain.means, recorded, w.v.live)
+            exchange_states(w, p, rng)
+        for k in range(p.columns):
+            draws[i, k] = recorded[p.column[k]]
+        for t in range(w.r.number):
+            for k in range(w.r.columns[t] * (w.r.states[t] - 1) + 1):
+                parameters[i, w.r.first[t] + k] = current_of(w.r, t, chain.fits)[k]
+    return int(held(len(draws) + 0 * len(fit_scratch), int_scratch, float_scratch))
+
+
+@kernel(types.int64(INTS, FLOATS, INTS, FLOATS, FLOATS, RNG))
+def go_on(program: Ints, numbers: Floats, ints: Ints, floats: Floats, fits: Floats, rng: Rng) -> int:
+    """One step of all groups, in which regressions move with their tables."""
+    int_scratch, float_scratch = scratch(program, numbers)
+    w = workspace(program, numbers, int_scratch, float_scratch)
+    chain = chain_in(w, ints, floats, pointer(fits, 0), True, pointer(ints, 0), 0)
+    w.places[0] = 0
+    begin_tuning(chain)
+    step(w, chain, ints, rng)
+    return int(held(ints[USED], int_scratch, float_scratch))
+
+
+@kernel(types.int64(INTS, FLOATS, INTS, FLOATS))
+def restore(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> int:
+    """Derive the links and the pseudo-counts of a state from its groups and their latent counts."""
+    int_scratch, float_scratch = scratch(program, numbers)
+    w = workspace(program, numbers, int_scratch, float_scratch)
+    chain = chain_in(w, ints, floats, pointer(floats, 0), False, pointer(ints, 0), 0)
+    for e in range(w.v.learned):
+        chain.counts[e] = 0.0
+        count_latent(chain, e, 0.0)
+    for g in range(ints[USED]):
+        link(w, chain.groups, g)
+        factor, latent = factor_of(chain.groups, g), pointer(chain.latent, chain.groups.start[g])
+        value_of_factor(w, factor, BY_MEANS, chain.base, chain.base)
+        for t in range(w.first_term[factor[0]]):
+            at = w.term_at[t]
+            for i in range(at + 1, at + 1 + factor[at]):
+                if 0 <= factor[i] < w.v.learned:
+                    count_latent(chain, factor[i], latent[i])
+    return int(held(ints[USED], int_scratch, float_scratch))
+
+
+@final
+class Gibbs(BuiltIn):
+    """Gibbs sampling: `steps` per round, each with `moves` of two means at once and visits to `visits` groups at most.
+
+    Its actions are draws from the exact posterior, as far as the chain has converged, at a cost that grows neither with
+    the counts nor with the number of groups.
+    """
+
+    revisable = True
+    forgets = True
+    regresses = True
+    learn = learner("Gibbs")(learn)
+
+    def __init__(self, steps: int = 1, moves: int = 5, visits: int = 64) -> None:
+        self.settings = {
+            "steps": check_whole("steps", steps, 1, MOST_STEPS),
+            "moves": check_whole("moves", moves, 0, MOST_STEPS),
+            "visits": check_whole("visits", visits, 0, MOST_STEPS),
+        }
+
+    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
+        """The prior."""
+        n, p = evidence.learned, evidence.prior
+        floats = np.concatenate([p, np.zeros(FIGURES), p, p, p, np.zeros(n), p, np.full(n, -1.0)])
+        settings = (*self.settings.values(), 0)
+        return with_groups(floats, evidence.most_groups, evidence.most_numbers, 1, settings, 2 * n)
+
+    def refresh(self, evidence: Evidence, state: State, rng: Rng) -> None:
+        """After a fit: a step of all groups, if it does not take too long for the time until the next fit."""
+        rounds, groups = int(state.ints[ROUNDS]), int(state.ints[USED])
+        affordable = priors.SCHEDULE.allowance(rounds) * (int(state.ints[NEXT_FIT]) - rounds)
+        if groups and rng.random() * VISIT * groups < affordable:
+            go_on(*evidence.packed, *state, rng)
+
+    def layout(self, evidence: Evidence) -> Layout:
+        """The prior, the pseudo-counts of what is certain, averages, and latent counts; all else is derived."""
+        n = evidence.learned
+        floats = [(DERIVED, n + FIGURES), (PSEUDO_COUNTS, 3 * n)]
+        return Layout(floats, [(COUNTS, 1)], [(DERIVED, 3), (COUNTS, 1)], evidence.check_factors)
+
+    def restored(self, evidence: Evidence, state: State) -> State:
+        """The same state with all that is derived."""
+        restore(*evidence.packed, *state[:2])
+        return state
+
+    def predictive(self, evidence: Evidence, state: State) -> Floats:
+        """Pseudo-counts whose means predict well: averages over recent draws of latent counts."""
+        first = AVERAGE * evidence.learned + FIGURES
+        return state.floats[first : first + evidence.learned]
+
+    def summary(self, evidence: Evidence, state: State, rng: Rng) -> Summary | None:
+        """A summary of a chain that goes on in the state; None if pseudo-counts say all."""
+        if state.ints[USED] == 0:
+            return None
+        plan = planned(evidence, state, whole=False)
+        plan.announce(plan.warm_up + plan.steps)
+        running = _Running(evidence, state, plan, rng)
+        running.skip(plan.warm_up)
+        return summary_of(plan.columns, plan.steps, running.record)
+
+    def draws(self, evidence: Evidence, state: State, rng: Rng, number: int) -> Floats:
+        """Joint draws of all means along a chain that goes on from a copy of the state, one per row."""
+        plan = planned(evidence, state, whole=True)
+        plan.announce(plan.warm_up + number)
+        running = _Running(evidence, state.copy(), plan, rng)
+        if evidence.regressions.number:
+            running.skip(plan.warm_up)
+        return running.record(number)[0]
+
+
+@final
+class _Running:
+    """A chain that goes on in a state, by a plan."""
+
+    def __init__(self, evidence: Evidence, state: State, plan: Planned, rng: Rng) -> None:
+        self._evidence, self._state, self._plan, self._rng, self._done = evidence, state, plan, rng, 0
+
+    def skip(self, steps: int) -> None:
+        """Go on for so many steps and record nothing."""
+        self._go_on(np.empty((steps, 0)), np.empty((steps, 0)))
+
+    def record(self, steps: int) -> tuple[Floats, Floats]:
+        """Go on for so many steps: draws of means and of the parameters of regressions, one line each."""
+        means = np.empty((steps, len(self._plan.columns)))
+        parameters = np.empty((steps, len(self._evidence.regressions.centre)))
+        self._go_on(means, parameters)
+        return means, parameters
+
+    def _go_on(self, means: Floats, parameters: Floats) -> None:
+        run_chain(self._evidence.packed, self._state, self._plan.packed, self._rng, self._done, means, parameters)
+        self._done += len(means)

@@ -1,0 +1,180 @@
+"""Moves of means along directions in which the likelihood hardly changes: one is multiplied, another divided.
+
+If only the product of two means is known, each of them is hardly known at all, but given the other it is known well: a
+chain that draws one after the other takes tiny steps. A move multiplies one mean and divides the other by the same
+number, and is accepted by the ratio of the posterior densities, latent nodes summed out.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from idbandits.inference.gibbs.chain import Chain, draw_row_once, prepare, visit
+from idbandits.inference.rounds.counting import factor_of
+from idbandits.inference.rounds.factors import expect, value_of_factor
+from idbandits.inference.rounds.workspace import GENERIC, GIVEN, Parts, Workspace
+from idbandits.inference.state.state import USED
+from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.sampling import below
+
+WIDTH = 0.3  # standard deviation of the logarithm by which a pair moves
+MOST_LINKS = 256  # groups that the rows of a pair may be in
+MOST_LINKS_OF_MOVES = 400  # in a row
+EDGE = 1e-12  # how near to 1 a mean may be moved
+
+
+class Direction(NamedTuple):
+    """Two entries, one of which is multiplied by what the other is divided by; -1 where there are none."""
+
+    up: int
+    down: int
+
+
+@bare
+def choose_direction(w: Workspace, factor: Ints, rng: Rng) -> Direction:
+    """Two rows that meet in a factor, and the entries of them whose product the factor depends on, if on any.
+
+    It is chosen without a look at the present means, at generic ones: so it is chosen alike before and after a move.
+    """
+    v = w.v
+    expect(w, factor, GENERIC, v.generic, v.generic)
+    number = 0
+    for t in range(w.first_term[factor[0]]):
+        at = w.term_at[t]
+        for i in range(at + 1, at + 1 + factor[at]):
+            e = factor[i]
+            if 0 <= e < v.learned:
+                if w.marks[v.row[e]] == 0:
+                    w.marks[v.row[e]] = 1
+                    w.rows[number] = v.row[e]
+                    number += 1
+                    for k in range(v.row[e], v.row[e] + v.size[e]):
+                        w.other[k] = 0.0
+                w.other[e] += w.term_counts[t]
+    for r in range(number):
+        w.marks[w.rows[r]] = 0
+    if number < 2:
+        return Direction(-1, -1)
+    a = below(rng, number)
+    b = below(rng, number - 1)
+    b += b >= a
+    one, two = w.rows[a], w.rows[b]
+    best, least = Direction(-1, -1), np.inf
+    uses_of_one, uses_of_two = uses_of_row(w, one), uses_of_row(w, two)
+    for i in range(one, one + v.size[one]):
+        rise = slope(w, i, uses_of_one)
+        for k in range(two, two + v.size[two]):
+            fall = slope(w, k, uses_of_two)
+            size = abs(rise) + abs(fall)
+            if size > 1e-12 and abs(rise - fall) / size < least:
+                best, least = Direction(i, k), abs(rise - fall) / size
+    return best
+
+
+@merged
+def uses_of_row(w: Workspace, row: int) -> float:
+    """The expected uses of all entries of a row, which are in `other`."""
+    uses = 0.0
+    for i in range(row, row + w.v.size[row]):
+        uses += w.other[i]
+    return uses
+
+
+@merged
+def slope(w: Workspace, e: int, uses: float) -> float:
+    """The derivative of a factor's logarithm by that of an entry, the others of its row making room; by `other`."""
+    p = w.v.generic[e]
+    return w.other[e] - p / (1.0 - p) * (uses - w.other[e])
+
+
+@merged
+def log_density_ratio(v: Parts, chain: Chain, e: int, log_factor: float) -> float:
+    """What multiplying an entry adds to the logarithm of its row's density under certain counts, volumes included."""
+    p = chain.means[e]
+    others = 0.0
+    for i in range(v.row[e], v.row[e] + v.size[e]):
+        if i != e:
+            others += chain.base[i]
+    return chain.base[e] * log_factor + (others - 1.0) * np.log((1.0 - p * np.exp(log_factor)) / (1.0 - p))
+
+
+@merged
+def can_be_multiplied(mean: float, factor: float) -> bool:
+    """Whether a mean stays clear of 1, where nothing is left for the others of its row."""
+    return bool(mean <= 1.0 - EDGE and mean * factor <= 1.0 - EDGE)
+
+
+@merged
+def multiply(v: Parts, means: Floats, e: int, factor: float) -> None:
+    """Multiply a mean; the others of its row make room."""
+    rest = (1.0 - means[e] * factor) / (1.0 - means[e])
+    for i in range(v.row[e], v.row[e] + v.size[e]):
+        means[i] *= factor if i == e else rest
+
+
+@bare
+def log_likelihood_of_row(w: Workspace, chain: Chain, row: int, but: int, rng: Rng) -> float:
+    """The logarithm of the likelihood of all groups that read a row, but not the row `but`, latent nodes summed out."""
+    groups = chain.groups
+    total = 0.0
+    at = groups.heads[row]
+    while at >= 0:
+        g = groups.owner[at]
+        factor = factor_of(groups, g)
+        if groups.counts[g] > 0 and not prepare(w.v, chain, factor, but, rng):
+            total += groups.counts[g] * np.log(value_of_factor(w, factor, GIVEN, chain.means, chain.means))
+        at = groups.after[at]
+    return total
+
+
+@bare
+def move_pairs(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
+    """So many moves of two means, or fewer, where each is in many groups."""
+    seen = 0
+    for _ in range(moves):
+        seen += move_pair(w, chain, rng)
+        if seen > MOST_LINKS_OF_MOVES:
+            return
+
+
+@bare
+def move_pair(w: Workspace, chain: Chain, rng: Rng) -> int:
+    """Propose to multiply a mean and to divide another by the same number; if accepted, draw what depends on them.
+
+    The two meet in any group that matters or, half of the time, in one of the round that was just counted: what is
+    shown now matters most. Returns how many groups it looked at.
+    """
+    v, groups, means = w.v, chain.groups, chain.means
+    g = chain.current[below(rng, chain.currents)] if chain.currents > 0 else below(rng, groups.header[USED])
+    if w.places[0] > 0 and rng.random() < 0.5:
+        g = w.groups[below(rng, w.places[0])]  # one of the round that was just counted
+    direction = choose_direction(w, factor_of(groups, g), rng)
+    log_factor = WIDTH * rng.standard_normal()
+    if direction.up < 0:
+        return 0
+    up, down = direction.up, direction.down
+    one, two = v.row[up], v.row[down]
+    links = groups.heads[v.learned + one] + groups.heads[v.learned + two]
+    if links > MOST_LINKS:
+        return 0
+    draw_row_once(v, chain, one, rng)
+    draw_row_once(v, chain, two, rng)
+    factor = np.exp(log_factor)
+    if not (can_be_multiplied(means[up], factor) and can_be_multiplied(means[down], 1.0 / factor)):
+        return links
+    gain = log_density_ratio(v, chain, up, log_factor) + log_density_ratio(v, chain, down, -log_factor)
+    gain -= log_likelihood_of_row(w, chain, one, -1, rng) + log_likelihood_of_row(w, chain, two, one, rng)
+    multiply(v, means, up, factor)
+    multiply(v, means, down, 1.0 / factor)
+    gain += log_likelihood_of_row(w, chain, one, -1, rng) + log_likelihood_of_row(w, chain, two, one, rng)
+    if np.log(1.0 - rng.random()) < gain:
+        for row in (one, two):
+            at = groups.heads[row]
+            while at >= 0:
+                visit(w, chain, groups.owner[at], rng)
+                at = groups.after[at]
+    else:
+        multiply(v, means, up, 1.0 / factor)
+        multiply(v, means, down, factor)
+    return links

@@ -1,0 +1,1 @@
+"""Regressions on features: priors of rows, and logistic tables."""

@@ -1,0 +1,192 @@
+"""Priors that are regressions on features: built from a diagram, kept in states, and fitted when it is worth it."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from idbandits.diagram.tables import LearnedTable
+from idbandits.errors import FormatError
+from idbandits.inference.regression.density import HIGH, LOW, SCALE
+from idbandits.inference.regression.fit import SCALES, SKEWS, refit
+from idbandits.inference.regression.logistic_setup import first_beliefs
+from idbandits.inference.rounds.workspace import Regressions
+from idbandits.inference.state.state import FIGURES, NEXT_FIT, PRIOR, ROUNDS, State
+from idbandits.inference.state.state_file import PSEUDO_COUNTS, Layout
+from idbandits.inference.transfer.row_index import Entries
+from idbandits.kernel.array_types import Floats, Ints, Rng
+
+if TYPE_CHECKING:  # `evidence` imports this module
+    from idbandits.inference.rounds.evidence import Evidence
+
+MOST_COUNT = 1e12  # of an entry, for a fit
+LEAST_DIAGONAL = 1e-7  # of the factor of a precision: those that are found are larger
+
+
+class Schedule(NamedTuple):
+    """When regressions are fitted anew: whatever it is, every action is by parameters that are drawn for it."""
+
+    growth: float = 0.02  # the part of all rounds that is learned between two fits
+    most_between: int = 100  # rounds between two fits, unless they are expensive
+    fitting: float = 20_000.0  # nanoseconds of fitting that a round may cost, in the long run
+    early: int = 5_000  # rounds whose share may be spent from the beginning
+
+    def next(self, rounds: int, cost: float) -> int:
+        """The round of the next fit, of one that takes so many nanoseconds, after so many rounds."""
+        between = min(self.growth * rounds, self.most_between)
+        return rounds + max(1, int(between), int(cost / self.allowance(rounds)))
+
+    def allowance(self, rounds: int) -> float:
+        """How many nanoseconds of fitting a round may cost after so many others."""
+        return self.fitting * (1.0 + self.early / max(1, rounds))
+
+
+SCHEDULE = Schedule()
+
+
+def regressions_of(entries: Entries) -> Regressions:
+    """The tables with features among these entries, for kernels."""
+    states, columns, rows, designs = list[int](), list[int](), list[list[int]](), list[Floats]()
+    of_table = [-1] * (int(entries.table.max(initial=-1)) + 1)
+    centres, spreads = list[Floats](), list[Floats]()
+    for first, table in zip(entries.table_firsts, entries.model.learned.values(), strict=True):
+        if table.features is None or table.logistic is not None:
+            continue
+        features, own = table.features, [k for k in range(table.size // table.states) if k not in table.fixed]
+        retired = list(entries.retired_of(table.name, table.states))
+        of_table[entries.table[first]] = len(states)
+        states.append(table.states)
+        columns.append(len(features.names))
+        rows.append([*(first + k * table.states for k in own), *(at for at, _ in retired)])
+        designs += [features.design[own].ravel(), features.encoded([line for _, line in retired]).ravel()]
+        hyperprior = features.hyperprior(table.prior, table.states, len(features.names))
+        centre = np.zeros((table.states - 1, columns[-1]))
+        centre[:, 0] = hyperprior.intercepts
+        spread = np.full(centre.shape, hyperprior.slope_sd)
+        spread[:, 0] = hyperprior.intercept_sd
+        centres.append(np.append(centre, hyperprior.log_strength))
+        spreads.append(np.append(spread, hyperprior.log_strength_sd))
+    sizes = [len(centre) for centre in centres]
+    widths = np.repeat(columns, [len(own) for own in rows])
+    return Regressions(
+        number=len(states), most_parameters=max(sizes, default=0), states=states, columns=columns,
+        first=[0, *accumulate(sizes)][:-1], fit=[0, *accumulate(n * (n + 2) + 3 for n in sizes)][:-1],
+        start=[0, *accumulate(map(len, rows))], of_table=of_table, row=[e for own in rows for e in own],
+        line=[0, *accumulate(widths.tolist())][:-1], design=np.concatenate([np.empty(0), *designs]),
+        centre=np.concatenate([np.empty(0), *centres]), spread=np.concatenate([np.empty(0), *spreads]),
+    )  # fmt: skip
+
+
+def first_fits(r: Regressions) -> Floats:
+    """The fits before the first round: what is known beforehand."""
+    fits = list[Floats]()
+    for first, states, columns in zip(r.first, r.states, r.columns, strict=True):
+        own = slice(first, first + columns * (states - 1) + 1)
+        centre = np.asarray(r.centre)[own]
+        fits += [centre, np.diag(1.0 / np.asarray(r.spread)[own]).ravel(), centre, np.ones(3)]
+    return np.concatenate([np.empty(0), *fits])
+
+
+def carry_fits(old: Evidence, before: State, new: Evidence, after: State) -> None:
+    """Let the regressions of a state start from those of a state of another diagram, by the names of columns.
+
+    A fit stops near the mode, and where that is depends on its start: rows would change by the move alone.
+    """
+    places = {table.name: t for t, table in enumerate(_regressing(old))}
+    tables = old.entries.model.learned
+    for t, table in enumerate(_regressing(new)):
+        there, other = places.get(table.name), tables.get(table.name)
+        if there is None or other is None or other.features is None or other.states != table.states:
+            continue
+        assert table.features is not None
+        known, own = _fit(old.regressions, there, before), _fit(new.regressions, t, after)
+        columns = {column: i for i, column in enumerate(other.features.names)}
+        here = [i for i, column in enumerate(table.features.names) if column in columns]
+        from_ = [columns[table.features.names[i]] for i in here]
+        states = table.states - 1
+        own.mode[:-1].reshape(states, -1)[:, here] = known.mode[:-1].reshape(states, -1)[:, from_]
+        own.mode[-1], own.shape[:] = known.mode[-1], known.shape
+        if table.features.names == other.features.names:
+            own.factor[:] = known.factor
+
+
+def _regressing(evidence: Evidence) -> list[LearnedTable]:
+    """The tables whose prior is a regression, in their order in `fits`."""
+    tables = evidence.entries.model.learned.values()
+    return [table for table in tables if table.features is not None and table.logistic is None]
+
+
+class _Fit(NamedTuple):
+    """What a state has of a regression: views."""
+
+    mode: Floats  # coefficients by state, then the logarithm of the strength
+    factor: Floats
+    shape: Floats  # two widths of the strength, and the scale of slopes
+
+
+def _fit(r: Regressions, t: int, state: State) -> _Fit:
+    size, at = r.columns[t] * (r.states[t] - 1) + 1, r.fit[t]
+    own = state.fits[at : at + size * (size + 2) + 3]
+    return _Fit(own[:size], own[size : size + size * size], own[size * (size + 2) :])
+
+
+def with_regressions(evidence: Evidence, state: State) -> State:
+    """A new state with the regressions of tables that have features, and the beliefs of logistic ones."""
+    if evidence.regressions.number:
+        state.ints[NEXT_FIT] = 1
+    beliefs = first_beliefs(evidence.entries, evidence.logistics)
+    return State(state.ints, state.floats, np.concatenate([first_fits(evidence.regressions), beliefs]))
+
+
+def prior_in(evidence: Evidence, state: State) -> Floats:
+    """The prior of all entries in a state: as declared, or as regressions have it by now (a view)."""
+    if not evidence.regressions.number:
+        return evidence.prior
+    first = PRIOR * evidence.learned + FIGURES
+    return state.floats[first : first + evidence.learned]
+
+
+def check_fits(evidence: Evidence, state: State) -> None:
+    """Refuse a state from a file with fits of regressions that are none."""
+    for t, table in enumerate(_regressing(evidence)):
+        (mode, factor, shape), owner = _fit(evidence.regressions, t, state), f"learned table {table.name!r}"
+        factor = factor.reshape(len(mode), len(mode))
+        if not (np.diag(factor) >= LEAST_DIAGONAL).all() or np.triu(factor, 1).any():
+            raise FormatError(f"{owner}: the precision of its regression has no such factor")
+        if not (min(SKEWS) <= shape[LOW] <= max(SKEWS) and min(SKEWS) <= shape[HIGH] <= max(SKEWS)):
+            raise FormatError(f"{owner}: the strength has two widths from {SKEWS[0]} to {SKEWS[1]}, not {shape[:2]}")
+        if not SCALES[0] <= shape[SCALE] <= SCALES[1]:
+            raise FormatError(f"{owner}: the scale of slopes is from {SCALES[0]} to {SCALES[1]}, not {shape[SCALE]}")
+
+
+def sections_of(layout: Layout, learned: int) -> Ints:
+    """Where the sections of pseudo-counts begin that are shifted with the prior: all but the prior itself."""
+    first, sections = 0, [0]
+    for kind, size in layout.floats:
+        if kind is PSEUDO_COUNTS:
+            sections += range(first, first + size, learned)
+        first += size
+    return np.array(sorted({*sections} - {PRIOR * learned + FIGURES}), dtype=np.int64)
+
+
+def counts_in(evidence: Evidence, state: State) -> Floats:
+    """What was learned in a state beyond the prior."""
+    return np.clip(state.floats[: evidence.learned] - prior_in(evidence, state), 0.0, MOST_COUNT)
+
+
+def fit_regressions(evidence: Evidence, sections: Ints, state: State, rng: Rng, *, drawn: bool) -> None:
+    """Fit all regressions of a state to what was learned, and put the priors that they give in place.
+
+    These are by the parameters at the mode, or by parameters that are drawn.
+    """
+    refit(*evidence.packed, counts_in(evidence, state), state.floats, state.fits, rng, drawn, sections)
+    state.ints[NEXT_FIT] = SCHEDULE.next(int(state.ints[ROUNDS]), evidence.cost_of_fit)
+
+
+def cost_of_fit(r: Regressions) -> float:
+    """About how many nanoseconds a fit takes, if all rows have counts."""
+    lengths = np.diff(r.start)
+    sizes = np.asarray(r.columns, np.float64) * (np.asarray(r.states, np.float64) - 1) + 1
+    return float((3 * (lengths * (80.0 * np.asarray(r.states) + 0.5 * sizes**2) + sizes**3)).sum())

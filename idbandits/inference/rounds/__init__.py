@@ -1,0 +1,1 @@
+"""Rounds reduced to certain uses and factors."""

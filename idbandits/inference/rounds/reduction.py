@@ -1,0 +1,271 @@
+"""What a round says: the entries that were used for certain, and factors for the rest.
+
+Given what was seen, much of a circuit is zero. A node that every remaining term goes through divides the likelihood
+into what is above it and what is below, so the likelihood is a product: of entries, which are just counted, and of
+factors, which are small, and the same for many rounds (`factors`).
+"""
+
+import numpy as np
+
+from idbandits.circuit.build import UNIT
+from idbandits.circuit.circuit import PRODUCT
+from idbandits.inference.rounds.factors import add_counts, expect
+from idbandits.inference.rounds.workspace import GENERIC, Workspace, log_weigh, read_round, walk
+from idbandits.kernel.array_types import Ints
+from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.structs import pointer
+
+ROUNDING = 1e-9
+
+
+@bare
+def reduce(w: Workspace, action: Ints, seen: Ints) -> bool:
+    """Find the certain uses and the factors of a round; False if its probability is zero, whatever the means."""
+    w.uses[0], w.places[0], w.places[1], w.log_value[0] = 0, 0, 0, 0.0
+    for j in range(w.v.parts):
+        missing = read_round(w, j, action, seen)
+        log_value = walk(w, j, missing)
+        divided = log_value == -np.inf or divide(w, j)
+        forget_same(w, j, missing)
+        if not divided:
+            return reduce_whole(w, action, seen)
+        if log_value == -np.inf:
+            return False
+        w.log_value[0] += log_value
+    return True
+
+
+@bare
+def reduce_whole(w: Workspace, action: Ints, seen: Ints) -> bool:
+    """The same with one factor for the whole round, and no certain uses."""
+    c, v, factor = w.c, w.v, w.factors
+    w.uses[0], w.places[0], w.places[1], w.log_value[0] = 0, 0, 0, 0.0
+    factor[0], end = 0, 1
+    for j in range(v.parts):
+        missing = read_round(w, j, action, seen)
+        log_value = walk(w, j, missing)
+        if log_value > -np.inf:
+            for n in range(v.node[j], v.node[j + 1]):
+                w.certain[c.leaves + n] = 0
+            end = write_nodes(w, v.node[j], v.node[j + 1] - 1, factor, end)
+            w.pending[j] = factor[0] - 1
+        forget_same(w, j, missing)
+        if log_value == -np.inf:
+            return False
+        w.log_value[0] += log_value
+    if v.parts > 1:  # the product of all parts
+        factor[end], factor[end + 1] = 1, 0
+        for j in range(v.parts):
+            add_member(factor, end + 1, -1 - w.pending[j])
+        factor[0] += 1
+        end += 2 + v.parts
+    w.places[0], w.places[2] = 1, end
+    return True
+
+
+@merged
+def forget_same(w: Workspace, j: int, missing: bool) -> None:
+    """Take the marks of `mark_same` away again."""
+    if missing:
+        for n in range(w.v.node[j], w.v.node[j + 1]):
+            w.same[n] = 0
+
+
+@bare
+def divide(w: Workspace, j: int) -> bool:
+    """Divide a part into certain uses and factors; False if there is no room for them, where many nodes are shared."""
+    c, v = w.c, w.v
+    first, pending = v.node[j], 1
+    w.pending[0] = v.node[j + 1] - 1
+    while pending > 0:
+        pending -= 1
+        n = w.pending[pending]
+        if c.kind[n] == PRODUCT:
+            for e in (c.start[n], c.start[n] + 1):
+                if c.child[e] >= c.leaves:
+                    w.pending[pending] = c.child[e] - c.leaves
+                    pending += 1
+            continue
+        edge, terms = c.start[n], 1
+        if not w.same[n]:
+            edge, terms = live_edge(w, n)
+        if terms > 1:
+            if w.places[0] == v.most_groups or w.places[1 + w.places[0]] + size_below(w, first, n) > v.most_numbers:
+                return False
+            write_factor(w, first, n)
+            for m in range(first, n):
+                if w.reached[m] and w.certain[c.leaves + m]:
+                    w.pending[pending] = m
+                    pending += 1
+            continue
+        if not w.same[n] and c.slot[edge] >= 0 and w.entries[c.slot[edge]] < v.learned:
+            if w.uses[0] == c.start[c.inner]:
+                return False
+            w.uses[0] += 1
+            w.uses[w.uses[0]] = w.entries[c.slot[edge]]
+        if c.child[edge] >= c.leaves:
+            w.pending[pending] = c.child[edge] - c.leaves
+            pending += 1
+    return True
+
+
+@merged
+def is_live(w: Workspace, e: int) -> bool:
+    """Whether an edge leads to what is not zero."""
+    return bool(w.alive[w.c.child[e]] and (w.c.slot[e] < 0 or w.weights[w.c.slot[e]] > 0.0))
+
+
+@merged
+def live_edge(w: Workspace, n: int) -> tuple[int, int]:
+    """The first edge of a sum that is not zero, and the number of such edges."""
+    c = w.c
+    found, number = c.start[n], 0
+    for e in range(c.start[n], c.start[n + 1]):
+        if is_live(w, e):
+            if number == 0:
+                found = e
+            number += 1
+    return found, number
+
+
+@bare
+def size_below(w: Workspace, first: int, root: int) -> int:
+    """Mark the nodes between a node and the next that every term goes through; how long their factor is at most."""
+    c = w.c
+    for n in range(first, root):
+        w.reached[n] = 0
+    w.reached[root] = 1
+    size = 1
+    for n in range(root, first - 1, -1):
+        if w.reached[n] == 0 or (n < root and w.certain[c.leaves + n]):
+            continue
+        one = c.kind[n] != PRODUCT and w.same[n]
+        size += 2
+        for e in range(c.start[n], c.start[n] + 1 if one else c.start[n + 1]):
+            size += 3
+            if c.child[e] >= c.leaves and (c.kind[n] == PRODUCT or one or is_live(w, e)):
+                w.reached[c.child[e] - c.leaves] += 1
+    return size
+
+
+@bare
+def write_factor(w: Workspace, first: int, root: int) -> None:
+    """Write the factor of what lies between a node and the next that every term goes through."""
+    at = w.places[1 + w.places[0]]
+    factor = pointer(w.factors, at)
+    factor[0] = 0
+    end = write_nodes(w, first, root, factor, 1)
+    w.places[0] += 1
+    w.places[1 + w.places[0]] = at + end
+
+
+@bare
+def write_nodes(w: Workspace, first: int, root: int, factor: Ints, end: int) -> int:
+    """Write the nodes of what lies between a node and the next that every term goes through; where they end."""
+    c = w.c
+    size_below(w, first, root)
+    for n in range(first, root + 1):
+        if w.reached[n] == 0 or (n < root and w.certain[c.leaves + n]):
+            continue
+        terms = 1
+        if c.kind[n] != PRODUCT and not w.same[n]:
+            _, terms = live_edge(w, n)
+        w.number[n] = -1  # a product becomes part of the term that it is in, if it is in one only
+        if terms == 1 and w.reached[n] == 1 and n < root:
+            continue
+        factor[end] = terms
+        end += 1
+        if terms == 1:
+            end = write_term(w, factor, end, UNIT, c.leaves + n)
+        else:
+            for e in range(c.start[n], c.start[n + 1]):
+                if is_live(w, e):
+                    end = write_term(w, factor, end, c.slot[e], c.child[e])
+        w.number[n] = factor[0]
+        factor[0] += 1
+    return end
+
+
+@bare
+def write_term(w: Workspace, factor: Ints, end: int, slot: int, node: int) -> int:
+    """Write the product of a slot and a node as a term; where it ends."""
+    c = w.c
+    factor[end] = 0
+    if slot >= 0:
+        add_member(factor, end, w.entries[slot])
+    depth = 1
+    w.stack[0] = node
+    while depth > 0:
+        depth -= 1
+        n = w.stack[depth] - c.leaves
+        if n < 0 or w.certain[c.leaves + n]:
+            continue
+        if w.number[n] >= 0:
+            add_member(factor, end, -1 - w.number[n])
+            continue
+        edge = c.start[n]
+        w.stack[depth] = c.child[edge]
+        if c.kind[n] == PRODUCT:
+            w.stack[depth + 1] = c.child[edge + 1]
+            depth += 1
+        elif not w.same[n]:
+            edge, _ = live_edge(w, n)
+            w.stack[depth] = c.child[edge]
+            if c.slot[edge] >= 0:
+                add_member(factor, end, w.entries[c.slot[edge]])
+        depth += 1
+    return end + 1 + factor[end]
+
+
+@merged
+def add_member(factor: Ints, term: int, member: int) -> None:
+    """Add a member to a term, in its place."""
+    factor[term] += 1
+    i = term + factor[term]
+    while i > term + 1 and factor[i - 1] > member:
+        factor[i] = factor[i - 1]
+        i -= 1
+    factor[i] = member
+
+
+@bare
+def is_certain(w: Workspace, factor: Ints) -> bool:
+    """Whether a factor is a single product, whatever the means: then the uses of all entries are whole numbers.
+
+    If so, they join the certain uses of the round. A constant factor has none.
+    """
+    v = w.v
+    expect(w, factor, GENERIC, v.generic, v.generic)
+    terms = w.first_term[factor[0]]
+    for t in range(terms):
+        at = w.term_at[t]
+        for i in range(at + 1, at + 1 + factor[at]):
+            if 0 <= factor[i] < v.learned:
+                w.other[factor[i]] = 0.0
+    add_counts(w, factor, 1.0, w.other)
+    for t in range(terms):
+        at = w.term_at[t]
+        for i in range(at + 1, at + 1 + factor[at]):
+            if 0 <= factor[i] < v.learned and abs(w.other[factor[i]] - np.floor(w.other[factor[i]] + 0.5)) > ROUNDING:
+                return False
+    for t in range(terms):
+        at = w.term_at[t]
+        for i in range(at + 1, at + 1 + factor[at]):
+            if 0 <= factor[i] < v.learned:
+                for _ in range(int(np.floor(w.other[factor[i]] + 0.5))):
+                    w.uses[0] += 1
+                    w.uses[w.uses[0]] = factor[i]
+                w.other[factor[i]] = 0.0
+    return True
+
+
+@bare
+def log_constant(w: Workspace) -> float:
+    """The logarithm of the constant by which a round's likelihood exceeds its certain uses and factors."""
+    v = w.v
+    constant = w.log_value[0]
+    for i in range(1, w.uses[0] + 1):
+        constant -= log_weigh(v, GENERIC, w.uses[i], v.generic, v.generic)
+    for i in range(w.places[0]):
+        constant -= expect(w, pointer(w.factors, w.places[1 + i]), GENERIC, v.generic, v.generic)
+    return constant

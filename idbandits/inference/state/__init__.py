@@ -1,0 +1,1 @@
+"""States of learners: what they hold, files of them, and their likelihood."""

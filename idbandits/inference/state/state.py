@@ -1,0 +1,297 @@
+"""The state of a learner: two flat arrays that kernels change in place, with a growing table of counted groups.
+
+ints    the header; then, where groups are kept: heads of links, a hash table of the groups' numbers, where their keys
+        start, their counts, weights and phases (floats, by their bits), and the pool that holds the keys, which are of
+        any length; and two more numbers for every number in the pool where keys are linked
+floats  pseudo-counts that actions are drawn from, FIGURES numbers, whatever else the learner needs, and what it
+        needs for every number in the pool
+fits    regressions of tables with features, where there are such tables: `inference.regression` knows what they are
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from idbandits.kernel.array_types import Floats, Ints
+from idbandits.kernel.compile import INTS, bare, kernel, merged
+from idbandits.kernel.structs import as_floats, pointer
+
+# The header of the ints. ACTS_ON_MEANS: whether the floats begin with means to act on, not with pseudo-counts; ROUNDS:
+# how many were learned from; USED, CAPACITY: groups there are, and there is room for; FILLED, POOL: the same of numbers
+# in keys; PER_ROUND, LONGEST: groups and numbers that one round may add; LINKED: how many heads of links there are, 0
+# if keys are not linked; EACH: floats per number in the pool; BEFORE: floats before those; CLOCK: what a learner that
+# forgets tells ages by; TICK: the step of that clock up to which all that was learned has faded; ZONE: whether times
+# had a time zone; NEXT_FIT: how many rounds are learned when regressions are to be fitted anew, 0 if there are none;
+# PLAYED: how many rounds were ever learned from, including those taken back since: the time of a clock by rounds;
+# SETTING: the first of the settings.
+(
+    ACTS_ON_MEANS, ROUNDS, USED, CAPACITY, FILLED, POOL, PER_ROUND, LONGEST, LINKED, EACH, BEFORE, CLOCK, TICK, ZONE,
+    NEXT_FIT, PLAYED, SETTING,
+) = range(17)  # fmt: skip
+HEADER = 24
+NEVER, BY_ROUNDS, BY_TIME = range(3)  # clocks; NEVER: nothing is forgotten
+# The figures, floats after the pseudo-counts: first those of the learner itself, then what one that forgets needs: the
+# length of a step of its clock, its half-life, and when the next round was played (NaN: now)
+STEP, HALF_LIFE, AT = range(4, 7)
+FIGURES = 7
+LEAST, MOST = 1e-300, 1e300  # of pseudo-counts
+NO_WEIGHT = 1e-9  # of a group: what rounding leaves when all of its rounds are taken back
+FADED = 1 / 16  # rounds: a group with a smaller weight, rounded to none, is dropped
+
+
+PRIOR = 1  # the section of the floats with the prior, where an inference says that it has one
+BASE = 2  # the section with pseudo-counts of what is certain, where groups are kept
+NO_FITS: Floats = np.empty(0)
+
+
+class State(NamedTuple):
+    """All that a learner has learned."""
+
+    ints: Ints
+    floats: Floats
+    fits: Floats = NO_FITS
+
+    def copy(self) -> State:
+        """The same, to be changed apart."""
+        return State(self.ints.copy(), self.floats.copy(), self.fits.copy())
+
+    def has_room(self) -> bool:
+        """Whether another round surely fits."""
+        used, capacity, filled, pool, per_round, longest = self.ints[USED : LONGEST + 1].tolist()
+        return bool(used + per_round <= capacity and filled + longest <= pool)
+
+    def wants_fit(self, more: int = 0) -> bool:
+        """Whether enough was learned to fit regressions anew, or will be after so many more rounds."""
+        return bool(0 < self.ints[NEXT_FIT] <= self.ints[ROUNDS] + more)
+
+
+@merged
+def has_room(ints: Ints) -> bool:
+    """Whether another round surely fits into a state."""
+    return bool(ints[USED] + ints[PER_ROUND] <= ints[CAPACITY] and ints[FILLED] + ints[LONGEST] <= ints[POOL])
+
+
+@merged
+def wants_fit(ints: Ints) -> bool:
+    """Whether enough was learned to fit regressions anew."""
+    return bool(0 < ints[NEXT_FIT] <= ints[ROUNDS])
+
+
+def no_groups(floats: Floats, settings: tuple[int, ...] = ()) -> State:
+    """The state of a learner that keeps no rounds."""
+    ints = np.zeros(HEADER, np.int64)
+    ints[SETTING : SETTING + len(settings)] = settings
+    return State(ints, floats)
+
+
+def with_groups(
+    floats: Floats, per_round: int, longest: int, each: int = 0, settings: tuple[int, ...] = (), linked: int = 0
+) -> State:
+    """The state of a learner that keeps groups: a round adds at most `per_round` of them, with `longest` numbers."""
+    state = no_groups(floats, settings)
+    state.ints[[PER_ROUND, LONGEST, LINKED, EACH, BEFORE]] = per_round, longest, linked, each, len(floats)
+    return grown(state)
+
+
+def grown(state: State) -> State:
+    """The same state with twice as much room: for groups or for their keys if only these lack it, else for both."""
+    ints = state.ints
+    capacity, pool = int(ints[CAPACITY]), int(ints[POOL])
+    groups_fit, keys_fit = ints[USED] + ints[PER_ROUND] <= capacity, ints[FILLED] + ints[LONGEST] <= pool
+    if keys_fit or not groups_fit:
+        capacity = max(64, 2 * capacity, 2 * int(ints[PER_ROUND]))
+    if groups_fit or not keys_fit:
+        pool = max(256, 2 * pool, 2 * int(ints[LONGEST]))
+    return _resized(state, capacity, pool)
+
+
+def with_room_for(state: State, groups: int, numbers: int) -> State:
+    """The same state with room for so many groups, whose keys have so many numbers."""
+    old = state.ints
+    return _resized(state, max(int(old[CAPACITY]), groups), max(int(old[POOL]), numbers))
+
+
+def _resized(state: State, capacity: int, pool: int) -> State:
+    old, floats = state[:2]
+    linked, filled = int(old[LINKED]), int(old[FILLED])
+    table = HEADER + linked
+    ints = np.full(table + 6 * capacity + 1 + pool * (3 if linked else 1), -1)
+    kept = len(old) if not old[CAPACITY] else table
+    ints[:kept] = old[:kept]
+    ints[[CAPACITY, POOL]] = capacity, pool
+    ints[table + 2 * capacity] = 0  # where the first key starts
+    if old[CAPACITY]:
+        for column, old_column in zip(group_columns(ints), group_columns(old), strict=True):
+            column[:] = old_column
+        for back in (2, 1) if linked else ():  # the two columns of links come last
+            first, old_first = len(ints) - back * pool, len(old) - back * int(old[POOL])
+            ints[first : first + filled] = old[old_first : old_first + filled]
+        rehash(ints)
+    more = np.zeros(int(old[BEFORE]) + pool * int(old[EACH]))
+    more[: min(len(floats), len(more))] = floats[: len(more)]
+    return State(ints, more, state.fits)
+
+
+class GroupColumns(NamedTuple):
+    """The groups of a state: views."""
+
+    starts: Ints  # of the keys in `keys`, then where the last one ends
+    counts: Ints  # whole rounds: floor(weight + phase)
+    weights: Floats  # rounds that each was counted in, faded ones in part
+    phases: Floats  # in [0, 1): by which weights are rounded to counts
+    keys: Ints  # one after the other
+
+
+def group_columns(ints: Ints) -> GroupColumns:
+    """The groups of a state: views."""
+    capacity, used, filled = int(ints[CAPACITY]), int(ints[USED]), int(ints[FILLED])
+    starts = HEADER + int(ints[LINKED]) + 2 * capacity
+    counts = starts + capacity + 1
+    weights, phases, keys = (counts + k * capacity for k in (1, 2, 3))
+    return GroupColumns(
+        ints[starts : starts + used + 1], ints[counts : counts + used],
+        ints[weights : weights + used].view(np.float64), ints[phases : phases + used].view(np.float64),
+        ints[keys : keys + filled],
+    )  # fmt: skip
+
+
+def counted_groups(state: State) -> dict[tuple[int, ...], int]:
+    """The key of each group, and how often it was counted."""
+    groups = group_columns(state.ints)
+    numbers, ends = groups.keys.tolist(), groups.starts.tolist()
+    return {tuple(numbers[ends[g] : ends[g + 1]]): count for g, count in enumerate(groups.counts.tolist())}
+
+
+class Groups(NamedTuple):
+    """The groups of a state, as kernels see them."""
+
+    header: Ints
+    heads: Ints  # of links: numbers in the pool, -1 where there are none
+    capacity: int
+    table: Ints  # the hash table: numbers of groups, -1 where it is empty
+    start: Ints  # of a group: where its key starts in the pool
+    counts: Ints  # of a group: whole rounds
+    weights: Floats  # of a group: rounds, faded ones in part
+    phases: Floats  # of a group: floor(weight + phase) is its count
+    pool: Ints
+    owner: Ints  # of a number in the pool: its group, where keys are linked
+    after: Ints  # of a number in the pool: what it is linked to
+
+
+@merged
+def groups_in(ints: Ints) -> Groups:
+    """The groups of a state."""
+    capacity, pool = ints[CAPACITY], ints[POOL]
+    table = HEADER + ints[LINKED]
+    starts = table + 2 * capacity
+    counts = starts + capacity + 1
+    keys = counts + 3 * capacity
+    return Groups(
+        pointer(ints, 0), pointer(ints, HEADER), capacity, pointer(ints, table), pointer(ints, starts),
+        pointer(ints, counts), as_floats(pointer(ints, counts + capacity)),
+        as_floats(pointer(ints, counts + 2 * capacity)), pointer(ints, keys), pointer(ints, keys + pool),
+        pointer(ints, keys + 2 * pool),
+    )  # fmt: skip
+
+
+@merged
+def place_of(groups: Groups, key: Ints, size: int) -> int:
+    """Where a key stands in the hash table, or would: then the table is empty there."""
+    mixed = np.uint64(14695981039346656037)
+    for i in range(size):
+        mixed = (mixed ^ np.uint64(key[i] + 2)) * np.uint64(1099511628211)
+        mixed ^= mixed >> np.uint64(29)
+    places = 2 * groups.capacity
+    place: int = np.int64(mixed % np.uint64(places))  # type: ignore[assignment]  # not unsigned, for Numba
+    while groups.table[place] >= 0:
+        group = groups.table[place]
+        first = groups.start[group]
+        if groups.start[group + 1] - first == size:
+            for i in range(size):
+                if groups.pool[first + i] != key[i]:
+                    break
+            else:
+                break
+        place += 1
+        if place == places:
+            place = 0
+    return place
+
+
+@bare
+def insert(groups: Groups, place: int, key: Ints, size: int) -> int:
+    """A new group with this key, at its place in the hash table."""
+    group = groups.header[USED]
+    groups.table[place] = group
+    first = groups.start[group]
+    for i in range(size):
+        groups.pool[first + i] = key[i]
+    groups.start[group + 1] = first + size
+    groups.counts[group], groups.weights[group], groups.phases[group] = 0, 0.0, 0.0
+    groups.header[USED] = group + 1
+    groups.header[FILLED] = first + size
+    return group
+
+
+@merged
+def add_weight(groups: Groups, group: int, weight: float) -> None:
+    """Add rounds to a group, or take them back: its count follows its weight.
+
+    A count is the weight, rounded by a phase that is drawn once for each group. So its mean is the weight at any time,
+    and a round that has faded can be taken back exactly: what was rounded away with it is not taken back again.
+    """
+    total = groups.weights[group] + weight
+    groups.weights[group] = total if total > NO_WEIGHT else 0.0
+    groups.counts[group] = int(np.floor(groups.weights[group] + groups.phases[group]))
+
+
+@merged
+def is_faded(groups: Groups, group: int) -> bool:
+    """Return whether a group may be dropped: nothing is left of it, or so little that it does not matter."""
+    return bool(groups.counts[group] == 0 and groups.weights[group] < FADED)
+
+
+@bare
+def fill_table(groups: Groups) -> int:
+    """Fill the empty hash table from the keys; how many of them are different."""
+    different = 0
+    for group in range(groups.header[USED]):
+        first = groups.start[group]
+        place = place_of(groups, pointer(groups.pool, first), groups.start[group + 1] - first)
+        different += groups.table[place] < 0
+        groups.table[place] = group
+    return different
+
+
+@kernel(types.int64(INTS))
+def rehash(ints: Ints) -> int:
+    """The same for a state."""
+    return fill_table(groups_in(ints))
+
+
+@merged
+def section(floats: Floats, number: int, learned: int) -> Floats:
+    """Part of a state's floats, counted in blocks of the learned entries: 0 is what actions are drawn from."""
+    return pointer(floats, number * learned + (FIGURES if number > 0 else 0))
+
+
+@merged
+def figures(floats: Floats, learned: int) -> Floats:
+    """The figures of a state: settings and results of the learner."""
+    return pointer(floats, learned)
+
+
+@merged
+def drawable(pseudo_count: float) -> float:
+    """A pseudo-count that draws can be made from, also where rounding made it zero or less, or not a number."""
+    return min(pseudo_count, MOST) if pseudo_count > LEAST else LEAST
+
+
+@merged
+def copy(source: Floats, target: Floats, size: int) -> None:
+    """Copy numbers."""
+    for i in range(size):
+        target[i] = source[i]

@@ -1,0 +1,1 @@
+"""Several structures: predictions and weights."""

@@ -1,0 +1,122 @@
+"""How probable a belief holds a round, before it learns from it: what structures are compared by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, final
+
+import numpy as np
+from numba import types
+
+from idbandits.circuit.circuit import Circuit, Run
+from idbandits.circuit.model import Model
+from idbandits.circuit.passes import down, entry, of_slots, up
+from idbandits.inference.protocol import STATE
+from idbandits.inference.state.state import ACTS_ON_MEANS, State
+from idbandits.kernel.array_types import Floats, Indices, Ints
+from idbandits.kernel.compile import FLOATS, INTS, kernel, merged, part
+from idbandits.kernel.structs import pack, unpacker
+
+TINY = 1e-250  # a probability below which logarithms are used
+
+
+class Nodes(NamedTuple):
+    """What the circuit of a likelihood does not say itself, as a structure for kernels."""
+
+    learned: int  # entries of learned tables: how many
+    row: Indices  # of a learned entry: the first entry of its row
+    size: Indices  # of a learned entry: the number of entries of its row
+    observed: int  # nodes: how many
+    leaf: Indices  # of an observed node: its first leaf
+    states: Indices  # of an observed node
+    known: Floats  # the known entries
+
+
+unpack = unpacker(Circuit, Nodes)
+
+
+@final
+class Predictor:
+    """The likelihood of a model, packed for `predict`."""
+
+    def __init__(self, model: Model) -> None:
+        likelihood, observed, offsets = model.likelihood, model.observed, model.parameters.offsets
+        tables = model.learned.values()
+        self.states = [n.states for n in observed]
+        self.packed = pack(
+            likelihood.circuit,
+            Nodes(
+                learned=model.parameters.learned_size,
+                row=[offsets[t.name] + i // t.states * t.states for t in tables for i in range(t.size)],
+                size=[t.states for t in tables for _ in range(t.size)],
+                observed=len(observed), leaf=[likelihood.indicators[n.name] for n in observed], states=self.states,
+                known=model.parameters.known,
+            ),
+        )  # fmt: skip
+
+
+@merged
+def mean(v: Nodes, state: State, place: int) -> float:
+    """The mean of an entry under the pseudo-counts that actions are drawn from; a known entry is its own."""
+    if place >= v.learned:
+        return v.known[place - v.learned]
+    if state.ints[ACTS_ON_MEANS]:
+        return state.floats[place]
+    total = 0.0
+    for i in range(v.row[place], v.row[place] + v.size[place]):
+        total += state.floats[i]
+    return state.floats[place] / total
+
+
+@part
+def predicted(program: Ints, numbers: Floats, state: State, action: Ints, seen: Ints, marginals: Floats) -> float:
+    """The logarithm of the probability of what was seen; `marginals` get those of all states of each observed node.
+
+    Both are at the mean of the belief, which is what it predicts on average where no row is used twice in a round.
+    """
+    c, v = unpack(program, numbers)
+    run = Run(c, 0, c.inner)
+    weights, values, slopes = np.empty(c.slots), np.ones(c.leaves + c.inner), np.zeros(c.leaves + c.inner)
+    for s in range(c.slots):
+        value, slot = 1.0, s
+        while slot >= 0:
+            value *= mean(v, state, entry(c, slot, action))
+            slot = c.slot_also[slot]
+        weights[s] = value
+    root = up(run, of_slots, weights, values, None, False)
+    slopes[c.leaves + c.inner - 1] = 1.0 / root
+    down(run, of_slots, weights, values, slopes, None, None, False)
+    at = 0
+    for k in range(v.observed):
+        for i in range(v.states[k]):
+            marginals[at] = slopes[v.leaf[k] + i]
+            at += 1
+            if seen[k] >= 0 and seen[k] != i:
+                values[v.leaf[k] + i] = 0.0
+    probability = up(run, of_slots, weights, values, None, False)
+    if probability > TINY:
+        return np.log(probability)
+    for s in range(c.slots):
+        weights[s] = np.log(weights[s])
+    for i in range(c.leaves):
+        values[i] = np.log(values[i])
+    return up(run, of_slots, weights, values, None, True)
+
+
+@kernel(types.float64(INTS, FLOATS, STATE, INTS, INTS, FLOATS))
+def predict(program: Ints, numbers: Floats, state: State, action: Ints, seen: Ints, marginals: Floats) -> float:
+    """The same for Python."""
+    return predicted(program, numbers, state, action, seen, marginals)
+
+
+ROUNDS = types.int64[:, ::1]
+MANY = types.int64(INTS, FLOATS, STATE, ROUNDS, types.int64, FLOATS, types.float64[:, ::1])
+
+
+@kernel(MANY)
+def predict_all(
+    program: Ints, numbers: Floats, state: State, rounds: Ints, width: int, joint: Floats, marginals: Floats
+) -> int:
+    """Predict many rounds by one belief: each row is an action of this width, then what was seen."""
+    for t in range(len(rounds)):
+        joint[t] = predicted(program, numbers, state, rounds[t, :width], rounds[t, width:], marginals[t])
+    return len(rounds)

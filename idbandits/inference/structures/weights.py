@@ -1,0 +1,173 @@
+"""Which of several structures to act by: a weight for each, by how well it predicted.
+
+Two things are kept. *Weights* are those of the prequential likelihood of all that was seen, mixed a little with equal
+ones at rounds 1, 2, 4, 8, …, so that a structure that predicts well late makes up for its beginnings soon. But the
+likelihood may prefer a structure for what does not matter for acting, such as how clicks depend on each other. So the
+richest structure, the one with most learned numbers, also bets against the others, on the nodes that are rewarded
+alone, anew from each of these rounds. If the other is right and its belief exact, the wealth that it wins in all is a
+martingale that stays below `LIMIT` with a probability of 1 - 1 / LIMIT; above, the other is not acted by.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from idbandits.circuit.build import starts
+from idbandits.kernel.array_types import Floats, Indices, Ints
+from idbandits.kernel.compile import FLOATS, INTS, bare, kernel, merged, part
+from idbandits.kernel.structs import Packed, pack, unpacker
+
+LIMIT = 20.0  # the wealth that a structure may lose to a richer one before it is no longer acted by
+BOLDNESS = 0.5  # of what a wager may lose at worst in one round
+
+
+class Standing(NamedTuple):
+    """How several structures stand."""
+
+    rounds: Ints  # one number: how many they were compared by
+    weights: Floats  # of a structure: the logarithm of its weight; minus infinity once it was impossible
+    wealth: Floats  # of a pair: the logarithm of what the first has won from the second
+
+    def copy(self) -> Standing:
+        """The same, to be changed apart."""
+        return Standing(self.rounds.copy(), self.weights.copy(), self.wealth.copy())
+
+    def is_out(self) -> list[bool]:
+        """Of each structure, whether a round was impossible in it."""
+        return [weight == -np.inf for weight in self.weights.tolist()]
+
+
+def first_standing(structures: int) -> Standing:
+    """Equal weights, and nothing won."""
+    wealth = np.full((structures, structures), -np.inf)
+    return Standing(np.zeros(1, np.int64), np.full(structures, -np.log(structures)), wealth)
+
+
+class Rewarded(NamedTuple):
+    """The observed nodes that wagers are on, as a structure for kernels; in the order of the first structure."""
+
+    nodes: int  # how many
+    node: Indices  # their numbers among the observed nodes
+    start: Indices  # of a node: its first column
+    columns: int
+    place: Indices  # of a structure and a column, which is a state of a node: its place among the marginals
+    richness: Indices  # of a structure: how many numbers it learns
+
+
+def pack_rewarded(node: list[int], states: list[int], places: list[list[int]], richness: list[int]) -> Packed:
+    """The nodes that wagers are on, their numbers of states, and for each structure their columns and its richness."""
+    start = starts([range(n) for n in states])
+    return pack(Rewarded(len(node), node, start, sum(states), [place for own in places for place in own], richness))
+
+
+STANDING = types.NamedTuple([INTS, FLOATS, types.float64[:, ::1]], Standing)
+unpack = unpacker(Rewarded)
+
+
+@part
+def settled(program: Ints, numbers: Floats, standing: Standing, joint: Floats, marginals: Floats, seen: Ints) -> bool:
+    """Take in a round that all structures predicted: by the logarithm of its probability, and node by node.
+
+    False, and nothing changes, if it is impossible in all that are left.
+    """
+    r, weights, wealth = unpack(program, numbers), standing.weights, standing.wealth
+    structures, left, richest = len(weights), 0, 0
+    for i in range(structures):
+        left += weights[i] + joint[i] > -np.inf
+        if weights[i] + joint[i] > -np.inf:
+            richest = max(richest, r.richness[i])
+    if left == 0:
+        return False
+    standing.rounds[0] += 1
+    new = beginning(standing.rounds[0])
+    for i in range(structures):
+        weights[i] += joint[i]
+    for i in range(structures):
+        for k in range(structures):
+            if weights[i] == -np.inf or weights[k] == -np.inf:
+                wealth[i, k] = -np.inf
+            elif r.richness[i] > r.richness[k] and r.richness[i] == richest:
+                won = np.log1p(wager(r, marginals, seen, i, k))
+                wealth[i, k] = won + np.logaddexp(wealth[i, k], np.log(new))
+    share(weights, new)
+    return True
+
+
+@merged
+def beginning(t: int) -> float:
+    """What begins anew with round t: a part that makes 1 over all rounds, at each power of two; else nothing."""
+    if t & (t - 1) != 0:
+        return 0.0
+    k = np.log2(t) + 1.0
+    return 1.0 / (k * (k + 1.0))
+
+
+@kernel(types.boolean(INTS, FLOATS, STANDING, FLOATS, types.float64[:, ::1], INTS))
+def settle(program: Ints, numbers: Floats, standing: Standing, joint: Floats, marginals: Floats, seen: Ints) -> bool:
+    """The same for Python."""
+    return settled(program, numbers, standing, joint, marginals, seen)
+
+
+@kernel(types.int64(INTS, FLOATS, STANDING, types.float64[:, ::1], types.float64[:, :, ::1], types.int64[:, ::1]))
+def settle_all(program: Ints, numbers: Floats, standing: Standing, joint: Floats, marginals: Floats, seen: Ints) -> int:
+    """The same for rounds one after the other, until one is impossible in all; how many were taken in."""
+    for t in range(len(joint)):
+        if not settled(program, numbers, standing, joint[t], marginals[t], seen[t]):
+            return t
+    return len(joint)
+
+
+@bare
+def share(weights: Floats, part: float) -> None:
+    """Scale weights, given as logarithms, to sum to 1, and mix them with equal ones."""
+    highest, total, left = -np.inf, 0.0, 0
+    for i in range(len(weights)):
+        highest = max(highest, weights[i])
+        left += weights[i] > -np.inf
+    for i in range(len(weights)):
+        total += np.exp(weights[i] - highest)
+    for i in range(len(weights)):
+        if weights[i] > -np.inf:  # in logarithms: a weight may be too small for a number, and is not zero
+            weights[i] = np.logaddexp(np.log1p(-part) + weights[i] - highest - np.log(total), np.log(part / left))
+
+
+@bare
+def wager(r: Rewarded, marginals: Floats, seen: Ints, first: int, second: int) -> float:
+    """What a structure wins from another in a round, in parts of its wealth: never less than -BOLDNESS.
+
+    On each node it bets by its own probabilities at the other's odds, so it wins nothing on average if the other's
+    probabilities are right, however the nodes depend on each other.
+    """
+    won, at_stake = 0.0, 0.0
+    for j in range(r.nodes):
+        if seen[r.node[j]] < 0:
+            continue
+        lowest = np.inf
+        for column in range(r.start[j], r.start[j + 1]):
+            mine = marginals[first, r.place[first * r.columns + column]]
+            other = marginals[second, r.place[second * r.columns + column]]
+            if other > 0.0:
+                lowest = min(lowest, mine / other)
+            if column == r.start[j] + seen[r.node[j]]:
+                won += mine / other - 1.0
+        at_stake += 1.0 - lowest
+    return won * min(1.0, BOLDNESS / at_stake) if at_stake > 0.0 else 0.0
+
+
+@kernel(types.int64(STANDING, FLOATS))
+def weigh(standing: Standing, acting: Floats) -> int:
+    """The weights to act by: of all that have not lost too much. The richest that is left never has."""
+    weights, wealth = standing.weights, standing.wealth
+    structures, total, highest = len(weights), 0.0, -np.inf
+    for i in range(structures):
+        acting[i] = weights[i] if wealth[:, i].max() <= np.log(LIMIT) else -np.inf
+        highest = max(highest, acting[i])
+    for i in range(structures):
+        acting[i] = np.exp(acting[i] - highest)
+        total += acting[i]
+    for i in range(structures):
+        acting[i] /= total
+    return structures

@@ -1,0 +1,1 @@
+"""States carried to other diagrams."""

@@ -1,0 +1,184 @@
+"""What was learned, for states with other entries: groups and pseudo-counts are renumbered, all else stays."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from idbandits.inference.rounds.counting import FADED_ROW
+from idbandits.inference.state.state import LEAST, NEXT_FIT, ROUNDS
+from idbandits.inference.state.state_file import ALWAYS, MEANS, PSEUDO_COUNTS, Columns, Kind, Layout
+from idbandits.inference.transfer.row_index import Entries
+from idbandits.kernel.array_types import Bools, Floats, Ints
+from idbandits.kernel.compile import INTS, kernel
+
+ROUNDING = 1e-9  # of pseudo-counts, as a part of them
+
+
+@kernel(types.void(INTS, INTS, INTS))
+def mark_entries(keys: Ints, sizes: Ints, marks: Ints) -> None:
+    """Mark the entries that factors read."""
+    first = 0
+    for g in range(len(sizes)):
+        at = first + 1
+        for _ in range(keys[first]):
+            terms = keys[at]
+            at += 1
+            for _ in range(terms):
+                for i in range(at + 1, at + 1 + keys[at]):
+                    if keys[i] >= 0:
+                        marks[keys[i]] = 1
+                at += 1 + keys[at]
+        first += sizes[g]
+
+
+@kernel(types.void(INTS, INTS, INTS, INTS))
+def rename(keys: Ints, sizes: Ints, places: Ints, source: Ints) -> None:
+    """Put the new number of every entry in place of the old one, in the ascending order of members of a term.
+
+    `source` says where each number of the keys stood before.
+    """
+    first = 0
+    for g in range(len(sizes)):
+        at = first + 1
+        for i in range(first, first + sizes[g]):
+            source[i] = i
+        for _ in range(keys[first]):
+            terms = keys[at]
+            at += 1
+            for _ in range(terms):
+                end = at + 1 + keys[at]
+                for i in range(at + 1, end):
+                    member = places[keys[i]] if keys[i] >= 0 else keys[i]
+                    k = i
+                    while k > at + 1 and keys[k - 1] > member:
+                        keys[k], source[k] = keys[k - 1], source[k - 1]
+                        k -= 1
+                    keys[k], source[k] = member, i
+                at = end
+        first += sizes[g]
+
+
+@kernel(types.void(INTS, INTS, INTS, INTS))
+def find_first_of_rows(keys: Ints, sizes: Ints, rows: Ints, firsts: Ints) -> None:
+    """For every number of the keys that is a learned entry, where its row occurs first in the factor; -1 for others.
+
+    `rows` has the first entry of the row of each learned entry.
+    """
+    first = 0
+    for g in range(len(sizes)):
+        at = first + 1
+        firsts[first] = -1
+        for _ in range(keys[first]):
+            terms = keys[at]
+            firsts[at] = -1
+            at += 1
+            for _ in range(terms):
+                end = at + 1 + keys[at]
+                firsts[at] = -1
+                for i in range(at + 1, end):
+                    firsts[i] = -1
+                    if 0 <= keys[i] < len(rows):
+                        firsts[i] = i
+                        for k in range(first + 1, i):
+                            if firsts[k] == k and rows[keys[k]] == rows[keys[i]]:
+                                firsts[i] = k
+                                break
+                at = end
+        first += sizes[g]
+
+
+class Old(NamedTuple):
+    """What was learned, and what it is about."""
+
+    entries: Entries
+    layout: Layout
+    columns: Columns
+
+
+def without_empty_groups(columns: Columns) -> Columns:
+    """Return columns without the groups that have faded."""
+    some = (columns.counts > 0) | (columns.weights >= FADED_ROW)
+    if some.all():
+        return columns
+    kept = np.repeat(some, columns.sizes)
+    return columns._replace(
+        keys=columns.keys[kept], sizes=columns.sizes[some], weights=columns.weights[some], phases=columns.phases[some],
+        sites=columns.sites[kept],
+    )  # fmt: skip
+
+
+def needed(old: Old, new: Entries, has_residual: Bools) -> Entries:
+    """The new entries with all that the old columns are about: rows that something was learned of, and known values.
+
+    `has_residual` marks old entries of rows of which something was learned besides.
+    """
+    marks = np.zeros(old.entries.learned + len(old.entries.known), np.int64)
+    mark_entries(old.columns.keys, old.columns.sizes, marks)
+    marks[: old.entries.learned] |= _is_learned(old) | has_residual
+    return new.including(old.entries, marks > 0)
+
+
+def _is_learned(old: Old) -> Bools:
+    """Of every old entry: whether its pseudo-counts are not those of the prior, what has faded aside.
+
+    Means do not say: all may be learned, after the first round.
+    """
+    prior, rounds = old.entries.prior, int(old.columns.ints[list(ALWAYS).index(ROUNDS)])
+    changed = np.zeros(len(prior), np.bool_)
+    for kind, run in _kept_runs(old.columns.floats, old.layout):
+        if kind is PSEUDO_COUNTS:
+            changed |= (np.abs(_by_entry(run, len(prior)) - prior) > FADED_ROW + ROUNDING * prior).any(axis=0)
+        elif kind is MEANS and rounds:
+            changed[:] = True
+    return changed
+
+
+def _by_entry(run: Floats, learned: int) -> Floats:
+    """A run with one number per entry, once or several times: one line each time; none without entries."""
+    return run.reshape(len(run) // max(1, learned), learned)
+
+
+def _kept_runs(floats: Floats, layout: Layout) -> Iterator[tuple[Kind, Floats]]:
+    """Views of the runs of kept floats. Pseudo-counts and means have one number per entry, once or several times."""
+    first = 0
+    for kind, size in layout.floats:
+        if kind.kept:
+            yield kind, floats[first : first + size]
+            first += size
+
+
+def renumbered(old: Old, new: Entries, layout: Layout, fresh: Columns) -> Columns:
+    """What was learned, in columns for new entries; what these have besides is as in fresh columns."""
+    places, columns = new.places_of_entries(old.entries), old.columns
+    floats = fresh.floats.copy()
+    own = np.flatnonzero(places[: old.entries.learned] >= 0)
+    at = places[own]
+    shift = new.prior[at] - old.entries.prior[own]
+    runs = zip(_kept_runs(columns.floats, old.layout), _kept_runs(floats, layout), strict=True)
+    for (kind, before), (_, after) in runs:
+        if kind is PSEUDO_COUNTS or kind is MEANS:
+            if len(own) == 0:  # one of the two may have no entries at all
+                continue
+            known = _by_entry(before, old.entries.learned)[:, own]
+            if kind is PSEUDO_COUNTS:
+                known = np.where(shift == 0, known, np.maximum(known + shift, LEAST))
+            _by_entry(after, new.learned)[:, at] = known
+        else:
+            after[:] = before
+    keys, source = columns.keys.copy(), np.empty(len(columns.keys), np.int64)
+    rename(keys, columns.sizes, places, source)
+    sites = np.zeros((len(keys), fresh.sites.shape[1]))
+    width = min(sites.shape[1], columns.sites.shape[1])
+    sites[:, :width] = columns.sites[source, :width]
+    if layout.sites_by_row:
+        first_before, first_after = np.empty_like(source), np.empty_like(source)
+        find_first_of_rows(columns.keys, columns.sizes, old.entries.row, first_before)
+        find_first_of_rows(keys, columns.sizes, new.row, first_after)
+        firsts = np.flatnonzero(first_after == np.arange(len(keys)))
+        sites[first_after >= 0] = 0.0
+        sites[firsts, :width] = columns.sites[first_before[source[firsts]], :width]
+    ints, next_fit = columns.ints.copy(), list(ALWAYS).index(NEXT_FIT)
+    ints[next_fit] = fresh.ints[next_fit]
+    return columns._replace(ints=ints, floats=floats, keys=keys, sites=sites, fits=fresh.fits)

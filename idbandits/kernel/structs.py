@@ -1,0 +1,107 @@
+"""Structures for kernels: named fields, packed into one array of integers and one of floats.
+
+A structure is a NamedTuple of numbers (`int`, `float`) and of rows of numbers (`Indices`, `Floats`). `pack` writes
+structures into two flat arrays, because every argument that Python hands to a kernel takes time. `unpacker` makes the
+function by which kernels read them: there a row is a pointer, so `circuit.child[e]` is one load, without counts of
+references.
+"""
+
+import functools
+from collections.abc import Callable
+from itertools import chain, islice
+from typing import Any, NamedTuple, cast, get_type_hints
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from idbandits.kernel.array_types import Floats, Indices, Ints
+
+INT_POINTER, FLOAT_POINTER = types.CPointer(types.int64), types.CPointer(types.float64)
+TYPES = {int: types.int64, float: types.float64, Indices: INT_POINTER, Floats: FLOAT_POINTER}
+
+
+class Packed(NamedTuple):
+    """Structures as two arrays: the numbers and the places of the rows come first, field by field."""
+
+    ints: Ints
+    floats: Floats
+
+
+def pack(*structures: Any) -> Packed:
+    """Write structures into two arrays."""
+    header: list[int] = []
+    rows: dict[Any, list[Any]] = {Indices: [], Floats: []}
+    ends = {Indices: sum(len(structure) for structure in structures), Floats: 0}
+    for structure in structures:
+        for kind, value in zip(_hints(cast(Any, type(structure))), structure, strict=True):
+            if kind is int:
+                header.append(int(value))
+                continue
+            row = np.asarray(value, dtype=np.int64 if kind == Indices else np.float64).ravel()
+            among = Indices if kind == Indices else Floats  # a `float` is a row of one
+            header.append(ends[among])
+            rows[among].append(row)
+            ends[among] += row.size
+    ints = np.concatenate([np.array(header, dtype=np.int64), *rows[Indices]])
+    return Packed(ints, np.concatenate([np.empty(0), *rows[Floats]]))
+
+
+@functools.cache
+def _hints(kind: Any) -> list[Any]:
+    hints = get_type_hints(kind)
+    return [hints[name] for name in kind._fields]
+
+
+def unpacker(*kinds: Any) -> Any:
+    """A function for kernels: the structures that were packed into `ints` and `floats`, as a tuple if several."""
+    structures = [types.NamedTuple([TYPES[hint] for hint in _hints(kind)], kind) for kind in kinds]
+    result = types.Tuple(structures) if len(kinds) > 1 else structures[0]
+
+    @intrinsic
+    def unpack(typing_context: Any, ints: Any, floats: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            int_data, float_data = (
+                context.make_array(kind)(context, builder, value).data
+                for kind, value in zip(signature.args, arguments, strict=True)
+            )
+            values = []
+            for place, hint in enumerate(chain(*map(_hints, kinds))):
+                number = builder.load(builder.gep(int_data, [ir.Constant(ir.IntType(64), place)]))
+                row = builder.gep(int_data if hint == Indices else float_data, [number])
+                values.append(number if hint is int else builder.load(row) if hint is float else row)
+            rest = iter(values)
+            tuples = [context.make_tuple(builder, kind, list(islice(rest, len(kind)))) for kind in structures]
+            return context.make_tuple(builder, result, tuples) if len(kinds) > 1 else tuples[0]
+
+        return result(ints, floats), generate
+
+    return unpack
+
+
+def _pointer(typing_context: Any, row: Any, first: Any) -> Any:
+    result = row if isinstance(row, types.CPointer) else types.CPointer(row.dtype)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = arguments[0]
+        if not isinstance(row, types.CPointer):
+            data = context.make_array(signature.args[0])(context, builder, data).data
+        return builder.gep(data, [arguments[1]])
+
+    return result(row, types.int64), generate
+
+
+def _as_floats(typing_context: Any, row: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(FLOAT_POINTER))
+
+    return FLOAT_POINTER(INT_POINTER), generate
+
+
+# In kernels: read the bits of integers as floats; `array.view(np.float64)` is the counterpart in Python.
+as_floats = cast(Callable[[Any], Any], intrinsic(_as_floats))
+
+# In kernels: a pointer to an element of an array, or of what another pointer points to. It keeps no array alive:
+# whoever takes it holds the array until after its last use.
+pointer = cast(Callable[[Any, int], Any], intrinsic(_pointer))

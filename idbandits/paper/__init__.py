@@ -1,5 +1,0 @@
-"""The evaluation of the paper: problems, learners and figures as data; runs, claims and the report."""
-
-from idbandits.paper.problems import FIGURES, LEARNERS, PROBLEMS, TABLE
-
-__all__ = ["FIGURES", "LEARNERS", "PROBLEMS", "TABLE"]

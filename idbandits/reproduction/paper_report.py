@@ -1,0 +1,220 @@
+"""The report of the evaluation: figures, tables and a page to read, made from finished runs."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import math
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from idbandits.files import write_whole
+from idbandits.reproduction import problems
+from idbandits.reproduction.claims import FAILS, HOLDS, PAPERS_MACHINE, PAPERS_TABLE, verdicts
+from idbandits.reproduction.problems import FIGURES, LEARNERS, PROBLEMS, TABLE, VI, Figure, Panel
+from idbandits.reproduction.runs import Cell, Job, Settings
+from idbandits.simulation.cells import shown
+from idbandits.simulation.loop import Run
+from idbandits.simulation.plots import curves, draw_curves, draw_legend, rendered
+from idbandits.simulation.results import Result
+from idbandits.simulation.simulate import frame_of, marks_of
+
+if TYPE_CHECKING:  # imported where they are used, because that takes long
+    import pandas as pd
+    from matplotlib.figure import Figure as Picture
+
+COLUMNS = [
+    "experiment", "problem", "learner", "runs", "rounds", "reward_mean", "reward_se", "regret_mean", "regret_se",
+    "worst_regret", "seconds_mean",
+]  # fmt: skip
+PRINT = {
+    "font.size": 9, "axes.titlesize": 10, "axes.labelsize": 9, "legend.fontsize": 8.5, "svg.fonttype": "none",
+    "svg.hashsalt": "idbandits",
+}  # fmt: skip
+
+
+@final
+@dataclass(frozen=True)
+class Findings:
+    """The finished runs of each panel, and the settings of all runs."""
+
+    results: dict[Panel, Result]
+    settings: Settings
+
+    @functools.cached_property
+    def summary(self) -> pd.DataFrame:
+        """One row per learner of each panel."""
+        import pandas as pd
+
+        if not self.results:
+            return pd.DataFrame(columns=COLUMNS)
+        return _by_experiment({panel: result.summary() for panel, result in self.results.items()})[COLUMNS]
+
+    def tidy(self) -> pd.DataFrame:
+        """All checkpoints of all runs of each panel."""
+        if not self.results:
+            return frame_of({}, marks_of(1, 1), []).assign(learner="", problem="", experiment="")
+        return _by_experiment({panel: result.frame for panel, result in self.results.items()})
+
+
+def _by_experiment(frames: Mapping[Panel, pd.DataFrame]) -> pd.DataFrame:
+    import pandas as pd
+
+    keyed = {(panel.key, panel.problem): frame for panel, frame in frames.items()}
+    return pd.concat(keyed, names=["experiment", "problem"]).reset_index(level=[0, 1]).reset_index(drop=True)
+
+
+def findings_of(runs: Mapping[Job, Run], settings: Settings, panels: Sequence[Panel]) -> Findings:
+    """Put runs together in the order of the panels, whatever order they were finished in."""
+    import pandas as pd
+
+    by_cell: dict[Cell, dict[tuple[str, int], Run]] = {}
+    for job, run in runs.items():
+        by_cell.setdefault(job.cell, {})[job.cell.learner, job.run] = run
+    results = {}
+    for panel in panels:
+        frames = []
+        for cell in [Cell(panel.problem, name) for name in panel.learners]:
+            marks = marks_of(cell.rounds(settings), len(next(iter(by_cell[cell].values())).totals))
+            frames.append(frame_of(by_cell[cell], marks, [cell.learner]))
+        described = {"world": panel.problem, "learners": list(panel.learners), "interrupted": False, **asdict(settings)}
+        frame = pd.concat(frames, ignore_index=True)
+        results[panel] = Result(frame.assign(learner=frame["learner"].astype(str)), described)
+    return Findings(results, settings)
+
+
+def looks(figure: Figure) -> dict[str, int]:
+    """The number of each learner's look in a figure; the paper's three look the same in all figures."""
+    names = [problems.FULL, VI, problems.INC, *(name for panel in figure.panels for name in panel.learners)]
+    return {name: i for i, name in enumerate(dict.fromkeys(names))}
+
+
+def draw(figure: Figure, findings: Findings) -> Picture:
+    """A figure with those of its panels that were run, and one legend."""
+    from matplotlib.figure import Figure as Picture
+
+    panels = [panel for panel in figure.panels if panel in findings.results]
+    columns = min(len(panels), 3 if len(figure.panels) % 3 == 0 else 2)
+    rows, names = math.ceil(len(panels) / columns), looks(figure)
+    used = [name for name in names if any(name in panel.learners for panel in panels)]
+    legend = math.ceil(len(used) / (2 * columns)) * 0.22 + 0.3
+    picture = Picture(figsize=(10.0 if columns > 1 else 5.0, 2.6 * rows + legend), layout="constrained")
+    axes = picture.subplots(rows, columns, squeeze=False).flat
+    for i, (panel, ax) in enumerate(zip(panels, axes, strict=False)):
+        lines = sorted(curves(findings.results[panel].frame, figure.measure), key=lambda curve: names[curve.learner])
+        draw_curves(lines, figure.measure, ax, looks=names, legend=False, log=figure.measure == "regret")
+        note = f": {panel.note}" if panel.note else ""
+        ax.set_title(f"({panel.key[len(figure.key) :]}) {PROBLEMS[panel.problem].title}{note}", loc="left")
+        if i % columns:
+            ax.set_ylabel("")
+        if i + columns < len(panels):
+            ax.set_xlabel("")
+    for ax in picture.axes[len(panels) :]:
+        ax.set_visible(False)
+    draw_legend(picture, {name: names[name] for name in used}, 2 * columns)
+    return picture
+
+
+def run_times(findings: Findings) -> list[dict[str, str]]:
+    """Table 1: the run times and rewards of the paper beside ours."""
+    if (result := findings.results.get(TABLE)) is None:
+        return []
+    rows = []
+    for row in result.summary().to_dict("records"):
+        name, rounds, seconds = row["learner"], row["rounds"], row["seconds_mean"]
+        if name == problems.AS_WRITTEN:
+            same = seconds_at(result.frame, VI, rounds)
+            cells = {
+                "learner": f"{name}, {rounds:,} rounds", "paper_seconds": "–", "paper_reward": "–",
+                "seconds": f"{seconds:.3g}",
+                "ratio": f"{times_as_long(seconds, same)}: idTSvi takes {same:.2g} s for as many rounds",
+            }  # fmt: skip
+        else:
+            theirs, error, mean, se = PAPERS_TABLE[name]
+            cells = {
+                "learner": name, "paper_seconds": f"{theirs:,.1f} ± {error:.1f}",
+                "paper_reward": f"{mean:.3f} ± {se:.3f}", "seconds": f"{seconds:.2g}",
+                "ratio": times_as_long(theirs, seconds) if rounds == problems.ROUNDS else "–",
+            }  # fmt: skip
+        rows.append({**cells, "reward": shown(row, "reward")})
+    return rows
+
+
+def seconds_at(frame: pd.DataFrame, learner: str, rounds: int) -> float:
+    """The mean seconds that a learner takes for so many rounds, interpolated between checkpoints."""
+    rows = frame[frame["learner"] == learner].groupby("round")["seconds"].mean()
+    return float(np.interp(rounds, [0, *rows.index], [0.0, *rows.to_numpy()]))
+
+
+def times_as_long(slow: float, fast: float) -> str:
+    """How many times as long one takes as the other, to two digits."""
+    if slow <= 0 or fast <= 0:  # the clock is too coarse for so few rounds
+        return "–"
+    return f"{float(f'{slow / fast:.2g}'):,.10g} times"
+
+
+def machine() -> str:
+    """What the runs were made on."""
+    return f"{processor()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+
+
+def processor() -> str:
+    """The name of the processor."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def write(findings: Findings, out: Path, took: str, command: str, theory: Mapping[str, Any] | None) -> list[str]:
+    """Write all files of the report, each entirely or not at all; returns their names."""
+    from matplotlib import style
+
+    files, sections = dict[str, bytes](), []
+    with style.context(["default", PRINT]):
+        for figure in FIGURES:
+            panels = [panel for panel in figure.panels if panel in findings.results]
+            if panels:
+                name, images = f"figure-{figure.key}", rendered(draw(figure, findings))
+                files |= {f"{name}.{kind}": content for kind, content in images.items()}
+                sections.append({"figure": figure, "name": name, "panels": panels, "png": images["png"]})
+        if theory is not None:
+            images = rendered(theory["picture"])
+            files |= {f"theory.{kind}": content for kind, content in images.items()}
+            theory = {**theory, "png": images["png"]}
+    files["summary.csv"] = findings.summary.to_csv(index=False).encode()
+    files["results.parquet"] = findings.tidy().to_parquet(index=False)
+    files["index.html"] = _page(findings, sections=sections, took=took, command=command, theory=theory).encode()
+    for name, content in files.items():
+        write_whole(out / name, content)
+    return list(files)
+
+
+def _page(findings: Findings, **parts: Any) -> str:
+    """The page; the template shows the numbers."""
+    import jinja2
+    import numba
+
+    rows = {(row["problem"], row["learner"]): row for row in findings.summary.to_dict("records")}
+    claims = verdicts(lambda problem, learner: rows.get((problem, learner)))
+    holding, failing = (sum(claim.verdict == verdict for claim in claims) for verdict in (HOLDS, FAILS))
+    papers = [TABLE, *(panel for figure in FIGURES if figure.kind != problems.BEYOND for panel in figure.panels)]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["base64"] = lambda content: base64.b64encode(content).decode()
+    page: str = environment.get_template("report.html").render(
+        settings=findings.settings, rows=rows, learners=LEARNERS, problems=PROBLEMS, shown=shown, claims=claims,
+        holding=holding, failing=failing, complete=all(panel in findings.results for panel in papers),
+        times=run_times(findings), machine=machine(), papers_machine=PAPERS_MACHINE, papers_rounds=problems.ROUNDS,
+        versions=f"NumPy {np.__version__}, Numba {numba.__version__}", BEYOND=problems.BEYOND, **parts,
+    )  # fmt: skip
+    return page

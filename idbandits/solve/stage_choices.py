@@ -1,0 +1,328 @@
+"""The choices of decisions in stages, as affine maps of frontiers: those worth a look, and the prices of items."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from idbandits.circuit.passes import weight
+from idbandits.kernel.array_types import Floats, Indices, Ints
+from idbandits.kernel.compile import bare, merged, part
+from idbandits.solve.assignment import match
+from idbandits.solve.candidates import Search, item
+
+MOST_ITEMS = 62  # of decisions that exclude each other, as bits of an integer
+RESIDUES = 67  # powers of two differ modulo this prime, which tells bits apart
+RIVALS = 16  # of a stage, with which a choice is compared to find what it loses
+
+
+class Steps(NamedTuple):
+    """The choices of all stages that are worth a look, those that promise most first."""
+
+    widest: int  # how many numbers a frontier has at most
+    start: Ints  # of a stage: its choices
+    width: Ints  # of a stage: the numbers in the frontier that it reads; last, 1
+    choice: Ints
+    bit: Ints  # of a choice: the item that it uses, 0 if no other decision may want it
+    maps: Floats  # of a choice: for each number of the next frontier, a constant and the slopes; see `place`
+    ceiling: Floats  # of a choice: with it or a later one of the stage, no number of the next frontier is above these
+    live: Ints  # of a stage: the items that matter to later ones
+    low: Floats  # of a stage: `widest` numbers, below which the frontier that it reads never is
+    high: Floats
+    penalty: Floats  # of a stage: what the later ones lose at least because they may not share items
+    price: Floats  # of a stage and an item, by its residue: what they lose more if it is gone
+    cost: Floats  # of a stage: of going on from one way and bounding what that leads to, in multiplications
+    cost_of_bound: Floats  # of a stage: of bounding a way
+
+
+@part
+def new_steps(q: Search, g: int) -> Steps:
+    """Room for the choices of a group."""
+    s, size, first, widest, total = q.s, q.size, q.s.group_start[g], 1, 0
+    for t in range(size):
+        k = s.stage_decision[first + t]
+        widest = max(widest, s.frontier_start[first + t + 1] - s.frontier_start[first + t])
+        total += q.start[k + 1] - q.start[k]
+    return Steps(
+        widest, np.zeros(size + 1, np.int64), np.ones(size + 1, np.int64), np.empty(total, np.int64),
+        np.zeros(total, np.int64), np.empty(total * widest * (widest + 1)), np.empty(total * widest),
+        np.zeros(size, np.int64), np.empty(size * widest), np.empty(size * widest), np.zeros(size),
+        np.zeros(size * RESIDUES), np.zeros(size + 1), np.zeros(size),
+    )  # fmt: skip
+
+
+@merged
+def place(steps: Steps, i: int, b: int, wide: int) -> int:
+    """Where the map of choice i to number b of the next frontier begins, if it reads so many numbers."""
+    return i * steps.widest * (steps.widest + 1) + b * (wide + 1)
+
+
+@merged
+def mapped(steps: Steps, i: int, b: int, wide: int, frontier: Floats, first: int) -> float:
+    """Number b of the next frontier after choice i; the present frontier begins at `first`."""
+    at = place(steps, i, b, wide)
+    total = steps.maps[at]
+    for a in range(wide):
+        total += steps.maps[at + 1 + a] * frontier[first + a]
+    return total
+
+
+@part
+def find_steps(q: Search, g: int, action: Ints, steps: Steps) -> bool:
+    """The choices that fewer others cover than other decisions may take; False if there is a negative slope."""
+    c, s, first = q.run.c, q.s, q.s.group_start[g]
+    rows = np.zeros((steps.widest + 1, c.leaves + c.inner))  # of nodes: the constant, then the slopes by the frontier
+    rows[0] = 1.0
+    weights = np.empty(c.start[c.inner])
+    low, high = np.empty(steps.widest), np.empty(steps.widest)
+    read_edges(q, s.constant_start[g], s.constant_start[g + 1], s.constant, action, weights)
+    add_up(q, s.constant_start[g], s.constant_start[g + 1], s.constant, weights, rows[0])
+    for t in range(q.size):
+        x = first + t
+        to, next_wide = s.frontier_start[x], s.frontier_start[x + 1] - s.frontier_start[x]
+        wide = to - s.frontier_start[x - 1] if t > 0 else 0  # the first stage reads nothing
+        steps.width[t] = wide
+        for b in range(wide):
+            steps.low[t * steps.widest + b], steps.high[t * steps.widest + b] = low[b], high[b]
+        if not read_maps(q, x, action, weights, rows, steps.start[t], steps, wide):
+            return False
+        k = s.stage_decision[x]
+        steps.start[t + 1] = steps.start[t] + q.start[k + 1] - q.start[k]
+        rank(steps, t, s.needed[k], next_wide)
+        leave_out(steps, t, s.needed[k], next_wide)
+        rank(steps, t, steps.start[t + 1] - steps.start[t], next_wide)
+        for b in range(next_wide):
+            low[b], high[b] = np.inf, -np.inf
+            for i in range(steps.start[t + 1] - 1, steps.start[t] - 1, -1):
+                low[b] = min(low[b], mapped(steps, i, b, wide, steps.low, t * steps.widest))
+                high[b] = max(high[b], mapped(steps, i, b, wide, steps.high, t * steps.widest))
+                steps.ceiling[i * steps.widest + b] = high[b]
+    return True
+
+
+@bare
+def read_edges(q: Search, first: int, last: int, nodes: Indices, action: Ints, weights: Floats) -> None:
+    """Read the weights of the edges of some nodes."""
+    c = q.run.c
+    for a in range(first, last):
+        for e in range(c.start[nodes[a]], c.start[nodes[a] + 1]):
+            weights[e] = 1.0 if c.slot[e] < 0 else weight(c, c.slot[e], q.p, action)
+
+
+@bare
+def add_up(q: Search, first: int, last: int, nodes: Indices, weights: Floats, values: Floats) -> None:
+    """The values of some nodes, in order."""
+    c = q.run.c
+    for a in range(first, last):
+        total = 0.0
+        for e in range(c.start[nodes[a]], c.start[nodes[a] + 1]):
+            total += weights[e] * values[c.child[e]]
+        values[c.leaves + nodes[a]] = total
+
+
+@part
+def read_maps(
+    q: Search, x: int, action: Ints, weights: Floats, rows: Floats, number: int, steps: Steps, wide: int
+) -> bool:
+    """The maps of all candidates of stage x, numbered from `number`; False if there is a negative slope."""
+    s = q.s
+    k, to, next_wide = s.stage_decision[x], s.frontier_start[x], s.frontier_start[x + 1] - s.frontier_start[x]
+    first, split, last = s.stage_start[2 * x], s.stage_start[2 * x + 1], s.stage_start[2 * x + 2]
+    read_edges(q, first, split, s.stage_node, action, weights)
+    for j in range(wide + 1):
+        for b in range(wide):
+            rows[j, s.frontier[to - wide + b]] = 1.0 if b == j - 1 else 0.0
+        add_up(q, first, split, s.stage_node, weights, rows[j])
+    before, sound = action[k], True
+    for i in range(q.start[k], q.start[k + 1]):
+        action[k] = q.candidates[i]
+        steps.choice[number] = q.candidates[i]
+        read_edges(q, split, last, s.stage_node, action, weights)
+        for j in range(wide + 1):
+            add_up(q, split, last, s.stage_node, weights, rows[j])
+            for b in range(next_wide):
+                value = rows[j, s.frontier[to + b]]
+                sound &= j == 0 or value >= 0.0
+                steps.maps[place(steps, number, b, wide) + j] = value
+        number += 1
+    action[k] = before
+    return sound
+
+
+@part
+def rank(steps: Steps, t: int, number: int, next_wide: int) -> None:
+    """Put the choices of a stage that promise most first, in order: so many of them."""
+    first, last, wide = steps.start[t], steps.start[t + 1], steps.width[t]
+    promise = np.empty(last - first)
+    for i in range(first, last):
+        promise[i - first] = 0.0
+        for b in range(next_wide):
+            promise[i - first] += mapped(steps, i, b, wide, steps.high, t * steps.widest)
+    for i in range(first, min(last, first + number)):
+        best = i
+        for j in range(i + 1, last):
+            if promise[j - first] > promise[best - first]:
+                best = j
+        if best != i:
+            promise[best - first] = promise[i - first]
+            steps.choice[i], steps.choice[best] = steps.choice[best], steps.choice[i]
+            for a in range(next_wide * (wide + 1)):
+                mine, other = place(steps, i, 0, wide) + a, place(steps, best, 0, wide) + a
+                steps.maps[mine], steps.maps[other] = steps.maps[other], steps.maps[mine]
+
+
+@part
+def leave_out(steps: Steps, t: int, needed: int, next_wide: int) -> None:
+    """Leave out the choices of a stage that so many others cover: one of those is free, whatever else is chosen."""
+    first, wide = steps.start[t], steps.width[t]
+    for turn in range(2):  # in the first turn, choices are compared with those before them only
+        kept, last = first, steps.start[t + 1]
+        for i in range(first, last):
+            covering = 0
+            for other in range(first, kept):
+                covering += covers(steps, t, other, i, next_wide)
+                if covering == needed:
+                    break
+            if turn > 0:  # of equal ones, the first covers the others
+                for other in range(i + 1, last):
+                    if covers(steps, t, other, i, next_wide):
+                        covering += not covers(steps, t, i, other, next_wide)
+            if covering < needed:
+                steps.choice[kept] = steps.choice[i]
+                for a in range(next_wide * (wide + 1)):
+                    steps.maps[place(steps, kept, 0, wide) + a] = steps.maps[place(steps, i, 0, wide) + a]
+                kept += 1
+        steps.start[t + 1] = kept
+
+
+@merged
+def covers(steps: Steps, t: int, i: int, j: int, next_wide: int) -> bool:
+    """Whether choice i leads to a frontier that is nowhere below that of choice j, whatever the present one is."""
+    least = 0.0
+    for b in range(next_wide):
+        least = min(least, least_gain(steps, t, i, j, b))
+    return least >= 0.0
+
+
+@merged
+def least_gain(steps: Steps, t: int, i: int, j: int, b: int) -> float:
+    """By how much choice i is above choice j at least, in number b of the next frontier."""
+    wide, corner = steps.width[t], t * steps.widest
+    mine, other = place(steps, i, b, wide), place(steps, j, b, wide)
+    least = steps.maps[mine] - steps.maps[other]
+    for a in range(wide):
+        slope = steps.maps[mine + 1 + a] - steps.maps[other + 1 + a]
+        least += slope * (steps.low[corner + a] if slope > 0.0 else steps.high[corner + a])
+    return least
+
+
+@part
+def number_items(q: Search, g: int, steps: Steps) -> bool:
+    """Give every item of decisions that exclude each other a bit; False if there are too many."""
+    s, first = q.s, q.s.group_start[g]
+    items, owners, number = np.empty(MOST_ITEMS, np.int64), np.empty(MOST_ITEMS, np.int64), 0
+    for t in range(q.size):
+        k = s.stage_decision[first + t]
+        if s.needed[k] == 1:
+            continue
+        owner = k  # the first of the decisions that exclude each other
+        for j in q.group:
+            if s.conflict[j * s.decisions + k]:
+                owner = min(owner, j)
+        for i in range(steps.start[t], steps.start[t + 1]):
+            wanted = item(s, k, steps.choice[i])
+            at = 0
+            while at < number and (items[at] != wanted or owners[at] != owner):
+                at += 1
+            if at == MOST_ITEMS:
+                return False
+            if at == number:
+                items[at], owners[at] = wanted, owner
+                number += 1
+            steps.bit[i] = 1 << at
+    later = 0
+    for t in range(q.size - 1, -1, -1):
+        steps.live[t] = later
+        for i in range(steps.start[t], steps.start[t + 1]):
+            later |= steps.bit[i]
+    return True
+
+
+@bare
+def adds_only(steps: Steps, size: int) -> bool:
+    """Whether no map has a negative constant: then no digits are lost, however small the value is."""
+    least = 0.0
+    for t in range(size):
+        for i in range(steps.start[t], steps.start[t + 1]):
+            for b in range(steps.width[t + 1]):
+                least = min(least, steps.maps[place(steps, i, b, steps.width[t])])
+    return least == 0.0
+
+
+@bare
+def find_costs(steps: Steps, size: int) -> float:
+    """What a way costs in each stage; returns the sum."""
+    total = 0.0
+    for t in range(size - 1, -1, -1):
+        each = (steps.width[t] + 1.0) * steps.width[t + 1]
+        merged_ = t + 1.0  # about so many ways lead to the same items
+        number = steps.start[t + 1] - steps.start[t]
+        steps.cost[t] = number * (2.0 + each + steps.cost_of_bound[t] / merged_)
+        total += steps.cost[t]
+        if t > 0:
+            steps.cost_of_bound[t - 1] = steps.cost_of_bound[t] + 3.0 * each
+    return total
+
+
+@part
+def find_prices(q: Search, g: int, steps: Steps) -> None:
+    """What stages lose because no two may use one item: an assignment problem, and its prices of items.
+
+    A choice that is not the best of its stage loses at least the least slope of the root times the least difference.
+    The sum of such losses is lowest in an assignment. By duality, without some items it is higher by their prices at
+    least.
+    """
+    s, size, first = q.s, q.size, q.s.group_start[g]
+    bits = 0
+    for i in range(steps.start[size]):
+        while steps.bit[i] >> bits:
+            bits += 1
+    if bits == 0:
+        return
+    slopes, below = np.zeros(steps.widest), np.zeros(steps.widest)  # of the root, by the next frontier: the least
+    slopes[0] = 1.0
+    scores, rows = np.full(size * bits, -np.inf), 0
+    ints, floats, chosen = np.empty(2 * bits + 2, np.int64), np.empty(size + 2 * bits + 3), np.zeros(size, np.int64)
+    for t in range(size - 1, -1, -1):
+        if rows > 0 and match(scores, rows, bits, ints, floats, chosen):
+            for r in range(rows):
+                steps.penalty[t] -= scores[r * bits + chosen[r]]
+            for j in range(bits):
+                steps.price[t * RESIDUES + (1 << j) % RESIDUES] = -floats[j + 1]
+        if s.needed[s.stage_decision[first + t]] > 1:
+            for i in range(steps.start[t], steps.start[t + 1]):
+                at = rows * bits
+                while steps.bit[i] >> (at - rows * bits) != 1:
+                    at += 1
+                scores[at] = max(scores[at], -least_loss(steps, t, i, slopes))
+            rows += 1
+        for a in range(steps.width[t]):
+            below[a] = np.inf
+            for i in range(steps.start[t], steps.start[t + 1]):
+                total = 0.0
+                for b in range(steps.width[t + 1]):
+                    total += slopes[b] * steps.maps[place(steps, i, b, steps.width[t]) + 1 + a]
+                below[a] = min(below[a], total)
+        for a in range(steps.width[t]):
+            slopes[a] = below[a]
+
+
+@bare
+def least_loss(steps: Steps, t: int, i: int, slopes: Floats) -> float:
+    """What a choice loses at least against a stage whose numbers are each at their best choice."""
+    total, first, last = 0.0, steps.start[t], steps.start[t + 1]
+    for b in range(steps.width[t + 1]):
+        most = 0.0
+        for j in range(first, min(last, first + RIVALS)):
+            most = max(most, least_gain(steps, t, j, i, b))
+        total += slopes[b] * most
+    return total

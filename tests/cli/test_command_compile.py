@@ -1,0 +1,45 @@
+"""`idbandits compile` and `idbandits --version`."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import idbandits as idb
+from idbandits.kernel.compile import Kernel
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The kernels that are compiled; none is, in fact."""
+    kernels = []
+    monkeypatch.setattr(Kernel, "compile", lambda kernel: kernels.append(kernel))
+    monkeypatch.setattr(Kernel, "is_on_disk", lambda kernel: kernel.__qualname__ != "draw")
+    return kernels
+
+
+def test_all_that_learners_need_is_compiled(call, cascade, compiled):
+    status, out, err = call("compile", cascade, "--learner", "variational:sweeps=2", "--learner", "UCB1")
+    assert (status, err) == (0, "")
+    needed = set(idb.Thompson(idb.Diagram.load(cascade), "variational").kernels)
+    assert needed < set(compiled)
+    assert {"UCB1.ACT", "UCB1.LEARN"} <= {kernel.__qualname__ for kernel in compiled}
+    assert re.search(rf"^variational:sweeps=2: {len(needed)} kernels, compiled 1; \d", out, re.MULTILINE)
+    assert re.search(r"^kept under /", out, re.MULTILINE)
+
+
+def test_the_default_is_that_of_agents(call, cascade, compiled):
+    assert call("compile", cascade)[0] == 0
+    assert compiled == idb.Thompson(idb.Diagram.load(cascade)).kernels
+
+
+def test_mistakes_are_refused(refused, cascade):
+    refused("compile", "missing.json", words=["missing.json"])
+    refused("compile", cascade, "--learner", "gibs", words=["'gibs'", "gibbs"])
+
+
+def test_the_version_is_that_of_the_project(call):
+    project = tomllib.loads((Path(idb.__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert idb.__version__ == project["version"]
+    assert call("--version") == (0, f"idbandits {project['version']}\n", "")
