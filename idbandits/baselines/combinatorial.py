@@ -16,7 +16,7 @@ from idbandits.errors import DiagramError, check_number, check_whole
 from idbandits.inference.protocol import Round, solve_at
 from idbandits.inference.state.state import ROUNDS, State
 from idbandits.kernel.array_types import Floats, Indices, Ints, Rng
-from idbandits.kernel.compile import bare, part
+from idbandits.kernel.compile import linked, unmanaged
 from idbandits.kernel.structs import Packed
 from idbandits.solve.assignment import match
 from idbandits.solve.solver import BUDGET, Solver, shuffle_idle
@@ -46,7 +46,7 @@ class Layout(NamedTuple):
     bonus: float  # the index of arms that were never tried is so many times that of the others
 
 
-@part
+@linked
 def act(layout: Layout, state: State, rng: Rng, action: Ints, solve: Any, solver: Packed) -> bool:
     """The best action under the indices; what was never tried outweighs all that was. False if there is none."""
     arms, items, positions = arms_in(state.floats, layout.arms), layout.items, len(action)
@@ -71,7 +71,7 @@ def act(layout: Layout, state: State, rng: Rng, action: Ints, solve: Any, solver
     return bool(sound)
 
 
-@bare
+@unmanaged
 def refresh(layout: Layout, arms: Arms, t: int) -> float:
     """Bring all indices up to date in round t, and return the highest."""
     setting, untried, highest = layout.setting, 0, 0.0
@@ -98,7 +98,7 @@ def refresh(layout: Layout, arms: Arms, t: int) -> float:
     return highest
 
 
-@bare
+@unmanaged
 def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
     """Count what every base arm of the action earned."""
     arms = arms_in(state.floats, layout.arms)

@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 from idbandits.kernel.array_types import Floats
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.structs import pointer
 
 UNSEEN = 1e9  # the index of what was never tried: above any other
@@ -19,20 +19,20 @@ class Arms(NamedTuple):
     bound: Floats
 
 
-@merged
+@inlined
 def arms_in(floats: Floats, number: int) -> Arms:
     """The arms that these numbers begin with."""
     return Arms(pointer(floats, 0), pointer(floats, number), pointer(floats, 2 * number))
 
 
-@merged
+@inlined
 def level(t: int) -> float:
     """log t + 3 log log t, the confidence level of KL-UCB (Garivier and Cappé 2011), at least 0."""
     log = math.log(max(t, 1))
     return log + 3.0 * math.log(max(log, 1.0))
 
 
-@bare
+@unmanaged
 def kl_above(mean: float, allowance: float, near: float = 0.0) -> float:
     """The largest q with d(mean, q) ≤ allowance, d being the divergence between Bernoulli distributions."""
     if allowance <= 0.0:
@@ -40,7 +40,7 @@ def kl_above(mean: float, allowance: float, near: float = 0.0) -> float:
     return max(mean, -math.expm1(-kl_exponent(mean, allowance, near)))
 
 
-@bare
+@unmanaged
 def kl_exponent(mean: float, allowance: float, near: float) -> float:
     """The x = -log(1 - q) of the largest q with d(mean, q) ≤ allowance > 0; sought from `near`, where that makes sense.
 
@@ -70,13 +70,13 @@ def kl_exponent(mean: float, allowance: float, near: float) -> float:
     return max(x, lowest)
 
 
-@merged
+@inlined
 def kl_below(mean: float, allowance: float) -> float:
     """The smallest q with d(mean, q) ≤ allowance."""
     return 1.0 - kl_above(1.0 - mean, allowance)
 
 
-@merged
+@inlined
 def ucb1(mean: float, times: float, t: int) -> float:
     """mean + sqrt(1.5 log t / times): the index of CascadeUCB1 (Kveton et al. 2015)."""
     return mean + math.sqrt(1.5 * math.log(max(t, 1)) / times)

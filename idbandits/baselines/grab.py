@@ -12,7 +12,7 @@ from idbandits.errors import check_whole
 from idbandits.inference.protocol import Round
 from idbandits.inference.state.state import State, groups_in, insert, place_of, with_groups
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import bare, part
+from idbandits.kernel.compile import linked, unmanaged
 from idbandits.kernel.sampling import below
 from idbandits.kernel.structs import pointer
 from idbandits.solve.assignment import match
@@ -32,7 +32,7 @@ class Layout(NamedTuple):
     level: float  # the confidence level, or 0 for that of KL-UCB
 
 
-@part
+@linked
 def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
     """Find the leader, and show it or one of its neighbours."""
     floats, positions, items = state.floats, layout.positions, layout.items
@@ -57,7 +57,7 @@ def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
         move(layout, arms, layout.level if layout.level > 0.0 else level(led), order, rng, action)
 
 
-@bare
+@unmanaged
 def sort_positions(layout: Layout, means: Floats, leader: Ints, order: Ints) -> None:
     """Order the positions by the mean clicks of the leader there, the highest first."""
     for k in range(layout.positions):
@@ -69,7 +69,7 @@ def sort_positions(layout: Layout, means: Floats, leader: Ints, order: Ints) -> 
         order[at] = k
 
 
-@bare
+@unmanaged
 def move(layout: Layout, arms: Arms, allowed: float, order: Ints, rng: Rng, action: Ints) -> None:
     """Change the leader in `action` into the neighbour with the highest sum of indices, if that exceeds its own."""
     items, swaps = layout.items, layout.positions - 1
@@ -101,7 +101,7 @@ def move(layout: Layout, arms: Arms, allowed: float, order: Ints, rng: Rng, acti
         action[k], action[other] = action[other], action[k]
 
 
-@bare
+@unmanaged
 def bound(arms: Arms, allowed: float, a: int) -> float:
     """The index of an item at a position; it is sought from where it was last, which `arms.bound` keeps."""
     if arms.times[a] == 0.0:
@@ -114,7 +114,7 @@ def bound(arms: Arms, allowed: float, a: int) -> float:
     return max(mean, -math.expm1(-x))
 
 
-@part
+@linked
 def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
     """Count clicks on items at positions, and that the leader has led."""
     if state.floats[STARTED] > 0.0:

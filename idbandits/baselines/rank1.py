@@ -13,7 +13,7 @@ from idbandits.errors import DiagramError, check_number, check_whole
 from idbandits.inference.protocol import Round
 from idbandits.inference.state.state import HEADER, State
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import bare, in_python, merged
+from idbandits.kernel.compile import in_python, inlined, unmanaged
 from idbandits.kernel.sampling import below
 from idbandits.kernel.structs import pointer
 
@@ -42,14 +42,14 @@ class Side(NamedTuple):
     sums: Floats  # of what was seen
 
 
-@merged
+@inlined
 def side_of(layout: Layout, state: State, side: int) -> Side:
     """The rows or the columns of a state."""
     first, number = (0, layout.rows) if side == 0 else (layout.rows, layout.columns)
     return Side(number, pointer(state.ints, H + first), pointer(state.floats, first))
 
 
-@bare
+@unmanaged
 def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
     """The next of the rows in a column drawn at random, or of the columns in a row."""
     ints, side = state.ints, state.ints[SIDE]
@@ -59,7 +59,7 @@ def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
     action[side], action[1 - side] = ints[NEXT], ints[DRAWN]
 
 
-@bare
+@unmanaged
 def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
     """Count what was seen in the row or column whose turn it was; go on to the next, and eliminate in time."""
     ints, number = state.ints, state.ints[SIDE]
@@ -81,7 +81,7 @@ def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
     ints[SIDE], ints[DRAWN], ints[NEXT] = 1 - number, NOT_DRAWN, first_left(other, 0)
 
 
-@merged
+@inlined
 def first_left(side: Side, start: int) -> int:
     """The first row or column from `start` that was not eliminated; their number if there is none."""
     at = start
@@ -90,14 +90,14 @@ def first_left(side: Side, start: int) -> int:
     return at
 
 
-@merged
+@inlined
 def trials(layout: Layout, stage: int) -> int:
     """How often every row and every column that is left was tried by the end of a stage."""
     number: int = math.ceil(layout.factor * 4.0**stage * layout.log_horizon)
     return number
 
 
-@bare
+@unmanaged
 def eliminate(layout: Layout, tried: int, side: Side) -> None:
     """Replace what is surely worse than the one with the highest lower bound by that one."""
     h, sums, allowance = side.h, side.sums, layout.level / tried

@@ -12,7 +12,7 @@ from idbandits.errors import IdbanditsError, brief, check_number, check_whole
 from idbandits.inference.protocol import Round
 from idbandits.inference.state.state import HEADER, ROUNDS, State
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.sampling import below
 from idbandits.kernel.structs import pointer
 
@@ -26,7 +26,7 @@ class CascadeLayout(NamedTuple):
     kl: int  # whether the indices are those of KL-UCB
 
 
-@bare
+@unmanaged
 def act_by_bounds(layout: CascadeLayout, state: State, rng: Rng, action: Ints) -> None:
     """Show the items with the highest indices, the highest first."""
     arms, t = arms_in(state.floats, layout.items), state.ints[ROUNDS] + 1
@@ -41,7 +41,7 @@ def act_by_bounds(layout: CascadeLayout, state: State, rng: Rng, action: Ints) -
     show_highest(arms.bound, layout.items, rng, action)
 
 
-@bare
+@unmanaged
 def show_highest(index: Floats, items: int, rng: Rng, action: Ints) -> None:
     """Put the items with the highest indices into the action, the highest first, ties in random order."""
     for k in range(len(action)):
@@ -57,7 +57,7 @@ def show_highest(index: Floats, items: int, rng: Rng, action: Ints) -> None:
         index[best] = -np.inf
 
 
-@bare
+@unmanaged
 def count_clicks(layout: CascadeLayout, state: State, rng: Rng, round_: Round) -> None:
     """Count examinations and clicks down to the click that ends the examination."""
     arms = arms_in(state.floats, layout.items)
@@ -142,7 +142,7 @@ class Blocks(NamedTuple):
     counts: Ints  # N
 
 
-@merged
+@inlined
 def blocks_in(state: State, items: int) -> Blocks:
     """The blocks of a state."""
     ints, pairs = pointer(state.ints, HEADER), 4 * items
@@ -152,7 +152,7 @@ def blocks_in(state: State, items: int) -> Blocks:
     )  # fmt: skip
 
 
-@bare
+@unmanaged
 def shuffle_blocks(layout: BlockLayout, state: State, rng: Rng, action: Ints) -> None:
     """Show the first items, each block in random order."""
     kept = blocks_in(state, layout.items)
@@ -162,7 +162,7 @@ def shuffle_blocks(layout: BlockLayout, state: State, rng: Rng, action: Ints) ->
         kept.order[k], kept.order[other] = kept.order[other], kept.order[k]
 
 
-@bare
+@unmanaged
 def compare_clicked(layout: BlockLayout, state: State, rng: Rng, round_: Round) -> None:
     """Compare the clicked items with the others of their blocks, and sort anew where one beats another."""
     items, times, changed = layout.items, round_.times, False
@@ -189,7 +189,7 @@ def compare_clicked(layout: BlockLayout, state: State, rng: Rng, round_: Round) 
         sort(kept, items)
 
 
-@bare
+@unmanaged
 def sort(kept: Blocks, items: int) -> None:
     """Partition the items: a block holds those that none of the items left beats."""
     for i in range(items):

@@ -13,7 +13,7 @@ from idbandits.errors import DiagramError, InfeasibleError, check_number
 from idbandits.inference.protocol import Round
 from idbandits.inference.state.state import HEADER, ROUNDS, State
 from idbandits.kernel.array_types import Floats, Indices, Ints, Rng
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.sampling import below
 from idbandits.kernel.structs import pointer
 
@@ -50,7 +50,7 @@ class Chances(NamedTuple):
     listed: Indices  # the choices of one action after the other
 
 
-@bare
+@unmanaged
 def act_at_random(chances: Chances, state: State, rng: Rng, action: Ints) -> None:
     """One of the listed actions, or choices that do not conflict with those before."""
     if chances.actions > 0:
@@ -67,7 +67,7 @@ def act_at_random(chances: Chances, state: State, rng: Rng, action: Ints) -> Non
                 free &= chances.conflicts[j * chances.decisions + k] == 0 or action[j] != action[k]
 
 
-@bare
+@unmanaged
 def learn_nothing(chances: Chances, state: State, rng: Rng, round_: Round) -> None:
     """Rounds are counted only."""
 
@@ -132,14 +132,14 @@ class Arms(NamedTuple):
     width: Floats  # 1 / sqrt(times)
 
 
-@merged
+@inlined
 def arms_in(state: State, actions: int) -> Arms:
     """The arms of a state."""
     order, times = pointer(state.ints, TRIED + 1), pointer(state.floats, 0)
     return Arms(order, pointer(order, actions), times, pointer(times, actions), pointer(times, 2 * actions))
 
 
-@bare
+@unmanaged
 def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
     """An action at random, or the one with the highest index; of UCB1, those that were never tried come first."""
     arms, actions, tried, rounds = arms_in(state, layout.actions), layout.actions, state.ints[TRIED], state.ints[ROUNDS]
@@ -157,7 +157,7 @@ def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
         code //= layout.choices[k]
 
 
-@bare
+@unmanaged
 def highest(arms: Arms, actions: int, factor: float, rng: Rng) -> int:
     """The action with the highest mean + factor / sqrt(times), one of them at random."""
     best, ties, most = 0, 0, -math.inf
@@ -172,7 +172,7 @@ def highest(arms: Arms, actions: int, factor: float, rng: Rng) -> int:
     return best
 
 
-@bare
+@unmanaged
 def number_of(layout: Layout, action: Ints) -> int:
     """The number of an action: codes are in order."""
     code = 0
@@ -188,7 +188,7 @@ def number_of(layout: Layout, action: Ints) -> int:
     return low
 
 
-@bare
+@unmanaged
 def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
     """Add the scaled reward to those of the action."""
     arms, ints, action, seen, reward = arms_in(state, layout.actions), state.ints, round_.action, round_.seen, 0.0

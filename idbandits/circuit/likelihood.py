@@ -11,7 +11,7 @@ from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Model
 from idbandits.circuit.passes import down, entry, of_slots, up, weight
 from idbandits.kernel.array_types import Floats, Indices, Ints
-from idbandits.kernel.compile import FLOATS, INTS, bare, kernel, merged
+from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, unmanaged
 from idbandits.kernel.structs import pack, unpacker
 
 TINY = 1e-250  # values below are computed again, as logarithms
@@ -40,14 +40,14 @@ class Parts(NamedTuple):
 unpack = unpacker(Circuit, Parts)
 
 
-@merged
+@inlined
 def bind_part(c: Circuit, v: Parts, j: int, action: Ints, parameters: Floats, weights: Floats) -> None:
     """The weights of the slots of a part."""
     for t in range(v.use_start[j], v.use_start[j + 1]):
         weights[v.use[t]] = weight(c, v.use[t], parameters, action)
 
 
-@merged
+@inlined
 def show(v: Parts, number: int, state: int, values: Floats, certain: float, impossible: float) -> None:
     """Set the indicators of an observed node: all of them if the state is negative."""
     states = v.column[number + 1] - v.column[number]
@@ -55,7 +55,7 @@ def show(v: Parts, number: int, state: int, values: Floats, certain: float, impo
         values[v.leaf[number] + i] = certain if state < 0 or state == i else impossible
 
 
-@bare
+@unmanaged
 def to_logs(c: Circuit, v: Parts, j: int, weights: Floats, values: Floats) -> None:
     """Turn the weights and the indicators of a part into logarithms."""
     for t in range(v.use_start[j], v.use_start[j + 1]):

@@ -13,13 +13,13 @@ from numba import types
 
 from idbandits.circuit.circuit import PRODUCT, Circuit, Run
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, kernel, merged
+from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel
 from idbandits.kernel.structs import unpacker
 
 unpack = unpacker(Circuit)
 
 
-@merged
+@inlined
 def entry(c: Circuit, slot: int, action: Ints) -> int:
     """The parameter that a slot stands for."""
     index = 0
@@ -30,7 +30,7 @@ def entry(c: Circuit, slot: int, action: Ints) -> int:
     return c.slot_base[slot] + index
 
 
-@merged
+@inlined
 def weight(c: Circuit, slot: int, p: Floats, action: Ints) -> float:
     """The parameter that a slot stands for, or the product of several, among the parameters p."""
     value = 1.0
@@ -40,20 +40,20 @@ def weight(c: Circuit, slot: int, p: Floats, action: Ints) -> float:
     return value
 
 
-@merged
+@inlined
 def of_slots(c: Circuit, e: int, weights: Floats) -> float:
     """The weight of an edge among those of all slots."""
     return weights[c.slot[e]]
 
 
-@merged
+@inlined
 def add_logs(a: float, b: float) -> float:
     """log(exp(a) + exp(b)), for values of any size."""
     high, low = max(a, b), min(a, b)
     return high if low == -np.inf else high + np.log1p(np.exp(low - high))
 
 
-@merged
+@inlined
 def up(run: Run, weigh: Any, source: Any, values: Floats, same: Ints | None, logs: bool) -> float:
     """The values of a run's nodes from those of the leaves; returns that of its root."""
     c = run.c
@@ -77,7 +77,7 @@ def up(run: Run, weigh: Any, source: Any, values: Floats, same: Ints | None, log
     return values[c.leaves + run.last - 1]
 
 
-@merged
+@inlined
 def down(
     run: Run, weigh: Any, source: Any, values: Floats, slopes: Floats, counts: Floats | None, same: Ints | None,
     logs: bool,
@@ -121,7 +121,7 @@ def down(
                 counts[slot] += np.exp(passed + values[child]) if logs else passed * values[child]
 
 
-@merged
+@inlined
 def split(
     run: Run, weights: Floats, values: Floats, same: Ints, times: int, rng: Rng, visits: Ints, counts: Ints
 ) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 
 from idbandits.inference.state.state import (  # isort: skip
     AT, BY_ROUNDS, CLOCK, HALF_LIFE, NEVER, PLAYED, STEP, TICK, Groups, add_weight,
@@ -27,7 +27,7 @@ class Age(NamedTuple):
     tick: int  # the step that it is now
 
 
-@bare
+@unmanaged
 def age_of(ints: Ints, floats: Floats, learned: int, times: int) -> Age:
     """The age of a round that is about to be learned; when it was played is read once."""
     tick = ints[TICK]
@@ -51,14 +51,14 @@ def age_of(ints: Ints, floats: Floats, learned: int, times: int) -> Age:
     return Age(keep, weight, tick)
 
 
-@bare
+@unmanaged
 def fade(alpha: Floats, origin: Floats, learned: int, keep: float) -> None:
     """Keep a part of what was learned beyond the pseudo-counts at the start."""
     for e in range(learned):
         alpha[e] = origin[e] + keep * (alpha[e] - origin[e])
 
 
-@merged
+@inlined
 def thinned(count: int, keep: float, rng: Rng) -> int:
     """How many of equal rounds are kept: a part of them, rounded up or down at random so that the mean is right.
 
@@ -69,7 +69,7 @@ def thinned(count: int, keep: float, rng: Rng) -> int:
     return whole + (1 if rng.random() < part - whole else 0)
 
 
-@merged
+@inlined
 def thin(groups: Groups, g: int, keep: float) -> bool:
     """Keep a part of the rounds of a group; return whether its count became smaller."""
     before = groups.counts[g]

@@ -21,7 +21,17 @@ from idbandits.inference.rounds.workspace import unpack as unpack_parts
 from idbandits.inference.state.state import ACTS_ON_MEANS, FIGURES, PLAYED, PRIOR, TICK, State, has_room, section
 from idbandits.inference.state.state_file import DERIVED, PSEUDO_COUNTS, Layout
 from idbandits.kernel.array_types import Bools, Floats, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, Kernel, bare, function_at, generated, handle_type, kernel, part
+from idbandits.kernel.compile import (
+    FLOATS,
+    INTS,
+    Kernel,
+    function_at,
+    generated,
+    handle_type,
+    kernel,
+    linked,
+    unmanaged,
+)
 from idbandits.kernel.rng import RNG
 from idbandits.kernel.sampling import draw_rows, draw_some_rows
 from idbandits.kernel.structs import Packed, pointer
@@ -300,7 +310,7 @@ class Playing(Protocol):
         """A learner that knows the same; with its own random numbers if a seed is given."""
 
 
-@part
+@linked
 def draw_means(evidence: Packed, state: State, readable: Bools, spread: float, rng: Rng, means: Floats) -> None:
     """Draw every row of learned means that actions read; if some are `readable`, only these."""
     _, v, r, q = unpack_all(evidence.ints, evidence.floats)
@@ -319,7 +329,7 @@ def draw_means(evidence: Packed, state: State, readable: Bools, spread: float, r
         draw_logistic_rows(q, pointer(state.fits, 0), readable, rng, means)
 
 
-@bare
+@unmanaged
 def is_sound(state: State, learned: int) -> bool:
     """Whether a state begins with means, or with pseudo-counts that means can be drawn from."""
     sound, numbers = True, state.floats
@@ -332,7 +342,7 @@ def is_sound(state: State, learned: int) -> bool:
     return sound
 
 
-@part
+@linked
 def act_once(
     solve: Any, solver: Packed, evidence: Packed, state: State, rng: Rng, action: Ints, eligible: Ints
 ) -> bool:

@@ -1,7 +1,7 @@
 """How functions become kernels: compiled by Numba on first use, kept on disk, called from Python or by address.
 
 A *kernel* is what Python calls, or what another kernel is handed as an argument. It is compiled for one signature. What
-kernels are made of are parts (`part`, `bare`, `merged`): functions that only kernels call, compiled into them.
+kernels are made of are parts (`linked`, `unmanaged`, `inlined`): functions that only kernels call, compiled into them.
 
 Numba optimises a function anew at every level of calls. Parts are linked only, and optimised once, in the kernel, which
 takes half of the time. That needs private names of Numba; where one is missing, public means do the same, more slowly.
@@ -90,7 +90,7 @@ PRIVATE = _private_options()
 UNCOUNTED: dict[str, Any] = {"_nrt": False} if PRIVATE else {}
 
 
-def part(function: Function, **options: Any) -> Function:
+def linked(function: Function, **options: Any) -> Function:
     """Compile into its callers: for functions that make arrays."""
     dispatcher: Any = njit(**(OPTIONS | PRIVATE | options))(function)
     if PRIVATE:  # once for all integers: Numba would do it for every constant apart
@@ -99,19 +99,19 @@ def part(function: Function, **options: Any) -> Function:
     return cast(Function, dispatcher)
 
 
-def bare(function: Function) -> Function:
+def unmanaged(function: Function) -> Function:
     """A part that does not count references to arrays: it makes none, and returns parts of them to bare parts only."""
-    return part(function, **UNCOUNTED)
+    return linked(function, **UNCOUNTED)
 
 
-def merged(function: Function) -> Function:
+def inlined(function: Function) -> Function:
     """A bare part that is inlined into every caller: for the smallest functions."""
-    return part(function, **UNCOUNTED, forceinline=True)
+    return linked(function, **UNCOUNTED, forceinline=True)
 
 
-def in_python(part: Function) -> Function:
+def in_python(function: Function) -> Function:
     """The same function without compilation, for what is done once and costs less than the compiler."""
-    return cast(Function, cast(Any, part).py_func)
+    return cast(Function, cast(Any, function).py_func)
 
 
 _compiling = threading.Lock()

@@ -3,7 +3,7 @@
 import numpy as np
 
 from idbandits.kernel.array_types import Bools, Floats, Indices, Rng
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 
 SMALL = 0.1  # pseudo-counts below this are drawn by logarithms, which do not vanish
 EDGE = 1e-6  # means to act by of exactly 0 or 1 are moved inside by less than this, so that ties are broken at random
@@ -13,13 +13,13 @@ LEAST, MOST = (
 )  # of chains, draws that are too small for a number, or too near to 1, are beyond these
 
 
-@merged
+@inlined
 def below(rng: Rng, number: int) -> int:
     """A whole number from 0 to `number` - 1, all equally likely: as `rng.integers`, which makes an array each time."""
     return int(rng.random() * number)
 
 
-@bare
+@unmanaged
 def draw_rows(sizes: Indices, first: int, last: int, alpha: Floats, rng: Rng, p: Floats) -> None:
     """Draw the means of the rows of entries `first` to `last` - 1; `sizes` has the size of the row of each entry."""
     e = first
@@ -33,7 +33,7 @@ def draw_rows(sizes: Indices, first: int, last: int, alpha: Floats, rng: Rng, p:
         e += size
 
 
-@bare
+@unmanaged
 def draw_some_rows(sizes: Indices, first: int, last: int, wanted: Bools, alpha: Floats, rng: Rng, p: Floats) -> None:
     """The same for the rows of which an entry is wanted; in other rows, the first state is certain."""
     e = first
@@ -51,7 +51,7 @@ def draw_some_rows(sizes: Indices, first: int, last: int, wanted: Bools, alpha: 
         e += size
 
 
-@merged
+@inlined
 def draw_beta(a: float, b: float, edge: float, rng: Rng) -> float:
     """A draw of a mean: never exactly 0 or 1, but within `edge` of them."""
     if a == 1.0 and b == 1.0:
@@ -69,14 +69,14 @@ def draw_beta(a: float, b: float, edge: float, rng: Rng) -> float:
     return x
 
 
-@merged
+@inlined
 def gamma(a: float, rng: Rng) -> float:
     """A gamma draw, by Marsaglia and Tsang (2000): Numba's own takes half as long again."""
     x = gamma_from_one(a + 1.0 if a < 1.0 else a, rng)
     return x * (1.0 - rng.random()) ** (1.0 / a) if a < 1.0 else x
 
 
-@merged
+@inlined
 def gamma_from_one(a: float, rng: Rng) -> float:
     """A gamma draw whose shape is at least 1."""
     d = a - 1.0 / 3.0
@@ -92,14 +92,14 @@ def gamma_from_one(a: float, rng: Rng) -> float:
             return d * v
 
 
-@bare
+@unmanaged
 def log_gamma(a: float, rng: Rng) -> float:
     """The logarithm of a gamma draw, also where the draw is too small for a number."""
     x = np.log(gamma_from_one(a + 1.0 if a < 1.0 else a, rng))
     return x + np.log(1.0 - rng.random()) / a if a < 1.0 else x
 
 
-@bare
+@unmanaged
 def draw_row(alpha: Floats, first: int, size: int, edge: float, rng: Rng, p: Floats) -> None:
     """A draw of the means of a row: none is exactly 0, but within `edge` of it."""
     high = -np.inf

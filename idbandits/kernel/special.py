@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from idbandits.kernel.compile import merged
+from idbandits.kernel.compile import inlined
 
 
 class Change(NamedTuple):
@@ -15,7 +15,7 @@ class Change(NamedTuple):
     curve: float
 
 
-@merged
+@inlined
 def log_gamma(x: float) -> Change:
     """The logarithm of the gamma function and its derivatives: of a larger number by series, then back."""
     product, slope, curve = 1.0, 0.0, 0.0
@@ -33,7 +33,7 @@ def log_gamma(x: float) -> Change:
     return Change(value - np.log(product), first - slope, second + curve)
 
 
-@merged
+@inlined
 def change(a: float, n: float) -> Change:
     """What n more does to the logarithm of the gamma function at a; small whole n without loss."""
     if n <= 0.0:

@@ -19,7 +19,7 @@ from idbandits.diagram.tables import TOLERANCE, Known, Label, Use
 from idbandits.errors import ContextError, DiagramError, brief, check_whole
 from idbandits.inference.protocol import PACKED
 from idbandits.kernel.array_types import Floats, Indices, Ints, Rng, generator
-from idbandits.kernel.compile import INTS, bare, kernel, merged
+from idbandits.kernel.compile import INTS, inlined, kernel, unmanaged
 from idbandits.kernel.rng import RNG
 from idbandits.kernel.structs import Packed, pack, unpacker
 from idbandits.simulation.schedule import Course, Moment
@@ -50,7 +50,7 @@ class Sampler(NamedTuple):
 unpack = unpacker(Sampler)
 
 
-@merged
+@inlined
 def place_in_table(t: Sampler, entry: int, values: Ints) -> int:
     """Where the row of an entry begins, given the values of its parents."""
     place = t.first[entry]
@@ -59,7 +59,7 @@ def place_in_table(t: Sampler, entry: int, values: Ints) -> int:
     return place
 
 
-@bare
+@unmanaged
 def draw_entries(t: Sampler, first: int, last: int, rng: Rng, values: Ints) -> None:
     """Draw the nodes of some entries in order."""
     for entry in range(first, last):
@@ -71,7 +71,7 @@ def draw_entries(t: Sampler, first: int, last: int, rng: Rng, values: Ints) -> N
         values[t.place[entry]] = state
 
 
-@bare
+@unmanaged
 def draw_outcome(t: Sampler, rng: Rng, values: Ints) -> float:
     """Draw all chance nodes given decisions and contexts; the reward."""
     draw_entries(t, t.contexts, t.nodes, rng, values)

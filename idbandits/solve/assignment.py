@@ -5,14 +5,14 @@ import math
 import numpy as np
 
 from idbandits.kernel.array_types import Floats, Ints
-from idbandits.kernel.compile import bare, part
+from idbandits.kernel.compile import linked, unmanaged
 from idbandits.solve.candidates import ADDITIVE, MULTIPLICATIVE, Search, item, score, slopes_at
 
 CLEAR = 1e-3  # of the largest rewards: a product that is so large shows its factors well
 NOISE = 1e-15  # of them: a product that is not larger shows rounding only
 
 
-@part
+@linked
 def assign(q: Search, g: int, action: Ints) -> bool:
     """The best action where the reward is a sum or a product of one term per decision; False where it is not one."""
     c, s, start = q.run.c, q.s, q.start
@@ -62,7 +62,7 @@ def assign(q: Search, g: int, action: Ints) -> bool:
     return True
 
 
-@part
+@linked
 def match_items(q: Search, clique: Ints, scores: Floats, action: Ints) -> bool:
     """Different items for these decisions with the highest sum of scores; False if there are none."""
     s, start = q.s, q.start
@@ -94,7 +94,7 @@ def match_items(q: Search, clique: Ints, scores: Floats, action: Ints) -> bool:
     return True
 
 
-@bare
+@unmanaged
 def match(scores: Floats, positions: int, items: int, int_scratch: Ints, float_scratch: Floats, action: Ints) -> bool:
     """Put different items into `action`, with the highest sum of scores: successive shortest paths.
 

@@ -13,7 +13,7 @@ import numpy as np
 from idbandits.circuit.circuit import PRODUCT, Circuit
 from idbandits.circuit.passes import down, weight
 from idbandits.kernel.array_types import Bools, Floats, Ints
-from idbandits.kernel.compile import bare, merged, part
+from idbandits.kernel.compile import inlined, linked, unmanaged
 from idbandits.solve.candidates import Search, clash, copy_action, exceeds, fits_with, improve, value_at
 
 
@@ -27,7 +27,7 @@ class Relaxed(NamedTuple):
     picks: Ints  # of an entry of `dep`: the choice of this decision at this node
 
 
-@merged
+@inlined
 def mixture(q: Search, n: int, action: Ints, values: Floats) -> float:
     """The weighted sum at a node."""
     c = q.run.c
@@ -38,7 +38,7 @@ def mixture(q: Search, n: int, action: Ints, values: Floats) -> float:
     return total
 
 
-@part
+@linked
 def relax(q: Search, r: Relaxed) -> float:
     """The upper bound with every mixture at its best choice apart; `picks` holds these choices."""
     c, s, action, free, allowed, values, picks = q.run.c, q.s, r.action, r.free, r.allowed, r.values, r.picks
@@ -76,7 +76,7 @@ def relax(q: Search, r: Relaxed) -> float:
     return values[c.leaves + q.run.last - 1]
 
 
-@part
+@linked
 def relax_jointly(q: Search, n: int, r: Relaxed) -> float:
     """The best value of a mixture that depends on several free decisions."""
     s, action, free, allowed, values, picks = q.s, r.action, r.free, r.allowed, r.values, r.picks
@@ -120,7 +120,7 @@ class Picked(NamedTuple):
     r: Relaxed
 
 
-@merged
+@inlined
 def of_picks(c: Circuit, e: int, source: Picked) -> float:
     """The weight of an edge, with the choices that its node made."""
     s, r = source.q.s, source.r
@@ -131,7 +131,7 @@ def of_picks(c: Circuit, e: int, source: Picked) -> float:
     return weight(c, c.slot[e], source.q.p, r.action)
 
 
-@part
+@linked
 def disagreement(q: Search, r: Relaxed, slopes: Floats, chosen: Ints) -> int:
     """The choice that each free decision makes in a relaxation; returns the decision to branch on, -1 if all agree.
 
@@ -178,7 +178,7 @@ def disagreement(q: Search, r: Relaxed, slopes: Floats, chosen: Ints) -> int:
     return -1
 
 
-@part
+@linked
 def complete(q: Search, free: Bools, chosen: Ints, action: Ints) -> bool:
     """Turn choices into an action without clashes, changing as few as possible; says whether it could."""
     left = free.copy()
@@ -194,7 +194,7 @@ def complete(q: Search, free: Bools, chosen: Ints, action: Ints) -> bool:
     return True
 
 
-@bare
+@unmanaged
 def cost_of_relaxation(q: Search) -> float:
     """What one relaxation costs, in edges."""
     c, s = q.run.c, q.s
@@ -207,7 +207,7 @@ def cost_of_relaxation(q: Search) -> float:
     return cost
 
 
-@part
+@linked
 def branch(q: Search, action: Ints) -> tuple[float, float]:
     """Leave the best action found in `action`; returns its value and an upper bound."""
     c, s = q.run.c, q.s

@@ -7,7 +7,7 @@ import numpy as np
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.passes import down, entry, of_slots, up, weight
 from idbandits.kernel.array_types import Bools, Floats, Indices, Ints
-from idbandits.kernel.compile import bare, merged, part
+from idbandits.kernel.compile import inlined, linked, unmanaged
 
 ROUNDING = 1e-12  # of values, relative to them and to the largest rewards
 DIFFERENT, SIMILAR, ALIKE = range(3)  # stages: SIMILAR ones hand on one number, ALIKE ones differ in their items only
@@ -79,56 +79,56 @@ class Means(NamedTuple):
     action: Ints
 
 
-@merged
+@inlined
 def of_means(c: Circuit, e: int, source: Means) -> float:
     """The weight of an edge under an action."""
     return weight(c, c.slot[e], source.p, source.action)
 
 
-@merged
+@inlined
 def item(s: Decisions, k: int, choice: int) -> int:
     """The item that a choice stands for: the same number for equal labels of different decisions."""
     return choice if s.item_start[k] < 0 else s.items[s.item_start[k] + choice]
 
 
-@merged
+@inlined
 def may_repeat(s: Decisions, k: int, choice: int) -> bool:
     """Whether decisions that exclude each other may still all make this choice."""
     return s.item_start[k] >= 0 and s.items[s.item_start[k] + choice] >= s.shared_items
 
 
-@merged
+@inlined
 def is_listed(s: Decisions, eligible: Ints, k: int) -> bool:
     """Whether only some choices of a decision may be made."""
     return len(eligible) > 0 and eligible[s.decisions + k] >= 0
 
 
-@merged
+@inlined
 def number_of_choices(s: Decisions, eligible: Ints, k: int) -> int:
     """How many choices of a decision may be made."""
     listed = is_listed(s, eligible, k)
     return eligible[2 * s.decisions + k] - eligible[s.decisions + k] if listed else s.choices[k]
 
 
-@merged
+@inlined
 def choice_at(s: Decisions, eligible: Ints, k: int, i: int) -> int:
     """The i-th choice of a decision that may be made."""
     return eligible[eligible[s.decisions + k] + i] if is_listed(s, eligible, k) else i
 
 
-@merged
+@inlined
 def feasible_choice(s: Decisions, eligible: Ints, k: int) -> int:
     """The choice of a decision in an action that satisfies the constraints."""
     return eligible[k] if len(eligible) > 0 else s.feasible[k]
 
 
-@merged
+@inlined
 def have_same_choices(s: Decisions, eligible: Ints, j: int, k: int) -> bool:
     """Whether two decisions with the same values may make the same choices."""
     return len(eligible) == 0 or eligible[s.decisions + j] == eligible[s.decisions + k]
 
 
-@bare
+@unmanaged
 def form_of(q: Search, g: int) -> int:
     """How the reward of a group is composed: to be sorted, its decisions must have the same choices."""
     if q.s.form[g] == SORTED:
@@ -138,13 +138,13 @@ def form_of(q: Search, g: int) -> int:
     return q.s.form[g]
 
 
-@merged
+@inlined
 def clash(s: Decisions, j: int, a: int, k: int, b: int) -> bool:
     """Whether choices a of decision j and b of decision k exclude each other."""
     return s.conflict[j * s.decisions + k] != 0 and item(s, j, a) == item(s, k, b)
 
 
-@bare
+@unmanaged
 def fits_with(s: Decisions, k: int, choice: int, action: Ints, free: Bools) -> bool:
     """Whether a choice clashes with no decision that is made, not free."""
     for j in range(s.decisions):
@@ -153,7 +153,7 @@ def fits_with(s: Decisions, k: int, choice: int, action: Ints, free: Bools) -> b
     return True
 
 
-@bare
+@unmanaged
 def all_fit(q: Search, action: Ints) -> bool:
     """Whether no two decisions of the group clash."""
     for t in range(q.size):
@@ -164,20 +164,20 @@ def all_fit(q: Search, action: Ints) -> bool:
     return True
 
 
-@merged
+@inlined
 def exceeds(s: Decisions, bound: float, best: float) -> bool:
     """Whether a bound leaves room above the best value, rounding aside."""
     return bound > best + ROUNDING * (s.zero[s.groups] + abs(best))
 
 
-@merged
+@inlined
 def copy_action(source: Ints, target: Ints) -> None:
     """Copy an action."""
     for i in range(len(target)):
         target[i] = source[i]
 
 
-@merged
+@inlined
 def key_of(q: Search, action: Ints, k: int, choice: int) -> float:
     """The parameter that says all of a choice."""
     before = action[k]
@@ -187,7 +187,7 @@ def key_of(q: Search, action: Ints, k: int, choice: int) -> float:
     return value
 
 
-@bare
+@unmanaged
 def count_candidates(s: Decisions, g: int, eligible: Ints, start: Ints) -> int:
     """Fill in where the candidates of each decision begin; decisions outside of the group have none. Their number."""
     start[:] = 0
@@ -206,7 +206,7 @@ def count_candidates(s: Decisions, g: int, eligible: Ints, start: Ints) -> int:
     return start[s.decisions]
 
 
-@part
+@linked
 def find_candidates(q: Search, action: Ints) -> None:
     """The choices worth a look: all, or those with extreme keys where the reward is linear in one key."""
     s = q.s
@@ -223,7 +223,7 @@ def find_candidates(q: Search, action: Ints) -> None:
                 q.candidates[first + i] = choice_at(s, q.eligible, k, i)
 
 
-@part
+@linked
 def extremes(q: Search, action: Ints, k: int, most: int) -> None:
     """The choices with the `most` highest and the `most` lowest keys, highest first: the others cannot be needed."""
     c, found, first = q.run.c, q.candidates, q.start[k]
@@ -258,13 +258,13 @@ def extremes(q: Search, action: Ints, k: int, most: int) -> None:
             keys[last - j], found[first + last - j] = key, choice
 
 
-@bare
+@unmanaged
 def value_at(run: Run, p: Floats, action: Ints, values: Floats) -> float:
     """The expected reward of a group of decisions."""
     return up(run, of_means, Means(p, action), values, None, False)
 
 
-@part
+@linked
 def slopes_at(q: Search, action: Ints, values: Floats, slopes: Floats, weights: Floats) -> float:
     """Value and derivatives of a group's reward at an action."""
     c = q.run.c
@@ -278,7 +278,7 @@ def slopes_at(q: Search, action: Ints, values: Floats, slopes: Floats, weights: 
     return values[c.leaves + q.run.last - 1]
 
 
-@merged
+@inlined
 def add_uses(q: Search, k: int, action: Ints, values: Floats, slopes: Floats, total: float, sign: float) -> float:
     """A total, with what the edges that a decision sets add to the reward, by the values and slopes of the others."""
     c, s = q.run.c, q.s
@@ -289,7 +289,7 @@ def add_uses(q: Search, k: int, action: Ints, values: Floats, slopes: Floats, to
     return total
 
 
-@bare
+@unmanaged
 def score(q: Search, action: Ints, k: int, values: Floats, slopes: Floats, scores: Floats) -> None:
     """The reward for every candidate of one decision, the others as they are.
 
@@ -310,7 +310,7 @@ def score(q: Search, action: Ints, k: int, values: Floats, slopes: Floats, score
     action[k] = before
 
 
-@part
+@linked
 def improve(q: Search, action: Ints) -> float:
     """Better one decision at a time, and by swapping two that conflict, until nothing helps; returns the value."""
     c, s = q.run.c, q.s
@@ -349,7 +349,7 @@ def improve(q: Search, action: Ints) -> float:
     return best
 
 
-@part
+@linked
 def try_all(q: Search, action: Ints) -> float:
     """The best of all combinations of candidates, left in `action`."""
     values = np.ones(q.run.c.leaves + q.run.c.inner)
@@ -374,7 +374,7 @@ def try_all(q: Search, action: Ints) -> float:
     return best
 
 
-@bare
+@unmanaged
 def cost_of_all(s: Decisions, g: int, start: Ints, edges: int) -> float:
     """What `try_all` costs, in edges: it goes through all combinations and evaluates those without clashes."""
     steps, fitting = 1.0, 1.0

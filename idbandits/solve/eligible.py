@@ -16,7 +16,7 @@ from idbandits.circuit.passes import entry
 from idbandits.diagram.tables import Label
 from idbandits.errors import ODD, ActionError, InfeasibleError, brief
 from idbandits.kernel.array_types import Bools, Ints
-from idbandits.kernel.compile import part
+from idbandits.kernel.compile import linked
 from idbandits.solve.candidates import Decisions, choice_at, number_of_choices
 
 Allowed: TypeAlias = Iterable[Label] | Mapping[str, Iterable[Label]] | None  # choices, or choices by decision, or all
@@ -162,7 +162,7 @@ def _listed(where: str, labels: Any) -> Sequence[Any]:
     raise ActionError(f"{where}: a list of choices is needed, not {brief(labels)}")
 
 
-@part
+@linked
 def mark_readable(c: Circuit, s: Decisions, eligible: Ints, action: Ints, readable: Bools) -> None:
     """Mark the learned parameters that the reward may read, with eligible choices in the context of an action."""
     trial, at = action.copy(), np.zeros(s.decisions, np.int64)

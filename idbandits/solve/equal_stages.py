@@ -13,13 +13,13 @@ Where stages differ, the same is done with the mean of their maps: a good list f
 import numpy as np
 
 from idbandits.kernel.array_types import Bools, Floats, Ints
-from idbandits.kernel.compile import bare, part
+from idbandits.kernel.compile import linked, unmanaged
 from idbandits.solve.candidates import ALIKE, DIFFERENT, ROUNDING, Search, have_same_choices, may_repeat, value_at
 from idbandits.solve.stage_chain import enter_stage, read_choice
 from idbandits.solve.stage_choices import add_up, read_edges
 
 
-@bare
+@unmanaged
 def can_choose_and_sort(q: Search, g: int) -> bool:
     """Return whether the stages of a group hand on one number, and all of its decisions may make the same choices."""
     fits = q.s.alike[g] != DIFFERENT
@@ -28,7 +28,7 @@ def can_choose_and_sort(q: Search, g: int) -> bool:
     return fits
 
 
-@part
+@linked
 def choose_and_sort(q: Search, g: int, action: Ints) -> tuple[float, float]:
     """Leave the best list in `action`; return its value and a bound, infinite if stages or slopes allow no proof."""
     c, s, first, size = q.run.c, q.s, q.s.group_start[g], q.size
@@ -64,7 +64,7 @@ def choose_and_sort(q: Search, g: int, action: Ints) -> tuple[float, float]:
     return value, value if s.alike[g] == ALIKE else np.inf
 
 
-@part
+@linked
 def descending(keys: Floats) -> Ints:
     """Return the places of keys, highest key first (Shell sort; equal keys may change places)."""
     order, gap = np.arange(len(keys)), 1
@@ -81,7 +81,7 @@ def descending(keys: Floats) -> Ints:
     return order
 
 
-@part
+@linked
 def best_subset(maps: Floats, order: Ints, repeats: Bools, chosen: Ints) -> bool:
     """Choose the items whose maps, outermost first in `order`, lead from 0 to the most; False if there are too few."""
     size, number = len(chosen), len(order)

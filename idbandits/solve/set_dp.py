@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from idbandits.kernel.array_types import Floats, Ints
-from idbandits.kernel.compile import bare, merged, part
+from idbandits.kernel.compile import inlined, linked, unmanaged
 from idbandits.solve.candidates import ROUNDING, SORTED, Search, form_of, improve, value_at
 from idbandits.solve.stage_choices import (
     RESIDUES,
@@ -46,7 +46,7 @@ class Ways(NamedTuple):
     table: Ints  # where ways are found by their items
 
 
-@part
+@linked
 def sweep(q: Search, g: int, action: Ints, budget: float) -> tuple[float, float]:
     """Leave the best action found in `action`; returns its value and an upper bound, infinite if this found none.
 
@@ -81,7 +81,7 @@ def sweep(q: Search, g: int, action: Ints, budget: float) -> tuple[float, float]
     return best, best if bound <= best + rounding else bound
 
 
-@bare
+@unmanaged
 def most_sets(q: Search) -> float:
     """About how many sets of items there are in a stage, at most."""
     number, sets = 0, 1.0
@@ -92,7 +92,7 @@ def most_sets(q: Search) -> float:
     return sets
 
 
-@part
+@linked
 def walk(
     steps: Steps, size: int, width: int, budget: float, best: float, level: float, picks: Ints
 ) -> tuple[float, float]:
@@ -162,14 +162,14 @@ def walk(
     return value, max(value, missed)
 
 
-@merged
+@inlined
 def first_place(places: int, used: int) -> int:
     """Where to look first for ways that use these items."""
     mixed = (used ^ (used >> 29)) * 0x9E3779B97F4A7C1
     return (mixed ^ (mixed >> 32)) & (places - 1)
 
 
-@merged
+@inlined
 def look_up(ways: Ways, places: int, new: int, wide: int, widest: int) -> int:
     """Where a new way belongs: its own place, that of one that it covers, or -1 if another covers it."""
     at = first_place(places, ways.used[new])
@@ -194,7 +194,7 @@ def look_up(ways: Ways, places: int, new: int, wide: int, widest: int) -> int:
     return new
 
 
-@bare
+@unmanaged
 def forget(ways: Ways, places: int, new: int) -> None:
     """Take the way that was put into the table last out of it."""
     at = first_place(places, ways.used[new])
@@ -203,7 +203,7 @@ def forget(ways: Ways, places: int, new: int) -> None:
     ways.table[at] = ways.following[new]
 
 
-@bare
+@unmanaged
 def limit(steps: Steps, ways: Ways, way: int, t: int, size: int, level: float, now: Floats, then: Floats) -> float:
     """An upper bound of what a way can lead to; up to `level` it need not be tight.
 
@@ -239,7 +239,7 @@ def limit(steps: Steps, ways: Ways, way: int, t: int, size: int, level: float, n
     return bound
 
 
-@merged
+@inlined
 def move(ways: Ways, source: int, target: int, widest: int) -> None:
     """Put a way into another place."""
     ways.used[target], ways.before[target] = ways.used[source], ways.before[source]
@@ -248,7 +248,7 @@ def move(ways: Ways, source: int, target: int, widest: int) -> None:
         ways.frontier[target * widest + b] = ways.frontier[source * widest + b]
 
 
-@bare
+@unmanaged
 def keep_highest(
     ways: Ways, start: int, end: int, width: int, low: float, high: float, missed: float, widest: int, counts: Ints
 ) -> tuple[int, float]:

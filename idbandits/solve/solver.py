@@ -13,7 +13,7 @@ from idbandits.diagram.tables import TOLERANCE, Label
 from idbandits.diagram.values import plain
 from idbandits.errors import MeansError, check_number
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, Kernel, bare, generated, in_python, part
+from idbandits.kernel.compile import FLOATS, INTS, Kernel, generated, in_python, linked, unmanaged
 from idbandits.kernel.sampling import below
 from idbandits.kernel.structs import Packed, pack, pointer, unpacker
 from idbandits.solve import candidates as search
@@ -149,7 +149,7 @@ def _is_easy(c: Circuit, s: Decisions) -> bool:
     return True
 
 
-@bare
+@unmanaged
 def read_means(s: Decisions, means: Floats, expanded: bool, p: Floats) -> bool:
     """Write the means of all states of all learned tables and what is known to p; False if these are not means.
 
@@ -182,7 +182,7 @@ def read_means(s: Decisions, means: Floats, expanded: bool, p: Floats) -> bool:
     return True
 
 
-@bare
+@unmanaged
 def copy_rows(s: Decisions, means: Floats, p: Floats) -> bool:
     """Copy the means of all states; False if a row is not made of probabilities that sum to 1."""
     sound, at = True, 0
@@ -199,7 +199,7 @@ def copy_rows(s: Decisions, means: Floats, p: Floats) -> bool:
     return sound
 
 
-@part
+@linked
 def search_of(
     c: Circuit, s: Decisions, g: int, p: Floats, start: Ints, eligible: Ints, candidates: Ints, budget: float
 ) -> Search:
@@ -212,14 +212,14 @@ def search_of(
     )  # fmt: skip
 
 
-@bare
+@unmanaged
 def cost_of_group(q: Search, g: int) -> float:
     """What it costs to try all combinations of a group's candidates, in edges."""
     c = q.run.c
     return search.cost_of_all(q.s, g, q.start, c.start[q.run.last] - c.start[q.run.first])
 
 
-@part
+@linked
 def solve_group(
     c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, eligible: Ints, candidates: Ints,
     budget: float,
@@ -251,7 +251,7 @@ def solve_group(
     return value, value
 
 
-@part
+@linked
 def solve_or_search(
     c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, eligible: Ints, candidates: Ints,
     budget: float,
@@ -312,7 +312,7 @@ solve = generated(_solve, SOLVE, "solve", solve_or_search)
 solve_easily = generated(_solve, SOLVE, "solve_easily", solve_group)
 
 
-@bare
+@unmanaged
 def shuffle_idle(s: Decisions, rng: Rng, action: Ints, eligible: Ints) -> None:
     """Make decisions that nothing depends on at random, where that is in no other's way."""
     for k in range(s.decisions):
@@ -327,7 +327,7 @@ def shuffle_idle(s: Decisions, rng: Rng, action: Ints, eligible: Ints) -> None:
                 action[k] = choice
 
 
-@part
+@linked
 def value_of(c: Circuit, s: Decisions, p: Floats, action: Ints) -> float:
     """The expected reward of an action."""
     total, values = 0.0, np.ones(c.leaves + c.inner)

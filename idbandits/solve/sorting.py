@@ -12,7 +12,7 @@ import numpy as np
 from idbandits.circuit.circuit import Circuit
 from idbandits.circuit.passes import up
 from idbandits.kernel.array_types import Bools, Floats, Ints
-from idbandits.kernel.compile import bare, merged, part
+from idbandits.kernel.compile import inlined, linked, unmanaged
 from idbandits.solve.candidates import (
     Decisions,
     Search,
@@ -44,7 +44,7 @@ MOST_COUNTED = 14  # positions whose orders are counted before they are tried: t
 MOST_PATTERNS = 10  # decisions without constraints for which all patterns of classes are looked at
 
 
-@part
+@linked
 def sort(q: Search, action: Ints) -> tuple[float, float]:
     """Branch on the classes of positions; leaves the best list found in `action`, returns its value and a bound.
 
@@ -132,7 +132,7 @@ class Places(NamedTuple):
     weights: Floats  # of an item and an edge
 
 
-@merged
+@inlined
 def of_places(c: Circuit, e: int, source: Places) -> float:
     """The weight of an edge, with every decision at the item in its place."""
     s = source.s
@@ -141,13 +141,13 @@ def of_places(c: Circuit, e: int, source: Places) -> float:
     return source.weights[place, e]
 
 
-@bare
+@unmanaged
 def value_of_places(q: Search, places: Ints, weights: Floats, values: Floats) -> float:
     """The reward with each decision at the item in its place."""
     return up(q.run, of_places, Places(q.s, places, weights), values, None, False)
 
 
-@part
+@linked
 def try_patterns(q: Search, action: Ints) -> float:
     """The best action without constraints: every key at its highest or its lowest, all patterns tried."""
     c, number = q.run.c, len(action)
@@ -173,7 +173,7 @@ def try_patterns(q: Search, action: Ints) -> float:
     return best
 
 
-@bare
+@unmanaged
 def lowest_and_highest(q: Search, action: Ints, k: int) -> tuple[int, int]:
     """The choices of a decision with the lowest and the highest key."""
     low, high, lowest, highest = 0, 0, np.inf, -np.inf
@@ -187,7 +187,7 @@ def lowest_and_highest(q: Search, action: Ints, k: int) -> tuple[int, int]:
     return low, high
 
 
-@part
+@linked
 def ranked(q: Search, action: Ints, k: int) -> Ints:
     """The candidates of a decision, highest key first; those that may repeat are there once for every decision."""
     number = 0
@@ -207,7 +207,7 @@ def ranked(q: Search, action: Ints, k: int) -> Ints:
     return pool
 
 
-@part
+@linked
 def order_classes(q: Search, box: Box, trial: Ints, pool: Ints, classes: Ints) -> tuple[float, float]:
     """The best order within settled classes, left in `trial`; its value, and a bound on all lists of these classes.
 
@@ -249,7 +249,7 @@ def order_classes(q: Search, box: Box, trial: Ints, pool: Ints, classes: Ints) -
     return best, best if all_tried else max(best, bound)
 
 
-@part
+@linked
 def arrange(q: Search, trial: Ints, pool: Ints, classes: Ints, order: Ints) -> float:
     """Put the highest items on the positions of the high class, the lowest on the others, the steepest first.
 
@@ -284,7 +284,7 @@ def arrange(q: Search, trial: Ints, pool: Ints, classes: Ints, order: Ints) -> f
     return value_at(q.run, q.p, trial, values)
 
 
-@part
+@linked
 def try_orders(q: Search, box: Box, trial: Ints, order: Ints, before: Bools, value: float) -> tuple[float, bool]:
     """Try all orders of positions that respect `before`, each getting the next highest item of `trial` in turn.
 
@@ -339,7 +339,7 @@ def try_orders(q: Search, box: Box, trial: Ints, order: Ints, before: Bools, val
     return value, 0 < tried <= most
 
 
-@bare
+@unmanaged
 def may_follow(before: Bools, taken: Bools, i: int) -> bool:
     """Whether all that must come before i has come, and i has not."""
     follows = not taken[i]
@@ -348,7 +348,7 @@ def may_follow(before: Bools, taken: Bools, i: int) -> bool:
     return follows
 
 
-@part
+@linked
 def number_of_orders(before: Bools) -> float:
     """Return how many orders respect `before`, by adding up over the sets of positions that may come first."""
     size = len(before)

@@ -7,7 +7,7 @@ import numpy as np
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.passes import weight
 from idbandits.kernel.array_types import Floats, Ints
-from idbandits.kernel.compile import bare, part
+from idbandits.kernel.compile import linked, unmanaged
 from idbandits.solve.candidates import Decisions, Search
 
 HIGH, LOW, OPEN = 1, -1, 0  # classes of positions: they hold one of the highest items, of the lowest, or that is open
@@ -29,7 +29,7 @@ class Box(NamedTuple):
     spent: Floats  # edges that comparisons have looked at, in one number
 
 
-@part
+@linked
 def new_box(c: Circuit, s: Decisions) -> Box:
     """A box to be filled in."""
     nodes, edges = c.leaves + c.inner, c.start[c.inner]
@@ -41,7 +41,7 @@ def new_box(c: Circuit, s: Decisions) -> Box:
     )  # fmt: skip
 
 
-@bare
+@unmanaged
 def read_weights(q: Search, action: Ints, choices: Ints, weights: Floats) -> None:
     """The weights of all edges with these choices."""
     c, s = q.run.c, q.s
@@ -53,7 +53,7 @@ def read_weights(q: Search, action: Ints, choices: Ints, weights: Floats) -> Non
             weights[e] = weight(c, c.slot[e], q.p, action)
 
 
-@bare
+@unmanaged
 def span(run: Run, box: Box) -> None:
     """Bounds of all nodes while every key moves between its low and its high choice."""
     c, at_low, at_high, lower, upper = run.c, box.at_low, box.at_high, box.lower, box.upper
@@ -68,7 +68,7 @@ def span(run: Run, box: Box) -> None:
         lower[c.leaves + n], upper[c.leaves + n] = min(a, b), max(x, y)
 
 
-@bare
+@unmanaged
 def least_gain(q: Search, box: Box) -> float:
     """A lower bound on reward(keys as in `here`) - reward(as in `there`), all keys that are NaN moving alike.
 
@@ -122,7 +122,7 @@ def least_gain(q: Search, box: Box) -> float:
     return gain[c.leaves + q.run.last - 1]
 
 
-@bare
+@unmanaged
 def gain_of_key(q: Search, box: Box, k: int, here: float, there: float) -> float:
     """What at least is gained, per unit of difference, if the key of a decision is the one and not the other."""
     box.here[k], box.there[k] = here, there
@@ -131,7 +131,7 @@ def gain_of_key(q: Search, box: Box, k: int, here: float, there: float) -> float
     return gain
 
 
-@bare
+@unmanaged
 def gain_of_swap(q: Search, box: Box, j: int, k: int) -> float:
     """What at least is gained, per unit of difference, if the higher of two items is at j and not at k."""
     box.here[j], box.here[k], box.there[j], box.there[k] = 1.0, 0.0, 0.0, 1.0
@@ -140,7 +140,7 @@ def gain_of_swap(q: Search, box: Box, j: int, k: int) -> float:
     return gain
 
 
-@bare
+@unmanaged
 def moves(s: Decisions, edge: int, k: int) -> bool:
     """Whether the weight of an edge depends on a decision."""
     depends = False
@@ -149,7 +149,7 @@ def moves(s: Decisions, edge: int, k: int) -> bool:
     return depends
 
 
-@bare
+@unmanaged
 def set_box(q: Search, box: Box, action: Ints, pool: Ints, classes: Ints, choices: Ints) -> None:
     """Let every key move within its class: so many of the highest, or of the lowest items, as may be needed."""
     number = len(pool)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from idbandits.kernel.array_types import Floats, Ints
-from idbandits.kernel.compile import bare, merged, part
+from idbandits.kernel.compile import inlined, linked, unmanaged
 from idbandits.solve.candidates import ROUNDING, Search, exceeds, key_of, value_at
 from idbandits.solve.sorting import ranked
 from idbandits.solve.stage_choices import add_up, read_edges
@@ -40,7 +40,7 @@ class Sets(NamedTuple):
     stage: Ints  # how many items there are
 
 
-@bare
+@unmanaged
 def is_relay(q: Search, g: int) -> bool:
     """Whether the stages of a group hand on one number each, and are few enough."""
     s, first = q.s, q.s.group_start[g]
@@ -50,14 +50,14 @@ def is_relay(q: Search, g: int) -> bool:
     return fits
 
 
-@merged
+@inlined
 def mapped(relay: Relay, t: int, key: float, value: float) -> float:
     """What stage t makes of a number, with an item of this key."""
     constant = relay.constant[t] + key * relay.constant_rise[t]
     return constant + (relay.slope[t] + key * relay.slope_rise[t]) * value
 
 
-@part
+@linked
 def sort_relay(q: Search, g: int, action: Ints) -> tuple[float, float]:
     """Leave the best list found in `action`; its value and a bound, infinite if this is no relay after all."""
     s, size, first = q.s, q.size, q.s.group_start[g]
@@ -92,7 +92,7 @@ def sort_relay(q: Search, g: int, action: Ints) -> tuple[float, float]:
     return value, max(value, missed)
 
 
-@part
+@linked
 def read_relay(q: Search, g: int, action: Ints, relay: Relay) -> bool:
     """Read the maps of all stages, and scale the keys; False if there is a negative slope."""
     c, s, first = q.run.c, q.s, q.s.group_start[g]
@@ -119,7 +119,7 @@ def read_relay(q: Search, g: int, action: Ints, relay: Relay) -> bool:
     return sound
 
 
-@merged
+@inlined
 def enter_stage(q: Search, x: int, reads: int, action: Ints, weights: Floats, rows: Floats) -> None:
     """Evaluate what does not depend on the decision of stage x, which reads one number or none.
 
@@ -135,7 +135,7 @@ def enter_stage(q: Search, x: int, reads: int, action: Ints, weights: Floats, ro
         add_up(q, begin, split, s.stage_node, weights, rows[j])
 
 
-@merged
+@inlined
 def read_choice(
     q: Search, x: int, reads: int, choice: int, action: Ints, weights: Floats, rows: Floats, maps: Floats, i: int
 ) -> None:
@@ -151,7 +151,7 @@ def read_choice(
     action[k] = before
 
 
-@bare
+@unmanaged
 def likely_highs(relay: Relay) -> int:
     """How many stages hold high items, if each takes the best one."""
     highs, value = 0, 0.0
@@ -162,7 +162,7 @@ def likely_highs(relay: Relay) -> int:
     return highs
 
 
-@bare
+@unmanaged
 def first_come(relay: Relay, items: Ints) -> float:
     """A list in which each stage takes the best item that is left; `items` gets their places in the pool."""
     high, low, value = 0, len(relay.pool) - 1, 0.0
@@ -174,7 +174,7 @@ def first_come(relay: Relay, items: Ints) -> float:
     return value
 
 
-@bare
+@unmanaged
 def find_floors(relay: Relay, highs: int, classes: Ints, best: float, floors: Floats) -> None:
     """Of a stage: the number below which nothing leads to more than `best`, even if all that follow are at theirs."""
     size, number = len(relay.constant), len(relay.pool)
@@ -194,7 +194,7 @@ def find_floors(relay: Relay, highs: int, classes: Ints, best: float, floors: Fl
         floors[t] -= ROUNDING * (1.0 + abs(floors[t])) if abs(floors[t]) < np.inf else 0.0
 
 
-@bare
+@unmanaged
 def settle(relay: Relay, highs: int, classes: Ints) -> float:
     """The classes that a stage may be of if so many hold high items; an upper bound, -inf if that cannot be best."""
     size, number = len(relay.constant), len(relay.pool)
@@ -224,7 +224,7 @@ def settle(relay: Relay, highs: int, classes: Ints) -> float:
     return high
 
 
-@bare
+@unmanaged
 def best_order(relay: Relay, highs: int, classes: Ints, floors: Floats, items: Ints, sets: Sets) -> float:
     """The best list of the `highs` highest and the lowest items: dynamic programming over sets of them.
 

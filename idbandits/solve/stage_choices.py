@@ -6,7 +6,7 @@ import numpy as np
 
 from idbandits.circuit.passes import weight
 from idbandits.kernel.array_types import Floats, Indices, Ints
-from idbandits.kernel.compile import bare, merged, part
+from idbandits.kernel.compile import inlined, linked, unmanaged
 from idbandits.solve.assignment import match
 from idbandits.solve.candidates import Search, item
 
@@ -34,7 +34,7 @@ class Steps(NamedTuple):
     cost_of_bound: Floats  # of a stage: of bounding a way
 
 
-@part
+@linked
 def new_steps(q: Search, g: int) -> Steps:
     """Room for the choices of a group."""
     s, size, first, widest, total = q.s, q.size, q.s.group_start[g], 1, 0
@@ -50,13 +50,13 @@ def new_steps(q: Search, g: int) -> Steps:
     )  # fmt: skip
 
 
-@merged
+@inlined
 def place(steps: Steps, i: int, b: int, wide: int) -> int:
     """Where the map of choice i to number b of the next frontier begins, if it reads so many numbers."""
     return i * steps.widest * (steps.widest + 1) + b * (wide + 1)
 
 
-@merged
+@inlined
 def mapped(steps: Steps, i: int, b: int, wide: int, frontier: Floats, first: int) -> float:
     """Number b of the next frontier after choice i; the present frontier begins at `first`."""
     at = place(steps, i, b, wide)
@@ -66,7 +66,7 @@ def mapped(steps: Steps, i: int, b: int, wide: int, frontier: Floats, first: int
     return total
 
 
-@part
+@linked
 def find_steps(q: Search, g: int, action: Ints, steps: Steps) -> bool:
     """The choices that fewer others cover than other decisions may take; False if there is a negative slope."""
     c, s, first = q.run.c, q.s, q.s.group_start[g]
@@ -99,7 +99,7 @@ def find_steps(q: Search, g: int, action: Ints, steps: Steps) -> bool:
     return True
 
 
-@bare
+@unmanaged
 def read_edges(q: Search, first: int, last: int, nodes: Indices, action: Ints, weights: Floats) -> None:
     """Read the weights of the edges of some nodes."""
     c = q.run.c
@@ -108,7 +108,7 @@ def read_edges(q: Search, first: int, last: int, nodes: Indices, action: Ints, w
             weights[e] = 1.0 if c.slot[e] < 0 else weight(c, c.slot[e], q.p, action)
 
 
-@bare
+@unmanaged
 def add_up(q: Search, first: int, last: int, nodes: Indices, weights: Floats, values: Floats) -> None:
     """The values of some nodes, in order."""
     c = q.run.c
@@ -119,7 +119,7 @@ def add_up(q: Search, first: int, last: int, nodes: Indices, weights: Floats, va
         values[c.leaves + nodes[a]] = total
 
 
-@part
+@linked
 def read_maps(
     q: Search, x: int, action: Ints, weights: Floats, rows: Floats, number: int, steps: Steps, wide: int
 ) -> bool:
@@ -148,7 +148,7 @@ def read_maps(
     return sound
 
 
-@part
+@linked
 def rank(steps: Steps, t: int, number: int, next_wide: int) -> None:
     """Put the choices of a stage that promise most first, in order: so many of them."""
     first, last, wide = steps.start[t], steps.start[t + 1], steps.width[t]
@@ -170,7 +170,7 @@ def rank(steps: Steps, t: int, number: int, next_wide: int) -> None:
                 steps.maps[mine], steps.maps[other] = steps.maps[other], steps.maps[mine]
 
 
-@part
+@linked
 def leave_out(steps: Steps, t: int, needed: int, next_wide: int) -> None:
     """Leave out the choices of a stage that so many others cover: one of those is free, whatever else is chosen."""
     first, wide = steps.start[t], steps.width[t]
@@ -194,7 +194,7 @@ def leave_out(steps: Steps, t: int, needed: int, next_wide: int) -> None:
         steps.start[t + 1] = kept
 
 
-@merged
+@inlined
 def covers(steps: Steps, t: int, i: int, j: int, next_wide: int) -> bool:
     """Whether choice i leads to a frontier that is nowhere below that of choice j, whatever the present one is."""
     least = 0.0
@@ -203,7 +203,7 @@ def covers(steps: Steps, t: int, i: int, j: int, next_wide: int) -> bool:
     return least >= 0.0
 
 
-@merged
+@inlined
 def least_gain(steps: Steps, t: int, i: int, j: int, b: int) -> float:
     """By how much choice i is above choice j at least, in number b of the next frontier."""
     wide, corner = steps.width[t], t * steps.widest
@@ -215,7 +215,7 @@ def least_gain(steps: Steps, t: int, i: int, j: int, b: int) -> float:
     return least
 
 
-@part
+@linked
 def number_items(q: Search, g: int, steps: Steps) -> bool:
     """Give every item of decisions that exclude each other a bit; False if there are too many."""
     s, first = q.s, q.s.group_start[g]
@@ -247,7 +247,7 @@ def number_items(q: Search, g: int, steps: Steps) -> bool:
     return True
 
 
-@bare
+@unmanaged
 def adds_only(steps: Steps, size: int) -> bool:
     """Whether no map has a negative constant: then no digits are lost, however small the value is."""
     least = 0.0
@@ -258,7 +258,7 @@ def adds_only(steps: Steps, size: int) -> bool:
     return least == 0.0
 
 
-@bare
+@unmanaged
 def find_costs(steps: Steps, size: int) -> float:
     """What a way costs in each stage; returns the sum."""
     total = 0.0
@@ -273,7 +273,7 @@ def find_costs(steps: Steps, size: int) -> float:
     return total
 
 
-@part
+@linked
 def find_prices(q: Search, g: int, steps: Steps) -> None:
     """What stages lose because no two may use one item: an assignment problem, and its prices of items.
 
@@ -316,7 +316,7 @@ def find_prices(q: Search, g: int, steps: Steps) -> None:
             slopes[a] = below[a]
 
 
-@bare
+@unmanaged
 def least_loss(steps: Steps, t: int, i: int, slopes: Floats) -> float:
     """What a choice loses at least against a stage whose numbers are each at their best choice."""
     total, first, last = 0.0, steps.start[t], steps.start[t + 1]

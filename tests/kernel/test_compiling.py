@@ -24,7 +24,7 @@ import idbandits
 from idbandits.circuit.passes import bind
 from idbandits.inference import Gibbs
 from idbandits.kernel import disk_cache as disk
-from idbandits.kernel.compile import Kernel, compile_together, estimated_seconds, kernel, part
+from idbandits.kernel.compile import Kernel, compile_together, estimated_seconds, kernel, linked
 
 SOURCE = """
 import os
@@ -215,7 +215,7 @@ def test_estimates_without_a_record_grow_with_the_code_that_is_compiled(tmp_path
     assert estimated_seconds(loops, None) == pytest.approx(estimated_seconds(loop.py_func, None), rel=0.3)
 
 
-@part
+@linked
 def loop(n: int) -> float:
     total = 0.0
     for i in range(n):

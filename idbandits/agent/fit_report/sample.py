@@ -18,7 +18,7 @@ from numba import types
 from idbandits.circuit.model import Model
 from idbandits.errors import FormatError, brief, is_integer
 from idbandits.kernel.array_types import Ints
-from idbandits.kernel.compile import INTS, bare, kernel, merged
+from idbandits.kernel.compile import INTS, inlined, kernel, unmanaged
 
 ROOM = 65_536  # rounds that are kept at most: all of the first ones
 LEAST_ROOM = 8192  # rounds, however many numbers each has
@@ -42,7 +42,7 @@ def room_for(width: int) -> int:
     return room
 
 
-@merged
+@inlined
 def hashed(number: np.uint64) -> np.uint64:
     """Mix the bits of a number (splitmix64)."""
     mixed = number * np.uint64(0x9E3779B97F4A7C15)
@@ -51,13 +51,13 @@ def hashed(number: np.uint64) -> np.uint64:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-@merged
+@inlined
 def uniform(draw: int) -> float:
     """Return the random number between 0 and 1 with this number."""
     return np.float64(hashed(np.uint64(draw)) >> np.uint64(11)) * 2.0**-53
 
 
-@bare
+@unmanaged
 def place_for(draw: int, count: int, kept: int, room: int) -> int:
     """Return where a round that follows `count` others goes among the `kept` ones; -1 if it is not kept."""
     chance = uniform(draw)
@@ -67,7 +67,7 @@ def place_for(draw: int, count: int, kept: int, room: int) -> int:
     return place if place < room else -1
 
 
-@bare
+@unmanaged
 def mark_row(rows: Ints, marks: Ints, place: int) -> None:
     """Write the hash of a row, by which it is found."""
     mixed = np.uint64(0)

@@ -17,7 +17,7 @@ from idbandits.inference.rounds.workspace import MEANS as BY_MEANS
 from idbandits.inference.state.drop_groups import drop_empty_groups
 from idbandits.inference.state.state_file import DERIVED, NUMBERS, PSEUDO_COUNTS, SWITCHES, Layout
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.sampling import draw_rows
 from idbandits.kernel.structs import pointer
 
@@ -36,7 +36,7 @@ FIRST_STEPS = 100  # of Gibbs sampling before these
 STEPS, MOST_SITES = 2, 2**28  # of Gibbs sampling before an action that uses it; numbers for the sites of a round
 
 
-@bare
+@unmanaged
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Count the round, renew all sites, then find the pseudo-counts to act by."""
     learned, groups = w.v.learned, groups_in(ints)
@@ -75,7 +75,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     return DONE
 
 
-@bare
+@unmanaged
 def forget(w: Workspace, ints: Ints, floats: Floats, keep: float) -> None:
     """Let all that was learned fade: what is certain, and the rounds of groups."""
     learned, groups = w.v.learned, groups_in(ints)
@@ -86,7 +86,7 @@ def forget(w: Workspace, ints: Ints, floats: Floats, keep: float) -> None:
     drop_empty_groups(ints, floats)
 
 
-@merged
+@inlined
 def keep_site(groups: Groups, floats: Floats, g: int) -> None:
     """Let the site of a group that lost rounds say the same of each that is left.
 
@@ -97,7 +97,7 @@ def keep_site(groups: Groups, floats: Floats, g: int) -> None:
     groups.header[SHRUNK] = 1
 
 
-@merged
+@inlined
 def find_sites(w: Workspace, factor: Ints, each: int) -> int:
     """List the entries of all rows that a factor reads, in `sites`, and their places in its site, in `offsets`."""
     v, number, at = w.v, 0, 1
@@ -118,7 +118,7 @@ def find_sites(w: Workspace, factor: Ints, each: int) -> int:
     return number
 
 
-@bare
+@unmanaged
 def begin_by_chain(w: Workspace, groups: Groups, floats: Floats, rng: Rng) -> None:
     """Begin new sites by the expected uses under a Gibbs chain: it leaves symmetries that sweeps would stay near."""
     v = w.v
@@ -139,7 +139,7 @@ def begin_by_chain(w: Workspace, groups: Groups, floats: Floats, rng: Rng) -> No
             site[w.offsets[i]] = w.other[w.sites[i]]
 
 
-@bare
+@unmanaged
 def total_up(w: Workspace, groups: Groups, floats: Floats) -> bool:
     """The pseudo-counts of the belief: of what is certain, and of all sites as often as they occurred.
 
@@ -165,13 +165,13 @@ def total_up(w: Workspace, groups: Groups, floats: Floats) -> bool:
     return proper
 
 
-@merged
+@inlined
 def site_of(groups: Groups, floats: Floats, g: int) -> Floats:
     """The site of a group: for every number in its factor, as many as a row has entries at most."""
     return pointer(floats, groups.header[BEFORE] + groups.header[EACH] * groups.start[g])
 
 
-@bare
+@unmanaged
 def sweep(w: Workspace, groups: Groups, floats: Floats, asked: bool) -> float:
     """Renew every site: take one copy of it out of the belief, match one round, and the difference is the new site.
 
@@ -216,7 +216,7 @@ def sweep(w: Workspace, groups: Groups, floats: Floats, asked: bool) -> float:
     return moved
 
 
-@bare
+@unmanaged
 def step(w: Workspace, groups: Groups, alpha: Floats, base: Floats, means: Floats, rng: Rng) -> None:
     """Gibbs sampling: draw all means, and with them all latent counts; the pseudo-counts are then those given these."""
     v = w.v

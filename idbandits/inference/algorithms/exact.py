@@ -18,14 +18,14 @@ from idbandits.inference.rounds.reduction import reduce
 from idbandits.inference.rounds.workspace import GENERIC, Workspace, held, scratch, workspace
 from idbandits.inference.state.state import FIGURES, PRIOR, ROUNDS, State, no_groups, section
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, bare, kernel
+from idbandits.kernel.compile import FLOATS, INTS, kernel, unmanaged
 from idbandits.kernel.structs import pointer
 
 MOST = 20_000  # choices and observations of a part that are all tried; of more, as many are drawn
 TRIES = 20  # at an action that breaks no constraint
 
 
-@bare
+@unmanaged
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Add the uses of table entries."""
     prior = section(floats, PRIOR, w.v.learned)

@@ -14,7 +14,7 @@ from idbandits.inference.rounds.reduction import reduce
 from idbandits.inference.rounds.workspace import GENERIC, GEOMETRIC, Workspace
 from idbandits.inference.state.state import FIGURES, PRIOR, ROUNDS, SETTING, State, drawable, no_groups, section
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.structs import pointer
 
 ITERATIONS, START = range(SETTING, SETTING + 2)  # of the header
@@ -24,7 +24,7 @@ STARTS = {"warm": WARM, "random": RANDOM}
 CLOSE = 1e-6  # pseudo-counts that change by less than this have converged
 
 
-@bare
+@unmanaged
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Alternate between q(z) of this round and q(theta), which is the last one and the counts of this round."""
     v = w.v
@@ -62,7 +62,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     return DONE
 
 
-@bare
+@unmanaged
 def touched_entries(w: Workspace) -> int:
     """List the learned entries that a round reads, each once, in `rows`; their number."""
     number = 0
@@ -80,7 +80,7 @@ def touched_entries(w: Workspace) -> int:
     return number
 
 
-@merged
+@inlined
 def list_entry(w: Workspace, number: int, e: int) -> int:
     """Put an entry on the list, if it is a learned one and not there yet."""
     if 0 <= e < w.v.learned and w.marks[e] == 0:

@@ -6,14 +6,14 @@ from idbandits.inference.rounds.factors import expect
 from idbandits.inference.rounds.workspace import MEANS, Workspace, row_sum
 from idbandits.inference.state.state import drawable
 from idbandits.kernel.array_types import Floats, Ints
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 
 MOST_TERMS = 4096  # of a part whose rows are used twice: beyond it, uses are matched one after the other
 CERTAIN = 1e-12
 MOST_USES = 1e6  # of a row in a round; more than it has is a sign of pseudo-counts that are not positive
 
 
-@merged
+@inlined
 def match(alpha: Floats, first: int, size: int, masses: Floats) -> None:
     """Replace a row by its match: `match_row`, compiled for two entries and for any number."""
     if size == 2:
@@ -22,7 +22,7 @@ def match(alpha: Floats, first: int, size: int, masses: Floats) -> None:
         match_row(alpha, first, size, masses)
 
 
-@merged
+@inlined
 def match_row(alpha: Floats, first: int, size: int, masses: Floats) -> None:
     """Replace a row by the Dirichlet with the mean and the total variance of a mixture.
 
@@ -63,7 +63,7 @@ def match_row(alpha: Floats, first: int, size: int, masses: Floats) -> None:
         alpha[i] = drawable(fresh * (before + (masses[i] - mass * before) / (total + 1.0)))
 
 
-@bare
+@unmanaged
 def may_clash(w: Workspace, factor: Ints) -> bool:
     """Whether a term of a factor may use a row twice; `marks` is zero before and after."""
     v, several = w.v, factor[0] > 1
@@ -88,7 +88,7 @@ def may_clash(w: Workspace, factor: Ints) -> bool:
     return clash
 
 
-@merged
+@inlined
 def match_factor(w: Workspace, factor: Ints, alpha: Floats, masses: Floats) -> None:
     """Replace the rows that a factor touches by their matches; `masses` is zero before and after."""
     v = w.v
@@ -108,7 +108,7 @@ def match_factor(w: Workspace, factor: Ints, alpha: Floats, masses: Floats) -> N
                 match_uses(v.row[factor[i]], v.size[factor[i]], alpha, masses)
 
 
-@merged
+@inlined
 def match_uses(row: int, size: int, alpha: Floats, masses: Floats) -> None:
     """Match a row to the masses on its entries, which are then zero; more than one use is matched in equal steps."""
     mass = 0.0
@@ -125,7 +125,7 @@ def match_uses(row: int, size: int, alpha: Floats, masses: Floats) -> None:
             masses[i] = 0.0
 
 
-@bare
+@unmanaged
 def number_of_terms(w: Workspace, factor: Ints) -> float:
     """How many products of entries a factor is the sum of, those that are zero aside."""
     for n in range(factor[0]):
@@ -141,13 +141,13 @@ def number_of_terms(w: Workspace, factor: Ints) -> float:
     return w.node_slopes[factor[0] - 1]
 
 
-@merged
+@inlined
 def is_possible(w: Workspace, t: int) -> bool:
     """Whether a term is not zero, after `expect`: it left numbers, or logarithms where these are tiny."""
     return bool(w.term_counts[t] > 0.0)
 
 
-@bare
+@unmanaged
 def next_term(w: Workspace, n: int, t: int) -> int:
     """The first term of a node from `t` on that is not zero, or -1."""
     for term in range(t, w.first_term[n + 1]):
@@ -156,7 +156,7 @@ def next_term(w: Workspace, n: int, t: int) -> int:
     return -1
 
 
-@bare
+@unmanaged
 def match_terms(w: Workspace, factor: Ints, alpha: Floats, extra: Floats) -> bool:
     """Match every row, going through all terms, weighted by their probability under independent Dirichlet rows.
 
@@ -231,7 +231,7 @@ def match_terms(w: Workspace, factor: Ints, alpha: Floats, extra: Floats) -> boo
     return True
 
 
-@bare
+@unmanaged
 def touched_rows(w: Workspace, factor: Ints) -> int:
     """List the learned rows that a factor reads, each once; `marks` is zero before and after. Their number."""
     v, number = w.v, 0

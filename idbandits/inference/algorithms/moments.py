@@ -15,13 +15,13 @@ from idbandits.inference.rounds.reduction import reduce, reduce_whole
 from idbandits.inference.rounds.workspace import GENERIC, MEANS, Workspace
 from idbandits.inference.state.state import FIGURES, ROUNDS, State, no_groups, section
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import bare
+from idbandits.kernel.compile import unmanaged
 from idbandits.kernel.structs import pointer
 
 ALPHA, PRIOR, MASSES = range(3)  # sections of the floats
 
 
-@bare
+@unmanaged
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Match factor by factor; all at once where a row occurs in several."""
     v = w.v
@@ -47,7 +47,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     return DONE
 
 
-@bare
+@unmanaged
 def match_one_by_one(w: Workspace, alpha: Floats, masses: Floats, weight: float, rng: Rng) -> None:
     """Match a round that was reduced: first what is certain; each factor with a probability of the round's weight."""
     add_uses(w, alpha, weight)
@@ -57,7 +57,7 @@ def match_one_by_one(w: Workspace, alpha: Floats, masses: Floats, weight: float,
         match_factor(w, pointer(w.factors, w.places[1 + i]), alpha, masses)
 
 
-@bare
+@unmanaged
 def shares_rows(w: Workspace) -> bool:
     """Whether a row occurs in several factors of a round, or in one and among what is certain."""
     v, shared = w.v, False

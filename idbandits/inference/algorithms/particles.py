@@ -26,7 +26,7 @@ from idbandits.inference.state.state import (
 )
 from idbandits.inference.state.state_file import DERIVED, Layout
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, bare, kernel, merged
+from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, unmanaged
 from idbandits.kernel.rng import RNG
 from idbandits.kernel.sampling import EDGE, draw_rows
 from idbandits.kernel.structs import pointer
@@ -38,7 +38,7 @@ WIDTH = 0  # of the figures
 MEANS, MODELS = range(2)  # sections of the floats: means to act on, all models; then as many moved ones, weights
 
 
-@bare
+@unmanaged
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Move, weigh, pick the heaviest, resample."""
     v = w.v
@@ -79,7 +79,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     return DONE
 
 
-@merged
+@inlined
 def move(v: Parts, means: Floats, width: float, rng: Rng, moved: Floats) -> None:
     """A Gaussian step of every row, back into the simplex."""
     e = 0

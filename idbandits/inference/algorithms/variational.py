@@ -17,7 +17,7 @@ from idbandits.inference.rounds.reduction import log_constant
 from idbandits.inference.state.drop_groups import drop_empty_groups
 from idbandits.inference.state.state_file import DERIVED, NUMBERS, PSEUDO_COUNTS, SWITCHES, Layout
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, bare, kernel
+from idbandits.kernel.compile import FLOATS, INTS, kernel, unmanaged
 
 from idbandits.inference.rounds.workspace import (  # isort: skip
     REMEMBERED, Parts, Workspace, held, log_weigh, remember, scratch, workspace,
@@ -36,7 +36,7 @@ STARTS = {"warm": WARM, "random": RANDOM, "prior": AT_PRIOR}
 MANY_SWEEPS = 200  # after many rounds at once
 
 
-@bare
+@unmanaged
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Count the round, then sweep over all groups: q(z) of each by q(theta), then q(theta) by all of them."""
     v, groups = w.v, groups_in(ints)
@@ -76,7 +76,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     return DONE
 
 
-@bare
+@unmanaged
 def forget(w: Workspace, ints: Ints, floats: Floats, keep: float) -> None:
     """Let all that was learned fade: what is certain, and the rounds of groups."""
     learned, groups = w.v.learned, groups_in(ints)
@@ -87,7 +87,7 @@ def forget(w: Workspace, ints: Ints, floats: Floats, keep: float) -> None:
     drop_empty_groups(ints, floats)
 
 
-@bare
+@unmanaged
 def sweep(w: Workspace, groups: Groups, alpha: Floats, base: Floats, memo: Floats, asked: bool) -> float:
     """One E-step and one M-step; if asked, the entropy of all q(z) and the known entries' logarithms, summed."""
     v = w.v
@@ -115,7 +115,7 @@ def sweep(w: Workspace, groups: Groups, alpha: Floats, base: Floats, memo: Float
     return total
 
 
-@bare
+@unmanaged
 def bound(v: Parts, alpha: Floats, prior: Floats) -> float:
     """What q(theta) adds to the ELBO after an M-step: the change of the Dirichlets' normalising constants."""
     total = 0.0
@@ -127,7 +127,7 @@ def bound(v: Parts, alpha: Floats, prior: Floats) -> float:
     return total
 
 
-@bare
+@unmanaged
 def log_beta(alpha: Floats, first: int, size: int) -> float:
     """The logarithm of the normalising constant of a Dirichlet distribution."""
     total, result = 0.0, 0.0

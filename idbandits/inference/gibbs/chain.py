@@ -7,7 +7,7 @@ from idbandits.inference.rounds.factors import split, value_of_factor
 from idbandits.inference.rounds.workspace import GIVEN, MEANS, Parts, Workspace
 from idbandits.inference.state.state import Groups, drawable
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.sampling import LEAST, draw_beta, draw_row
 from idbandits.kernel.structs import pointer
 
@@ -32,7 +32,7 @@ class Chain(NamedTuple):
     currents: int  # how many; 0: all groups do
 
 
-@merged
+@inlined
 def draw_row_once(v: Parts, chain: Chain, row: int, rng: Rng) -> None:
     """Draw the means of a row, if that was not done in this epoch."""
     if chain.stamps[row] == chain.epoch[0]:
@@ -45,7 +45,7 @@ def draw_row_once(v: Parts, chain: Chain, row: int, rng: Rng) -> None:
         draw_row(chain.alpha, row, v.size[row], LEAST, rng, chain.means)
 
 
-@bare
+@unmanaged
 def link(w: Workspace, groups: Groups, g: int) -> None:
     """Link a new group to the others that read the same rows: `heads` has the first of a row, then their numbers."""
     v, first = w.v, groups.start[g]
@@ -67,7 +67,7 @@ def link(w: Workspace, groups: Groups, g: int) -> None:
             at += 1 + factor[at]
 
 
-@merged
+@inlined
 def prepare(v: Parts, chain: Chain, factor: Ints, row: int, rng: Rng) -> bool:
     """Draw the means that a factor needs; whether it reads this row."""
     reads, at = False, 1
@@ -83,7 +83,7 @@ def prepare(v: Parts, chain: Chain, factor: Ints, row: int, rng: Rng) -> bool:
     return reads
 
 
-@bare
+@unmanaged
 def visit(w: Workspace, chain: Chain, g: int, rng: Rng) -> None:
     """Draw the latent counts of a group anew, given means."""
     v, groups, alpha = w.v, chain.groups, chain.alpha
@@ -100,7 +100,7 @@ def visit(w: Workspace, chain: Chain, g: int, rng: Rng) -> None:
                 latent[i] = w.term_counts[t]
 
 
-@merged
+@inlined
 def count_latent(chain: Chain, e: int, times: float) -> None:
     """Count uses of an entry: whole numbers are added, so that nothing is lost by rounding."""
     chain.counts[e] += times

@@ -31,7 +31,7 @@ from idbandits.inference.rounds.workspace import Workspace, held, scratch, works
 from idbandits.inference.state.drop_groups import drop_empty_groups
 from idbandits.inference.state.state_file import COUNTS, DERIVED, PSEUDO_COUNTS, Layout
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, bare, kernel
+from idbandits.kernel.compile import FLOATS, INTS, kernel, unmanaged
 from idbandits.kernel.rng import RNG
 from idbandits.kernel.sampling import below
 from idbandits.kernel.structs import Packed, pointer
@@ -50,7 +50,7 @@ TABLE_MOVES = 6  # in a step of all groups
 VISIT = 600.0  # about how many nanoseconds a step takes per group
 
 
-@bare
+@unmanaged
 def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
     """Count the round, then draw latent counts anew."""
     chain = chain_in(w, ints, floats, pointer(floats, 0), False, pointer(ints, 0), 0)
@@ -92,7 +92,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     return DONE
 
 
-@bare
+@unmanaged
 def forget(w: Workspace, chain: Chain, ints: Ints, floats: Floats, rng: Rng, keep: float) -> None:
     """Let all that was learned fade: what is certain, and the rounds of groups, whose latent counts are drawn anew."""
     fade(chain.base, chain.prior, w.v.learned, keep)
@@ -105,14 +105,14 @@ def forget(w: Workspace, chain: Chain, ints: Ints, floats: Floats, rng: Rng, kee
     drop_empty_groups(ints, floats)
 
 
-@bare
+@unmanaged
 def blend(w: Workspace, chain: Chain, average: Floats, rate: float) -> None:
     """Move averages towards the present pseudo-counts."""
     for e in range(w.v.learned):
         average[e] += rate * (chain.alpha[e] - average[e])
 
 
-@bare
+@unmanaged
 def chain_in(
     w: Workspace, ints: Ints, floats: Floats, fits: Floats, has_fits: bool, current: Ints, currents: int
 ) -> Chain:
@@ -127,19 +127,19 @@ def chain_in(
     )  # fmt: skip
 
 
-@bare
+@unmanaged
 def begin_tuning(chain: Chain) -> None:
     """Forget how moves of tables were tuned: what follows depends on nothing that files do not keep."""
     chain.tuning[LOG_WIDTH], chain.tuning[TRIED] = FIRST_WIDTH, 0.0
 
 
-@bare
+@unmanaged
 def begin_epoch(chain: Chain) -> None:
     """From now on, means are drawn anew when they are needed."""
     chain.epoch[0] += 1.0
 
 
-@bare
+@unmanaged
 def step(w: Workspace, chain: Chain, ints: Ints, rng: Rng) -> None:
     """Draw all means that groups depend on, move them, and draw the latent counts of all groups."""
     v, e = w.v, 0
@@ -156,7 +156,7 @@ def step(w: Workspace, chain: Chain, ints: Ints, rng: Rng) -> None:
         visit(w, chain, g, rng)
 
 
-@bare
+@unmanaged
 def short_step(w: Workspace, chain: Chain, ints: Ints, rng: Rng, visits: int) -> None:
     """Draw means when they are needed, move some, and draw the latent counts of so many current groups in turn."""
     begin_epoch(chain)
@@ -166,7 +166,7 @@ def short_step(w: Workspace, chain: Chain, ints: Ints, rng: Rng, visits: int) ->
         visit(w, chain, chain.current[ints[NEXT]], rng)
 
 
-@bare
+@unmanaged
 def exchange_states(w: Workspace, plan: Plan, rng: Rng) -> None:
     """Put interchangeable latent states into any order, all equally likely, by exchanges of neighbours: in `before`."""
     means, fresh = w.before, w.after

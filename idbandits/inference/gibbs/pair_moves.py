@@ -15,7 +15,7 @@ from idbandits.inference.rounds.factors import expect, value_of_factor
 from idbandits.inference.rounds.workspace import GENERIC, GIVEN, Parts, Workspace
 from idbandits.inference.state.state import USED
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.sampling import below
 
 WIDTH = 0.3  # standard deviation of the logarithm by which a pair moves
@@ -31,7 +31,7 @@ class Direction(NamedTuple):
     down: int
 
 
-@bare
+@unmanaged
 def choose_direction(w: Workspace, factor: Ints, rng: Rng) -> Direction:
     """Two rows that meet in a factor, and the entries of them whose product the factor depends on, if on any.
 
@@ -72,7 +72,7 @@ def choose_direction(w: Workspace, factor: Ints, rng: Rng) -> Direction:
     return best
 
 
-@merged
+@inlined
 def uses_of_row(w: Workspace, row: int) -> float:
     """The expected uses of all entries of a row, which are in `other`."""
     uses = 0.0
@@ -81,14 +81,14 @@ def uses_of_row(w: Workspace, row: int) -> float:
     return uses
 
 
-@merged
+@inlined
 def slope(w: Workspace, e: int, uses: float) -> float:
     """The derivative of a factor's logarithm by that of an entry, the others of its row making room; by `other`."""
     p = w.v.generic[e]
     return w.other[e] - p / (1.0 - p) * (uses - w.other[e])
 
 
-@merged
+@inlined
 def log_density_ratio(v: Parts, chain: Chain, e: int, log_factor: float) -> float:
     """What multiplying an entry adds to the logarithm of its row's density under certain counts, volumes included."""
     p = chain.means[e]
@@ -99,13 +99,13 @@ def log_density_ratio(v: Parts, chain: Chain, e: int, log_factor: float) -> floa
     return chain.base[e] * log_factor + (others - 1.0) * np.log((1.0 - p * np.exp(log_factor)) / (1.0 - p))
 
 
-@merged
+@inlined
 def can_be_multiplied(mean: float, factor: float) -> bool:
     """Whether a mean stays clear of 1, where nothing is left for the others of its row."""
     return bool(mean <= 1.0 - EDGE and mean * factor <= 1.0 - EDGE)
 
 
-@merged
+@inlined
 def multiply(v: Parts, means: Floats, e: int, factor: float) -> None:
     """Multiply a mean; the others of its row make room."""
     rest = (1.0 - means[e] * factor) / (1.0 - means[e])
@@ -113,7 +113,7 @@ def multiply(v: Parts, means: Floats, e: int, factor: float) -> None:
         means[i] *= factor if i == e else rest
 
 
-@bare
+@unmanaged
 def log_likelihood_of_row(w: Workspace, chain: Chain, row: int, but: int, rng: Rng) -> float:
     """The logarithm of the likelihood of all groups that read a row, but not the row `but`, latent nodes summed out."""
     groups = chain.groups
@@ -128,7 +128,7 @@ def log_likelihood_of_row(w: Workspace, chain: Chain, row: int, but: int, rng: R
     return total
 
 
-@bare
+@unmanaged
 def move_pairs(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
     """So many moves of two means, or fewer, where each is in many groups."""
     seen = 0
@@ -138,7 +138,7 @@ def move_pairs(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
             return
 
 
-@bare
+@unmanaged
 def move_pair(w: Workspace, chain: Chain, rng: Rng) -> int:
     """Propose to multiply a mean and to divide another by the same number; if accepted, draw what depends on them.
 

@@ -24,7 +24,7 @@ from idbandits.inference.regression.density import (
 from idbandits.inference.regression.fit import SCALE_KNOWN, SCALES, Work, find_mode
 from idbandits.inference.rounds.workspace import Regressions, Workspace
 from idbandits.kernel.array_types import Floats, Rng
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.sampling import gamma
 from idbandits.kernel.special import change
 from idbandits.kernel.structs import pointer
@@ -34,7 +34,7 @@ NEAR = 2.38  # a factor on those of proposals near the present parameters, over 
 NEAREST = 0.1  # the least factor on these in turn
 
 
-@bare
+@unmanaged
 def update_regressions(w: Workspace, chain: Chain, work: Work, fits_again: bool, rng: Rng) -> None:
     """Draw the parameters of all regressions given counts, and put the priors that they give in place.
 
@@ -52,7 +52,7 @@ def update_regressions(w: Workspace, chain: Chain, work: Work, fits_again: bool,
         draw_scale(r, t, chain.fits, rng)
 
 
-@bare
+@unmanaged
 def fit_again(r: Regressions, t: int, counts: Floats, fits: Floats, work: Work) -> None:
     """Fit a regression to counts, for the present scale of slopes; one that cannot be fitted stays."""
     size = r.columns[t] * (r.states[t] - 1) + 1
@@ -67,7 +67,7 @@ def fit_again(r: Regressions, t: int, counts: Floats, fits: Floats, work: Work) 
             own[size + i * size + j] = work.factor[i * size + j] if j <= i else 0.0
 
 
-@bare
+@unmanaged
 def move_parameters(w: Workspace, chain: Chain, t: int, counts: Floats, work: Work, rng: Rng) -> bool:
     """Propose parameters twice, from the fit and near the present ones; whether they have changed."""
     r, fits = w.r, chain.fits
@@ -98,7 +98,7 @@ def move_parameters(w: Workspace, chain: Chain, t: int, counts: Floats, work: Wo
     return moved
 
 
-@bare
+@unmanaged
 def log_density(r: Regressions, t: int, counts: Floats, fits: Floats, parameters: Floats, prior: Floats) -> float:
     """Log-density of parameters given counts, with means summed out, up to a constant; `prior` is room for a row."""
     columns, states, scale = r.columns[t], r.states[t], shape_of(r, t, fits)[SCALE]
@@ -122,7 +122,7 @@ def log_density(r: Regressions, t: int, counts: Floats, fits: Floats, parameters
     return value
 
 
-@merged
+@inlined
 def log_proposal(r: Regressions, t: int, fits: Floats, parameters: Floats) -> float:
     """Log-density of proposing parameters from the fit, up to a constant."""
     size = r.columns[t] * (r.states[t] - 1) + 1
@@ -139,7 +139,7 @@ def log_proposal(r: Regressions, t: int, fits: Floats, parameters: Floats) -> fl
     return total
 
 
-@bare
+@unmanaged
 def draw_scale(r: Regressions, t: int, fits: Floats, rng: Rng) -> None:
     """Draw the scale of slopes given them: its square is an inverse chi-square number beforehand."""
     columns, number, squares = r.columns[t], 0, 0.0

@@ -19,7 +19,7 @@ from idbandits.inference.rounds.factors import value_of_factor
 from idbandits.inference.rounds.workspace import GIVEN, Parts, Regressions, Workspace
 from idbandits.inference.state.state import USED, drawable
 from idbandits.kernel.array_types import Floats, Rng
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.sampling import below
 from idbandits.kernel.special import log_gamma
 from idbandits.kernel.structs import pointer
@@ -49,7 +49,7 @@ class Steps(NamedTuple):
     volume: float  # the logarithm of the change in volume, less the sum of all these
 
 
-@merged
+@inlined
 def steps_of(move: Rescaling, mean: float) -> Steps:
     """What a move does to a row in which the entry that moves has this mean."""
     factor = np.exp(move.log_factor)
@@ -60,7 +60,7 @@ def steps_of(move: Rescaling, mean: float) -> Steps:
     return Steps(move.log_factor, rest, -rest)
 
 
-@bare
+@unmanaged
 def move_tables(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
     """So many moves of two tables. All means were drawn before, all groups are to be visited after."""
     v, groups = w.v, chain.groups
@@ -105,13 +105,13 @@ def move_tables(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
             copy_table(w, two.table, w.before, chain.means)
 
 
-@merged
+@inlined
 def rows_of(v: Parts, table: int) -> int:
     """How many rows of a table can move."""
     return v.table_start[table + 1] - v.table_start[table]
 
 
-@merged
+@inlined
 def width_of(chain: Chain, adapts: bool, jitter: float) -> float:
     """The standard deviation of the logarithm by which tables move: the adapted one, or any."""
     least, largest = WIDTHS
@@ -120,7 +120,7 @@ def width_of(chain: Chain, adapts: bool, jitter: float) -> float:
     return np.exp(least + (largest - least) * jitter)
 
 
-@merged
+@inlined
 def adapt(chain: Chain, adapts: bool, accepted: bool) -> None:
     """Adapt the width of moves, less and less, so that a part of them are accepted (Robbins and Monro, 1951)."""
     if adapts:
@@ -129,19 +129,19 @@ def adapt(chain: Chain, adapts: bool, accepted: bool) -> None:
         chain.tuning[LOG_WIDTH] += gain * ((1.0 if accepted else 0.0) - ACCEPTED)
 
 
-@merged
+@inlined
 def moves_with_table(w: Workspace, chain: Chain, row: int) -> bool:
     """Whether a row moves with its table: it is in a group, or has a regression that moves as well."""
     return bool(chain.groups.heads[w.v.learned + row] > 0 or regression_of(w, chain, w.v.table[row]) >= 0)
 
 
-@merged
+@inlined
 def regression_of(w: Workspace, chain: Chain, table: int) -> int:
     """The regression of a table, if it is at hand; -1 if there is none."""
     return w.r.of_table[table] if chain.has_fits else -1
 
 
-@merged
+@inlined
 def log_density_ratio_of_row(w: Workspace, chain: Chain, row: int, move: Rescaling) -> float:
     """What a move adds to the logarithm of the density of a row under certain counts, volumes included."""
     steps = steps_of(move, chain.means[row + move.place])
@@ -151,7 +151,7 @@ def log_density_ratio_of_row(w: Workspace, chain: Chain, row: int, move: Rescali
     return total
 
 
-@merged
+@inlined
 def multiply_row(v: Parts, means: Floats, row: int, place: int, steps: Steps) -> None:
     """Change the means of a row."""
     own, others = np.exp(steps.own), np.exp(steps.others)
@@ -159,7 +159,7 @@ def multiply_row(v: Parts, means: Floats, row: int, place: int, steps: Steps) ->
         means[row + j] *= own if j == place else others
 
 
-@bare
+@unmanaged
 def log_density_ratio(w: Workspace, chain: Chain, move: Rescaling) -> float:
     """What a move adds to the logarithm of the density of a table, volumes included.
 
@@ -200,7 +200,7 @@ def log_density_ratio(w: Workspace, chain: Chain, move: Rescaling) -> float:
     return total
 
 
-@merged
+@inlined
 def share_of_constants(r: Regressions, t: int, place: int, parameters: Floats) -> float:
     """The mean of one state in a row whose other features are average."""
     columns, total, own = r.columns[t], 1.0, 1.0
@@ -212,7 +212,7 @@ def share_of_constants(r: Regressions, t: int, place: int, parameters: Floats) -
     return own / total
 
 
-@merged
+@inlined
 def shift_constants(r: Regressions, t: int, place: int, by: float, parameters: Floats) -> None:
     """Add to the logit of one state against all others: logits are differences to the first."""
     for j in range(1, r.states[t]):
@@ -222,7 +222,7 @@ def shift_constants(r: Regressions, t: int, place: int, by: float, parameters: F
             parameters[(j - 1) * r.columns[t]] += by
 
 
-@merged
+@inlined
 def log_prior_of_constants(r: Regressions, t: int, parameters: Floats) -> float:
     """The logarithm of the density of a regression's constants beforehand, up to a term."""
     total = 0.0
@@ -233,7 +233,7 @@ def log_prior_of_constants(r: Regressions, t: int, parameters: Floats) -> float:
     return total
 
 
-@bare
+@unmanaged
 def move_constants(w: Workspace, chain: Chain, move: Rescaling) -> None:
     """Move the constant of a table's regression, if it has one, and all priors with it."""
     t = regression_of(w, chain, move.table)
@@ -244,7 +244,7 @@ def move_constants(w: Workspace, chain: Chain, move: Rescaling) -> None:
         put_current_priors(w, chain, t)
 
 
-@bare
+@unmanaged
 def put_current_priors(w: Workspace, chain: Chain, t: int) -> None:
     """Priors by the present parameters of a regression; all pseudo-counts of a chain are shifted with them."""
     r, parameters, fresh = w.r, current_of(w.r, t, chain.fits), w.fresh
@@ -260,7 +260,7 @@ def put_current_priors(w: Workspace, chain: Chain, t: int) -> None:
             count_latent(chain, i, 0.0)
 
 
-@bare
+@unmanaged
 def copy_table(w: Workspace, table: int, source: Floats, target: Floats) -> None:
     """Copy the means of a table."""
     v = w.v
@@ -269,7 +269,7 @@ def copy_table(w: Workspace, table: int, source: Floats, target: Floats) -> None
             target[e] = source[e]
 
 
-@bare
+@unmanaged
 def rescale(w: Workspace, chain: Chain, move: Rescaling) -> None:
     """Move the rows of a table."""
     v, means = w.v, chain.means
@@ -280,7 +280,7 @@ def rescale(w: Workspace, chain: Chain, move: Rescaling) -> None:
         multiply_row(v, means, row, move.place, steps_of(move, means[row + move.place]))
 
 
-@bare
+@unmanaged
 def log_likelihood(w: Workspace, chain: Chain) -> float:
     """The logarithm of the likelihood of all groups, latent nodes summed out."""
     groups, means, total = chain.groups, chain.means, 0.0

@@ -18,7 +18,7 @@ from numba import types
 from idbandits.inference.rounds.workspace import Regressions, unpack
 from idbandits.inference.state.state import PRIOR, drawable, section
 from idbandits.kernel.array_types import Bools, Floats, Indices, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, bare, kernel, merged, part
+from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
 from idbandits.kernel.structs import pointer
 
 LEAST_COUNT = 1e-3  # of a prior: a row that can only be 0 or 1 would be stuck there
@@ -29,28 +29,28 @@ LOW, HIGH, SCALE = range(3)  # the shape of a fit
 NOTHING = 1e-9  # rows with fewer counts than this say nothing
 
 
-@merged
+@inlined
 def strength_of(r: Regressions, t: int, parameters: Floats) -> float:
     """M, also by numbers that are none."""
     (least, most), log_strength = LOG_STRENGTHS, parameters[r.columns[t] * (r.states[t] - 1)]
     return np.exp(min(log_strength, most) if log_strength > least else least)
 
 
-@merged
+@inlined
 def current_of(r: Regressions, t: int, fits: Floats) -> Floats:
     """The parameters that the priors in a state are by."""
     size = r.columns[t] * (r.states[t] - 1) + 1
     return pointer(fits, r.fit[t] + size + size * size)
 
 
-@merged
+@inlined
 def shape_of(r: Regressions, t: int, fits: Floats) -> Floats:
     """LOW and HIGH, factors on the deviation of log M on both sides of its mode; SCALE, one on coefficients."""
     size = r.columns[t] * (r.states[t] - 1) + 1
     return pointer(fits, r.fit[t] + size * (size + 2))
 
 
-@merged
+@inlined
 def logit(r: Regressions, t: int, k: int, j: int, parameters: Floats) -> float:
     """The linear predictor of a row for the state after the j-th."""
     columns, total = r.columns[t], 0.0
@@ -60,7 +60,7 @@ def logit(r: Regressions, t: int, k: int, j: int, parameters: Floats) -> float:
     return min(total, MOST_LOGIT) if total > -MOST_LOGIT else -MOST_LOGIT  # also where it is not a number
 
 
-@bare
+@unmanaged
 def row_shares(r: Regressions, t: int, k: int, parameters: Floats, strength: float, prior: Floats) -> None:
     """M softmax(x G) of a row."""
     states = r.states[t]
@@ -77,7 +77,7 @@ def row_shares(r: Regressions, t: int, k: int, parameters: Floats, strength: flo
             prior[j] *= strength / total
 
 
-@bare
+@unmanaged
 def row_prior(r: Regressions, t: int, k: int, parameters: Floats, strength: float, prior: Floats) -> None:
     """The prior of a row: the same, bounded away from zero."""
     row_shares(r, t, k, parameters, strength, prior)
@@ -88,7 +88,7 @@ def row_prior(r: Regressions, t: int, k: int, parameters: Floats, strength: floa
 # -- draws -------------------------------------------------------------------------------------------------------------
 
 
-@bare
+@unmanaged
 def draw_parameters(r: Regressions, t: int, fits: Floats, spread: float, rng: Rng, parameters: Floats) -> None:
     """Parameters from the distribution of a fit: normal but for log M, whose density has two widths.
 
@@ -109,7 +109,7 @@ def draw_parameters(r: Regressions, t: int, fits: Floats, spread: float, rng: Rn
         parameters[i] += mode[i]
 
 
-@part
+@linked
 def draw_acting_counts(
     r: Regressions, alpha: Floats, prior: Floats, fits: Floats, live: int, readable: Bools, spread: float, rng: Rng,
     acting: Floats,
@@ -143,7 +143,7 @@ def draw_acting_counts(
 # -- priors in states ------------------------------------------------------------------------------------------------
 
 
-@bare
+@unmanaged
 def put_priors(r: Regressions, fits: Floats, rng: Rng, drawn: bool, prior: Floats) -> None:
     """Put the priors of all rows with features in place: by parameters that are drawn, or by those at the mode."""
     for t in range(r.number):
@@ -158,7 +158,7 @@ def put_priors(r: Regressions, fits: Floats, rng: Rng, drawn: bool, prior: Float
             row_prior(r, t, k, own, strength, pointer(prior, r.row[k]))
 
 
-@bare
+@unmanaged
 def shift(r: Regressions, floats: Floats, sections: Indices, number: int, old: Floats, new: Floats) -> None:
     """Shift pseudo-counts in several sections of a state, which begin at these places, with the prior."""
     for t in range(r.number):

@@ -20,7 +20,7 @@ from idbandits.inference.regression.density import (
 from idbandits.inference.rounds.workspace import Regressions, unpack
 from idbandits.inference.state.state import PRIOR, section
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, bare, kernel, merged, part
+from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
 from idbandits.kernel.rng import RNG
 from idbandits.kernel.special import change
 from idbandits.kernel.structs import pointer
@@ -37,7 +37,7 @@ SKEW_AT = 1.5  # standard deviations from the mode, where the skewness of log M 
 SKEWS = 0.3, 2.0  # the least and the largest factor on its standard deviation
 
 
-@bare
+@unmanaged
 def measure(
     r: Regressions, t: int, counts: Floats, scale: float, parameters: Floats, gradient: Floats, hessian: Floats,
     weights: Floats,
@@ -104,7 +104,7 @@ def measure(
     return value
 
 
-@bare
+@unmanaged
 def factorise(hessian: Floats, size: int, rows: int, damping: float, factor: Floats) -> bool:
     """The Cholesky factor of a matrix, by its lower half, with more on its diagonal; whether it has one.
 
@@ -126,7 +126,7 @@ def factorise(hessian: Floats, size: int, rows: int, damping: float, factor: Flo
     return True
 
 
-@bare
+@unmanaged
 def solve(factor: Floats, size: int, rows: int, vector: Floats) -> None:
     """Solve with the first rows of a Cholesky factor, in place."""
     for i in range(rows):
@@ -154,14 +154,14 @@ class Work(NamedTuple):
     weights: Floats  # of states
 
 
-@merged
+@inlined
 def size_of_work(r: Regressions) -> int:
     """How many numbers the scratch for a fit has."""
     most = r.most_parameters
     return 5 * most + 4 * most * most + 3 * (most + 1)
 
 
-@merged
+@inlined
 def work_in(r: Regressions, scratch: Floats) -> Work:
     """The parts of the scratch for a fit."""
     most = r.most_parameters
@@ -173,7 +173,7 @@ def work_in(r: Regressions, scratch: Floats) -> Work:
     )  # fmt: skip
 
 
-@bare
+@unmanaged
 def find_coefficients(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> float:
     """Find the mode of all coefficients given log M, from `here` on; the logarithm of the density there.
 
@@ -213,7 +213,7 @@ def find_coefficients(r: Regressions, t: int, counts: Floats, scale: float, w: W
     return value if factorise_anyhow(w.hessian, size, 0.0, w.factor) < MOST_DAMPING else np.nan
 
 
-@bare
+@unmanaged
 def factorise_anyhow(hessian: Floats, size: int, damping: float, factor: Floats) -> float:
     """Factorise a matrix with as much more on its diagonal as it takes; how much that is."""
     while not factorise(hessian, size, size, damping, factor) and damping < MOST_DAMPING:
@@ -221,7 +221,7 @@ def factorise_anyhow(hessian: Floats, size: int, damping: float, factor: Floats)
     return damping
 
 
-@bare
+@unmanaged
 def scale_of_slopes(r: Regressions, t: int, scale: float, w: Work) -> float:
     """A factor on the standard deviation of all coefficients but the constants, by how large they are (MacKay, 1992).
 
@@ -249,7 +249,7 @@ def scale_of_slopes(r: Regressions, t: int, scale: float, w: Work) -> float:
     return min(max(np.sqrt((SCALE_KNOWN + squares) / (SCALE_KNOWN + known)), least), most)
 
 
-@bare
+@unmanaged
 def find_mode(r: Regressions, t: int, counts: Floats, scale: float, w: Work, shape: Floats) -> float:
     """Find the mode of log M with the coefficients integrated out, and that of the coefficients given it.
 
@@ -286,13 +286,13 @@ def find_mode(r: Regressions, t: int, counts: Floats, scale: float, w: Work, sha
     return value
 
 
-@merged
+@inlined
 def width(away: float, drop: float) -> float:
     """The standard deviation of a normal distribution whose log-density falls by this much, so far from its mode."""
     return away / np.sqrt(2.0 * max(drop, 1e-9))
 
 
-@bare
+@unmanaged
 def follow(w: Work, size: int, by: float) -> None:
     """Parameters with another log M, coefficients as expected given it."""
     w.step[size - 1] = by
@@ -312,7 +312,7 @@ class Marginal(NamedTuple):
     volume: float
 
 
-@bare
+@unmanaged
 def marginal(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> Marginal:
     """That at `there`, coefficients integrated out, up to a constant."""
     size = r.columns[t] * (r.states[t] - 1) + 1
@@ -321,7 +321,7 @@ def marginal(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> M
     return Marginal(value, log_volume(w.spare if sound else w.factor, size))
 
 
-@merged
+@inlined
 def log_volume(factor: Floats, size: int) -> float:
     """The logarithm of the root of the determinant of the precision of coefficients, given log M."""
     total = 0.0
@@ -330,7 +330,7 @@ def log_volume(factor: Floats, size: int) -> float:
     return total
 
 
-@part
+@linked
 def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
     """Fit all regressions to the counts of their rows, from the last fits on; one that cannot be fitted stays.
 

@@ -15,7 +15,7 @@ from numba import types
 from idbandits.circuit.circuit import Circuit
 from idbandits.inference.rounds.workspace import Parts, Regressions
 from idbandits.kernel.array_types import Bools, Floats, Indices, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, bare, kernel, merged, part
+from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
 from idbandits.kernel.structs import pointer, unpacker
 
 MOST_LOGIT = 30.0  # of means that are drawn
@@ -66,7 +66,7 @@ class Belief(NamedTuple):
     variance: Floats  # of the residuals of rows
 
 
-@merged
+@inlined
 def belief_of(q: Logistics, t: int, fits: Floats) -> Belief:
     """The belief of a table."""
     size, at = q.size[t], q.fit[t]
@@ -76,7 +76,7 @@ def belief_of(q: Logistics, t: int, fits: Floats) -> Belief:
     )
 
 
-@merged
+@inlined
 def dot(a: Floats, b: Floats, first: int, last: int) -> float:
     """An inner product, by four sums at once."""
     s, t, u, v, i = 0.0, 0.0, 0.0, 0.0, first
@@ -92,13 +92,13 @@ def dot(a: Floats, b: Floats, first: int, last: int) -> float:
     return (s + t) + (u + v)
 
 
-@merged
+@inlined
 def bounded(logit: float, most: float) -> float:
     """A logit that is not too far out, also where it is not a number."""
     return min(logit, most) if logit > -most else -most
 
 
-@bare
+@unmanaged
 def solve_upper(b: Belief, x: Floats) -> None:
     """U^-1 x, in place."""
     for k in range(b.size - 1, -1, -1):
@@ -106,7 +106,7 @@ def solve_upper(b: Belief, x: Floats) -> None:
         x[k] = (x[k] - dot(row, x, k + 1, b.size)) / row[k]
 
 
-@bare
+@unmanaged
 def solve_lower(b: Belief, x: Floats) -> None:
     """U'^-1 x, in place."""
     for k in range(b.size):
@@ -118,7 +118,7 @@ def solve_lower(b: Belief, x: Floats) -> None:
                 x[i] -= row[i] * own
 
 
-@bare
+@unmanaged
 def add_square(b: Belief, x: Floats) -> None:
     """Add x x' to the precision; x is overwritten."""
     for k in range(b.size):
@@ -134,7 +134,7 @@ def add_square(b: Belief, x: Floats) -> None:
             x[i] = c * x[i] - s * old
 
 
-@bare
+@unmanaged
 def write_line(q: Logistics, t: int, k: int, fits: Floats, x: Floats) -> None:
     """What the coefficients are multiplied with, for row k and the present request."""
     columns, width = q.columns[t], q.width[t]
@@ -151,7 +151,7 @@ def write_line(q: Logistics, t: int, k: int, fits: Floats, x: Floats) -> None:
                 at += 1
 
 
-@bare
+@unmanaged
 def combine(q: Logistics, t: int, coefficients: Floats, fits: Floats, combined: Floats) -> None:
     """The coefficients of the columns of the design, with those that the present request brings in added."""
     columns, width, request = q.columns[t], q.width[t], pointer(fits, q.request[t])
@@ -165,7 +165,7 @@ def combine(q: Logistics, t: int, coefficients: Floats, fits: Floats, combined: 
             at += width
 
 
-@part
+@linked
 def draw_logistic_rows(q: Logistics, fits: Floats, readable: Bools, rng: Rng, means: Floats) -> None:
     """Draw the means of the rows of logistic tables for the present request; if some are `readable`, only these.
 
@@ -202,7 +202,7 @@ class Logit(NamedTuple):
     own: float  # the part of the variance that is that of the residual
 
 
-@bare
+@unmanaged
 def logit_of(q: Logistics, t: int, k: int, fits: Floats, x: Floats) -> Logit:
     """The logit of a row for the present request; x becomes U'^-1 times its line."""
     b = belief_of(q, t, fits)
@@ -216,7 +216,7 @@ def logit_of(q: Logistics, t: int, k: int, fits: Floats, x: Floats) -> Logit:
     return Logit(mean, dot(x, x, 0, b.size) + own, own)
 
 
-@merged
+@inlined
 def bridge(logit: Logit, alpha: Floats) -> None:
     """Pseudo-counts in the place of a normal logit (the Laplace bridge): log(a / b) and ab / (a + b) are kept."""
     mean = bounded(logit.mean, BRIDGED_LOGIT)
@@ -275,7 +275,7 @@ class Site(NamedTuple):
     shift: float  # the precision times the mean
 
 
-@merged
+@inlined
 def site_of(before: Floats, after: Floats) -> Site:
     """What turned pseudo-counts into others, as a density of the logit."""
     old, new = np.log(before[1] / before[0]), np.log(after[1] / after[0])
@@ -286,7 +286,7 @@ def site_of(before: Floats, after: Floats) -> Site:
     return Site(new_precision - old_precision, new * new_precision - old * old_precision)
 
 
-@bare
+@unmanaged
 def multiply(
     q: Logistics, t: int, k: int, site: Site, fits: Floats, x: Floats, y: Floats, added: Floats
 ) -> None:  # fmt: skip
@@ -323,7 +323,7 @@ def multiply(
         added[3] = b.residual[k] / b.variance[k] - before / logit.own
 
 
-@part
+@linked
 def fade_logistic(q: Logistics, fits: Floats, keep: float) -> None:
     """Keep a part of what was learned of coefficients and residuals, as that of pseudo-counts is kept.
 

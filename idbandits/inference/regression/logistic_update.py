@@ -25,12 +25,12 @@ from idbandits.inference.regression.logistic import (
 from idbandits.inference.rounds.workspace import Parts
 from idbandits.inference.state.state import AT, PRIOR, State, section
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import INTS, handle_type, kernel, merged
+from idbandits.kernel.compile import INTS, handle_type, inlined, kernel
 from idbandits.kernel.rng import RNG
 from idbandits.kernel.structs import Packed, pointer
 
 
-@merged
+@inlined
 def table_of(q: Logistics, v: Parts, e: int) -> int:
     """The logistic table that an entry is of, if its row is not fixed; else -1."""
     if e >= v.live:
@@ -41,7 +41,7 @@ def table_of(q: Logistics, v: Parts, e: int) -> int:
     return -1
 
 
-@merged
+@inlined
 def row_of(q: Logistics, v: Parts, t: int, e: int) -> int:
     """The row that an entry of a logistic table is of."""
     return q.retired_row[e - v.live] if e >= v.live else (e - q.entry[t]) // 2

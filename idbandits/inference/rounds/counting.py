@@ -4,7 +4,7 @@ from idbandits.inference.protocol import DONE, IMPOSSIBLE, UNKNOWN, Round
 from idbandits.inference.rounds.reduction import ROUNDING, is_certain, reduce
 from idbandits.inference.rounds.workspace import Workspace
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.structs import pointer
 
 from idbandits.inference.state.state import (  # isort: skip
@@ -14,13 +14,13 @@ from idbandits.inference.state.state import (  # isort: skip
 FADED_ROW = 1e-3  # rounds: a row that nothing else is known of is not worth keeping when an agent moves
 
 
-@merged
+@inlined
 def factor_of(groups: Groups, group: int) -> Ints:
     """The factor that a group is about."""
     return pointer(groups.pool, groups.start[group])
 
 
-@bare
+@unmanaged
 def drop_certain(w: Workspace) -> None:
     """Count the factors of a round that are single products after all among its certain uses."""
     left = 0
@@ -35,7 +35,7 @@ def drop_certain(w: Workspace) -> None:
     w.places[0] = left
 
 
-@bare
+@unmanaged
 def look_up(w: Workspace, groups: Groups, round_: Round, keep: float) -> int:
     """Reduce a round, and find the group of every factor: -1 where there is none yet. DONE, or why it cannot be.
 
@@ -57,7 +57,7 @@ def look_up(w: Workspace, groups: Groups, round_: Round, keep: float) -> int:
     return DONE
 
 
-@bare
+@unmanaged
 def find_groups(w: Workspace, groups: Groups) -> bool:
     """The group of every factor of a round; whether one is new."""
     new = False
@@ -68,21 +68,21 @@ def find_groups(w: Workspace, groups: Groups) -> bool:
     return new
 
 
-@merged
+@inlined
 def add_uses(w: Workspace, alpha: Floats, times: float) -> None:
     """Add the certain uses of a round to pseudo-counts."""
     for i in range(1, w.uses[0] + 1):
         alpha[w.uses[i]] += times
 
 
-@bare
+@unmanaged
 def lift(w: Workspace, alpha: Floats, prior: Floats) -> None:
     """Raise the pseudo-counts of a round's certain uses to the prior: what rounding, and faded rows, may lack."""
     for i in range(1, w.uses[0] + 1):
         alpha[w.uses[i]] = max(alpha[w.uses[i]], prior[w.uses[i]])
 
 
-@bare
+@unmanaged
 def add_round(w: Workspace, groups: Groups, base: Floats, times: float, rng: Rng) -> None:
     """Count a round that was looked up; `times` is its weight, negative if it is taken back."""
     add_uses(w, base, times)
@@ -98,7 +98,7 @@ def add_round(w: Workspace, groups: Groups, base: Floats, times: float, rng: Rng
         add_weight(groups, w.groups[i], times)
 
 
-@bare
+@unmanaged
 def count_round(w: Workspace, groups: Groups, base: Floats, prior: Floats, round_: Round, rng: Rng) -> int:
     """Count a round if it can be: DONE, or why not, and then nothing has changed.
 
@@ -123,7 +123,7 @@ def count_round(w: Workspace, groups: Groups, base: Floats, prior: Floats, round
     return DONE
 
 
-@bare
+@unmanaged
 def is_too_often(w: Workspace, groups: Groups, taken: float) -> bool:
     """Return whether a factor that occurs several times in a round was not counted as often."""
     for i in range(w.places[0] if taken > FADED else 0):
@@ -135,7 +135,7 @@ def is_too_often(w: Workspace, groups: Groups, taken: float) -> bool:
     return False
 
 
-@bare
+@unmanaged
 def is_below_prior(w: Workspace, alpha: Floats, prior: Floats, weight: float) -> bool:
     """Return whether pseudo-counts of a round's certain uses are below the prior: more was taken back than learned.
 

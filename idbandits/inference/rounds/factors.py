@@ -10,11 +10,11 @@ from numba import types
 
 from idbandits.inference.rounds.workspace import TINY, Parts, Workspace, log_weigh, unpack, weigh
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, bare, kernel, merged
+from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, unmanaged
 from idbandits.kernel.structs import pointer
 
 
-@merged
+@inlined
 def value_of_factor(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: Floats) -> float:
     """The value of a factor; the values of its nodes and terms are left in the workspace."""
     at, t = 1, 0
@@ -37,7 +37,7 @@ def value_of_factor(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: 
     return w.node_values[factor[0] - 1]
 
 
-@merged
+@inlined
 def expect(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: Floats) -> float:
     """The E-step: the expected uses of every term of a factor; the logarithm of its value."""
     value = value_of_factor(w, factor, kind, alpha, memo)
@@ -65,7 +65,7 @@ def expect(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: Floats) -
     return np.log(value)
 
 
-@bare
+@unmanaged
 def expect_in_logs(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: Floats) -> float:
     """The same by logarithms, for values that are too small for numbers."""
     last = factor[0] - 1
@@ -99,7 +99,7 @@ def expect_in_logs(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: F
     return log_value
 
 
-@merged
+@inlined
 def split(w: Workspace, factor: Ints, times: int, rng: Rng) -> None:
     """Draw how often each term is used in `times` equal rounds, after `value_of_factor`: into `term_counts`.
 
@@ -132,7 +132,7 @@ def split(w: Workspace, factor: Ints, times: int, rng: Rng) -> None:
                     w.visits[-1 - factor[i]] += drawn
 
 
-@merged
+@inlined
 def add_counts(w: Workspace, factor: Ints, times: float, alpha: Floats) -> None:
     """Add the uses of a factor's terms, so many times, to the learned entries."""
     for t in range(w.first_term[factor[0]]):
@@ -156,7 +156,7 @@ def find_wrong(program: Ints, numbers: Floats, keys: Ints, sizes: Ints) -> int:
     return -1
 
 
-@bare
+@unmanaged
 def is_factor(v: Parts, key: Ints, size: int) -> bool:
     """Whether numbers are a factor that fits into a workspace."""
     if not 1 <= key[0] <= v.most_nodes:

@@ -12,13 +12,13 @@ from idbandits.circuit.circuit import PRODUCT
 from idbandits.inference.rounds.factors import add_counts, expect
 from idbandits.inference.rounds.workspace import GENERIC, Workspace, log_weigh, read_round, walk
 from idbandits.kernel.array_types import Ints
-from idbandits.kernel.compile import bare, merged
+from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.structs import pointer
 
 ROUNDING = 1e-9
 
 
-@bare
+@unmanaged
 def reduce(w: Workspace, action: Ints, seen: Ints) -> bool:
     """Find the certain uses and the factors of a round; False if its probability is zero, whatever the means."""
     w.uses[0], w.places[0], w.places[1], w.log_value[0] = 0, 0, 0, 0.0
@@ -35,7 +35,7 @@ def reduce(w: Workspace, action: Ints, seen: Ints) -> bool:
     return True
 
 
-@bare
+@unmanaged
 def reduce_whole(w: Workspace, action: Ints, seen: Ints) -> bool:
     """The same with one factor for the whole round, and no certain uses."""
     c, v, factor = w.c, w.v, w.factors
@@ -63,7 +63,7 @@ def reduce_whole(w: Workspace, action: Ints, seen: Ints) -> bool:
     return True
 
 
-@merged
+@inlined
 def forget_same(w: Workspace, j: int, missing: bool) -> None:
     """Take the marks of `mark_same` away again."""
     if missing:
@@ -71,7 +71,7 @@ def forget_same(w: Workspace, j: int, missing: bool) -> None:
             w.same[n] = 0
 
 
-@bare
+@unmanaged
 def divide(w: Workspace, j: int) -> bool:
     """Divide a part into certain uses and factors; False if there is no room for them, where many nodes are shared."""
     c, v = w.c, w.v
@@ -109,13 +109,13 @@ def divide(w: Workspace, j: int) -> bool:
     return True
 
 
-@merged
+@inlined
 def is_live(w: Workspace, e: int) -> bool:
     """Whether an edge leads to what is not zero."""
     return bool(w.alive[w.c.child[e]] and (w.c.slot[e] < 0 or w.weights[w.c.slot[e]] > 0.0))
 
 
-@merged
+@inlined
 def live_edge(w: Workspace, n: int) -> tuple[int, int]:
     """The first edge of a sum that is not zero, and the number of such edges."""
     c = w.c
@@ -128,7 +128,7 @@ def live_edge(w: Workspace, n: int) -> tuple[int, int]:
     return found, number
 
 
-@bare
+@unmanaged
 def size_below(w: Workspace, first: int, root: int) -> int:
     """Mark the nodes between a node and the next that every term goes through; how long their factor is at most."""
     c = w.c
@@ -148,7 +148,7 @@ def size_below(w: Workspace, first: int, root: int) -> int:
     return size
 
 
-@bare
+@unmanaged
 def write_factor(w: Workspace, first: int, root: int) -> None:
     """Write the factor of what lies between a node and the next that every term goes through."""
     at = w.places[1 + w.places[0]]
@@ -159,7 +159,7 @@ def write_factor(w: Workspace, first: int, root: int) -> None:
     w.places[1 + w.places[0]] = at + end
 
 
-@bare
+@unmanaged
 def write_nodes(w: Workspace, first: int, root: int, factor: Ints, end: int) -> int:
     """Write the nodes of what lies between a node and the next that every term goes through; where they end."""
     c = w.c
@@ -186,7 +186,7 @@ def write_nodes(w: Workspace, first: int, root: int, factor: Ints, end: int) -> 
     return end
 
 
-@bare
+@unmanaged
 def write_term(w: Workspace, factor: Ints, end: int, slot: int, node: int) -> int:
     """Write the product of a slot and a node as a term; where it ends."""
     c = w.c
@@ -217,7 +217,7 @@ def write_term(w: Workspace, factor: Ints, end: int, slot: int, node: int) -> in
     return end + 1 + factor[end]
 
 
-@merged
+@inlined
 def add_member(factor: Ints, term: int, member: int) -> None:
     """Add a member to a term, in its place."""
     factor[term] += 1
@@ -228,7 +228,7 @@ def add_member(factor: Ints, term: int, member: int) -> None:
     factor[i] = member
 
 
-@bare
+@unmanaged
 def is_certain(w: Workspace, factor: Ints) -> bool:
     """Whether a factor is a single product, whatever the means: then the uses of all entries are whole numbers.
 
@@ -259,7 +259,7 @@ def is_certain(w: Workspace, factor: Ints) -> bool:
     return True
 
 
-@bare
+@unmanaged
 def log_constant(w: Workspace) -> float:
     """The logarithm of the constant by which a round's likelihood exceeds its certain uses and factors."""
     v = w.v

@@ -7,7 +7,7 @@ import numpy as np
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.passes import down, entry, of_slots, up
 from idbandits.kernel.array_types import Floats, Indices, Ints
-from idbandits.kernel.compile import bare, merged, part
+from idbandits.kernel.compile import inlined, linked, unmanaged
 from idbandits.kernel.structs import pointer, unpacker
 
 MEANS, GEOMETRIC, GIVEN, GENERIC, REMEMBERED = range(5)  # what weighs a learned entry: see `weigh`
@@ -114,7 +114,7 @@ class Workspace(NamedTuple):
 unpack = unpacker(Circuit, Parts, Regressions)
 
 
-@part
+@linked
 def scratch(program: Ints, numbers: Floats) -> tuple[Ints, Floats]:
     """Two arrays for a workspace, which has pointers into them: hold them until the work is done (`held`)."""
     c, v, _ = unpack(program, numbers)
@@ -129,7 +129,7 @@ def scratch(program: Ints, numbers: Floats) -> tuple[Ints, Floats]:
     return int_scratch, np.empty(floats)
 
 
-@merged
+@inlined
 def workspace(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> Workspace:
     """A workspace in scratch arrays."""
     c, v, r = unpack(program, numbers)
@@ -172,19 +172,19 @@ def workspace(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> Wor
     )  # fmt: skip
 
 
-@merged
+@inlined
 def held(result: float, ints: Ints, floats: Floats) -> float:
     """What work in a workspace gave: Numba keeps the scratch arrays until here."""
     return result
 
 
-@merged
+@inlined
 def nodes_of(w: Workspace, j: int) -> Run:
     """The nodes of a part."""
     return Run(w.c, w.v.node[j], w.v.node[j + 1])
 
 
-@merged
+@inlined
 def read_round(w: Workspace, j: int, action: Ints, seen: Ints) -> bool:
     """The choices of a round into the entries of a part's slots, its observations into the leaves.
 
@@ -210,7 +210,7 @@ def read_round(w: Workspace, j: int, action: Ints, seen: Ints) -> bool:
     return missing
 
 
-@bare
+@unmanaged
 def tail(x: float) -> float:
     """The digamma function less the logarithm, of a positive number: small and without loss for a large one."""
     shift, y = 0.0, x
@@ -222,7 +222,7 @@ def tail(x: float) -> float:
     return np.log(y / x) - shift - 0.5 / y - series
 
 
-@merged
+@inlined
 def row_sum(v: Parts, e: int, alpha: Floats) -> float:
     """The sum of the row that a learned entry is in."""
     first, size = v.row[e], v.size[e]
@@ -234,7 +234,7 @@ def row_sum(v: Parts, e: int, alpha: Floats) -> float:
     return total
 
 
-@merged
+@inlined
 def weigh(v: Parts, kind: int, e: int, alpha: Floats, memo: Floats) -> float:
     """The weight of an entry: its mean or geometric mean under pseudo-counts, as given, or a generic mean.
 
@@ -257,7 +257,7 @@ def weigh(v: Parts, kind: int, e: int, alpha: Floats, memo: Floats) -> float:
     return memo[3 * e + 2]
 
 
-@bare
+@unmanaged
 def remember(v: Parts, alpha: Floats, memo: Floats) -> None:
     """The geometric means of all entries into `memo`."""
     e = 0
@@ -274,7 +274,7 @@ def remember(v: Parts, alpha: Floats, memo: Floats) -> None:
         e += size
 
 
-@bare
+@unmanaged
 def log_weigh(v: Parts, kind: int, e: int, alpha: Floats, memo: Floats) -> float:
     """The logarithm of a weight, also where the weight is too small for a number."""
     if kind in (GEOMETRIC, REMEMBERED) and e < v.learned:
@@ -283,13 +283,13 @@ def log_weigh(v: Parts, kind: int, e: int, alpha: Floats, memo: Floats) -> float
     return np.log(weigh(v, kind, e, alpha, memo))
 
 
-@merged
+@inlined
 def of_generic(c: Circuit, e: int, w: Workspace) -> float:
     """The weight of an edge at generic means."""
     return weigh(w.v, GENERIC, w.entries[c.slot[e]], w.v.generic, w.v.generic)
 
 
-@bare
+@unmanaged
 def mark_same(w: Workspace, j: int) -> None:
     """Find the sums over rows that do not matter, because of what is missing: all their terms are equal.
 
@@ -306,7 +306,7 @@ def mark_same(w: Workspace, j: int) -> None:
             w.same[n] = high - low <= 1e-13 * high
 
 
-@bare
+@unmanaged
 def walk(w: Workspace, j: int, missing: bool) -> float:
     """Find out, of a part of a round that was read, which nodes are not zero and which every term goes through.
 
@@ -330,7 +330,7 @@ def walk(w: Workspace, j: int, missing: bool) -> float:
     return walk_in_logs(w, j)
 
 
-@bare
+@unmanaged
 def walk_in_logs(w: Workspace, j: int) -> float:
     """The same by logarithms, for values that are too small for numbers; the weights stay numbers."""
     c, v, run = w.c, w.v, nodes_of(w, j)

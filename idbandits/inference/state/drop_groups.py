@@ -1,7 +1,7 @@
 """Dropping groups that have faded away: what a learner that forgets keeps stays bounded."""
 
 from idbandits.kernel.array_types import Floats, Ints
-from idbandits.kernel.compile import bare
+from idbandits.kernel.compile import unmanaged
 from idbandits.kernel.structs import pointer
 
 from idbandits.inference.state.state import (  # isort: skip
@@ -11,7 +11,7 @@ from idbandits.inference.state.state import (  # isort: skip
 FEW = 64  # groups that are not worth the work
 
 
-@bare
+@unmanaged
 def drop_empty_groups(ints: Ints, floats: Floats) -> None:
     """Drop the groups that have faded, once they are half of all: the others move up, in order.
 
@@ -40,7 +40,7 @@ def drop_empty_groups(ints: Ints, floats: Floats) -> None:
     fill_table(groups)
 
 
-@bare
+@unmanaged
 def relink(groups: Groups, row: int, rows: int, number: Ints, shift: Ints) -> None:
     """Take the groups that are dropped out of the links of a row, which then lead to where the others will be."""
     at, last, length = groups.heads[row], -1, 0
@@ -60,7 +60,7 @@ def relink(groups: Groups, row: int, rows: int, number: Ints, shift: Ints) -> No
     groups.heads[rows + row] = length
 
 
-@bare
+@unmanaged
 def move_up(groups: Groups, beside: Floats, each: int, linked: bool) -> None:
     """Move the keys of groups that have not faded up, with their counts, links, and floats; the rest becomes zero."""
     used, filled, left = groups.header[USED], groups.header[FILLED], 0

@@ -16,7 +16,7 @@ import numpy as np
 from numba import types
 
 from idbandits.kernel.array_types import Floats, Ints
-from idbandits.kernel.compile import INTS, bare, kernel, merged
+from idbandits.kernel.compile import INTS, inlined, kernel, unmanaged
 from idbandits.kernel.structs import as_floats, pointer
 
 # The header of the ints. ACTS_ON_MEANS: whether the floats begin with means to act on, not with pseudo-counts; ROUNDS:
@@ -68,13 +68,13 @@ class State(NamedTuple):
         return bool(0 < self.ints[NEXT_FIT] <= self.ints[ROUNDS] + more)
 
 
-@merged
+@inlined
 def has_room(ints: Ints) -> bool:
     """Whether another round surely fits into a state."""
     return bool(ints[USED] + ints[PER_ROUND] <= ints[CAPACITY] and ints[FILLED] + ints[LONGEST] <= ints[POOL])
 
 
-@merged
+@inlined
 def wants_fit(ints: Ints) -> bool:
     """Whether enough was learned to fit regressions anew."""
     return bool(0 < ints[NEXT_FIT] <= ints[ROUNDS])
@@ -181,7 +181,7 @@ class Groups(NamedTuple):
     after: Ints  # of a number in the pool: what it is linked to
 
 
-@merged
+@inlined
 def groups_in(ints: Ints) -> Groups:
     """The groups of a state."""
     capacity, pool = ints[CAPACITY], ints[POOL]
@@ -197,7 +197,7 @@ def groups_in(ints: Ints) -> Groups:
     )  # fmt: skip
 
 
-@merged
+@inlined
 def place_of(groups: Groups, key: Ints, size: int) -> int:
     """Where a key stands in the hash table, or would: then the table is empty there."""
     mixed = np.uint64(14695981039346656037)
@@ -221,7 +221,7 @@ def place_of(groups: Groups, key: Ints, size: int) -> int:
     return place
 
 
-@bare
+@unmanaged
 def insert(groups: Groups, place: int, key: Ints, size: int) -> int:
     """A new group with this key, at its place in the hash table."""
     group = groups.header[USED]
@@ -236,7 +236,7 @@ def insert(groups: Groups, place: int, key: Ints, size: int) -> int:
     return group
 
 
-@merged
+@inlined
 def add_weight(groups: Groups, group: int, weight: float) -> None:
     """Add rounds to a group, or take them back: its count follows its weight.
 
@@ -248,13 +248,13 @@ def add_weight(groups: Groups, group: int, weight: float) -> None:
     groups.counts[group] = int(np.floor(groups.weights[group] + groups.phases[group]))
 
 
-@merged
+@inlined
 def is_faded(groups: Groups, group: int) -> bool:
     """Return whether a group may be dropped: nothing is left of it, or so little that it does not matter."""
     return bool(groups.counts[group] == 0 and groups.weights[group] < FADED)
 
 
-@bare
+@unmanaged
 def fill_table(groups: Groups) -> int:
     """Fill the empty hash table from the keys; how many of them are different."""
     different = 0
@@ -272,25 +272,25 @@ def rehash(ints: Ints) -> int:
     return fill_table(groups_in(ints))
 
 
-@merged
+@inlined
 def section(floats: Floats, number: int, learned: int) -> Floats:
     """Part of a state's floats, counted in blocks of the learned entries: 0 is what actions are drawn from."""
     return pointer(floats, number * learned + (FIGURES if number > 0 else 0))
 
 
-@merged
+@inlined
 def figures(floats: Floats, learned: int) -> Floats:
     """The figures of a state: settings and results of the learner."""
     return pointer(floats, learned)
 
 
-@merged
+@inlined
 def drawable(pseudo_count: float) -> float:
     """A pseudo-count that draws can be made from, also where rounding made it zero or less, or not a number."""
     return min(pseudo_count, MOST) if pseudo_count > LEAST else LEAST
 
 
-@merged
+@inlined
 def copy(source: Floats, target: Floats, size: int) -> None:
     """Copy numbers."""
     for i in range(size):

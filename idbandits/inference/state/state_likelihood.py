@@ -20,13 +20,13 @@ from idbandits.inference.state.state import (
     groups_in,
 )
 from idbandits.kernel.array_types import Floats, Ints
-from idbandits.kernel.compile import FLOATS, INTS, bare, kernel
+from idbandits.kernel.compile import FLOATS, INTS, kernel, unmanaged
 from idbandits.kernel.structs import pointer
 
 SAME = 1e-9  # relative difference of log-likelihoods that are equal but for rounding
 
 
-@bare
+@unmanaged
 def log_likelihood_of_group(w: Workspace, groups: Groups, g: int, means: Floats) -> float:
     """Log-likelihood of all rounds of a group, latent nodes summed out."""
     if groups.weights[g] <= 0.0:

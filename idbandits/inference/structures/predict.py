@@ -13,7 +13,7 @@ from idbandits.circuit.passes import down, entry, of_slots, up
 from idbandits.inference.protocol import STATE
 from idbandits.inference.state.state import ACTS_ON_MEANS, State
 from idbandits.kernel.array_types import Floats, Indices, Ints
-from idbandits.kernel.compile import FLOATS, INTS, kernel, merged, part
+from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked
 from idbandits.kernel.structs import pack, unpacker
 
 TINY = 1e-250  # a probability below which logarithms are used
@@ -54,7 +54,7 @@ class Predictor:
         )  # fmt: skip
 
 
-@merged
+@inlined
 def mean(v: Nodes, state: State, place: int) -> float:
     """The mean of an entry under the pseudo-counts that actions are drawn from; a known entry is its own."""
     if place >= v.learned:
@@ -67,7 +67,7 @@ def mean(v: Nodes, state: State, place: int) -> float:
     return state.floats[place] / total
 
 
-@part
+@linked
 def predicted(program: Ints, numbers: Floats, state: State, action: Ints, seen: Ints, marginals: Floats) -> float:
     """The logarithm of the probability of what was seen; `marginals` get those of all states of each observed node.
 

@@ -17,7 +17,7 @@ from numba import types
 
 from idbandits.circuit.build import starts
 from idbandits.kernel.array_types import Floats, Indices, Ints
-from idbandits.kernel.compile import FLOATS, INTS, bare, kernel, merged, part
+from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
 from idbandits.kernel.structs import Packed, pack, unpacker
 
 LIMIT = 20.0  # the wealth that a structure may lose to a richer one before it is no longer acted by
@@ -67,7 +67,7 @@ STANDING = types.NamedTuple([INTS, FLOATS, types.float64[:, ::1]], Standing)
 unpack = unpacker(Rewarded)
 
 
-@part
+@linked
 def settled(program: Ints, numbers: Floats, standing: Standing, joint: Floats, marginals: Floats, seen: Ints) -> bool:
     """Take in a round that all structures predicted: by the logarithm of its probability, and node by node.
 
@@ -96,7 +96,7 @@ def settled(program: Ints, numbers: Floats, standing: Standing, joint: Floats, m
     return True
 
 
-@merged
+@inlined
 def beginning(t: int) -> float:
     """What begins anew with round t: a part that makes 1 over all rounds, at each power of two; else nothing."""
     if t & (t - 1) != 0:
@@ -120,7 +120,7 @@ def settle_all(program: Ints, numbers: Floats, standing: Standing, joint: Floats
     return len(joint)
 
 
-@bare
+@unmanaged
 def share(weights: Floats, part: float) -> None:
     """Scale weights, given as logarithms, to sum to 1, and mix them with equal ones."""
     highest, total, left = -np.inf, 0.0, 0
@@ -134,7 +134,7 @@ def share(weights: Floats, part: float) -> None:
             weights[i] = np.logaddexp(np.log1p(-part) + weights[i] - highest - np.log(total), np.log(part / left))
 
 
-@bare
+@unmanaged
 def wager(r: Rewarded, marginals: Floats, seen: Ints, first: int, second: int) -> float:
     """What a structure wins from another in a round, in parts of its wealth: never less than -BOLDNESS.
 
