@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 def main() -> None:
     """Try all pairs, and write the page."""
     sys.path.insert(0, str(ROOT / "tests" / "support"))
-    text: str = importlib.import_module("compatibility").page()
+    text: str = importlib.import_module("capability_pairs").page()
     (ROOT / "docs" / "compatibility.md").write_text(text, encoding="utf-8")
 
 

@@ -16,7 +16,7 @@ import pytest
 import idbandits as idb
 from idbandits import baselines, models, theory
 from idbandits.errors import IdbanditsError, brief, check_flag
-from simulations import coin_world, coins
+from simulation_cases import coin_world, coins
 
 
 class Unshowable:

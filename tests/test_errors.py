@@ -360,7 +360,7 @@ def test_overlapping_groups_that_fit() -> None:
     assert solution.value == pytest.approx(1.5)
 
 
-def test_many_decisions_with_too_few_items_are_refused_at_once() -> None:
+def test_many_decisions_with_too_few_items_are_rejected_at_once() -> None:
     d = Diagram()
     for k in range(31):
         d.decision(f"A{k}", 30)
@@ -720,7 +720,7 @@ def test_every_error_is_one_of_ours_and_a_value_error() -> None:
 
 
 @pytest.mark.parametrize("value", [0, 11, -1, 2.0, "2", None, True, np.bool_(True), math.nan, np.array([2])])
-def test_check_whole_refuses(value: Any) -> None:
+def test_check_whole_rejects(value: Any) -> None:
     with pytest.raises(IdbanditsError) as raised:
         check_whole("runs", value, 1, 10)
     assert str(raised.value) == f"runs is a whole number from 1 to 10, not {brief(value)}"
@@ -735,7 +735,7 @@ def test_check_whole_gives_an_int(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [-0.5, 1.5, math.inf, math.nan, "0.5", None, 0.5j, np.array([0.5, 0.5])])
-def test_check_number_refuses(value: Any) -> None:
+def test_check_number_rejects(value: Any) -> None:
     with pytest.raises(IdbanditsError) as raised:
         check_number("share", value, 0, 1)
     assert str(raised.value) == f"share is a number from 0 to 1, not {value!r}"

@@ -347,7 +347,7 @@ def test_reading_ends(path: str, tmp_path: Path) -> None:
     assert read_whole(large, 1001) == b"x" * 1001
 
 
-def test_endless_files_are_refused_by_all_that_load(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_files_are_rejected_by_all_that_load(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "MOST_BYTES", 2000)
     for load, limit in ((idb.Diagram.load, "100,000,000"), (idb.Result.load, "2,000")):
         with pytest.raises(FormatError, match=f"/dev/zero: larger than the {limit} bytes"):

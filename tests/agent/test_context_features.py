@@ -15,8 +15,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import crafted
+import crafted_files
 import idbandits as idb
+from error_checks import assert_raises, assert_rejected_by
 from idbandits.errors import (
     ContextError,
     DiagramError,
@@ -29,7 +30,6 @@ from idbandits.errors import (
 )
 from idbandits.inference.regression.logistic_setup import Coefficients, coefficients_of
 from idbandits.kernel.array_types import Floats, Rng
-from refusals import refused, refused_by
 
 ITEMS = [f"i{k}" for k in range(12)]
 LINES = np.random.default_rng(5).normal(size=(len(ITEMS), 2))
@@ -240,7 +240,7 @@ def test_a_request_that_no_table_depends_on_changes_nothing() -> None:
         agent.update(action, {"heads": int(action["coin"] == 1)}, {"user": {"x": 1}})
     agent.update_many({"coin": [1], "heads": [1], "x": [3.0]})
     assert agent.best_action({"user": {}}).action == {"coin": 1}
-    refused_by(agent, ContextError, ("'user'", "'y'"), lambda: agent.act({"user": {"y": 1}}))
+    assert_rejected_by(agent, ContextError, ("'user'", "'y'"), lambda: agent.act({"user": {"y": 1}}))
 
 
 def test_rows_that_a_round_does_not_show_are_not_learned_of() -> None:
@@ -258,7 +258,7 @@ def test_nothing_is_learned_from_a_round_that_cannot_be() -> None:
     action, user = {"A0": "i0"}, {"user": {"age": 50}}
     agent.update(action, {"C0": 1, "sold": 1}, user)
     impossible: Callable[[], Any] = lambda: agent.update(action, {"C0": 0, "sold": 1}, user)  # noqa: E731
-    refused_by(agent, ImpossibleObservationError, ("sold",), impossible)
+    assert_rejected_by(agent, ImpossibleObservationError, ("sold",), impossible)
 
 
 # -- acting --------------------------------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ def test_regressions_show_coefficients_and_means_for_any_request() -> None:
     assert frame.loc["price × user.age", "mean"] == pytest.approx(own.mean[own.names.index("price × user.age")])
     assert (frame["5 %"] < frame["mean"]).all()
     assert "12 coefficients" in repr(regression)
-    refused(ContextError, ("'user'", "'agee'"), lambda: regression.means({"agee": 3}))
+    assert_raises(ContextError, ("'user'", "'agee'"), lambda: regression.means({"agee": 3}))
     plain = idb.Thompson(idb.models.cascade(3, 2)).posterior()["attraction"]
     assert plain.regression is None
 
@@ -412,7 +412,7 @@ def test_logs_have_columns_of_features(how: str) -> None:
     assert np.array_equal(one_by_one.state.fits, at_once.state.fits)
 
 
-def test_logs_that_are_wrong_are_refused() -> None:
+def test_logs_that_are_wrong_are_rejected() -> None:
     agent = idb.Thompson(shop(), seed=0)
     log = pd.DataFrame({"A0": ["i0", "i1"], "C0": [0, 1], "age": [30, 40]})
     for wrong, words in [
@@ -420,15 +420,15 @@ def test_logs_that_are_wrong_are_refused() -> None:
         (log.assign(age=["x", 1]), ("'user'", "round 0", "'age'", "'x'")),
         (log.assign(country=[["de"], "fr"]), ("'country'", "['de']")),
     ]:
-        refused_by(agent, ContextError, words, lambda wrong=wrong: agent.update_many(wrong))  # type: ignore[misc]
+        assert_rejected_by(agent, ContextError, words, lambda wrong=wrong: agent.update_many(wrong))  # type: ignore[misc]
     for user in (5e-324, "de", None, np.zeros((2, 2))):
         flat: Callable[[], Any] = lambda user=user: agent.update_many(log[["A0"]], log[["C0"]], {"user": user})  # type: ignore[misc]  # noqa: E731
-        refused_by(agent, ContextError, ("'user'", "cannot be read"), flat)
+        assert_rejected_by(agent, ContextError, ("'user'", "cannot be read"), flat)
     short: Callable[[], Any] = lambda: agent.update_many(log[["A0"]], log[["C0"]], {"user": {"age": [1]}})  # noqa: E731
-    refused_by(agent, ContextError, ("'user'", "1 rounds", "2"), short)
+    assert_rejected_by(agent, ContextError, ("'user'", "1 rounds", "2"), short)
 
 
-def test_columns_of_features_that_do_not_exist_are_refused() -> None:
+def test_columns_of_features_that_do_not_exist_are_rejected() -> None:
     agent = idb.Thompson(shop(), seed=0)
     log = pd.DataFrame({"A0": ["i0", "i1"], "C0": [0, 1], "age": [30, 40], "AGE": [3, 4]})
     for columns, error, words in [
@@ -441,15 +441,15 @@ def test_columns_of_features_that_do_not_exist_are_refused() -> None:
     ]:
         for frame in (log, pl.from_pandas(log), pl.from_pandas(log).lazy(), pa.Table.from_pandas(log)):
             do: Callable[[], Any] = lambda f=frame, c=columns: agent.update_many(f, columns=c)  # type: ignore[misc]  # noqa: E731
-            refused_by(agent, error, words, do)
+            assert_rejected_by(agent, error, words, do)
     nested: Callable[[], Any] = lambda: agent.update_many(  # noqa: E731
         log[["A0"]], log[["C0"]], {"user": {"agee": [30, 40], "country": ["de", "fr"]}}
     )
-    refused_by(agent, ContextError, ("'user'", "'agee'", "age, country"), nested)
+    assert_rejected_by(agent, ContextError, ("'user'", "'agee'", "age, country"), nested)
     flat: Callable[[], Any] = lambda: agent.update_many(log[["A0"]], log[["C0"]], {"agee": [30, 40]})  # noqa: E731
-    refused_by(agent, ContextError, ("'agee'", "user.age, user.country", "columns="), flat)
+    assert_rejected_by(agent, ContextError, ("'agee'", "user.age, user.country", "columns="), flat)
     twice = pd.DataFrame([["i0", 1, 30, 31]], columns=["A0", "C0", "age", "age"])
-    refused_by(agent, ContextError, ("'user'", "'age'", "twice"), lambda: agent.update_many(twice, columns={}))
+    assert_rejected_by(agent, ContextError, ("'user'", "'age'", "twice"), lambda: agent.update_many(twice, columns={}))
     one_by_one = agent.copy()
     agent.update_many(log, columns={"user": {"age": "AGE"}})
     one_by_one.update_many(log[["A0", "C0"]].assign(age=log["AGE"]))
@@ -460,14 +460,14 @@ def test_columns_of_a_design_have_different_names() -> None:
     colliding: list[Any] = [{"a": ["x", "y"], "a=y": None}, {"a=y": None, "a": ["x", "y"]}, {"a": [0, 1, "1"]}]
     for features in colliding:
         d = idb.Diagram("names")
-        refused(
+        assert_raises(
             DiagramError, ("'user'", "different names", "'a="), lambda f=features, d=d: d.context("user", features=f)
         )  # type: ignore[misc]
     assert len(idb.Diagram("names").context("user", features={"a": ["x", "y"], "a=x": None}).features.columns) == 2  # type: ignore[union-attr]
     d = idb.Diagram("names")
     user, item = d.context("user", features=["age"]), d.decision("item", 3)
     own = idb.Learned("table", features={"item": pd.DataFrame({"user.age": [1, 2, 3]})})
-    refused(DiagramError, ("'table'", "'user.age'"), lambda: d.observed("seen", [item, user], own))
+    assert_raises(DiagramError, ("'table'", "'user.age'"), lambda: d.observed("seen", [item, user], own))
 
 
 def test_what_was_learned_fades_towards_the_prior() -> None:
@@ -487,14 +487,14 @@ def test_what_was_learned_fades_towards_the_prior() -> None:
     assert believed(agent).covariance == pytest.approx(prior.covariance, abs=1e-6)
 
 
-def test_a_refused_round_does_not_fade_anything() -> None:
+def test_a_rejected_round_does_not_fade_anything() -> None:
     d = shop()
     d.observed("sold", ["C0"], [0.0, 0.5])
     agent = idb.Thompson(d, "exact", seed=0, forget=idb.Forget(half_life=4))
     for _ in range(20):
         agent.update({"A0": "i0"}, {"C0": 1, "sold": 0}, {"user": {"age": 50}})
         impossible: Callable[[], Any] = lambda: agent.update({"A0": "i1"}, {"C0": 0, "sold": 1}, {"user": {}})  # noqa: E731
-        refused_by(agent, ImpossibleObservationError, ("sold",), impossible)
+        assert_rejected_by(agent, ImpossibleObservationError, ("sold",), impossible)
 
 
 def test_agents_move_with_their_coefficients() -> None:
@@ -523,7 +523,7 @@ def test_agents_move_with_their_coefficients() -> None:
     assert moved.rounds == 201
 
 
-def test_files_with_impossible_beliefs_are_refused(tmp_path: Path) -> None:
+def test_files_with_impossible_beliefs_are_rejected(tmp_path: Path) -> None:
     agent = idb.Thompson(shop(residuals=0.5), "exact", seed=0)
     taught(agent, 20)
     size, path = len(believed(agent).names), tmp_path / "agent"
@@ -537,10 +537,10 @@ def test_files_with_impossible_beliefs_are_refused(tmp_path: Path) -> None:
         (-1, 0.0, ("'click'", "residuals")),
         (request, np.nan, ("fits",)),
     ]:
-        path.write_bytes(crafted.with_number(crafted.parts_of(agent, path), "fits", place, value))
-        refused(FormatError, words, lambda: idb.Thompson.load(path))
+        path.write_bytes(crafted_files.with_number(crafted_files.parts_of(agent, path), "fits", place, value))
+        assert_raises(FormatError, words, lambda: idb.Thompson.load(path))
     agent.state.fits[request] = np.nan
-    refused(FormatError, ("fits",), lambda: agent.save(path))
+    assert_raises(FormatError, ("fits",), lambda: agent.save(path))
 
 
 # -- worlds --------------------------------------------------------------------------------------------------------
@@ -579,13 +579,13 @@ def test_simulations_tell_requests_apart() -> None:
 def test_worlds_refuse_what_is_no_request() -> None:
     d = shop()
     truth: Any = {"click": lambda user: sigmoid(lines_of(d, user) @ TRUTH)}
-    refused(ContextError, ("'user'", "function"), lambda: idb.World(d, truth))
-    refused(ContextError, ("'user'", "function"), lambda: idb.World(d, truth, contexts={"user": [1.0]}))
-    refused(MeansError, ("function",), lambda: idb.World(d, lambda t: truth, contexts={"user": drawn_user}))
+    assert_raises(ContextError, ("'user'", "function"), lambda: idb.World(d, truth))
+    assert_raises(ContextError, ("'user'", "function"), lambda: idb.World(d, truth, contexts={"user": [1.0]}))
+    assert_raises(MeansError, ("function",), lambda: idb.World(d, lambda t: truth, contexts={"user": drawn_user}))
     wrong: Any = {"click": lambda user: [0.5]}
-    refused(MeansError, ("'click'", "(12, 1)"), lambda: idb.World(d, wrong, contexts={"user": drawn_user}))
+    assert_raises(MeansError, ("'click'", "(12, 1)"), lambda: idb.World(d, wrong, contexts={"user": drawn_user}))
     world = world_of(d)
-    refused(ContextError, ("'user'", "context()"), lambda: world.step({"A0": "i0"}, {"user": {"age": 1.5}}))
+    assert_raises(ContextError, ("'user'", "context()"), lambda: world.step({"A0": "i0"}, {"user": {"age": 1.5}}))
 
 
 # -- what is refused -----------------------------------------------------------------------------------------------
@@ -597,7 +597,7 @@ HOSTILE: list[Any] = [
 
 
 @pytest.mark.parametrize("value", HOSTILE, ids=[str(k) for k in range(len(HOSTILE))])
-def test_hostile_requests_are_refused(value: Any) -> None:
+def test_hostile_requests_are_rejected(value: Any) -> None:
     agent = idb.Thompson(shop(), seed=0)
     for do in (
         lambda: agent.act({"user": value}),
@@ -606,7 +606,7 @@ def test_hostile_requests_are_refused(value: Any) -> None:
         lambda: agent.marginals({"user": value}),
         lambda: agent.propensity({"A0": "i0"}, {"user": value}),
     ):
-        refused_by(agent, ContextError, ("'user'",), do)
+        assert_rejected_by(agent, ContextError, ("'user'",), do)
 
 
 @pytest.mark.parametrize(
@@ -653,14 +653,14 @@ def test_requests_become_numbers(value: Any, numbers: list[float]) -> None:
     ],
     ids=str,
 )
-def test_features_that_are_none_are_refused(features: Any, words: tuple[str, ...]) -> None:
-    refused(DiagramError, words, lambda: idb.Diagram().context("user", features=features))
+def test_features_that_are_none_are_rejected(features: Any, words: tuple[str, ...]) -> None:
+    assert_raises(DiagramError, words, lambda: idb.Diagram().context("user", features=features))
 
 
 def test_diagrams_refuse_what_cannot_depend_on_a_request() -> None:
     d = idb.Diagram("shop")
-    refused(DiagramError, ("'user'", "values or features"), lambda: d.context("user"))
-    refused(DiagramError, ("'user'", "values or features"), lambda: d.context("user", 3, features=["x"]))
+    assert_raises(DiagramError, ("'user'", "values or features"), lambda: d.context("user"))
+    assert_raises(DiagramError, ("'user'", "values or features"), lambda: d.context("user", 3, features=["x"]))
     user, other, item = d.context("user", features=["x"]), d.context("other", features=["x"]), d.decision("item", ITEMS)
     for words, do in [
         (("'C'", "'user'", "learned"), lambda: d.observed("C", [user], 0.5)),
@@ -674,24 +674,24 @@ def test_diagrams_refuse_what_cannot_depend_on_a_request() -> None:
         (("'t'", "residuals", "-1"), lambda: idb.Learned("t", residuals=-1)),
         (("'t'", "residuals", "'x'"), lambda: idb.Learned("t", residuals="x")),  # type: ignore[arg-type]
     ]:
-        refused(DiagramError, words, do)
+        assert_raises(DiagramError, words, do)
     table = idb.Learned("t", features=FRAME)
     d.observed("C", [item, user], table)
-    refused(DiagramError, ("'t'", "'user'"), lambda: d.observed("D", [item, other], table))
-    refused(DiagramError, ("'t'",), lambda: d.observed("D", [item], table))
+    assert_raises(DiagramError, ("'t'", "'user'"), lambda: d.observed("D", [item, other], table))
+    assert_raises(DiagramError, ("'t'",), lambda: d.observed("D", [item], table))
 
 
 def test_agents_refuse_what_cannot_be_done_with_requests() -> None:
     d = shop()
     for inference in ("gibbs", "ep", "variational", "particles"):
-        refused(
+        assert_raises(
             IdbanditsError, (inference, "'user'", "moments"), lambda inference=inference: idb.Thompson(d, inference)
         )  # type: ignore[misc]
-    refused(DiagramError, ("'user'", "features"), lambda: idb.Thompson({"a": d, "b": shop(residuals=1.0)}))
+    assert_raises(DiagramError, ("'user'", "features"), lambda: idb.Thompson({"a": d, "b": shop(residuals=1.0)}))
     agent, user = idb.Thompson(d, "exact", seed=0), {"user": {"age": 3}}
     agent.update({"A0": "i0"}, {"C0": 1}, user)
-    refused_by(agent, IdbanditsError, ("'user'",), agent.fit_report)
-    refused(DiagramError, ("'user'",), lambda: idb.baselines.CascadeUCB1(d))
+    assert_rejected_by(agent, IdbanditsError, ("'user'",), agent.fit_report)
+    assert_raises(DiagramError, ("'user'",), lambda: idb.baselines.CascadeUCB1(d))
 
 
 # -- files of diagrams ---------------------------------------------------------------------------------------------
@@ -733,10 +733,10 @@ def test_features_of_several_parents_beside_a_request() -> None:
     d.observed("D", [item, user, slot], listed)
     assert d.learned["u"].logistic.names == ("(constant)", *own, "user.x")  # type: ignore[union-attr]
     wrong = idb.Learned("v", features=lines | {"user": [[1.0]]})
-    refused(TableError, ("'v'", "'user'", "of its own"), lambda: d.observed("E", [item, user, slot], wrong))
+    assert_raises(TableError, ("'v'", "'user'", "of its own"), lambda: d.observed("E", [item, user, slot], wrong))
 
 
-def test_broken_files_are_refused() -> None:
+def test_broken_files_are_rejected() -> None:
     good = json.dumps(shop().to_dict())
 
     def broken(change: Callable[[dict[str, Any]], Any]) -> Callable[[], Any]:
@@ -753,7 +753,7 @@ def test_broken_files_are_refused() -> None:
         (("nodes[0]",), lambda node: node["features"][0].update(categories=["a", "b"])),
         (("nodes[0]",), lambda node: node["features"][1].update(categories=["a"])),
     ]:
-        refused(FormatError, words, broken(change))
+        assert_raises(FormatError, words, broken(change))
 
 
 def test_the_plot_of_a_logistic_regression_has_its_largest_coefficients() -> None:

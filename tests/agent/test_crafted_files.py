@@ -1,6 +1,6 @@
 """Files from strangers: crafted ones do no harm, and what is loaded goes on as it was saved, whatever the diagram.
 
-A part of all crafted files is tried here. `python tests/support/crafted.py FOLDER 0 1` tries all of them.
+A part of all crafted files is tried here. `python tests/support/crafted_files.py FOLDER 0 1` tries all of them.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import crafted
+import crafted_files
 import idbandits as idb
 from diagrams import random_learning_diagram
+from error_checks import assert_raises
 from idbandits.agent.storage import agent_file as storage
 from idbandits.errors import FormatError, IdbanditsError
 from inferences import INFERENCES, agent_of
-from inside import kept
-from playing import learn, learn_at_once, play
-from refusals import refused
+from internals import kept
+from played_rounds import learn, learn_at_once, play
 
 SHARES = 24  # of all crafted files; each process tries one
 
 
 @pytest.mark.parametrize("share", range(2))
-def test_crafted_files_are_refused_or_harmless(share: int, tmp_path: Path) -> None:
-    command = [sys.executable, crafted.__file__, str(tmp_path), str(share), str(SHARES)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(crafted.__file__).parent), *sys.path])}
+def test_crafted_files_are_rejected_or_harmless(share: int, tmp_path: Path) -> None:
+    command = [sys.executable, crafted_files.__file__, str(tmp_path), str(share), str(SHARES)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(crafted_files.__file__).parent), *sys.path])}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     case = (tmp_path / "case").read_text().strip() if (tmp_path / "case").exists() else "before the first case"
     assert done.returncode == 0, f"{case}: ended with {done.returncode}\n{done.stderr[-3000:]}"
@@ -44,9 +44,9 @@ def test_crafted_files_are_refused_or_harmless(share: int, tmp_path: Path) -> No
     assert result["harmless"] > 50
 
 
-def test_fits_of_regressions_that_are_none_are_refused(tmp_path: Path) -> None:
-    agent, path = crafted.agent_for(idb.Gibbs(), d=crafted.with_features()), tmp_path / "agent"
-    parts = crafted.parts_of(agent, path)
+def test_fits_of_regressions_that_are_none_are_rejected(tmp_path: Path) -> None:
+    agent, path = crafted_files.agent_for(idb.Gibbs(), d=crafted_files.with_features()), tmp_path / "agent"
+    parts = crafted_files.parts_of(agent, path)
     size = len(agent.posterior()["Z"].regression.names) + 1  # type: ignore[union-attr]
     shape = size * (size + 2)
     for place, value, words in [
@@ -59,8 +59,8 @@ def test_fits_of_regressions_that_are_none_are_refused(tmp_path: Path) -> None:
         (shape + 4, 1e13, ("fits",)),
         (-1, 0.0, ("'table'", "scale")),
     ]:
-        path.write_bytes(crafted.with_number(parts, "fits", place, value))
-        refused(FormatError, words, lambda: idb.Thompson.load(path))
+        path.write_bytes(crafted_files.with_number(parts, "fits", place, value))
+        assert_raises(FormatError, words, lambda: idb.Thompson.load(path))
 
 
 # -- sizes ---------------------------------------------------------------------------------------------------------
@@ -71,19 +71,19 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "agent.npz"
 
 
-def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_regular_file_is_rejected(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for odd in (tmp_path / "pipe", tmp_path, Path("/dev/zero"), Path("/dev/null")):
-        refused(FormatError, (str(odd), "regular file"), lambda odd=odd: idb.Thompson.load(odd))
+        assert_raises(FormatError, (str(odd), "regular file"), lambda odd=odd: idb.Thompson.load(odd))
 
 
 def test_a_small_file_is_not_blown_up(path: Path) -> None:
-    parts = crafted.parts_of(crafted.agent_for(idb.EP()), path)
+    parts = crafted_files.parts_of(crafted_files.agent_for(idb.EP()), path)
     for column in ("floats", "keys"):
         blank = np.zeros(2**23 + 1, parts[column].dtype)  # 64 MB
-        path.write_bytes(crafted.packed(parts | {column: blank}, zipfile.ZIP_DEFLATED))
+        path.write_bytes(crafted_files.packed(parts | {column: blank}, zipfile.ZIP_DEFLATED))
         assert path.stat().st_size < 500_000
-        refused(FormatError, ("agent.npz", column, "bytes"), lambda: idb.Thompson.load(path))
+        assert_raises(FormatError, ("agent.npz", column, "bytes"), lambda: idb.Thompson.load(path))
 
 
 def test_what_is_large_is_written_as_it_is_so_that_it_can_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_what_is_large_is_written_as_it_is_so_that_it_can_be_read(path: Path, mo
 
 
 @pytest.mark.parametrize("kind", [idb.Variational, idb.Incremental, idb.Gibbs, idb.EP, idb.Particles])
-def test_settings_of_wrong_types_and_sizes_are_refused(kind: Any) -> None:
+def test_settings_of_wrong_types_and_sizes_are_rejected(kind: Any) -> None:
     for name in kind().settings:
         for value in (
             np.array([1, 2]), np.array([]), [1], None, "1", "warmer", 1j, -1, float("nan"), float("inf"), 10**12, 10**400,
@@ -115,7 +115,7 @@ def test_settings_of_wrong_types_and_sizes_are_refused(kind: Any) -> None:
                 kind(**{name: value})
 
 
-def test_particles_that_would_not_fit_in_memory_are_refused() -> None:
+def test_particles_that_would_not_fit_in_memory_are_rejected() -> None:
     with pytest.raises(IdbanditsError, match="number of particles is a whole number from 1 to 1000000, not 10"):
         idb.Particles(10**12)
     with pytest.raises(IdbanditsError, match=r"particles.*20,000,000"):
@@ -127,7 +127,7 @@ def test_random_numbers_that_could_not_be_read_again_are_not_saved(path: Path) -
         pass
 
     agent = idb.Thompson(idb.models.cascade(4, 2), seed=np.random.Generator(Own(1)))
-    refused(IdbanditsError, ("Own", "PCG64DXSM"), lambda: agent.save(path))
+    assert_raises(IdbanditsError, ("Own", "PCG64DXSM"), lambda: agent.save(path))
     assert not path.exists()
 
 
@@ -144,12 +144,12 @@ def test_settings_may_be_arrays_and_must_be_plain(path: Path) -> None:
     agent = idb.Thompson(d, Weighted(weights), seed=1)
     agent.save(path)
     assert kept(idb.Thompson.load(path, inference=Weighted(weights))) == kept(agent)
-    refused(
+    assert_raises(
         FormatError, ("Weighted", "[0.0, 1.0, 2.0]"), lambda: idb.Thompson.load(path, inference=Weighted(weights + 1))
     )
     for value in (object(), float("nan"), {1, 2}):
         odd = idb.Thompson(d, Weighted(value))
-        refused(IdbanditsError, ("settings of Weighted",), lambda odd=odd: odd.save(path))
+        assert_raises(IdbanditsError, ("settings of Weighted",), lambda odd=odd: odd.save(path))
 
 
 # -- as if nothing had happened ------------------------------------------------------------------------------------
@@ -186,11 +186,11 @@ def test_agents_from_files_go_on_bit_by_bit(seed: int, name: str, rounds: int, t
         assert loaded.elbo() == agent.elbo()
 
 
-def test_files_of_older_formats_are_refused_by_name(path: Path) -> None:
-    parts = crafted.parts_of(crafted.agent_for(idb.EP()), path)
+def test_files_of_older_formats_are_rejected_by_name(path: Path) -> None:
+    parts = crafted_files.parts_of(crafted_files.agent_for(idb.EP()), path)
     for number in (1, 2):
-        path.write_bytes(crafted.with_head(parts, ("format",), f"idbandits agent {number}"))
-        refused(
+        path.write_bytes(crafted_files.with_head(parts, ("format",), f"idbandits agent {number}"))
+        assert_raises(
             FormatError,
             ("agent.npz", f"idbandits agent {number}", "idbandits agent 6"),
             lambda: idb.Thompson.load(path),

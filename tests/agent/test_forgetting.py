@@ -1,4 +1,4 @@
-"""Agents that forget: what fades and by how much, late rounds, room, files. What is refused: test_forgetting_refusals.py."""
+"""Agents that forget: what fades and by how much, late rounds, room, files. What is refused: test_forgetting_errors.py."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import pandas as pd
 import pytest
 
 import idbandits as idb
+from error_checks import assert_rejected_by
 from idbandits import Forget
 from idbandits.errors import ImpossibleObservationError
 from idbandits.inference import FIGURES, fading
 from inferences import INFERENCES, Counts, those
-from inside import (
+from internals import (
     determined,
     groups,
     kept,
@@ -27,8 +28,7 @@ from inside import (
     room_for_groups,
     with_all_derived_again,
 )
-from playing import alpha_of, assert_close, go_on, play, world_of
-from refusals import refused_by
+from played_rounds import alpha_of, assert_close, go_on, play, world_of
 
 DAY = datetime.timedelta(days=1)
 START = datetime.datetime(2026, 3, 1, 12)
@@ -299,20 +299,22 @@ def test_a_clock_goes_on_after_a_file(tmp_path: Path) -> None:
     assert knowledge(loaded) == knowledge(agent)
     words = "has a time zone", "had no time zone"
     when = (START + DAY).replace(tzinfo=datetime.UTC)
-    refused_by(loaded, idb.errors.IdbanditsError, words, lambda: loaded.update({"A1": 1}, {"X1": 1}, at=when))
+    assert_rejected_by(loaded, idb.errors.IdbanditsError, words, lambda: loaded.update({"A1": 1}, {"X1": 1}, at=when))
 
 
 @pytest.mark.parametrize("name", [n for n in INFERENCES if n not in ("particles", "own")])
-def test_a_round_that_is_refused_moves_no_clock(name: str) -> None:
+def test_a_round_that_is_rejected_moves_no_clock(name: str) -> None:
     agent = forgetful(name, idb.models.cascade(4, 2), "1d")
     latent = {n.name: 1 for n in agent.diagram.of_kind("observed")}
     agent.update({"A1": 0, "A2": 1}, {**latent, "C1": 0, "C2": 1, "W1": 0} if name == "exact" else {"C1": 0}, at=START)
     words = "probability zero", "C2"
     later = START + 100 * DAY
     clicked = {**latent, "C1": 1, "C2": 1}
-    refused_by(agent, ImpossibleObservationError, words, lambda: agent.update({"A1": 0, "A2": 1}, clicked, at=later))
+    assert_rejected_by(
+        agent, ImpossibleObservationError, words, lambda: agent.update({"A1": 0, "A2": 1}, clicked, at=later)
+    )
     log = [0], [1]
-    refused_by(
+    assert_rejected_by(
         agent, ImpossibleObservationError, words,
         lambda: agent.update_many({"A1": log[0], "A2": log[1]}, {n: [v] for n, v in clicked.items()}, at=[later]),
     )  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import idbandits as idb
-from inside import held_by, log_likelihood_held
+from internals import held_by, log_likelihood_held
 from lifetime import OPERATIONS, Life, Step
 from lifetime_rounds import EVERYTHING, MEANS, Setting, Shape, random_round, row_mean
 

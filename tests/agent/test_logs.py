@@ -12,6 +12,7 @@ import pyarrow
 import pytest
 
 import idbandits as idb
+from error_checks import assert_raises, assert_rejected_by
 from idbandits import models
 from idbandits.errors import (
     ActionError,
@@ -22,10 +23,9 @@ from idbandits.errors import (
     ObservationError,
 )
 from inferences import agent_of, every, seen_without_clicks, taught
-from inside import groups, knowledge, sampled
-from playing import alpha_of, assert_close
-from refusals import refused, refused_by
-from tea import ACTIONS, CONTEXTS, SEEN, tea_room
+from internals import groups, knowledge, sampled
+from labelled_log import ACTIONS, CONTEXTS, SEEN, tea_room
+from played_rounds import alpha_of, assert_close
 
 # -- forms ---------------------------------------------------------------------------------------------------------
 
@@ -141,19 +141,21 @@ def test_a_lazy_frame_is_collected_once_and_only_with_what_is_needed() -> None:
     assert agent.rounds == 4
     assert len(collected) == 1
     broken = log.with_columns(sip=pl.col("id").cast(pl.String).str.to_integer(base=2))
-    refused_by(agent, ActionError, ("actions", "lazy frame"), lambda: agent.update_many(broken, columns={}))
+    assert_rejected_by(agent, ActionError, ("actions", "lazy frame"), lambda: agent.update_many(broken, columns={}))
 
 
-def test_extra_columns_are_refused_unless_columns_are_named() -> None:
+def test_extra_columns_are_rejected_unless_columns_are_named() -> None:
     agent = idb.Thompson(tea_room(), "moments", seed=0)
     log = pd.DataFrame(ACTIONS | SEEN | CONTEXTS | {"id": 1})
-    refused_by(agent, ActionError, ("'id'", "first, second", "columns="), lambda: agent.update_many(log))
-    refused_by(
+    assert_rejected_by(agent, ActionError, ("'id'", "first, second", "columns="), lambda: agent.update_many(log))
+    assert_rejected_by(
         agent, IdbanditsError, ("columns", "'taste'", "sip"), lambda: agent.update_many(log, columns={"taste": "id"})
     )
-    refused_by(agent, IdbanditsError, ("columns", "mapping", "3"), lambda: agent.update_many(log, columns=3))
-    refused_by(agent, IdbanditsError, ("columns", "'sip'", "[1]"), lambda: agent.update_many(log, columns={"sip": [1]}))
-    refused_by(
+    assert_rejected_by(agent, IdbanditsError, ("columns", "mapping", "3"), lambda: agent.update_many(log, columns=3))
+    assert_rejected_by(
+        agent, IdbanditsError, ("columns", "'sip'", "[1]"), lambda: agent.update_many(log, columns={"sip": [1]})
+    )
+    assert_rejected_by(
         agent, ObservationError, ("'clicked'", "'sip'"), lambda: agent.update_many(log, columns={"sip": "clicked"})
     )
     agent.update_many(log, columns={})
@@ -289,19 +291,19 @@ BAD_LOGS: dict[str, tuple[tuple[Any, Any, Any], type[Exception], tuple[str, ...]
 
 @pytest.mark.parametrize("case", BAD_LOGS)
 @pytest.mark.parametrize("inference", ["variational", "particles"])
-def test_mistakes_in_a_log_are_refused(case: str, inference: str) -> None:
+def test_mistakes_in_a_log_are_rejected(case: str, inference: str) -> None:
     log, error, words = BAD_LOGS[case]
     agent = idb.Thompson(tea_room(), inference, seed=0)
     agent.update_many(ACTIONS, SEEN, CONTEXTS)
-    refused_by(agent, error, words, lambda: agent.update_many(*log))
+    assert_rejected_by(agent, error, words, lambda: agent.update_many(*log))
 
 
 @every
-def test_an_impossible_round_in_the_middle_of_a_log_is_refused_with_all_of_it(name: str) -> None:
+def test_an_impossible_round_in_the_middle_of_a_log_is_rejected_with_all_of_it(name: str) -> None:
     agent = taught(name, models.cascade(5, 2))
     seen = {node: [state] * 5 for node, state in seen_without_clicks(agent).items()}
     seen |= {"C1": [0, 0, 0, 1, 0], "C2": [0, 0, 0, 1, 0]}
-    refused_by(
+    assert_rejected_by(
         agent,
         ImpossibleObservationError,
         ("C1 = 1", "C2 = 1", "'A1': 3", "round 3"),
@@ -309,10 +311,10 @@ def test_an_impossible_round_in_the_middle_of_a_log_is_refused_with_all_of_it(na
     )
 
 
-def test_a_round_in_the_middle_of_a_log_that_exact_cannot_learn_from_is_refused_with_all_of_it() -> None:
+def test_a_round_in_the_middle_of_a_log_that_exact_cannot_learn_from_is_rejected_with_all_of_it() -> None:
     agent = taught("exact", models.position_based(5, 2))
     seen = {"C1": [1, 0], "C2": [1, 0], "W1": [1, None], "W2": [1, None], "E1": [1, None], "E2": [1, None]}
-    refused_by(
+    assert_rejected_by(
         agent,
         DiagramError,
         ("exact", "C1 = 0", "attraction"),
@@ -335,7 +337,7 @@ def test_impossible_rounds_are_skipped_and_reported(several: bool, before: int) 
         for _ in range(before):
             learner.update({"A1": 0, "A2": 1}, {"C1": 0, "C2": 0})
     log = CASCADE, CLICKS
-    refused(ImpossibleObservationError, ("C1 = 1", "round 2"), lambda: agent.update_many(*log))
+    assert_raises(ImpossibleObservationError, ("C1 = 1", "round 2"), lambda: agent.update_many(*log))
     assert agent.rounds == before
     report = agent.update_many(*log, impossible="skip")
     assert (report.rounds, report.impossible.tolist()) == (3, [2])
@@ -356,13 +358,13 @@ def test_a_single_impossible_round_is_skipped_too(several: bool) -> None:
     d = models.cascade(4, 2)
     agent = idb.Thompson([d] if several else d, "exact", seed=0)
     one = {"A1": [0], "A2": [1]}, {"C1": [1], "C2": [1]}
-    refused(ImpossibleObservationError, ("round 0",), lambda: agent.update_many(*one))
+    assert_raises(ImpossibleObservationError, ("round 0",), lambda: agent.update_many(*one))
     assert repr(agent.update_many(*one, impossible="skip")) == "LogReport(rounds=0, impossible=[0])"
     assert repr(
         agent.update_many({"A1": [0] * 9, "A2": [1] * 9}, {"C1": [1] * 9, "C2": [1] * 9}, impossible="skip")
     ) == ("LogReport(rounds=0, impossible=[0, 1, 2, 3, 4, 5, 6, 7, … (9 in all)])")
     assert agent.rounds == 0
-    refused(IdbanditsError, ("impossible", "'skip'", "'no'"), lambda: agent.update_many(*one, impossible="no"))
+    assert_raises(IdbanditsError, ("impossible", "'skip'", "'no'"), lambda: agent.update_many(*one, impossible="no"))
 
 
 @every

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import idbandits as idb
+from error_checks import assert_raises
 from idbandits import Thompson, models
 from idbandits.errors import IdbanditsError
-from refusals import refused
 
 METADATA: dict[str, Any] = {"learned up to": 12, "é": [1.5, None, True, {"of": "text"}], "empty": {}}
 
@@ -77,9 +77,9 @@ def test_what_is_no_json_is_rejected_and_the_file_stays(kind: str, tmp_path: Pat
         5, "text", [1], {1: 2}, {"a": {2: 3}}, {"a": [{None: 3}]}, {"a": float("nan")}, {"a": float("inf")},
         {"a": object()}, {"a": {1, 2}}, {"a": b"bytes"}, {"a": nested}, {"a": "x" * 2**21}, {"a": 10**5000}, itself,
     ):  # fmt: skip
-        refused(IdbanditsError, ("metadata must",), lambda wrong=wrong: agent.save(path, metadata=wrong))
+        assert_raises(IdbanditsError, ("metadata must",), lambda wrong=wrong: agent.save(path, metadata=wrong))
     agent.metadata = {"a": object()}
-    refused(IdbanditsError, ("metadata must",), lambda: agent.save(path))
+    assert_raises(IdbanditsError, ("metadata must",), lambda: agent.save(path))
     assert path.read_bytes() == before
 
 

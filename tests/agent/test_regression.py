@@ -15,11 +15,11 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import binom
 
 import idbandits as idb
+from error_checks import assert_raises
 from idbandits.agent.reports.regression_plot import BINS, SHOWN, panels
 from idbandits.diagram.features.design import INTERCEPT_SD, LOG_STRENGTH_SD, SLOPES_SD, STRENGTH
 from idbandits.errors import IdbanditsError
-from inside import measured
-from refusals import refused
+from internals import measured
 
 LEAST_STRENGTH = 0.5  # of regressions that are learned
 
@@ -487,7 +487,7 @@ def test_latent_tables_have_regressions() -> None:
 def test_quantiles_are_asked_for_at_probabilities(q: Any) -> None:
     regression = regression_of(taught(shop(np.arange(3.0)[:, None]), np.ones((3, 2), int)))
     for method in (regression.quantile, regression.strength_quantile):
-        refused(IdbanditsError, ["a quantile is asked for at a probability in [0, 1], not"], partial(method, q))
+        assert_raises(IdbanditsError, ["a quantile is asked for at a probability in [0, 1], not"], partial(method, q))
 
 
 # -- the plot ----------------------------------------------------------------------------------------------------------
@@ -536,4 +536,4 @@ def test_a_plot_goes_where_it_is_wanted() -> None:
     assert regression.plot(figure.subplots(1, 2)).tolist() == figure.axes
     assert regression.plot().shape == (2,)
     for axes in (figure.axes[0], "here", [1, 2], figure.axes[:1]):
-        refused(IdbanditsError, ["axes are two axes of Matplotlib, not"], partial(regression.plot, axes))
+        assert_raises(IdbanditsError, ["axes are two axes of Matplotlib, not"], partial(regression.plot, axes))

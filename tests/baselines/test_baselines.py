@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import idbandits as idb
-from bandits import WORDS, costly, odd_choices
+from baseline_cases import WORDS, costly, odd_choices
+from error_checks import assert_rejected_by
 from idbandits import baselines, models, simulate
 from idbandits.baselines import (
     GRAB,
@@ -27,10 +28,9 @@ from idbandits.baselines import (
     Uniform,
 )
 from idbandits.errors import ActionError, DiagramError, ObservationError
-from inside import begin, knowledge
-from playing import go_on, places, totals_by_hand, totals_of, world_of
+from internals import begin, knowledge
+from played_rounds import go_on, places, totals_by_hand, totals_of, world_of
 from reference import feasible
-from refusals import refused_by
 
 EASY = {  # worlds in which a baseline learns soon what is best
     "cascade": idb.World(models.cascade(5, 2), {"attraction": [0.05, 0.1, 0.15, 0.5, 0.6]}),
@@ -175,7 +175,7 @@ def test_they_play_where_items_may_or_may_not_repeat(name: str, distinct: bool) 
 
 
 @every
-def test_what_cannot_be_is_refused_and_changes_nothing(name: str) -> None:
+def test_what_cannot_be_is_rejected_and_changes_nothing(name: str) -> None:
     world = world_of(CASES[name].d())
     learner = CASES[name].make(world.diagram, 1)
     ((action, observation, *_),) = go_on(world, learner, 1)
@@ -186,15 +186,15 @@ def test_what_cannot_be_is_refused_and_changes_nothing(name: str) -> None:
         ({**observation, node: 17}, (repr(node), "17")),
         ({**observation, decision: 0}, (repr(decision), "decision")),
     ):
-        refused_by(learner, ObservationError, words, lambda wrong=wrong: learner.update(action, wrong))
+        assert_rejected_by(learner, ObservationError, words, lambda wrong=wrong: learner.update(action, wrong))
     wrong_action = {**action, decision: "nothing"}
     words = (repr(decision), "'nothing'")
-    refused_by(learner, ActionError, words, lambda: learner.update(wrong_action, observation))
+    assert_rejected_by(learner, ActionError, words, lambda: learner.update(wrong_action, observation))
     assert learner.rounds == 1
 
 
 @every_class
-def test_contexts_and_what_is_not_a_diagram_are_refused(name: str) -> None:
+def test_contexts_and_what_is_not_a_diagram_are_rejected(name: str) -> None:
     make = getattr(baselines, name)
     contextual = idb.Diagram("in context")
     contextual.reward(contextual.observed("C1", [contextual.decision("A1", 3), contextual.context("who", 2)]))

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bandits import kl_index
+from baseline_cases import kl_index
 from idbandits import models
 from idbandits.baselines import CascadeKLUCB, CascadeUCB1
-from inside import level
+from internals import level
 
 
 @pytest.mark.parametrize("make", [CascadeKLUCB, CascadeUCB1])

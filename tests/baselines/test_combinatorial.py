@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import idbandits as idb
-from bandits import actions_of, kl_index, odd_choices
+from baseline_cases import actions_of, kl_index, odd_choices
 from idbandits import models
 from idbandits.baselines import CombUCB1, KLCombUCB1
-from inside import level
-from playing import go_on, world_of
+from internals import level
+from played_rounds import go_on, world_of
 
 
 def weighted() -> idb.Diagram:

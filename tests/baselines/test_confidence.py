@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from bandits import kl_index
-from inside import kl_above, kl_below, kl_exponent, level, ucb1
+from baseline_cases import kl_index
+from internals import kl_above, kl_below, kl_exponent, level, ucb1
 
 
 @pytest.mark.parametrize("times", [1, 2, 7, 100, 10_000, 10**9])

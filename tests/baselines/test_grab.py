@@ -10,10 +10,10 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import idbandits as idb
-from bandits import kl_index
+from baseline_cases import kl_index
 from idbandits import models
 from idbandits.baselines import GRAB
-from inside import leader_of, level
+from internals import leader_of, level
 
 
 @pytest.mark.parametrize("horizon", [None, 1000])

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import idbandits as idb
-from bandits import kl_index
+from baseline_cases import kl_index
 from idbandits import models
 from idbandits.baselines import Rank1Elim, Rank1ElimKL
-from playing import go_on
+from played_rounds import go_on
 
 
 @pytest.mark.parametrize(("make", "factor"), [(Rank1Elim, 4), (Rank1ElimKL, 16)])

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import idbandits as idb
-from bandits import actions_of, chain, costly, odd_choices
+from baseline_cases import actions_of, chain, costly, odd_choices
 from idbandits import models
 from idbandits.baselines import UCB1, EpsilonGreedy, Uniform
-from playing import world_of
+from played_rounds import world_of
 
 
 def test_ucb1_shows_the_highest_index() -> None:

@@ -13,8 +13,8 @@ import idbandits as idb
 import reference
 from idbandits import Diagram, Learned, models
 from idbandits.diagram.tables import Known
-from inside import CIRCUITS, learned_size, place_of, size_of
-from rounds import Round, random_round
+from internals import CIRCUITS, learned_size, place_of, size_of
+from random_rounds import Round, random_round
 
 # -- size ----------------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ def call(capsys, monkeypatch, tmp_path, without_notices):
 
 
 @pytest.fixture
-def refused(call):
+def rejected(call):
     """Run a command that fails with one line, which contains these words."""
 
     def run(*arguments, words=(), stdin="", prints_before=False):

@@ -65,10 +65,10 @@ def test_help_and_mistakes_in_options_are_answered_without_slow_imports(process)
     assert out.splitlines()[-1] == f"{[0] * len(helps) + [2] * len(mistakes)} []", err
 
 
-def test_wrong_commands(refused):
-    refused("slove", words=["command 'slove'", "did you mean 'solve'", *COMMANDS])
-    refused("xyz", words=["command 'xyz'", *COMMANDS])
-    refused("--verbose", words=["--verbose"])
+def test_wrong_commands(rejected):
+    rejected("slove", words=["command 'slove'", "did you mean 'solve'", *COMMANDS])
+    rejected("xyz", words=["command 'xyz'", *COMMANDS])
+    rejected("--verbose", words=["--verbose"])
 
 
 # -- signals and pipes ---------------------------------------------------------------------------------------------

@@ -34,9 +34,9 @@ def test_the_default_is_that_of_agents(call, cascade, compiled):
     assert compiled == idb.Thompson(idb.Diagram.load(cascade)).kernels
 
 
-def test_mistakes_are_refused(refused, cascade):
-    refused("compile", "missing.json", words=["missing.json"])
-    refused("compile", cascade, "--learner", "gibs", words=["'gibs'", "gibbs"])
+def test_mistakes_are_rejected(rejected, cascade):
+    rejected("compile", "missing.json", words=["missing.json"])
+    rejected("compile", cascade, "--learner", "gibs", words=["'gibs'", "gibbs"])
 
 
 def test_the_version_is_that_of_the_project(call):

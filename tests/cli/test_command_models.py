@@ -84,17 +84,17 @@ def test_models_reads_features_from_a_file(call):
         ('item,price\na,"1\nb,2\n', ["d.csv", "not CSV"]),
     ],
 )
-def test_models_refuses_wrong_features(refused, content, words):
+def test_models_rejects_wrong_features(rejected, content, words):
     Path("d.csv").write_text(content)
-    refused("models", "cascade", "--items", "a,b", "--positions", "1", "--features", "attraction=d.csv", words=words)
+    rejected("models", "cascade", "--items", "a,b", "--positions", "1", "--features", "attraction=d.csv", words=words)
 
 
-def test_models_refuses_features_that_are_not_there(refused):
+def test_models_rejects_features_that_are_not_there(rejected):
     for given, words in {
         "attraction": ["table=file.csv"], "attraction=none.csv": ["none.csv: No such file"], "attraction=.": ["directory"],
     }.items():  # fmt: skip
-        refused("models", "cascade", "--items", "a,b", "--positions", "1", "--features", given, words=words)
-    refused("models", "cascade", "--items", "a,b", "--positions", "1", "--pooled", "examination", words=["attraction"])
+        rejected("models", "cascade", "--items", "a,b", "--positions", "1", "--features", given, words=words)
+    rejected("models", "cascade", "--items", "a,b", "--positions", "1", "--pooled", "examination", words=["attraction"])
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_models_refuses_features_that_are_not_there(refused):
         ("--items 3", ["--items"]),
     ],
 )
-def test_models_refuses(refused, arguments, words):
-    refused("models", *shlex.split(arguments), words=words)
+def test_models_rejects(rejected, arguments, words):
+    rejected("models", *shlex.split(arguments), words=words)
 
 
 def test_the_help_of_a_model_has_its_parameters(call):
@@ -142,12 +142,12 @@ def test_draw(call, cascade):
     assert Path("c.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_draw_refuses(refused, cascade):
-    refused("draw", cascade, "--out", "c.gif", words=["c.gif", ".svg"])
-    refused("draw", cascade, "--out", "nowhere/c.svg", words=["nowhere/c.svg: No such file"])
-    refused("draw", "nothing.json", words=["nothing.json: No such file"])
-    refused("draw", ".", words=[".: Is a directory"])
-    refused("draw", words=["FILE", "idbandits draw --help"])
+def test_draw_rejects(rejected, cascade):
+    rejected("draw", cascade, "--out", "c.gif", words=["c.gif", ".svg"])
+    rejected("draw", cascade, "--out", "nowhere/c.svg", words=["nowhere/c.svg: No such file"])
+    rejected("draw", "nothing.json", words=["nothing.json: No such file"])
+    rejected("draw", ".", words=[".: Is a directory"])
+    rejected("draw", words=["FILE", "idbandits draw --help"])
 
 
 @pytest.mark.parametrize(
@@ -161,13 +161,13 @@ def test_draw_refuses(refused, cascade):
         ("[" + "9" * 5000 + "]", ["not JSON", "digits"]),
     ],
 )
-def test_text_that_is_not_a_diagram_is_refused_alike_from_a_file_and_a_pipe(refused, text, words):
+def test_text_that_is_not_a_diagram_is_rejected_alike_from_a_file_and_a_pipe(rejected, text, words):
     Path("d.json").write_text(text)
-    refused("draw", "d.json", words=["d.json: ", *words])
-    refused("draw", "-", stdin=text, words=["standard input: ", *words])
+    rejected("draw", "d.json", words=["d.json: ", *words])
+    rejected("draw", "-", stdin=text, words=["standard input: ", *words])
 
 
-def test_bytes_that_are_not_text_are_refused_from_a_pipe(monkeypatch):
+def test_bytes_that_are_not_text_are_rejected_from_a_pipe(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe"), encoding="utf-8"))
     with pytest.raises(FormatError, match="standard input: not text"):
         read_diagram("-")

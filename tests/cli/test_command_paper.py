@@ -131,12 +131,12 @@ def test_everything_is_selected_by_default():
         (["--figure", "2a", "--cluster", "", "--out", "new"], ["--cluster", "''", "Dask"]),
     ],
 )
-def test_mistakes_are_one_line(refused, tmp_path, arguments, words):
+def test_mistakes_are_one_line(rejected, tmp_path, arguments, words):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "taken" / "runs.sqlite").mkdir(parents=True)
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "runs.sqlite").write_text("a text, not a database " * 50)
-    refused("paper", *TINY, *arguments, words=words)
+    rejected("paper", *TINY, *arguments, words=words)
     assert (tmp_path / "file").read_text() == "mine"
     assert not (tmp_path / "report").exists()
 

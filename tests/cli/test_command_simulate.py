@@ -145,14 +145,14 @@ def test_simulate_with_contexts(call, shop):
         ("--out cascade.json", ["cascade.json: File exists"]),
     ],
 )  # fmt: skip
-def test_simulate_refuses(refused, cascade, arguments, words):
-    refused("simulate", cascade, *MEANS, *arguments.split(), words=words, prints_before=True)
+def test_simulate_rejects(rejected, cascade, arguments, words):
+    rejected("simulate", cascade, *MEANS, *arguments.split(), words=words, prints_before=True)
     assert cascade.is_file()
 
 
-def test_exact_where_it_is_not_exact_is_refused(call, refused):
+def test_exact_where_it_is_not_exact_is_rejected(call, rejected):
     call("models", "position_based", "--items", 4, "--positions", 2, "--out", "list.json")
-    refused("simulate", "list.json", "--means", "random", "--learner", "exact", words=["exact"])
+    rejected("simulate", "list.json", "--means", "random", "--learner", "exact", words=["exact"])
 
 
 def test_warnings_are_lines(call, cascade, monkeypatch):

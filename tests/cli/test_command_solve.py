@@ -103,9 +103,9 @@ def test_solve_in_a_context_with_larger_tables(call, shop):
         (["attraction=[" + "9" * 5000 + "]"], ["--means attraction", "not JSON", "digits"]),
     ],
 )  # fmt: skip
-def test_wrong_means(refused, cascade, means, words):
+def test_wrong_means(rejected, cascade, means, words):
     Path("list.json").write_text("[1, 2]")
-    refused("solve", cascade, *repeated("--means", means), words=words)
+    rejected("solve", cascade, *repeated("--means", means), words=words)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_wrong_means(refused, cascade, means, words):
         (["segment=new", '{"hour": 0, "segment": "new"}'], ["--context", "'segment'", "twice"]),
     ],
 )
-def test_wrong_contexts(refused, shop, context, words):
-    refused("solve", shop, "--means", "random", *repeated("--context", context), words=words)
+def test_wrong_contexts(rejected, shop, context, words):
+    rejected("solve", shop, "--means", "random", *repeated("--context", context), words=words)
 
 
 def test_names_with_equals_signs_and_labels_that_are_written_alike(call):
@@ -137,7 +137,7 @@ def test_names_with_equals_signs_and_labels_that_are_written_alike(call):
     assert json.loads(call(*solve, "--context", '{"c": 1}')[1])["context"] == {"c": 1}
 
 
-def test_other_wrong_arguments(refused, cascade):
-    refused("solve", cascade, *MEANS, "--effort", "-1", words=["effort", "-1"])
-    refused("solve", cascade, *MEANS, "--effort", "much", words=["--effort", "'much'"])
-    refused("solve", cascade, *MEANS, "--seed", "-1", words=["--seed", "from 0", "'-1'"])
+def test_other_wrong_arguments(rejected, cascade):
+    rejected("solve", cascade, *MEANS, "--effort", "-1", words=["effort", "-1"])
+    rejected("solve", cascade, *MEANS, "--effort", "much", words=["--effort", "'much'"])
+    rejected("solve", cascade, *MEANS, "--seed", "-1", words=["--seed", "from 0", "'-1'"])

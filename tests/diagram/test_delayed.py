@@ -200,7 +200,7 @@ def test_priors_of_delays_are_checked() -> None:
 
 
 @pytest.mark.parametrize("argument", ["d", "outcome", "by", "delay", "parents"])
-def test_garbage_is_refused_or_declared(argument: str) -> None:
+def test_garbage_is_rejected_or_declared(argument: str) -> None:
     for value in (
         None,
         -1,

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import idbandits as idb
-from crafted import WRONG_JSON, changed, places_in
+from crafted_files import WRONG_JSON, changed, places_in
 from idbandits.diagram.diff import differences
 from idbandits.diagram.features.design import (
     CONSTANT,
@@ -479,7 +479,7 @@ def test_extra_lines_are_not_saved() -> None:
         ({"parents": [{"columns": [{"name": "p", "values": [1] * 4}]}], "rows": {}}, "learned[0].features"),
     ],
 )  # fmt: skip
-def test_broken_files_are_refused(features: Any, message: str) -> None:
+def test_broken_files_are_rejected(features: Any, message: str) -> None:
     data = diagram(FRAME).to_dict()
     data["learned"][0]["features"] = features
     with pytest.raises(FormatError) as error:
@@ -488,7 +488,7 @@ def test_broken_files_are_refused(features: Any, message: str) -> None:
     assert "learned[0]" in str(error.value) or "nodes[1]" in str(error.value)
 
 
-def test_wrong_values_anywhere_are_refused_or_harmless() -> None:
+def test_wrong_values_anywhere_are_rejected_or_harmless() -> None:
     refusals = 0
     for d in (diagram(FRAME, [*DISHES, "(nothing)"], fixed={"(nothing)": 0.0}), saved()[6]):
         data = d.to_dict()

@@ -212,13 +212,13 @@ def test_rows_that_are_picked_or_fixed_are_read_at_their_places() -> None:
 
 
 def test_a_file_has_at_most_16_earlier_diagrams(tmp_path: Path) -> None:
-    import crafted
+    import crafted_files
 
-    path, agent = tmp_path / "agent", crafted.agent_for(idb.EP()).moved_to(crafted.diagram(2))
-    parts = crafted.parts_of(agent, path)
+    path, agent = tmp_path / "agent", crafted_files.agent_for(idb.EP()).moved_to(crafted_files.diagram(2))
+    parts = crafted_files.parts_of(agent, path)
     earlier: list[Any] = json.loads(str(parts["head"]))["past"]["earlier"]
-    path.write_bytes(crafted.with_head(parts, ("past", "earlier"), earlier * 16))
+    path.write_bytes(crafted_files.with_head(parts, ("past", "earlier"), earlier * 16))
     idb.Thompson.load(path)
-    path.write_bytes(crafted.with_head(parts, ("past", "earlier"), earlier * 17))
+    path.write_bytes(crafted_files.with_head(parts, ("past", "earlier"), earlier * 17))
     with pytest.raises(FormatError, match=r"past\.earlier: the number of diagrams .* 16, not 17"):
         idb.Thompson.load(path)

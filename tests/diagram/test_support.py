@@ -78,7 +78,7 @@ def test_rows_of_impossible_parents_may_be_zeros(given: str) -> None:
         world.step({}, context=world.context())
 
 
-def test_rows_of_zeros_for_possible_parents_are_refused() -> None:
+def test_rows_of_zeros_for_possible_parents_are_rejected() -> None:
     rows = ROWS.copy()
     rows[1, 2] = 0
     with pytest.raises(TableError, match=r"node 'mood': .* where sky = 'clouds', rain = 2 sum to 0.0, not 1"):

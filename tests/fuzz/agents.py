@@ -12,17 +12,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from featured import has_regressions, has_requests, random_menu, random_request, random_shop, with_features
 
 import idbandits as idb
 from diagrams import NAMED, random_diagram, random_learning_diagram, random_means, shop, with_fixed_rows
+from feature_diagrams import has_regressions, has_requests, random_menu, random_request, random_shop, with_features
 from inferences import INFERENCES, Counts, agent_of
-from inside import groups, kept, knowledge
-from playing import Played, columns, play
-from tea import tea_room
+from internals import groups, kept, knowledge
+from labelled_log import tea_room
+from played_rounds import Played, columns, play
 
 from .attempts import Call, Session
-from .hostile import Changing, NotAMapping, Rng, garbage, spoil
+from .invalid_values import Changing, NotAMapping, Rng, garbage, spoil
 
 READY = [
     lambda: idb.models.cascade(4, 2), lambda: idb.models.cascade(["a", "b", "c"], 2, learn_conditionals=True),

@@ -27,9 +27,9 @@ import idbandits as idb
 from idbandits.agent.reports.posterior import Posterior
 from idbandits.baselines.baseline import Baseline
 from idbandits.errors import IdbanditsError
-from inside import knowledge
+from internals import knowledge
 
-from .hostile import HostileError, Rng, garbage, shown, spoil
+from .invalid_values import HostileError, Rng, garbage, shown, spoil
 
 HERE = str(Path(__file__).parent)
 SPOILED = 0.7  # of all calls

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
-from featured import random_columns
 
 import idbandits as idb
+from feature_diagrams import random_columns
 
 from .agents import any_diagram
 from .attempts import Call, Session, digest
-from .hostile import Rng, spoil
+from .invalid_values import Rng, spoil
 
 MOST_NODES = 12
 

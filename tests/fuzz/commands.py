@@ -16,7 +16,7 @@ from diagrams import shop
 from idbandits.cli import main as cli
 
 from .attempts import Call, Session
-from .hostile import Rng
+from .invalid_values import Rng
 
 # No word names a device itself: if a command ever replaced what it should write to, this must not do harm.
 WORDS = [

@@ -24,12 +24,12 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-import featured
 import numpy as np
 
+import feature_diagrams
 import idbandits as idb
 from inferences import INFERENCES, agent_of
-from inside import groups, kept
+from internals import groups, kept
 
 NAMES = [name for name in INFERENCES if name not in ("literal", "random", "own")]
 FEATURED = [("exact", "items"), ("gibbs", "items"), ("ep", "items"), ("moments", "requests")]
@@ -41,11 +41,11 @@ HANG = 30  # seconds until a process that was interrupted must have ended
 def problem(name: str, seed: int, features: str = "") -> tuple[idb.Thompson, idb.World]:
     """An agent and the world in which it acts, both compiled; with features of items, or of requests."""
     if features == "requests":
-        d: idb.Diagram = featured.shop()
+        d: idb.Diagram = feature_diagrams.shop()
         agent, means = agent_of(name, d, seed), {"click": np.linspace(0.1, 0.6, 6)[:, None], "bought": [0.2, 0.6]}
         world = idb.World(agent.diagram, means, seed=seed, contexts={"user": draw_user})
     else:
-        own = {"attraction": featured.catalogue().to_numpy()[:, [0]].astype(float)} if features else None
+        own = {"attraction": feature_diagrams.catalogue().to_numpy()[:, [0]].astype(float)} if features else None
         agent = agent_of(name, idb.models.cascade(6, 2, features=own), seed)
         world = idb.World(agent.diagram, {"attraction": np.linspace(0.1, 0.6, 6)}, seed=seed)
     context = world.context() if features == "requests" else None

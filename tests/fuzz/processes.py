@@ -70,8 +70,7 @@ def run_cases(seed: int, numbers: Iterator[int], folder: Path, show: Callable[[s
 
 def warm_up() -> None:
     """Have all kernels compiled that calls may need: this may take minutes, and is not what is looked for."""
-    from featured import menu, shop
-
+    from feature_diagrams import menu, shop
     from idbandits import best_action, models, simulate
     from inferences import INFERENCES, taught
 

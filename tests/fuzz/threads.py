@@ -28,8 +28,8 @@ import numpy as np
 
 import idbandits as idb
 from inferences import INFERENCES, agent_of
-from inside import groups, kept
-from playing import Played, learn, play
+from internals import groups, kept
+from played_rounds import Played, learn, play
 
 THREADS = 8
 HANG = 240  # seconds until threads that do not end are taken to hang

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from featured import chances_of, has_requests
 
 import idbandits as idb
-from bandits import costly, odd_choices
+from baseline_cases import costly, odd_choices
 from diagrams import random_means
+from feature_diagrams import chances_of, has_requests
 from idbandits import baselines, models, theory
-from inside import knowledge
-from playing import play
+from internals import knowledge
+from played_rounds import play
 
 from .agents import any_diagram, feasible, problem
 from .attempts import Call, Session
-from .hostile import Rng, garbage, spoil
+from .invalid_values import Rng, garbage, spoil
 
 
 class Worlds(Session):

@@ -1,7 +1,7 @@
 """One suite that every inference passes, the built-in ones and one that a user wrote in plain Python.
 
 A new inference is one line in tests/support/inferences.py. Files, logs, refusals and revisions of every inference are
-tested in tests/agent, extreme numbers in test_extremes.py.
+tested in tests/agent, extreme numbers in test_extreme_values.py.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from diagrams import in_context, same_table_twice, three_states
 from idbandits.errors import IdbanditsError
 from idbandits.inference import BY_NAME
 from inferences import INFERENCES, agent_of, diagram_of, every, position_based, position_based_world, taught, those
-from inside import determined, groups, knowledge, room_for_groups, with_more_room
-from playing import alpha_of, assert_close, go_on, learn, learn_at_once, places, play, rounds_of
+from internals import determined, groups, knowledge, room_for_groups, with_more_room
+from played_rounds import alpha_of, assert_close, go_on, learn, learn_at_once, places, play, rounds_of
 
 
 def test_all_inferences_are_in_the_suite() -> None:

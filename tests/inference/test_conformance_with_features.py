@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from featured import ITEMS, catalogue, menu, seen_menu
 
 import idbandits as idb
+from feature_diagrams import ITEMS, catalogue, menu, seen_menu
 from idbandits.errors import IdbanditsError
 from idbandits.inference import BY_NAME
 from inferences import INFERENCES, Case, CountsOfFeatures
-from inside import groups, kept, knowledge
-from playing import go_on, learn, learn_at_once, play, totals_by_hand, totals_of, world_of
+from internals import groups, kept, knowledge
+from played_rounds import go_on, learn, learn_at_once, play, totals_by_hand, totals_of, world_of
 
 REGRESSING = {name: case for name, case in INFERENCES.items() if getattr(case.make(), "regresses", False)}
 REGRESSING["own"] = Case(CountsOfFeatures, revealed=True, sequential=True)
@@ -186,7 +186,7 @@ def test_rounds_that_are_taken_back_leave_nothing(name: str) -> None:
 
 
 @every
-def test_questions_change_nothing_and_refused_rounds_change_nothing(name: str) -> None:
+def test_questions_change_nothing_and_rejected_rounds_change_nothing(name: str) -> None:
     agent = taught(name, menu(), 20)
     before = knowledge(agent)
     context, action = {"segment": "new"}, {"A1": "tea", "A2": "milk"}
@@ -211,7 +211,7 @@ def test_an_own_inference_equals_the_built_in_one() -> None:
         (lambda floats, learned: np.append(floats[:-1], np.nan), "need the prior in the floats of a state, from 25 on"),
     ],
 )
-def test_an_own_inference_without_its_prior_is_refused(change: Any, words: str) -> None:
+def test_an_own_inference_without_its_prior_is_rejected(change: Any, words: str) -> None:
     class Odd(CountsOfFeatures):
         def start(self, model: Any, evidence: Any, rng: Any) -> Any:
             state = super().start(model, evidence, rng)

@@ -13,8 +13,8 @@ import reference
 from diagrams import NAMED, random_learning_diagram, same_table_twice
 from idbandits.errors import DiagramError
 from inferences import diagram_of
-from inside import ambiguous_observation
-from playing import alpha_of, assert_close, learn, play, rounds_of
+from internals import ambiguous_observation
+from played_rounds import alpha_of, assert_close, learn, play, rounds_of
 
 # -- counting ------------------------------------------------------------------------------------------------------
 
@@ -60,7 +60,7 @@ def test_exact_counts_in_the_semi_bandit_all_that_were_shown() -> None:
     [(idb.models.position_based(4, 2), "W1"), (idb.models.rank1(2, 2), "Z1"), (same_table_twice(), "Z1")],
     ids=lambda x: getattr(x, "name", x),
 )
-def test_exact_is_refused_where_what_is_seen_may_have_several_causes(d: idb.Diagram, latent: str) -> None:
+def test_exact_is_rejected_where_what_is_seen_may_have_several_causes(d: idb.Diagram, latent: str) -> None:
     words = rf"'exact'.*observation .* = .*{d.name!r}.*latent .*{latent}.*variational.*moments.*revealed"
     with pytest.raises(DiagramError, match=words) as refused:
         idb.Thompson(d, "exact")
@@ -69,7 +69,7 @@ def test_exact_is_refused_where_what_is_seen_may_have_several_causes(d: idb.Diag
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_exact_is_refused_exactly_where_it_would_be_wrong(seed: int) -> None:
+def test_exact_is_rejected_exactly_where_it_would_be_wrong(seed: int) -> None:
     d = random_learning_diagram(seed)
     rng = np.random.default_rng(seed)
     try:
@@ -106,7 +106,7 @@ def is_single_product(
     return bool(np.allclose(np.array(logs) @ coefficients, likelihoods, atol=1e-8))
 
 
-def test_exact_is_not_refused_because_of_an_action_that_shows_nothing() -> None:
+def test_exact_is_not_rejected_because_of_an_action_that_shows_nothing() -> None:
     d = idb.Diagram("look or not")
     looks = d.decision("look", [True, False])
     z = d.latent("Z", cpd=idb.Learned("chance"))
@@ -117,7 +117,7 @@ def test_exact_is_not_refused_because_of_an_action_that_shows_nothing() -> None:
     np.testing.assert_array_equal(agent.posterior()["chance"].alpha, [1, 2])
 
 
-def test_exact_is_not_refused_because_of_an_action_that_is_forbidden() -> None:
+def test_exact_is_not_rejected_because_of_an_action_that_is_forbidden() -> None:
     d = idb.Diagram("never both")
     first, second = d.decision("A1", 3), d.decision("A2", 3)
     z = d.latent("Z", [first], idb.Learned("chance"))
@@ -128,7 +128,7 @@ def test_exact_is_not_refused_because_of_an_action_that_is_forbidden() -> None:
     np.testing.assert_array_equal(agent.posterior()["chance"].alpha, [[1, 2], [1, 1], [1, 1]])
 
 
-def test_exact_refuses_what_is_ambiguous_only_because_it_was_not_seen() -> None:
+def test_exact_rejects_what_is_ambiguous_only_because_it_was_not_seen() -> None:
     agent = idb.Thompson(idb.models.cascade(3, 2), "exact", seed=0)
     agent.update({"A1": 0, "A2": 1}, {"C1": 0, "C2": 1})
     before = alpha_of(agent)

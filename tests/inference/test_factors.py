@@ -11,7 +11,7 @@ import pytest
 import idbandits as idb
 from diagrams import NAMED
 from inferences import diagram_of, taught
-from inside import Key, Limits, first_wrong, groups, is_factor, limits_of
+from internals import Key, Limits, first_wrong, groups, is_factor, limits_of
 
 DIAGRAMS = [*NAMED, *range(12)]
 
@@ -85,7 +85,7 @@ def test_there_are_keys_to_test() -> None:
 
 
 @pytest.mark.parametrize("make", DIAGRAMS)
-def test_spoilt_keys_are_refused_and_not_read_beyond(make: Callable[[], idb.Diagram] | int) -> None:
+def test_spoilt_keys_are_rejected_and_not_read_beyond(make: Callable[[], idb.Diagram] | int) -> None:
     d, keys = keys_of(make)
     limits = limits_of(d)
     for g, key in enumerate(keys[:8]):
@@ -114,7 +114,7 @@ def test_random_numbers_are_not_read_beyond(make: Callable[[], idb.Diagram] | in
 
 
 @pytest.mark.parametrize("make", DIAGRAMS)
-def test_sizes_that_lie_are_refused(make: Callable[[], idb.Diagram] | int) -> None:
+def test_sizes_that_lie_are_rejected(make: Callable[[], idb.Diagram] | int) -> None:
     d, keys = keys_of(make)
     sizes = [len(key) for key in keys]
     for g in range(len(keys) - 1):

@@ -11,8 +11,8 @@ import idbandits as idb
 from diagrams import in_context, three_states
 from idbandits.errors import IdbanditsError
 from inferences import INFERENCES, agent_of, every, position_based, taught
-from inside import knowledge
-from playing import learn_at_once, play
+from internals import knowledge
+from played_rounds import learn_at_once, play
 
 
 @every
@@ -88,7 +88,7 @@ def test_a_chain_of_draws_has_the_marginals_of_independent_chains() -> None:
 
 @every
 @pytest.mark.parametrize("number", [0, -1, 1.5, 10**12, None, "3", float("nan"), float("inf"), [1]], ids=str)
-def test_what_is_not_a_number_of_draws_is_refused(name: str, number: Any) -> None:
+def test_what_is_not_a_number_of_draws_is_rejected(name: str, number: Any) -> None:
     agent = taught(name, position_based())
     before = knowledge(agent)
     with pytest.raises(IdbanditsError, match="the number of draws"):

@@ -15,8 +15,8 @@ import idbandits as idb
 import reference
 from diagrams import NAMED, partly_known, random_given, random_means, with_fixed_means, with_fixed_rows
 from inferences import diagram_of
-from inside import Key, Reduced, all_entries, groups, place_of, reduced, row_of
-from playing import learn, play
+from internals import Key, Reduced, all_entries, groups, place_of, reduced, row_of
+from played_rounds import learn, play
 
 MODELS: dict[str, Callable[[], idb.Diagram]] = {
     "user browsing": lambda: idb.models.user_browsing(3, 3),

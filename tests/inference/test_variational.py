@@ -11,8 +11,8 @@ import idbandits as idb
 import reference
 from diagrams import NAMED, random_learning_diagram, same_table_twice, three_states
 from inferences import diagram_of
-from inside import learn_without_settling, settle
-from playing import Played, alpha_of, assert_close, learn, play, rounds_of
+from internals import learn_without_settling, settle
+from played_rounds import Played, alpha_of, assert_close, learn, play, rounds_of
 
 LITERAL = {"start": "prior", "literal": True}
 

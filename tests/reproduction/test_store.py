@@ -102,7 +102,7 @@ def flipped_bit(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [text, other_tables, other_columns, truncated, flipped_bit])
-def test_a_damaged_or_foreign_file_is_refused_by_name_and_left_as_it_was(
+def test_a_damaged_or_foreign_file_is_rejected_by_name_and_left_as_it_was(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "runs.sqlite"

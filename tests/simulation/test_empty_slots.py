@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import idbandits as idb
+from error_checks import assert_raises
 from idbandits.errors import DiagramError, IdbanditsError
-from refusals import refused
 
 NOTHING = "(nothing)"
 
@@ -37,16 +37,18 @@ def test_worlds_and_learners() -> None:
 def test_a_learner_must_not_repeat_what_the_world_forbids() -> None:
     world = idb.World(shelf(except_=()), {"attraction": [0.1, 0.2, 0.1, 0.0]}, seed=0)
     agent = idb.Thompson(shelf(), "exact")
-    refused(IdbanditsError, ("all different",), lambda: idb.simulate(world, {"a": agent}, 10, progress=False))
+    assert_raises(IdbanditsError, ("all different",), lambda: idb.simulate(world, {"a": agent}, 10, progress=False))
 
 
 def test_structures_must_except_the_same() -> None:
-    refused(DiagramError, ("'A0' and 'A1'", NOTHING), lambda: idb.Thompson({"a": shelf(), "b": shelf(except_=())}))
+    assert_raises(
+        DiagramError, ("'A0' and 'A1'", NOTHING), lambda: idb.Thompson({"a": shelf(), "b": shelf(except_=())})
+    )
 
 
-def test_rankings_of_different_items_are_refused() -> None:
+def test_rankings_of_different_items_are_rejected() -> None:
     for baseline in (idb.baselines.GRAB, idb.baselines.TopRank):
-        refused(DiagramError, (repr(NOTHING), "repeat"), lambda baseline=baseline: baseline(shelf()))
+        assert_raises(DiagramError, (repr(NOTHING), "repeat"), lambda baseline=baseline: baseline(shelf()))
 
 
 def test_sums_of_base_arms_may_repeat() -> None:

@@ -17,8 +17,8 @@ import pytest
 import idbandits as idb
 from idbandits import simulate
 from idbandits.errors import IdbanditsError
-from playing import totals_by_hand, totals_of
-from simulations import WORLDS, Always, Greedy, Seeded, Wrapped, assert_same_totals, coin_world, coins
+from played_rounds import totals_by_hand, totals_of
+from simulation_cases import WORLDS, Always, Greedy, Seeded, Wrapped, assert_same_totals, coin_world, coins
 
 
 def test_a_learner_in_python() -> None:

@@ -403,14 +403,14 @@ ODD_COLUMNS = {
 
 
 @pytest.mark.parametrize(("column", "value"), [(name, value) for name, odd in ODD_COLUMNS.items() for value in odd])
-def test_columns_of_other_types_are_refused(column, value):
+def test_columns_of_other_types_are_rejected(column, value):
     frame = result().frame
     frame = frame.assign(**{column: pd.Series([value] * len(frame), index=frame.index)})
     with pytest.raises(IdbanditsError, match=rf"learner 'C'|column {column} "):
         Result(frame, result().settings)
 
 
-def test_columns_or_checkpoints_that_occur_twice_are_refused():
+def test_columns_or_checkpoints_that_occur_twice_are_rejected():
     frame, settings = result().frame, result().settings
     with pytest.raises(IdbanditsError, match="column run more than once"):
         Result(pd.concat([frame, frame["run"]], axis=1), settings)
@@ -426,7 +426,7 @@ def test_columns_or_checkpoints_that_occur_twice_are_refused():
         ("interrupted", [None, "no", 5, []]),
     ],
 )  # fmt: skip
-def test_settings_of_other_types_are_refused(name, odd):
+def test_settings_of_other_types_are_rejected(name, odd):
     for value in odd:
         with pytest.raises(IdbanditsError, match=name.rstrip("s")):
             Result(result().frame, result().settings | {name: value})
@@ -454,14 +454,14 @@ def written(path, table=None, **metadata):
      pa.map_(pa.string(), pa.int64()), pa.bool_(), pa.timestamp("ns"), pa.dictionary(pa.int8(), pa.binary())],
     ids=str,
 )  # fmt: skip
-def test_columns_of_other_types_in_a_file_are_refused(tmp_path, column, kind):
+def test_columns_of_other_types_in_a_file_are_rejected(tmp_path, column, kind):
     table = pa.table({name: result().frame[name].to_numpy() for name in COLUMNS})
     place, empty = COLUMNS.index(column), pa.nulls(len(table), kind)
     with pytest.raises(FormatError, match=rf"file: column {column} "):
         Result.load(written(tmp_path / "file", table.set_column(place, column, empty)))
 
 
-def test_a_column_that_a_file_has_twice_is_refused(tmp_path):
+def test_a_column_that_a_file_has_twice_is_rejected(tmp_path):
     table = pa.Table.from_pandas(result().frame)
     with pytest.raises(FormatError, match="file: "):
         Result.load(written(tmp_path / "file", table.append_column("run", table["run"])))
@@ -481,13 +481,13 @@ DEEP = "[" * 100_000 + "]" * 100_000
         ("pandas", '{"index_columns": [5], "columns": [{"name": null}], "column_indexes": [{}]}'),
     ],
 )  # fmt: skip
-def test_odd_metadata_is_refused(tmp_path, key, text):
+def test_odd_metadata_is_rejected(tmp_path, key, text):
     with pytest.raises(FormatError, match="file: ") as raised:
         Result.load(written(tmp_path / "file", **{key: text}))
     assert len(str(raised.value)) < 600 + len(str(tmp_path))
 
 
-def test_a_small_file_with_a_huge_table_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+def test_a_small_file_with_a_huge_table_is_rejected_before_it_is_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "MOST_VALUES", 59)
     with pytest.raises(FormatError, match="more than 59 values"):
         Result.load(written(tmp_path / "file"))

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import idbandits as idb
+from error_checks import assert_raises
 from idbandits import models, simulate
 from idbandits.errors import IdbanditsError, ImpossibleObservationError
 from inferences import INFERENCES, agent_of, every
-from inside import begin, knowledge, random_numbers
-from playing import go_on, totals_by_hand, totals_of, world_of
-from refusals import refused
-from simulations import WORLDS, Greedy, Seeded, Wrapped, assert_same_totals, coin_world, coins
+from internals import begin, knowledge, random_numbers
+from played_rounds import go_on, totals_by_hand, totals_of, world_of
+from simulation_cases import WORLDS, Greedy, Seeded, Wrapped, assert_same_totals, coin_world, coins
 
 # -- the fused loop ------------------------------------------------------------------------------------------------
 
@@ -153,16 +153,16 @@ def test_other_orders_and_labels_are_joined_by_name(name: str) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("plain", [False, True])
-def test_diagrams_that_do_not_fit_are_refused(
+def test_diagrams_that_do_not_fit_are_rejected(
     world: idb.Diagram, learner: idb.Diagram, words: tuple[str, ...], plain: bool
 ) -> None:
     agent: Any = idb.Thompson(learner, "moments")
     if plain:
         agent = Wrapped(agent)
-    refused(IdbanditsError, words, lambda: simulate(world_of(world), {"it": agent}, 10, runs=1, progress=False))
+    assert_raises(IdbanditsError, words, lambda: simulate(world_of(world), {"it": agent}, 10, runs=1, progress=False))
 
 
-def test_an_action_that_the_world_forbids_is_refused() -> None:
+def test_an_action_that_the_world_forbids_is_rejected() -> None:
     world = world_of(models.cascade(3, 2))
     with pytest.raises(IdbanditsError, match=r"A1.*A2|all_different"):
         simulate(world, {"it": idb.Thompson(models.cascade(3, 2, distinct=False))}, 300, runs=1, progress=False)
@@ -334,9 +334,9 @@ class NoUpdate:
         *(({"checkpoints": value}, ("checkpoints", repr(value))) for value in (0, -1, 2.5, "all", None, True)),
     ],
 )  # fmt: skip
-def test_mistakes_are_refused(arguments: dict[str, Any], words: tuple[str, ...]) -> None:
+def test_mistakes_are_rejected(arguments: dict[str, Any], words: tuple[str, ...]) -> None:
     good = {"world": coin_world(), "learners": {"it": Seeded()}, "rounds": 10, "runs": 1, "progress": False}
-    refused(IdbanditsError, words, lambda: simulate(**(good | arguments)))
+    assert_raises(IdbanditsError, words, lambda: simulate(**(good | arguments)))
 
 
 # -- memory --------------------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from scipy import stats
 import idbandits as idb
 import reference
 from diagrams import SHOP_CONTEXTS, SHOP_MEANS, labels, random_diagram, random_given, random_means, shop
+from error_checks import assert_raises
 from idbandits import models
 from idbandits.errors import ActionError, ContextError, DiagramError, IdbanditsError, MeansError
-from refusals import refused
 
 RATE = 1e-5  # at which a test of a distribution fails although all is well
 
@@ -274,8 +274,8 @@ def test_repr() -> None:
         (SHOP_MEANS | {"colour": [0.5]}, ("'colour'", "taste, mood")),
     ],
 )
-def test_means_that_do_not_fit_are_refused(means: Any, words: tuple[str, ...]) -> None:
-    refused(MeansError, words, lambda: idb.World(shop(), means))
+def test_means_that_do_not_fit_are_rejected(means: Any, words: tuple[str, ...]) -> None:
+    assert_raises(MeansError, words, lambda: idb.World(shop(), means))
 
 
 @pytest.mark.parametrize(
@@ -301,31 +301,33 @@ def test_means_that_do_not_fit_are_refused(means: Any, words: tuple[str, ...]) -
         ([], ("contexts", "[]")),
     ],
 )  # fmt: skip
-def test_wrong_probabilities_of_contexts_are_refused(contexts: Any, words: tuple[str, ...]) -> None:
-    refused(ContextError, words, lambda: idb.World(shop(), SHOP_MEANS, contexts=contexts))
+def test_wrong_probabilities_of_contexts_are_rejected(contexts: Any, words: tuple[str, ...]) -> None:
+    assert_raises(ContextError, words, lambda: idb.World(shop(), SHOP_MEANS, contexts=contexts))
 
 
-def test_probabilities_of_contexts_are_refused_where_there_are_no_contexts() -> None:
+def test_probabilities_of_contexts_are_rejected_where_there_are_no_contexts() -> None:
     d = models.cascade(4, 2)
-    refused(ContextError, ("'hour'", "none"), lambda: idb.World(d, {"attraction": [0.1] * 4}, contexts={"hour": [1]}))
+    assert_raises(
+        ContextError, ("'hour'", "none"), lambda: idb.World(d, {"attraction": [0.1] * 4}, contexts={"hour": [1]})
+    )
 
 
 @pytest.mark.parametrize("seed", [-1, 0.5, "0", object()])
-def test_what_is_not_a_seed_is_refused(seed: Any) -> None:
-    refused(IdbanditsError, ("seed", repr(seed)), lambda: idb.World(shop(), SHOP_MEANS, seed))
+def test_what_is_not_a_seed_is_rejected(seed: Any) -> None:
+    assert_raises(IdbanditsError, ("seed", repr(seed)), lambda: idb.World(shop(), SHOP_MEANS, seed))
     here = world()
-    refused(IdbanditsError, ("seed", repr(seed)), lambda: here.copy(seed))
+    assert_raises(IdbanditsError, ("seed", repr(seed)), lambda: here.copy(seed))
 
 
 @pytest.mark.parametrize("d", [None, "cascade", models.cascade])
-def test_what_is_not_a_diagram_is_refused(d: Any) -> None:
-    refused(DiagramError, ("Diagram",), lambda: idb.World(d, SHOP_MEANS))
+def test_what_is_not_a_diagram_is_rejected(d: Any) -> None:
+    assert_raises(DiagramError, ("Diagram",), lambda: idb.World(d, SHOP_MEANS))
 
 
-def test_a_diagram_without_reward_is_refused() -> None:
+def test_a_diagram_without_reward_is_rejected() -> None:
     d = idb.Diagram("idle")
     d.observed("heads", [d.decision("coin", 3)], 0.5)
-    refused(DiagramError, ("'idle'", "reward"), lambda: idb.World(d, {}))
+    assert_raises(DiagramError, ("'idle'", "reward"), lambda: idb.World(d, {}))
 
 
 @pytest.mark.parametrize(
@@ -346,30 +348,30 @@ def test_a_diagram_without_reward_is_refused() -> None:
         (ACTION, "new", ContextError, ("'new'", "segment, hour")),
     ],
 )
-def test_actions_and_contexts_that_do_not_exist_are_refused(
+def test_actions_and_contexts_that_do_not_exist_are_rejected(
     action: Any, context: Any, error: type[Exception], words: tuple[str, ...]
 ) -> None:
     here = world()
     here.context()
     twin = here.copy()
-    refused(error, words, lambda: here.step(action, context))
-    refused(error, words, lambda: here.expected(action, context))
-    refused(error, words, lambda: here.regret(action, context))
+    assert_raises(error, words, lambda: here.step(action, context))
+    assert_raises(error, words, lambda: here.expected(action, context))
+    assert_raises(error, words, lambda: here.regret(action, context))
     assert steps(here) == steps(twin)  # nothing has changed, not even what was drawn
 
 
 def test_a_mistake_draws_no_context() -> None:
     here, twin = world(), world()
-    refused(ActionError, ("'second'",), lambda: here.step({"first": "tea"}))
+    assert_raises(ActionError, ("'second'",), lambda: here.step({"first": "tea"}))
     assert steps(here) == steps(twin)
 
 
 def test_contexts_are_asked_for_where_there_are_some() -> None:
     here = world()
     for do in (here.best, lambda: here.expected(ACTION), lambda: here.regret(ACTION)):
-        refused(ContextError, ("'segment'", "segment, hour"), do)
+        assert_raises(ContextError, ("'segment'", "segment, hour"), do)
     without = idb.World(models.cascade(4, 2), {"attraction": [0.1] * 4})
-    refused(ContextError, ("'hour'", "none"), lambda: without.step({"A1": 0, "A2": 1}, {"hour": 1}))
+    assert_raises(ContextError, ("'hour'", "none"), lambda: without.step({"A1": 0, "A2": 1}, {"hour": 1}))
     assert without.context() == {}
 
 

@@ -6,13 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
-from lists import LISTS, check_all_searches, hard_means, impatient
 from scipy.optimize import linear_sum_assignment
 
 import idbandits as idb
 import reference
 from diagrams import random_diagram, random_given, random_means
-from inside import best_assignment, forms_of
+from internals import best_assignment, forms_of
+from list_models import LISTS, check_all_searches, hard_means, impatient
 
 
 def best_by_trying(d: idb.Diagram, means: dict[str, np.ndarray]) -> float:

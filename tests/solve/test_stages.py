@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-from lists import hard_means, impatient
 
 import idbandits as idb
 from idbandits import models
-from inside import frontiers_of
+from internals import frontiers_of
+from list_models import hard_means, impatient
 
 Means = Mapping[str, np.ndarray]
 ITEMS, POSITIONS = 10, 5

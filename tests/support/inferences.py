@@ -19,7 +19,7 @@ from diagrams import random_learning_diagram
 from idbandits.circuit.model import Model
 from idbandits.inference import DONE, IMPOSSIBLE, ROUNDS, Evidence, State, folded, no_groups
 from idbandits.inference.state.state import FIGURES
-from playing import learn, play
+from played_rounds import learn, play
 
 
 class Counts:

@@ -28,7 +28,7 @@ import pytest
 import idbandits as idb
 from idbandits.errors import IdbanditsError, ImpossibleObservationError, ObservationError
 from inferences import INFERENCES
-from inside import held_by, knowledge_of, log_likelihood_held, row_names
+from internals import held_by, knowledge_of, log_likelihood_held, row_names
 from lifetime_rounds import (
     EVERYTHING,
     IN_ORDER,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import idbandits as idb
-from inside import row_names
+from internals import row_names
 
 Rng = np.random.Generator
 Labels = dict[str, Any]
@@ -85,7 +85,7 @@ class Setting(NamedTuple):
 
 
 def is_supported(setting: Setting) -> bool:
-    """Whether such an agent can be made; others are rejected when they are (test_compatibility.py)."""
+    """Whether such an agent can be made; others are rejected when they are (test_capability_pairs.py)."""
     if setting.inference == "exact" and setting.latent:
         return False
     if setting.inference == "particles":

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import idbandits as idb
-from inside import held_by, log_likelihood_held
+from internals import held_by, log_likelihood_held
 from lifetime import Life, takes_back
 from lifetime_rounds import LETTERS, MEANS, Played, Setting, Shape, log_of, random_observation, random_round, row_mean
 

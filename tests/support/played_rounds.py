@@ -1,0 +1,126 @@
+"""Rounds: played in a world, and as agents and the oracle take them in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import reference
+from diagrams import labels, random_means
+from feature_diagrams import random_request
+from idbandits import Diagram, Result, Thompson, World
+from internals import begin
+
+Rng = np.random.Generator
+
+
+class Played(NamedTuple):
+    """One round: labels for an agent, places among the values for the oracle."""
+
+    action: dict[str, Any]
+    observation: dict[str, Any]  # nodes that were not seen are None or left out
+    context: dict[str, Any] | None
+    round: reference.Round
+
+
+def play(d: Diagram, rng: Rng, count: int, unseen: float = 0.0, world: Diagram | None = None) -> list[Played]:
+    """Rounds of random feasible actions in a world with random means, whose diagram may differ from the learner's."""
+    truth = d if world is None else world
+    requests = {n.name: partial(random_request, n) for n in truth.of_kind("context") if n.features is not None}
+    real = World(truth, random_means(rng, truth), seed=int(rng.integers(2**32)), contexts=requests or None)
+    actions = list(reference.actions(d))
+    rounds = []
+    for _ in range(count):
+        action = labels(d, actions[rng.integers(len(actions))])
+        outcome = real.step(action, real.context())
+        seen = {name: v for name, v in outcome.seen_by(d).items() if rng.random() >= unseen}
+        missing = {n.name: None for n in d.of_kind("observed") if n.name not in seen and rng.random() < 0.5}
+        round = places(d, action | outcome.context), places(d, seen)
+        rounds.append(Played(action, seen | missing, outcome.context or None, round))
+    return rounds
+
+
+def places(d: Diagram, values: Mapping[str, Any]) -> dict[str, int]:
+    """Values as their places among all values of their nodes."""
+    return {name: 0 if d.nodes[name].features else list(d.nodes[name].values).index(v) for name, v in values.items()}
+
+
+def rounds_of(played: Sequence[Played]) -> list[reference.Round]:
+    """Rounds as the oracle reads them."""
+    return [p.round for p in played]
+
+
+def learn(agent: Thompson, played: Sequence[Played]) -> Thompson:
+    """The agent, after it learned from rounds one by one."""
+    for p in played:
+        agent.update(p.action, p.observation, p.context)
+    return agent
+
+
+def learn_at_once(agent: Thompson, played: Sequence[Played]) -> Thompson:
+    """The agent, after it learned from rounds as a log."""
+    agent.update_many(*columns(agent.diagram, played))
+    return agent
+
+
+def columns(d: Diagram, played: Sequence[Played]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]:
+    """Rounds as the arguments of `update_many`."""
+
+    def column(values: list[Any]) -> np.ndarray:
+        array = np.empty(len(values), dtype=object)
+        array[:] = values
+        return array
+
+    actions = {n.name: column([p.action[n.name] for p in played]) for n in d.of_kind("decision")}
+    seen = {n.name: column([p.observation.get(n.name) for p in played]) for n in d.of_kind("observed")}
+    contexts = {n.name: column([(p.context or {})[n.name] for p in played]) for n in d.of_kind("context")}
+    return actions, seen, contexts or None
+
+
+def alpha_of(agent: Thompson) -> dict[str, np.ndarray]:
+    """An agent's pseudo-counts."""
+    return {name: p.alpha for name, p in agent.posterior().items()}
+
+
+def assert_close(alpha: reference.Alpha, wanted: reference.Alpha, rtol: float = 1e-8, atol: float = 0.0) -> None:
+    """Pseudo-counts are those that are wanted."""
+    assert alpha.keys() == wanted.keys()
+    for name in wanted:
+        np.testing.assert_allclose(alpha[name], wanted[name], rtol=rtol, atol=atol, err_msg=name)
+
+
+# -- a learner that acts -------------------------------------------------------------------------------------------
+
+
+def world_of(d: Diagram, seed: int = 0) -> World:
+    """A world with random means."""
+    return World(d, random_means(np.random.default_rng(seed), d), seed=seed)
+
+
+def go_on(world: World, learner: Any, rounds: int) -> list[tuple[Any, ...]]:
+    """Let a learner act and learn; each round's action, what was seen, reward and regret."""
+    contextual = bool(world.diagram.of_kind("context"))
+    history = []
+    for _ in range(rounds):
+        context = {"context": world.context()} if contextual else {}
+        action = learner.act(**context)
+        outcome = world.step(action, **context)
+        seen = outcome.seen_by(getattr(learner, "diagram", world.diagram))
+        learner.update(action, seen, **context)
+        history.append((action, seen, outcome.reward, outcome.regret))
+    return history
+
+
+def totals_by_hand(world: World, learner: Any, name: str, seed: int, run: int, rounds: int) -> np.ndarray:
+    """Total reward and regret after every round of a run of `simulate`, by calling act and update."""
+    history = go_on(*begin(world, learner, name, seed, run), rounds)
+    return np.cumsum([round[2:] for round in history], axis=0)
+
+
+def totals_of(result: Result, name: str, run: int) -> np.ndarray:
+    """Total reward and regret at every checkpoint of a run."""
+    frame = result.frame
+    return frame[(frame["learner"] == name) & (frame["run"] == run)][["reward", "regret"]].to_numpy()
