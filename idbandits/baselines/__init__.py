@@ -1,4 +1,4 @@
-"""Published learners for single problems, to compare with: built from a diagram, with the same act and update."""
+"""Published bandit algorithms to compare with, built from a diagram."""
 
 from idbandits.baselines.combinatorial import CombUCB1 as CombUCB1
 from idbandits.baselines.combinatorial import KLCombUCB1 as KLCombUCB1

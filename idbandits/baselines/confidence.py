@@ -1,4 +1,4 @@
-"""Confidence bounds of means: the indices of UCB1 and KL-UCB."""
+"""Confidence bounds of means: indices of UCB1 and KL-UCB."""
 
 import math
 from typing import NamedTuple
@@ -7,12 +7,12 @@ from idbandits.kernel.array_types import Floats
 from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.structs import pointer
 
-UNSEEN = 1e9  # the index of what was never tried: above any other
-FARTHEST = 700.0  # not far beyond that, exp(-x) is rounded to 0
+UNSEEN = 1e9  # index of untried arms
+FARTHEST = 700.0  # exp(-x) is 0 not far above
 
 
 class Arms(NamedTuple):
-    """What is kept of each arm: how often it was tried, the sum of what it earned, and its index."""
+    """Trials, total reward and index of each arm."""
 
     times: Floats
     sums: Floats
@@ -21,20 +21,20 @@ class Arms(NamedTuple):
 
 @inlined
 def arms_in(floats: Floats, number: int) -> Arms:
-    """The arms that these numbers begin with."""
+    """Return the arms at the start of an array."""
     return Arms(pointer(floats, 0), pointer(floats, number), pointer(floats, 2 * number))
 
 
 @inlined
 def level(t: int) -> float:
-    """log t + 3 log log t, the confidence level of KL-UCB (Garivier and Cappé 2011), at least 0."""
+    """Return log t + 3 log log t, the confidence level of KL-UCB (Garivier and Cappé 2011), at least 0."""
     log = math.log(max(t, 1))
     return log + 3.0 * math.log(max(log, 1.0))
 
 
 @unmanaged
 def kl_above(mean: float, allowance: float, near: float = 0.0) -> float:
-    """The largest q with d(mean, q) ≤ allowance, d being the divergence between Bernoulli distributions."""
+    """Return the largest q with d(mean, q) ≤ allowance, where d is the divergence of Bernoulli distributions."""
     if allowance <= 0.0:
         return mean
     return max(mean, -math.expm1(-kl_exponent(mean, allowance, near)))
@@ -42,9 +42,9 @@ def kl_above(mean: float, allowance: float, near: float = 0.0) -> float:
 
 @unmanaged
 def kl_exponent(mean: float, allowance: float, near: float) -> float:
-    """The x = -log(1 - q) of the largest q with d(mean, q) ≤ allowance > 0; sought from `near`, where that makes sense.
+    """Return x = -log(1 - q) for the largest q with d(mean, q) ≤ allowance > 0; `near` is a starting point.
 
-    Newton's method in x, where d is convex and nearly linear: from above it never steps over the root, from below once.
+    Newton's method in x, in which d is convex and nearly linear: it steps over the root at most once, from below.
     """
     if mean >= 1.0:
         return math.inf
@@ -65,18 +65,18 @@ def kl_exponent(mean: float, allowance: float, near: float) -> float:
             break
         step = ((1.0 - mean) * x - mean * math.log(q) - entropy - allowance) / slope
         x -= step
-        if abs(step) <= 1e-5 * (x - lowest):  # the next step would be about 1e-10 of it
+        if abs(step) <= 1e-5 * (x - lowest):  # the relative error is about 1e-10 now
             break
     return max(x, lowest)
 
 
 @inlined
 def kl_below(mean: float, allowance: float) -> float:
-    """The smallest q with d(mean, q) ≤ allowance."""
+    """Return the smallest q with d(mean, q) ≤ allowance."""
     return 1.0 - kl_above(1.0 - mean, allowance)
 
 
 @inlined
 def ucb1(mean: float, times: float, t: int) -> float:
-    """mean + sqrt(1.5 log t / times): the index of CascadeUCB1 (Kveton et al. 2015)."""
+    """Return mean + sqrt(1.5 log t / times), the index of CascadeUCB1 (Kveton et al. 2015)."""
     return mean + math.sqrt(1.5 * math.log(max(t, 1)) / times)

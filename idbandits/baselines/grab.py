@@ -1,11 +1,11 @@
-"""GRAB: the best list so far and its neighbours, in the position-based model with unknown examination."""
+"""GRAB: the leading list and its neighbours, in the position-based model with unknown examination."""
 
 import math
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.baselines.baseline import MOST_ROUNDS, Baseline, check_ranking, kernels
+from idbandits.baselines.baseline import MOST_ROUNDS, Baseline, check_ranking, kernels, log_horizon
 from idbandits.baselines.confidence import Arms, arms_in, kl_exponent, level
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import check_whole
@@ -17,25 +17,25 @@ from idbandits.kernel.sampling import below
 from idbandits.kernel.structs import pointer
 from idbandits.solve.assignment import match
 
-# Of the floats of a state: whether there is a leader, and its items. Then come the arms, which are items at positions,
-# those of one position after the other; and for each a small random number, by which ties between leaders are broken.
+# Floats of the state: 1 if there is a leader; the leader's items; the arms (items at positions, position by position);
+# and for each arm a small random number that breaks ties between leaders.
 STARTED, LEADER = range(2)
 TIES = 1e-9
 
 
-class Layout(NamedTuple):
-    """What does not change."""
+class GrabConfig(NamedTuple):
+    """Settings of GRAB."""
 
     positions: int
     items: int
-    period: int  # the leader is shown every so many times that it leads
-    level: float  # the confidence level, or 0 for that of KL-UCB
+    period: int  # gamma + 1
+    level: float  # confidence level, or 0 for that of KL-UCB
 
 
 @linked
-def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
+def act(config: GrabConfig, state: State, rng: Rng, action: Ints) -> None:
     """Find the leader, and show it or one of its neighbours."""
-    floats, positions, items = state.floats, layout.positions, layout.items
+    floats, positions, items = state.floats, config.positions, config.items
     size, first = positions * items, pointer(floats, LEADER + positions)
     arms, tie = arms_in(first, size), pointer(first, 3 * size)
     if floats[STARTED] == 0.0:
@@ -50,29 +50,29 @@ def act(layout: Layout, state: State, rng: Rng, action: Ints) -> None:
         floats[LEADER + k] = action[k]
     floats[STARTED] = 1.0
     groups = groups_in(state.ints)
-    group = groups.table[place_of(groups, pointer(action, 0), layout.positions)]
+    group = groups.table[place_of(groups, pointer(action, 0), config.positions)]
     led = groups.counts[group] if group >= 0 else 0
-    if led % layout.period > 0:
-        sort_positions(layout, means, action, order)
-        move(layout, arms, layout.level if layout.level > 0.0 else level(led), order, rng, action)
+    if led % config.period > 0:
+        sort_positions(config, means, action, order)
+        move(config, arms, config.level if config.level > 0.0 else level(led), order, rng, action)
 
 
 @unmanaged
-def sort_positions(layout: Layout, means: Floats, leader: Ints, order: Ints) -> None:
+def sort_positions(config: GrabConfig, means: Floats, leader: Ints, order: Ints) -> None:
     """Order the positions by the mean clicks of the leader there, the highest first."""
-    for k in range(layout.positions):
-        mean = means[k * layout.items + leader[k]]
+    for k in range(config.positions):
+        mean = means[k * config.items + leader[k]]
         at = k
-        while at > 0 and mean > means[order[at - 1] * layout.items + leader[order[at - 1]]]:
+        while at > 0 and mean > means[order[at - 1] * config.items + leader[order[at - 1]]]:
             order[at] = order[at - 1]
             at -= 1
         order[at] = k
 
 
 @unmanaged
-def move(layout: Layout, arms: Arms, allowed: float, order: Ints, rng: Rng, action: Ints) -> None:
-    """Change the leader in `action` into the neighbour with the highest sum of indices, if that exceeds its own."""
-    items, swaps = layout.items, layout.positions - 1
+def move(config: GrabConfig, arms: Arms, allowed: float, order: Ints, rng: Rng, action: Ints) -> None:
+    """Change the leader in `action` into the neighbour with the highest sum of indices, if higher than its own."""
+    items, swaps = config.items, config.positions - 1
     last = order[swaps]
     most, ties, best, base = 0.0, 1, -1, 0.0
     for i in range(swaps + items):  # swap positions that follow in `order`, then show another item at the last
@@ -85,7 +85,7 @@ def move(layout: Layout, arms: Arms, allowed: float, order: Ints, rng: Rng, acti
             if i == swaps:
                 base = bound(arms, allowed, last * items + action[last])
             shown = False
-            for k in range(layout.positions):
+            for k in range(config.positions):
                 shown |= action[k] == i - swaps
             gain = -math.inf if shown else bound(arms, allowed, last * items + i - swaps) - base
         if gain > most:
@@ -103,7 +103,7 @@ def move(layout: Layout, arms: Arms, allowed: float, order: Ints, rng: Rng, acti
 
 @unmanaged
 def bound(arms: Arms, allowed: float, a: int) -> float:
-    """The index of an item at a position; it is sought from where it was last, which `arms.bound` keeps."""
+    """Return the index of an item at a position; the search starts at its last value, in `arms.bound`."""
     if arms.times[a] == 0.0:
         return 1.0
     mean: float = arms.sums[a] / arms.times[a]
@@ -115,38 +115,37 @@ def bound(arms: Arms, allowed: float, a: int) -> float:
 
 
 @linked
-def learn(layout: Layout, state: State, rng: Rng, round_: Round) -> None:
-    """Count clicks on items at positions, and that the leader has led."""
+def learn(config: GrabConfig, state: State, rng: Rng, round_: Round) -> None:
+    """Count clicks on items at positions, and the rounds of the leader."""
     if state.floats[STARTED] > 0.0:
-        leader = np.empty(layout.positions, np.int64)
-        for k in range(layout.positions):
+        leader = np.empty(config.positions, np.int64)
+        for k in range(config.positions):
             leader[k] = int(state.floats[LEADER + k])
         groups = groups_in(state.ints)
-        place = place_of(groups, pointer(leader, 0), layout.positions)
+        place = place_of(groups, pointer(leader, 0), config.positions)
         group = groups.table[place]
         if group < 0:
-            group = insert(groups, place, pointer(leader, 0), layout.positions)
+            group = insert(groups, place, pointer(leader, 0), config.positions)
         groups.counts[group] += round_.times
-    arms = arms_in(pointer(state.floats, LEADER + layout.positions), layout.positions * layout.items)
-    for k in range(layout.positions):
-        a = k * layout.items + round_.action[k]
+    arms = arms_in(pointer(state.floats, LEADER + config.positions), config.positions * config.items)
+    for k in range(config.positions):
+        a = k * config.items + round_.action[k]
         arms.times[a] += round_.times
         arms.sums[a] += round_.times * round_.seen[k]
 
 
 @final
 class GRAB(Baseline):
-    """GRAB: shows the list that looks best, or the one of its neighbours with the highest upper confidence bound.
+    """GRAB: shows the leading list, or its neighbour with the highest upper confidence bound.
 
     Gauthier, Gaudel, Fromont and Lompo, Parametric Graph for Unimodal Ranking Bandit, ICML 2021, Algorithm 1. The
     leader is the assignment of items to positions with the highest sum of mean clicks. Its neighbours swap the items
-    of two positions that follow one another when positions are ordered by the mean clicks of the leader there, or
-    replace the item at the last of these positions by one that is not shown. The leader is shown every (`gamma` +
-    1)-th time that it leads, else the list with the highest sum of indices among it and its neighbours; `gamma` is
-    items - 1, the number of neighbours, if not given. The index is the highest q with times · d(mean, q) ≤ log n + 3
-    log log n, n being how often the leader has led, or log `horizon` as in the authors' code
-    (github.com/gaudel/ranking_bandits), which also shows the leader every (items - positions)-th time. What was never
-    tried has the mean 0 and the index 1. Ties between leaders are broken by a random order that stays.
+    of two consecutive positions, ordered by the leader's mean clicks, or replace the item at the last of these by one
+    that is not shown. The leader is shown in every (`gamma` + 1)-th round that it leads (default: items - 1), else the
+    list with the highest sum of indices. The index is the highest q with times · d(mean, q) ≤ log n + 3 log log n
+    after n rounds of the leader, or log `horizon` as in the authors' code (github.com/gaudel/ranking_bandits), which
+    also shows the leader every (items - positions)-th time. Untried items have mean 0 and index 1. Ties between
+    leaders are broken by a constant random order.
 
     >>> from idbandits import models
     >>> learner = GRAB(models.position_based(items=4, positions=2), seed=0)
@@ -157,12 +156,11 @@ class GRAB(Baseline):
     {'A1': 3, 'A2': 1}
     """
 
-    ACT, LEARN = kernels("GRAB", Layout, act, learn)
+    ACT, LEARN = kernels("GRAB", GrabConfig, act, learn)
 
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int | None = None, gamma: int | None = None) -> None:
         positions, items = check_ranking("GRAB", d)
         neighbours = items - 1 if gamma is None else check_whole("GRAB: gamma", gamma, 0, MOST_ROUNDS)
-        fixed = 0.0 if horizon is None else math.log(check_whole("GRAB: horizon", horizon, 2, MOST_ROUNDS))
         floats = np.zeros(LEADER + positions + (len(Arms._fields) + 1) * positions * items)
-        layout = Layout(positions, items, neighbours + 1, fixed)
-        super().__init__(d, seed, layout, with_groups(floats, per_round=1, longest=positions))
+        config = GrabConfig(positions, items, neighbours + 1, log_horizon("GRAB", horizon))
+        super().__init__(d, seed, config, with_groups(floats, per_round=1, longest=positions))
