@@ -200,7 +200,7 @@ def test_contexts_and_what_is_not_a_diagram_are_rejected(name: str) -> None:
     contextual.reward(contextual.observed("C1", [contextual.decision("A1", 3), contextual.context("who", 2)]))
     with pytest.raises(DiagramError, match=f"{name}.* contexts.*'in context'.*'who'"):
         make(contextual)
-    with pytest.raises(DiagramError, match=f"{name}.* Diagram, not 3"):
+    with pytest.raises(DiagramError, match=f"{name}.* Diagram, got 3"):
         make(3)
     empty = idb.Diagram("empty")
     empty.reward(empty.observed("X"))

@@ -93,27 +93,27 @@ def without_actions(decisions: int = 3, items: int = 2) -> idb.Diagram:
 @pytest.mark.parametrize(
     ("name", "d", "message"),
     [
-        ("CascadeUCB1", other_items(), "CascadeUCB1 ranks items.*'A' has 0 to 1, 'B' has 0 to 2"),
+        ("CascadeUCB1", other_items(), "CascadeUCB1: all decisions must have the same items.*'A' has 0 to 1, 'B' has 0 to 2"),
         ("TopRank", crossed(), "TopRank: 'X' must be the click on 'A'; it depends on B"),
-        ("TopRank", clicks_of_three(), "TopRank learns from clicks, 0 or 1; 'X' has 3 states"),
-        ("TopRank", models.position_based(2, 3, distinct=False), "3 decisions need as many, not 2"),
-        ("GRAB", models.rank1(3, 3), "GRAB learns from one click per decision.*2 decisions and observes X"),
-        ("Rank1Elim", models.cascade(3, 3), "Rank1Elim chooses a row and a column.*A1, A2, A3, all different"),
-        ("Rank1ElimKL", constrained(), "Rank1ElimKL chooses a row and a column.*A, B, all different"),
-        ("Rank1Elim", three_states(), "sees one node with two states.*'X' with 3 states"),
-        ("Rank1Elim", turned(), "'X' = 1 must be worth more"),
-        ("Rank1Elim", crossed(), "sees one node.*'X' with 2 states, 'Y' with 2 states"),
-        ("CombUCB1", product_of_two(), r"CombUCB1 adds up.*depends on 'X' \(observed\), 'Y' \(observed\)"),
-        ("KLCombUCB1", latent_reward(), r"KLCombUCB1 adds up.*depends on 'H' \(latent\)"),
-        ("CombUCB1", unrewarded(), "CombUCB1 has nothing to learn"),
-        ("CombUCB1", models.rank1(1000, 101), "with 'X', which depends on A1, A2, there are 101,000.*at most 100,000"),
-        ("UCB1", latent_reward(), "UCB1 learns from rewards that it sees.*depends on 'H', a latent node"),
-        ("EpsilonGreedy", unrewarded(), "EpsilonGreedy learns from rewards; diagram 'unrewarded' has none"),
-        ("UCB1", without_actions(), "UCB1 has nothing to choose: no action of diagram 'chain' satisfies all_different"),
-        ("Uniform", without_actions(), "Uniform has nothing to choose: no action"),
+        ("TopRank", clicks_of_three(), "TopRank: clicks must have 2 states; 'X' has 3"),
+        ("TopRank", models.position_based(2, 3, distinct=False), "at least as many items as positions.* has 2 and 3"),
+        ("GRAB", models.rank1(3, 3), "GRAB needs one click per decision.*2 decisions and observes X"),
+        ("Rank1Elim", models.cascade(3, 3), "Rank1Elim needs two decisions without constraints.*A1, A2, A3, all different"),
+        ("Rank1ElimKL", constrained(), "Rank1ElimKL needs two decisions without constraints.*A, B, all different"),
+        ("Rank1Elim", three_states(), "must observe one node with two states.*'X' with 3 states"),
+        ("Rank1Elim", turned(), "'X' = 1 must have a higher reward"),
+        ("Rank1Elim", crossed(), "must observe one node.*'X' with 2 states, 'Y' with 2 states"),
+        ("CombUCB1", product_of_two(), r"CombUCB1: each reward term must depend on one observed node.*depends on 'X' \(observed\), 'Y' \(observed\)"),
+        ("KLCombUCB1", latent_reward(), r"KLCombUCB1: each reward term must depend on one observed node.*depends on 'H' \(latent\)"),
+        ("CombUCB1", unrewarded(), "CombUCB1: the reward of diagram 'unrewarded' must depend on a decision"),
+        ("CombUCB1", models.rank1(1000, 101), "at most 100,000 base arms, got 101,000 at 'X', which depends on A1, A2"),
+        ("UCB1", latent_reward(), "UCB1: the reward must depend on decisions and observed nodes only.*depends on 'H', a latent node"),
+        ("EpsilonGreedy", unrewarded(), "EpsilonGreedy needs a reward; diagram 'unrewarded' has none"),
+        ("UCB1", without_actions(), "UCB1: no action of diagram 'chain' satisfies all_different"),
+        ("Uniform", without_actions(), "Uniform: no action"),
         ("CombUCB1", without_actions(), "diagram 'chain': no action was found"),
-        ("UCB1", chain(6, 10), "UCB1 keeps a number for every action.*more than 100,000.*6 decisions"),
-        ("Uniform", overlapping(7), "Uniform keeps a number for every action.*more than 100,000"),
+        ("UCB1", chain(6, 10), "UCB1 needs at most 100,000 actions.*6 decisions"),
+        ("Uniform", overlapping(7), "Uniform needs at most 100,000 actions"),
     ],
 )  # fmt: skip
 def test_a_diagram_that_does_not_fit_is_rejected(name: str, d: idb.Diagram, message: str) -> None:
@@ -122,7 +122,7 @@ def test_a_diagram_that_does_not_fit_is_rejected(name: str, d: idb.Diagram, mess
 
 
 def test_listing_actions_ends_where_constraints_leave_next_to_none() -> None:
-    with pytest.raises(DiagramError, match=r"UCB1 lists all actions; [\d,]+ steps found 0 .*diagram 'chain'"):
+    with pytest.raises(DiagramError, match=r"UCB1 needs a list of all actions; [\d,]+ steps found 0 .*diagram 'chain'"):
         baselines.UCB1(without_actions(11, 10))  # 10 million ways to begin, none that ends
 
 
@@ -136,7 +136,7 @@ def test_many_positions_are_checked_in_no_time(model: Callable[..., idb.Diagram]
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("CascadeKLUCB", {"reading": "second"}, "reading is 'first' or 'last'.*'second'"),
+        ("CascadeKLUCB", {"reading": "second"}, "reading must be 'first' or 'last', got 'second'"),
         ("TopRank", {"horizon": 1}, "TopRank: horizon .* from 2 to .*, not 1"),
         ("TopRank", {"delta": 0}, "TopRank: delta is a number above 0 and at most 1, not 0"),
         ("KLCombUCB1", {"horizon": 2.5}, "KLCombUCB1: horizon .* not 2.5"),
