@@ -318,7 +318,7 @@ def draw_means(evidence: Packed, state: State, readable: Bools, spread: float, r
     if r.number > 0:
         acting = np.empty(v.live)
         prior = section(alpha, PRIOR, v.learned)
-        draw_acting_counts(r, alpha, prior, state.fits, v.live, readable, spread, rng, acting)
+        draw_acting_counts(r, alpha, prior, state.fits, readable, spread, rng, acting)
         alpha = acting
     for i in range(q.others):
         if len(readable) > 0:

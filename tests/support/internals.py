@@ -25,7 +25,8 @@ from idbandits.inference.algorithms import exact
 from idbandits.inference.gibbs import gibbs
 from idbandits.inference.gibbs import pair_moves as moving
 from idbandits.inference.gibbs import table_moves as rescaling
-from idbandits.inference.regression.fit import measure
+from idbandits.inference.regression.density import regression_at
+from idbandits.inference.regression.fit import Point, measure
 from idbandits.inference.regression.prior import prior_in
 from idbandits.inference.rounds import counting, factors, reduction
 from idbandits.inference.rounds.workspace import Parts, held, scratch, tail, unpack, workspace
@@ -548,7 +549,7 @@ def _rescale(program: Any, numbers: Any, ints: Any, floats: Any, fits: Any, rng:
     chain = gibbs.chain_in(w, ints, floats, pointer(fits, 0), True, pointer(ints, 0), 0)
     gibbs.begin_tuning(chain)
     w.places[0] = 0
-    rescaling.put_current_priors(w, chain, 0)
+    rescaling.put_current_priors(w, chain, regression_at(w.r, 0, chain.fits))
     for e in range(w.v.learned):
         chain.means[e] = means[e]
     rescaling.move_tables(w, chain, moves, rng)
@@ -573,18 +574,21 @@ def measured(agent: idb.Thompson, counts: Any, parameters: Any, scale: float = 1
     size = len(parameters)
     gradient, hessian = np.empty(size), np.empty(size * size)
     numbers = (np.array(values, np.float64).ravel() for values in (counts, parameters))
-    value = _measure(*agent.learner.evidence.packed, *numbers, scale, gradient, hessian, np.empty(3 * (size + 1)))
+    fits, weights = agent.state.fits, np.empty(3 * (size + 1))
+    value = _measure(*agent.learner.evidence.packed, fits, *numbers, scale, gradient, hessian, weights)
     lower = np.tril(hessian.reshape(size, size))
     return Measured(value, gradient, lower + np.tril(lower, -1).T)
 
 
 @njit(error_model="numpy")
 def _measure(
-    program: Any, numbers: Any, n: Any, parameters: Any, scale: float, gradient: Any, hessian: Any, weights: Any
+    program: Any, numbers: Any, fits: Any, n: Any, parameters: Any, scale: float, gradient: Any, hessian: Any,
+    weights: Any,
 ) -> Any:  # fmt: skip
     _, _, r = unpack(program, numbers)
-    at, g, h, w = pointer(parameters, 0), pointer(gradient, 0), pointer(hessian, 0), pointer(weights, 0)
-    return measure(r, 0, pointer(n, 0), scale, at, g, h, w) + 0.0 * len(n) * len(parameters) * len(weights)
+    at = Point(pointer(parameters, 0), pointer(gradient, 0), pointer(hessian, 0))
+    value = measure(regression_at(r, 0, pointer(fits, 0)), pointer(n, 0), scale, at, pointer(weights, 0))
+    return value + 0.0 * len(n) * len(parameters) * len(weights)
 
 
 # -- searches for the best action ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from idbandits.diagram.features.design import described
 from idbandits.diagram.labels import state_labels
 from idbandits.diagram.tables import Label, LearnedTable
 from idbandits.inference.gibbs.summary import Summary
-from idbandits.inference.regression.density import HIGH, LOG_STRENGTHS, LOW, MOST_LOGIT, NOTHING, SCALE
+from idbandits.inference.regression.density import HIGH, LOG_STRENGTHS, LOW, MAX_LOGIT, MIN_COUNT, SCALE
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.state.state import State
 from idbandits.kernel.array_types import Floats
@@ -96,7 +96,7 @@ class Regression:
         for row in table.fixed:
             place = np.unravel_index(row, table.shape) if table.shape else ()
             shares[place], observations[place] = np.nan, 0.0
-        self._seen = observations > NOTHING
+        self._seen = observations > MIN_COUNT
         rates = np.where(self._seen[..., None], counts, np.nan) / np.where(self._seen, observations, 1.0)[..., None]
         self._fixed = len(table.fixed)
         self.prior_mean: Floats = shares[..., 1] if table.states == 2 else shares
@@ -179,7 +179,7 @@ class Regression:
         )
 
 
-LOGITS = -MOST_LOGIT, MOST_LOGIT
+LOGITS = -MAX_LOGIT, MAX_LOGIT
 
 
 def rounded(number: float) -> str:

@@ -21,7 +21,7 @@ from idbandits.inference.gibbs.summary import Summary, summary_of
 from idbandits.inference.gibbs.table_moves import FIRST_WIDTH, LOG_WIDTH, TRIED, move_tables, moves_with_table
 from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, NOW, PACKED, STATE, BuiltIn, Round, learner
 from idbandits.inference.regression import prior as priors
-from idbandits.inference.regression.density import current_of
+from idbandits.inference.regression.density import regression_at
 from idbandits.inference.regression.fit import size_of_work, work_in
 from idbandits.inference.rounds.counting import count_round, factor_of, look_up
 from idbandits.inference.rounds.evidence import Evidence
@@ -221,8 +221,9 @@ def run_chain(
         for k in range(p.columns):
             draws[i, k] = recorded[p.column[k]]
         for t in range(w.r.number):
-            for k in range(w.r.columns[t] * (w.r.states[t] - 1) + 1):
-                parameters[i, w.r.first[t] + k] = current_of(w.r, t, chain.fits)[k]
+            g = regression_at(w.r, t, chain.fits)
+            for k in range(g.size):
+                parameters[i, w.r.first[t] + k] = g.current[k]
     return int(held(len(draws) + 0 * len(fit_scratch), int_scratch, float_scratch))
 
 

@@ -6,11 +6,11 @@ Dirichlet-multinomial), so the posterior of (G, log M) never needs the likelihoo
 Newton's method with exact derivatives, and a normal distribution with the curvature there takes its place (Laplace).
 
 The parameters of a regression are the coefficients of all columns for the second state, those for the third and so on,
-then log M. In `fits` of a state, each regression has its parameters at the mode, the Cholesky factor of the precision
-there, row by row, the parameters that the priors in the state are by, and its shape (`shape_of`).
+then log M.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -19,143 +19,174 @@ from idbandits.inference.rounds.workspace import Regressions, unpack
 from idbandits.inference.state.state import PRIOR, drawable, section
 from idbandits.kernel.array_types import Bools, Floats, Indices, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
+from idbandits.kernel.linalg import solve_lower_transposed
 from idbandits.kernel.structs import pointer
 
-LEAST_COUNT = 1e-3  # of a prior: a row that can only be 0 or 1 would be stuck there
-LOG_STRENGTHS = math.log(0.5), math.log(1e6)  # the least and the largest log M
-MOST_LOGIT = 30.0
+MIN_PRIOR = 1e-3  # of an entry: a row that can only be 0 or 1 would be stuck there
+LOG_STRENGTHS = math.log(0.5), math.log(1e6)  # the range of log M
+MAX_LOGIT = 30.0
 ACTING = 0.7  # a factor on deviations of parameters that actions are drawn by: rows deviate from their priors, too
-LOW, HIGH, SCALE = range(3)  # the shape of a fit
-NOTHING = 1e-9  # rows with fewer counts than this say nothing
+LOW, HIGH, SCALE = range(3)  # of `shape`
+MIN_COUNT = 1e-9  # rows with fewer counts are ignored
+
+
+class TableRegression(NamedTuple):
+    """The regression of one table: pointers into a program and into `fits` of a state."""
+
+    states: int
+    columns: int
+    size: int  # number of parameters
+    rows: int
+    row: Indices  # of a row: its first entry
+    design: Floats  # of a row: its line of `columns` numbers
+    centre: Floats  # of a parameter: its prior mean
+    spread: Floats  # of a parameter: its prior standard deviation
+    mode: Floats  # of a parameter: its value at the mode
+    factor: Floats  # the lower Cholesky factor of the precision at the mode
+    current: Floats  # of a parameter: its value in the priors of the state
+    shape: Floats  # LOW, HIGH: factors on the deviation of log M on both sides of its mode; SCALE: one on slopes
 
 
 @inlined
-def strength_of(r: Regressions, t: int, parameters: Floats) -> float:
-    """M, also by numbers that are none."""
-    (least, most), log_strength = LOG_STRENGTHS, parameters[r.columns[t] * (r.states[t] - 1)]
+def regression_at(r: Regressions, t: int, fits: Floats) -> TableRegression:
+    """Return the regression with number t."""
+    columns, start = r.columns[t], r.start[t]
+    size, mode = columns * (r.states[t] - 1) + 1, pointer(fits, r.fit[t])
+    factor = pointer(mode, size)
+    current = pointer(factor, size * size)
+    return TableRegression(
+        r.states[t], columns, size, r.start[t + 1] - start, pointer(r.row, start), pointer(r.design, r.line[t]),
+        pointer(r.centre, r.first[t]), pointer(r.spread, r.first[t]), mode, factor, current, pointer(current, size),
+    )  # fmt: skip
+
+
+@inlined
+def strength_of(g: TableRegression, parameters: Floats) -> float:
+    """Return M, clamped; NaN maps to the minimum."""
+    (least, most), log_strength = LOG_STRENGTHS, parameters[g.size - 1]
     return np.exp(min(log_strength, most) if log_strength > least else least)
 
 
 @inlined
-def current_of(r: Regressions, t: int, fits: Floats) -> Floats:
-    """The parameters that the priors in a state are by."""
-    size = r.columns[t] * (r.states[t] - 1) + 1
-    return pointer(fits, r.fit[t] + size + size * size)
-
-
-@inlined
-def shape_of(r: Regressions, t: int, fits: Floats) -> Floats:
-    """LOW and HIGH, factors on the deviation of log M on both sides of its mode; SCALE, one on coefficients."""
-    size = r.columns[t] * (r.states[t] - 1) + 1
-    return pointer(fits, r.fit[t] + size * (size + 2))
-
-
-@inlined
-def logit(r: Regressions, t: int, k: int, j: int, parameters: Floats) -> float:
-    """The linear predictor of a row for the state after the j-th."""
-    columns, total = r.columns[t], 0.0
-    line, own = pointer(r.design, r.line[k]), pointer(parameters, j * columns)
-    for i in range(columns):
-        total += line[i] * own[i]
-    return min(total, MOST_LOGIT) if total > -MOST_LOGIT else -MOST_LOGIT  # also where it is not a number
+def logit(g: TableRegression, k: int, j: int, parameters: Floats) -> float:
+    """Return the linear predictor of row k for the state after the j-th, clamped; NaN maps to the minimum."""
+    line, coefficients, total = pointer(g.design, k * g.columns), pointer(parameters, j * g.columns), 0.0
+    for i in range(g.columns):
+        total += line[i] * coefficients[i]
+    return min(total, MAX_LOGIT) if total > -MAX_LOGIT else -MAX_LOGIT
 
 
 @unmanaged
-def row_shares(r: Regressions, t: int, k: int, parameters: Floats, strength: float, prior: Floats) -> None:
-    """M softmax(x G) of a row."""
-    states = r.states[t]
-    if states == 2:
-        odds = np.exp(logit(r, t, k, 0, parameters))
+def row_shares(g: TableRegression, k: int, parameters: Floats, strength: float, prior: Floats) -> None:
+    """Write M softmax(x G) of row k."""
+    if g.states == 2:
+        odds = np.exp(logit(g, k, 0, parameters))
         prior[1] = strength * (odds / (1.0 + odds))
         prior[0] = strength / (1.0 + odds)
     else:
         prior[0], total = 1.0, 1.0
-        for j in range(states - 1):
-            prior[j + 1] = np.exp(logit(r, t, k, j, parameters))
+        for j in range(g.states - 1):
+            prior[j + 1] = np.exp(logit(g, k, j, parameters))
             total += prior[j + 1]
-        for j in range(states):
+        for j in range(g.states):
             prior[j] *= strength / total
 
 
 @unmanaged
-def row_prior(r: Regressions, t: int, k: int, parameters: Floats, strength: float, prior: Floats) -> None:
-    """The prior of a row: the same, bounded away from zero."""
-    row_shares(r, t, k, parameters, strength, prior)
-    for j in range(r.states[t]):
-        prior[j] = max(prior[j], LEAST_COUNT)
+def row_prior(g: TableRegression, k: int, parameters: Floats, strength: float, prior: Floats) -> None:
+    """Write the prior of row k: its shares of M, bounded away from zero."""
+    row_shares(g, k, parameters, strength, prior)
+    for j in range(g.states):
+        prior[j] = max(prior[j], MIN_PRIOR)
+
+
+@inlined
+def prior_sd(g: TableRegression, i: int, scale: float) -> float:
+    """Return the prior standard deviation of a parameter; `scale` is a factor on that of slopes."""
+    return g.spread[i] * (1.0 if i == g.size - 1 or i % g.columns == 0 else scale)
+
+
+@inlined
+def total_count(g: TableRegression, n: Floats) -> float:
+    """Return the sum of the counts of a row."""
+    total = 0.0
+    for j in range(g.states):
+        total += n[j]
+    return total
 
 
 # -- draws -------------------------------------------------------------------------------------------------------------
 
 
 @unmanaged
-def draw_parameters(r: Regressions, t: int, fits: Floats, spread: float, rng: Rng, parameters: Floats) -> None:
-    """Parameters from the distribution of a fit: normal but for log M, whose density has two widths.
+def draw_parameters(g: TableRegression, spread: float, rng: Rng, parameters: Floats) -> None:
+    """Draw parameters from the distribution of a fit: normal but for log M, whose density has two widths.
 
     By the Cholesky factor, log M comes first, and all others given log M. `spread` is a factor on all deviations.
     """
-    size = r.columns[t] * (r.states[t] - 1) + 1
-    mode = pointer(fits, r.fit[t])
-    factor = pointer(mode, size)
-    for i in range(size):
+    for i in range(g.size):
         parameters[i] = spread * rng.standard_normal()
-    low, high = shape_of(r, t, fits)[LOW], shape_of(r, t, fits)[HIGH]
-    parameters[size - 1] = abs(parameters[size - 1]) * (-low if rng.random() * (low + high) < low else high)
-    for i in range(size - 1, -1, -1):
-        parameters[i] /= factor[i * size + i]
-        for j in range(i):
-            parameters[j] -= factor[i * size + j] * parameters[i]
-    for i in range(size):
-        parameters[i] += mode[i]
+    low, high, last = g.shape[LOW], g.shape[HIGH], g.size - 1
+    parameters[last] = abs(parameters[last]) * (-low if rng.random() * (low + high) < low else high)
+    solve_lower_transposed(g.factor, g.size, g.size, parameters)
+    for i in range(g.size):
+        parameters[i] += g.mode[i]
+
+
+@inlined
+def is_any(flags: Bools, first: int, last: int) -> bool:
+    """Return whether one of some flags is set."""
+    found = False
+    for i in range(first, last):
+        found |= flags[i]
+    return found
 
 
 @linked
 def draw_acting_counts(
-    r: Regressions, alpha: Floats, prior: Floats, fits: Floats, live: int, readable: Bools, spread: float, rng: Rng,
-    acting: Floats,
-) -> None:  # fmt: skip
-    """Pseudo-counts to act by: what was counted beyond the prior, and a prior by parameters that are drawn.
+    r: Regressions, alpha: Floats, prior: Floats, fits: Floats, readable: Bools, spread: float, rng: Rng, acting: Floats
+) -> None:
+    """Write pseudo-counts to act by: what was counted beyond the prior, and a prior by parameters that are drawn.
 
-    If some rows are `readable`, only these are made.
+    If some rows are `readable`, only these are written.
     """
-    parameters = np.empty(r.most_parameters)
-    for e in range(live):
-        acting[e] = alpha[e]
+    parameters, live = np.empty(r.most_parameters), len(acting)
+    acting[:] = alpha[:live]
     for t in range(r.number):
-        draw_parameters(r, t, pointer(fits, 0), spread, rng, pointer(parameters, 0))
-        strength = strength_of(r, t, pointer(parameters, 0))
-        for k in range(r.start[t], r.start[t + 1]):
-            row, states = r.row[k], r.states[t]
-            if row >= live:
+        g = regression_at(r, t, pointer(fits, 0))
+        draw_parameters(g, spread, rng, pointer(parameters, 0))
+        strength = strength_of(g, pointer(parameters, 0))
+        for k in range(g.rows):
+            row = g.row[k]
+            if row >= live or (len(readable) > 0 and not is_any(readable, row, row + g.states)):
                 continue
-            if len(readable) > 0:
-                wanted = False
-                for e in range(row, row + states):
-                    wanted |= readable[e]
-                if not wanted:
-                    continue
-            own = pointer(acting, row)
-            row_prior(r, t, k, pointer(parameters, 0), strength, own)
-            for j in range(states):
-                own[j] += max(alpha[row + j] - prior[row + j], 0.0)
+            row_prior(g, k, pointer(parameters, 0), strength, pointer(acting, row))
+            for e in range(row, row + g.states):
+                acting[e] += max(alpha[e] - prior[e], 0.0)
 
 
 # -- priors in states ------------------------------------------------------------------------------------------------
 
 
 @unmanaged
+def write_priors(g: TableRegression, parameters: Floats, prior: Floats) -> None:
+    """Write the priors of all rows of a table by parameters."""
+    strength = strength_of(g, parameters)
+    for k in range(g.rows):
+        row_prior(g, k, parameters, strength, pointer(prior, g.row[k]))
+
+
+@unmanaged
 def put_priors(r: Regressions, fits: Floats, rng: Rng, drawn: bool, prior: Floats) -> None:
-    """Put the priors of all rows with features in place: by parameters that are drawn, or by those at the mode."""
+    """Write the priors of all rows with features: by parameters that are drawn, or by those at the mode."""
     for t in range(r.number):
-        own, mode = current_of(r, t, fits), pointer(fits, r.fit[t])
+        g = regression_at(r, t, fits)
         if drawn:
-            draw_parameters(r, t, fits, 1.0, rng, own)
+            draw_parameters(g, 1.0, rng, g.current)
         else:
-            for i in range(r.columns[t] * (r.states[t] - 1) + 1):
-                own[i] = mode[i]
-        strength = strength_of(r, t, own)
-        for k in range(r.start[t], r.start[t + 1]):
-            row_prior(r, t, k, own, strength, pointer(prior, r.row[k]))
+            for i in range(g.size):
+                g.current[i] = g.mode[i]
+        write_priors(g, g.current, prior)
 
 
 @unmanaged

@@ -5,18 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from idbandits.inference.regression.density import (
-    HIGH,
-    LOG_STRENGTHS,
-    LOW,
-    NOTHING,
-    SCALE,
-    put_priors,
-    row_shares,
-    shape_of,
-    shift,
-    strength_of,
-)
 from idbandits.inference.rounds.workspace import Regressions, unpack
 from idbandits.inference.state.state import PRIOR, section
 from idbandits.kernel.array_types import Floats, Ints, Rng
@@ -25,50 +13,86 @@ from idbandits.kernel.rng import RNG
 from idbandits.kernel.special import change
 from idbandits.kernel.structs import pointer
 
+from idbandits.inference.regression.density import (  # isort: skip
+    HIGH, LOG_STRENGTHS, LOW, MIN_COUNT, SCALE, TableRegression, prior_sd, put_priors, regression_at, row_shares, shift,
+    strength_of, total_count,
+)  # fmt: skip
+from idbandits.kernel.linalg import (  # isort: skip
+    MAX_DAMPING, factorise, factorise_damped, solve_lower, solve_lower_transposed,
+)  # fmt: skip
+
 NEWTON_STEPS = 30
-LONGEST_STEP = 4.0  # of a parameter, in one step
+MAX_STEP = 4.0  # of a parameter, in one step
 CLOSE = 1e-7  # of the decrement of Newton's method: the mode is found
-MOST_DAMPING = 1e12  # on the diagonal of a Hessian: with more, there is no mode
-SCALES = 0.02, 5.0  # the least and the largest factor on the standard deviation of coefficients
-SCALE_KNOWN = 2.0  # coefficients that what is believed of this factor beforehand is worth
+SCALES = 0.02, 5.0  # the range of the factor on the standard deviation of slopes
+SCALE_KNOWN = 2.0  # weight of the prior of this factor, in coefficients
 SCALE_STEPS = 4  # in one fit
 STRENGTH_STEPS = 6  # of log M, for one scale
 SKEW_AT = 1.5  # standard deviations from the mode, where the skewness of log M is measured
-SKEWS = 0.3, 2.0  # the least and the largest factor on its standard deviation
+SKEWS = 0.3, 2.0  # the range of the factors on its standard deviation
+
+
+class Point(NamedTuple):
+    """Parameters, with the derivatives of the log-density there."""
+
+    parameters: Floats
+    gradient: Floats
+    hessian: Floats  # negated; only the lower half
+
+
+class Work(NamedTuple):
+    """Scratch for a fit."""
+
+    here: Point
+    there: Point  # a candidate
+    step: Floats
+    factor: Floats  # of the Hessian at `here`
+    spare: Floats  # of another Hessian
+    weights: Floats  # three numbers per state
+
+
+@inlined
+def size_of_work(r: Regressions) -> int:
+    """Return the size of the scratch for a fit: eight vectors and four matrices."""
+    return (8 + 4 * r.most_parameters) * r.most_parameters
+
+
+@inlined
+def work_in(r: Regressions, scratch: Floats) -> Work:
+    """Return the parts of the scratch for a fit."""
+    n = r.most_parameters
+    matrices = pointer(scratch, 8 * n)
+    here = Point(pointer(scratch, 0), pointer(scratch, n), matrices)
+    there = Point(pointer(scratch, 2 * n), pointer(scratch, 3 * n), pointer(matrices, n * n))
+    factor, spare = pointer(matrices, 2 * n * n), pointer(matrices, 3 * n * n)
+    return Work(here, there, pointer(scratch, 4 * n), factor, spare, pointer(scratch, 5 * n))
 
 
 @unmanaged
-def measure(
-    r: Regressions, t: int, counts: Floats, scale: float, parameters: Floats, gradient: Floats, hessian: Floats,
-    weights: Floats,
-) -> float:  # fmt: skip
-    """The logarithm of the posterior density of parameters, up to a constant; its gradient and minus its Hessian.
+def measure(g: TableRegression, counts: Floats, scale: float, at: Point, weights: Floats) -> float:
+    """Return the log-density of parameters up to a constant; write its gradient and its negated Hessian.
 
-    Only rows with counts are looked at. `scale` is a factor on the deviation of all coefficients beforehand but for
-    the constants. `weights` has room for three numbers per state.
+    Rows without counts are ignored. `scale` is a factor on the prior deviation of slopes.
     """
-    columns, states = r.columns[t], r.states[t]
-    last = columns * (states - 1)
-    size = last + 1
-    value = 0.0
+    columns, states, size, last = g.columns, g.states, g.size, g.size - 1
+    parameters, gradient, hessian, value = at.parameters, at.gradient, at.hessian, 0.0
     for i in range(size):
-        sd = r.spread[r.first[t] + i] * (1.0 if i == last or i % columns == 0 else scale)
-        off = (parameters[i] - r.centre[r.first[t] + i]) / sd
+        sd = prior_sd(g, i, scale)
+        off = (parameters[i] - g.centre[i]) / sd
         value -= 0.5 * off * off
         gradient[i] = -off / sd
         for j in range(size):
             hessian[i * size + j] = 0.0
         hessian[i * size + i] = 1.0 / (sd * sd)
-    strength = strength_of(r, t, parameters)
+    strength = strength_of(g, parameters)
     shares, slopes, bends = weights, pointer(weights, states), pointer(weights, 2 * states)
-    for k in range(r.start[t], r.start[t + 1]):
-        n, total = pointer(counts, r.row[k]), 0.0
-        for j in range(states):
-            total += n[j]
-        if total <= NOTHING:
+    for k in range(g.rows):
+        n = pointer(counts, g.row[k])
+        total = total_count(g, n)
+        if total <= MIN_COUNT:
             continue
-        line = pointer(r.design, r.line[k])
-        row_shares(r, t, k, parameters, strength, shares)
+        line = pointer(g.design, k * columns)
+        row_shares(g, k, parameters, strength, shares)
         whole = change(strength, total)
         value -= whole.value
         sum_of_slopes, sum_of_curves = 0.0, 0.0
@@ -86,215 +110,133 @@ def measure(
         for j in range(1, states):
             slope = slopes[j] - shares[j] * sum_of_slopes
             cross = bends[j] - shares[j] * (sum_of_curves + sum_of_slopes)
-            at = (j - 1) * columns
+            first = (j - 1) * columns
             for i in range(columns):
-                gradient[at + i] += slope * line[i]
-                hessian[last * size + at + i] -= cross * line[i]
+                gradient[first + i] += slope * line[i]
+                hessian[last * size + first + i] -= cross * line[i]
             for other in range(1, j + 1):
                 curve = shares[j] * shares[other] * (sum_of_curves + 2.0 * sum_of_slopes)
                 curve -= bends[j] * shares[other] + bends[other] * shares[j]
                 if other == j:
                     curve += bends[j] - shares[j] * sum_of_slopes
-                beside = (other - 1) * columns
                 for i in range(columns):
                     weight = curve * line[i]
-                    own_row = pointer(hessian, (at + i) * size + beside)
+                    own_row = pointer(hessian, (first + i) * size + (other - 1) * columns)
                     for m in range(i + 1 if other == j else columns):
                         own_row[m] -= weight * line[m]
     return value
 
 
 @unmanaged
-def factorise(hessian: Floats, size: int, rows: int, damping: float, factor: Floats) -> bool:
-    """The Cholesky factor of a matrix, by its lower half, with more on its diagonal; whether it has one.
+def find_coefficients(g: TableRegression, counts: Floats, scale: float, w: Work) -> float:
+    """Find the mode of all coefficients given log M, starting from `here`; return the log-density, or NaN without mode.
 
-    Only the first rows and columns are looked at.
+    The derivatives `here` and `factor` are those of all parameters.
     """
-    for i in range(rows):
-        for j in range(i + 1):
-            total = hessian[i * size + j]
-            if i == j:
-                total += damping
-            for m in range(j):
-                total -= factor[i * size + m] * factor[j * size + m]
-            if i > j:
-                factor[i * size + j] = total / factor[j * size + j]
-            else:
-                if not 1e-12 < total < 1e300:
-                    return False
-                factor[i * size + i] = np.sqrt(total)
-    return True
-
-
-@unmanaged
-def solve(factor: Floats, size: int, rows: int, vector: Floats) -> None:
-    """Solve with the first rows of a Cholesky factor, in place."""
-    for i in range(rows):
-        for j in range(i):
-            vector[i] -= factor[i * size + j] * vector[j]
-        vector[i] /= factor[i * size + i]
-    for i in range(rows - 1, -1, -1):
-        vector[i] /= factor[i * size + i]
-        for j in range(i):
-            vector[j] -= factor[i * size + j] * vector[i]
-
-
-class Work(NamedTuple):
-    """Scratch for a fit."""
-
-    here: Floats  # parameters
-    there: Floats  # others, to be tried
-    step: Floats
-    gradient: Floats  # at `here`
-    hessian: Floats  # at `here`
-    other_gradient: Floats  # at `there`
-    other_hessian: Floats
-    factor: Floats  # of the Hessian at `here`
-    spare: Floats  # of another one
-    weights: Floats  # of states
-
-
-@inlined
-def size_of_work(r: Regressions) -> int:
-    """How many numbers the scratch for a fit has."""
-    most = r.most_parameters
-    return 5 * most + 4 * most * most + 3 * (most + 1)
-
-
-@inlined
-def work_in(r: Regressions, scratch: Floats) -> Work:
-    """The parts of the scratch for a fit."""
-    most = r.most_parameters
-    after = pointer(scratch, 5 * most)
-    return Work(
-        pointer(scratch, 0), pointer(scratch, most), pointer(scratch, 2 * most), pointer(scratch, 3 * most), after,
-        pointer(scratch, 4 * most), pointer(after, most * most), pointer(after, 2 * most * most),
-        pointer(after, 3 * most * most), pointer(after, 4 * most * most),
-    )  # fmt: skip
-
-
-@unmanaged
-def find_coefficients(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> float:
-    """Find the mode of all coefficients given log M, from `here` on; the logarithm of the density there.
-
-    `gradient`, `hessian` and `factor` are those of all parameters. Not a number, if the density has none.
-    """
-    size, damping = r.columns[t] * (r.states[t] - 1) + 1, 0.0
-    value = measure(r, t, counts, scale, w.here, w.gradient, w.hessian, w.weights)
+    here, there, size, last, damping = w.here, w.there, g.size, g.size - 1, 0.0
+    value = measure(g, counts, scale, here, w.weights)
     for _ in range(NEWTON_STEPS):
-        while not factorise(w.hessian, size, size - 1, damping, w.spare) and damping < MOST_DAMPING:
-            damping = max(10.0 * damping, 1e-3)
-        if not (abs(value) < np.inf and damping < MOST_DAMPING):
+        damping = factorise_damped(here.hessian, size, last, damping, w.spare)
+        if not (abs(value) < np.inf and damping < MAX_DAMPING):
             return np.nan
-        for i in range(size - 1):
-            w.step[i] = w.gradient[i]
-        solve(w.spare, size, size - 1, w.step)
+        for i in range(last):
+            w.step[i] = here.gradient[i]
+        solve_lower(w.spare, size, 0, last, w.step)
+        solve_lower_transposed(w.spare, size, last, w.step)
         decrement, longest = 0.0, 0.0
-        for i in range(size - 1):
-            decrement += w.gradient[i] * w.step[i]
+        for i in range(last):
+            decrement += here.gradient[i] * w.step[i]
             longest = max(longest, abs(w.step[i]))
         if decrement < CLOSE:
             break
-        w.there[size - 1] = w.here[size - 1]
-        for i in range(size - 1):
-            w.there[i] = w.here[i] + w.step[i] * min(1.0, LONGEST_STEP / longest)
-        proposed = measure(r, t, counts, scale, w.there, w.other_gradient, w.other_hessian, w.weights)
+        there.parameters[last] = here.parameters[last]
+        for i in range(last):
+            there.parameters[i] = here.parameters[i] + w.step[i] * min(1.0, MAX_STEP / longest)
+        proposed = measure(g, counts, scale, there, w.weights)
         if proposed >= value:
             value = proposed
             damping = 0.1 * damping if damping > 1e-4 else 0.0
             for i in range(size):
-                w.here[i], w.gradient[i] = w.there[i], w.other_gradient[i]
+                here.parameters[i], here.gradient[i] = there.parameters[i], there.gradient[i]
             for i in range(size * size):
-                w.hessian[i] = w.other_hessian[i]
+                here.hessian[i] = there.hessian[i]
         elif value - proposed < 1e-9 * (1.0 + abs(value)):
             break
         else:
             damping = max(10.0 * damping, 1e-2)
-    return value if factorise_anyhow(w.hessian, size, 0.0, w.factor) < MOST_DAMPING else np.nan
+    return value if factorise_damped(here.hessian, size, size, 0.0, w.factor) < MAX_DAMPING else np.nan
 
 
 @unmanaged
-def factorise_anyhow(hessian: Floats, size: int, damping: float, factor: Floats) -> float:
-    """Factorise a matrix with as much more on its diagonal as it takes; how much that is."""
-    while not factorise(hessian, size, size, damping, factor) and damping < MOST_DAMPING:
-        damping = max(10.0 * damping, 1e-3)
-    return damping
+def scale_of_slopes(g: TableRegression, scale: float, w: Work) -> float:
+    """Return a factor on the prior standard deviation of all slopes, by how large they are (MacKay, 1992).
 
-
-@unmanaged
-def scale_of_slopes(r: Regressions, t: int, scale: float, w: Work) -> float:
-    """A factor on the standard deviation of all coefficients but the constants, by how large they are (MacKay, 1992).
-
-    Features that say nothing have small coefficients: then all are believed to be small.
+    Uninformative features have small coefficients; the prior of all slopes becomes narrow then.
     """
-    columns, states = r.columns[t], r.states[t]
-    size, known, squares = columns * (states - 1) + 1, 0.0, 0.0
-    for i in range(size - 1):
-        if i % columns == 0:
+    known, squares = 0.0, 0.0
+    for i in range(g.size - 1):
+        if i % g.columns == 0:
             continue
-        for j in range(size):
+        for j in range(i, g.size):
             w.step[j] = 0.0
         w.step[i] = 1.0
-        for j in range(i, size):  # a column of the inverse of the factor: its squares sum to a variance
-            for m in range(i, j):
-                w.step[j] -= w.factor[j * size + m] * w.step[m]
-            w.step[j] /= w.factor[j * size + j]
+        solve_lower(w.factor, g.size, i, g.size, w.step)  # a column of the inverse: its squares sum to a variance
         variance = 0.0
-        for j in range(i, size):
+        for j in range(i, g.size):
             variance += w.step[j] * w.step[j]
-        spread = r.spread[r.first[t] + i]
+        spread = g.spread[i]
         known += min(max(1.0 - variance / (scale * scale * spread * spread), 0.0), 1.0)
-        squares += (w.here[i] / spread) ** 2
+        squares += (w.here.parameters[i] / spread) ** 2
     least, most = SCALES
     return min(max(np.sqrt((SCALE_KNOWN + squares) / (SCALE_KNOWN + known)), least), most)
 
 
 @unmanaged
-def find_mode(r: Regressions, t: int, counts: Floats, scale: float, w: Work, shape: Floats) -> float:
+def find_mode(g: TableRegression, counts: Floats, scale: float, w: Work) -> float:
     """Find the mode of log M with the coefficients integrated out, and that of the coefficients given it.
 
     At the mode of all parameters, coefficients have taken in a part of what rows deviate by, so M would be too large
     there, the more the more there are. And log M is skew: counts rule out that M is small, but seldom that it is large.
-    So its density is looked at on both sides, where coefficients are as expected given log M; `shape` has its widths.
-    Returns the logarithm of the density, or not a number if there is none.
+    So its density is evaluated on both sides, where coefficients are as expected given log M, and the two widths are
+    written to `shape`. Returns the log-density, or NaN if there is no mode.
     """
-    size, value = r.columns[t] * (r.states[t] - 1) + 1, 0.0
+    last, value = g.size - 1, 0.0
     least, most = LOG_STRENGTHS
     for k in range(STRENGTH_STEPS):
-        value = find_coefficients(r, t, counts, scale, w)
+        value = find_coefficients(g, counts, scale, w)
         if not abs(value) < np.inf:
             return np.nan
-        sd, slope = 1.0 / w.factor[size * size - 1], w.gradient[size - 1]
+        sd, slope, log_strength = 1.0 / w.factor[last * g.size + last], w.here.gradient[last], w.here.parameters[last]
         away = min(SKEW_AT * sd, 2.0)
-        here = value - log_volume(w.factor, size)
-        follow(w, size, -away)
-        low = marginal(r, t, counts, scale, w)
-        follow(w, size, away)
-        high = marginal(r, t, counts, scale, w)
+        here = value - log_volume(w.factor, g.size)
+        follow(w, g.size, -away)
+        low = marginal(g, counts, scale, w)
+        follow(w, g.size, away)
+        high = marginal(g, counts, scale, w)
         slope += (low.volume - high.volume) / (2.0 * away)
         below, above = here - low.value + low.volume, here - high.value + high.volume  # by how much it falls
         curve = max((below + above) / (away * away), 0.1 / (sd * sd))
         shift = min(max(slope / curve, -away), away) if abs(slope) < np.inf else 0.0
-        shift = min(max(w.here[size - 1] + shift, least), most) - w.here[size - 1]
-        shape[LOW] = min(max(width(away + shift, below + 0.5 * slope * shift) / sd, SKEWS[0]), SKEWS[1])
-        shape[HIGH] = min(max(width(away - shift, above + 0.5 * slope * shift) / sd, SKEWS[0]), SKEWS[1])
+        shift = min(max(log_strength + shift, least), most) - log_strength
+        g.shape[LOW] = min(max(width(away + shift, below + 0.5 * slope * shift) / sd, SKEWS[0]), SKEWS[1])
+        g.shape[HIGH] = min(max(width(away - shift, above + 0.5 * slope * shift) / sd, SKEWS[0]), SKEWS[1])
         if abs(shift) < 0.1 * sd or k == STRENGTH_STEPS - 1:
             break
-        follow(w, size, shift)
-        for i in range(size):
-            w.here[i] = w.there[i]
+        follow(w, g.size, shift)
+        for i in range(g.size):
+            w.here.parameters[i] = w.there.parameters[i]
     return value
 
 
 @inlined
 def width(away: float, drop: float) -> float:
-    """The standard deviation of a normal distribution whose log-density falls by this much, so far from its mode."""
+    """Return the standard deviation of a normal whose log-density falls by `drop` at a distance `away` of its mode."""
     return away / np.sqrt(2.0 * max(drop, 1e-9))
 
 
 @unmanaged
 def follow(w: Work, size: int, by: float) -> None:
-    """Parameters with another log M, coefficients as expected given it."""
+    """Write parameters with another log M to `there`, coefficients as expected given log M."""
     w.step[size - 1] = by
     for i in range(size - 2, -1, -1):
         w.step[i] = 0.0
@@ -302,61 +244,64 @@ def follow(w: Work, size: int, by: float) -> None:
             w.step[i] -= w.factor[j * size + i] * w.step[j]
         w.step[i] /= w.factor[i * size + i]
     for i in range(size):
-        w.there[i] = w.here[i] + w.step[i]
+        w.there.parameters[i] = w.here.parameters[i] + w.step[i]
 
 
 class Marginal(NamedTuple):
-    """The logarithm of the density of log M: `value` less `volume`."""
+    """Log-density of log M: `value` minus `volume`."""
 
     value: float
     volume: float
 
 
 @unmanaged
-def marginal(r: Regressions, t: int, counts: Floats, scale: float, w: Work) -> Marginal:
-    """That at `there`, coefficients integrated out, up to a constant."""
-    size = r.columns[t] * (r.states[t] - 1) + 1
-    value = measure(r, t, counts, scale, w.there, w.other_gradient, w.other_hessian, w.weights)
-    sound = factorise(w.other_hessian, size, size - 1, 0.0, w.spare)
-    return Marginal(value, log_volume(w.spare if sound else w.factor, size))
+def marginal(g: TableRegression, counts: Floats, scale: float, w: Work) -> Marginal:
+    """Return the log-density of log M at `there`, coefficients integrated out, up to a constant."""
+    value = measure(g, counts, scale, w.there, w.weights)
+    is_proper = factorise(w.there.hessian, g.size, g.size - 1, 0.0, w.spare)
+    return Marginal(value, log_volume(w.spare if is_proper else w.factor, g.size))
 
 
 @inlined
 def log_volume(factor: Floats, size: int) -> float:
-    """The logarithm of the root of the determinant of the precision of coefficients, given log M."""
+    """Return half the log-determinant of the precision of coefficients, given log M."""
     total = 0.0
     for i in range(size - 1):
         total += np.log(factor[i * size + i])
     return total
 
 
+@unmanaged
+def fit_table(g: TableRegression, counts: Floats, scale_steps: int, w: Work) -> None:
+    """Fit a regression to counts, starting from its last fit; the last fit stays if there is no mode.
+
+    The scale of slopes stays without `scale_steps`.
+    """
+    scale, value, size = g.shape[SCALE], 0.0, g.size
+    for i in range(size):
+        w.here.parameters[i] = g.mode[i]
+    for _ in range(max(1, scale_steps)):
+        value = find_mode(g, counts, scale, w)
+        better = scale_of_slopes(g, scale, w) if scale_steps > 0 and abs(value) < np.inf else scale
+        if abs(better - scale) < 0.05 * scale:
+            break
+        scale = better
+    if not abs(value) < np.inf:
+        return
+    g.shape[SCALE] = scale
+    for i in range(size):
+        g.mode[i] = w.here.parameters[i]
+        for j in range(size):
+            g.factor[i * size + j] = w.factor[i * size + j] if j <= i else 0.0
+
+
 @linked
 def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
-    """Fit all regressions to the counts of their rows, from the last fits on; one that cannot be fitted stays.
-
-    It returns the size of its scratch, which pointers do not hold, and which has to be there until the end.
-    """
+    """Fit all regressions to the counts of their rows; return the size of the scratch, which keeps it alive."""
     scratch = np.empty(size_of_work(r))
     w = work_in(r, pointer(scratch, 0))
     for t in range(r.number):
-        size = r.columns[t] * (r.states[t] - 1) + 1
-        own, shape = pointer(fits, r.fit[t]), shape_of(r, t, fits)
-        scale, value = shape[SCALE], 0.0
-        for i in range(size):
-            w.here[i] = own[i]
-        for _ in range(SCALE_STEPS):
-            value = find_mode(r, t, counts, scale, w, shape)
-            better = scale_of_slopes(r, t, scale, w) if abs(value) < np.inf else scale
-            if abs(better - scale) < 0.05 * scale:
-                break
-            scale = better
-        if not abs(value) < np.inf:
-            continue
-        shape[SCALE] = scale
-        for i in range(size):
-            own[i] = w.here[i]
-            for j in range(size):
-                own[size + i * size + j] = w.factor[i * size + j] if j <= i else 0.0
+        fit_table(regression_at(r, t, fits), counts, SCALE_STEPS, w)
     return len(scratch)
 
 
@@ -364,10 +309,10 @@ def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
 def refit(
     program: Ints, numbers: Floats, counts: Floats, floats: Floats, fits: Floats, rng: Rng, drawn: bool, sections: Ints
 ) -> int:  # fmt: skip
-    """Fit all regressions to counts, and put the priors that they give in place; how many entries there are.
+    """Fit all regressions to counts, and replace the priors by theirs; return the number of entries.
 
     Priors are by parameters that are drawn, or by those at the mode. `sections` are where pseudo-counts begin that are
-    to be shifted.
+    shifted with the prior.
     """
     _, v, r = unpack(program, numbers)
     scratch = np.empty(v.learned)

@@ -69,12 +69,12 @@ def regressions_of(entries: Entries) -> Regressions:
         centres.append(np.append(centre, hyperprior.log_strength))
         spreads.append(np.append(spread, hyperprior.log_strength_sd))
     sizes = [len(centre) for centre in centres]
-    widths = np.repeat(columns, [len(own) for own in rows])
     return Regressions(
         number=len(states), most_parameters=max(sizes, default=0), states=states, columns=columns,
         first=[0, *accumulate(sizes)][:-1], fit=[0, *accumulate(n * (n + 2) + 3 for n in sizes)][:-1],
         start=[0, *accumulate(map(len, rows))], of_table=of_table, row=[e for own in rows for e in own],
-        line=[0, *accumulate(widths.tolist())][:-1], design=np.concatenate([np.empty(0), *designs]),
+        line=[0, *accumulate(len(own) * n for own, n in zip(rows, columns, strict=True))][:-1],
+        design=np.concatenate([np.empty(0), *designs]),
         centre=np.concatenate([np.empty(0), *centres]), spread=np.concatenate([np.empty(0), *spreads]),
     )  # fmt: skip
 

@@ -62,7 +62,7 @@ class Regressions(NamedTuple):
     start: Indices  # of a regression: its rows; last, the end
     of_table: Indices  # of a learned table: its regression, -1 if it has none
     row: Indices  # of a row: its first entry
-    line: Indices  # of a row: where its features begin in `design`
+    line: Indices  # of a regression: where the lines of its rows begin in `design`
     design: Floats
     centre: Floats  # of a parameter: its mean beforehand
     spread: Floats  # of a parameter: its standard deviation beforehand
