@@ -79,7 +79,7 @@ class Cascade(Baseline):
 
     def __init__(self, d: Diagram, seed: Any = None, *, reading: str = "first") -> None:
         positions, items = check_ranking(type(self).__name__, d)
-        if reading not in ("first", "last"):
+        if not isinstance(reading, str) or reading not in ("first", "last"):
             raise IdbanditsError(f"reading must be 'first' or 'last', got {brief(reading)}")
         config = CascadeConfig(positions, items, reading == "last", self.KL)
         super().__init__(d, seed, config, state_of(np.zeros(len(Arms._fields) * items)))

@@ -56,7 +56,8 @@ def named(inference: Any) -> Inference:
     missing = [name for name in REQUIRED if not hasattr(inference, name)]
     if missing or isinstance(inference, type):
         reason = "it is a class: call it" if isinstance(inference, type) else f"it has no {', '.join(missing)}"
-        raise IdbanditsError(f"inference {brief(inference)} does not follow the protocol: {reason}")
+        shown = inference.__name__ if isinstance(inference, type) else brief(inference)
+        raise IdbanditsError(f"inference {shown} does not follow the protocol: {reason}")
     return inference
 
 

@@ -17,8 +17,8 @@ from idbandits.errors import FormatError, IdbanditsError
 from idbandits.simulation.loop import Run
 
 FORMAT = 1
-ABOVE = ("app/", "paper/", "__main__.py")  # rooms that results do not depend on: they make runs and show them ...
-PLAYED = ("reproduction/problems.py", "reproduction/literal.py")  # ... with the exception of what is played in the runs
+ABOVE = ("cli/", "reproduction/", "__main__.py")  # packages that results do not depend on: they make and show runs
+PLAYED = ("reproduction/problems.py", "reproduction/literal.py")  # exceptions: played in the runs
 TABLES = {
     "runs": "CREATE TABLE runs (key TEXT PRIMARY KEY, skipped INTEGER, totals BLOB, sum INTEGER)",
     "notes": "CREATE TABLE notes (key TEXT PRIMARY KEY, text TEXT)",

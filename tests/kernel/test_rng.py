@@ -59,7 +59,7 @@ PROGRAM = """
 {without}
 import numpy as np
 from idbandits.kernel import rng as random
-from test_random import draw_numbers
+from test_rng import draw_numbers
 numbers = np.empty(2000)
 draw_numbers(np.random.default_rng(5), numbers)
 print(random.random_standard_normal is None, numbers.sum())
