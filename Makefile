@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: paper numbers demo test bench clean
+.PHONY: paper numbers demo test lint kernels bench clean
 
 paper: $(VENV)/run
 	$(BIN)/idbandits paper --out report
@@ -16,12 +16,19 @@ numbers: $(VENV)/run
 demo: $(VENV)/run
 	$(BIN)/python examples/demo.py --out demo
 
+# kernels are compiled once before the tests, else each worker of pytest would compile them
 test: $(VENV)/test
+	$(MAKE) --jobs=2 lint kernels
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+lint: $(VENV)/test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto
+
+kernels: $(VENV)/test
+	$(BIN)/python tests/support/compile_kernels.py
 
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks --out benchmarks/results.md
@@ -31,9 +38,10 @@ $(VENV)/run: pyproject.toml constraints.txt
 	$(INSTALL) --editable .
 	touch $@
 
-$(VENV)/test: $(VENV)/run
+$(VENV)/test: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) --editable '.[test]'
-	touch $@
+	touch $(VENV)/run $@
 
 $(VENV)/bench: $(VENV)/run
 	$(INSTALL) --editable '.[bench]'

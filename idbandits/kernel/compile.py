@@ -302,7 +302,8 @@ def compile_together(kernels: Iterable[Kernel], processes: int | None) -> None:
         with ProcessPoolExecutor(processes, get_context("spawn"), _end_with_parent) as pool:
             try:
                 with _sigint_blocked():
-                    compiling = pool.map(_compile_named, *zip(*missing, strict=True))
+                    longest_first = sorted(missing, key=lambda names: -seconds[names[1]])
+                    compiling = pool.map(_compile_named, *zip(*longest_first, strict=True))
                 list(compiling)
             except BaseException:
                 for child in set(active_children()) - others:

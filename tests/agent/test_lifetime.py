@@ -20,7 +20,7 @@ from lifetime_rounds import Setting
 
 pytestmark = pytest.mark.filterwarnings("ignore::idbandits.errors.DiagramWarning")
 BUDGET = settings(  # without shrinking: it takes minutes, and `python -m tests.fuzz lifetimes` does it in seconds
-    max_examples=14, stateful_step_count=25, derandomize=True, deadline=None, database=None, phases=[Phase.generate],
+    max_examples=8, stateful_step_count=25, derandomize=True, deadline=None, database=None, phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 

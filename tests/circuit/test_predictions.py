@@ -102,12 +102,13 @@ def test_best_means_explain_as_much_as_the_truth(model: object) -> None:
 
 
 def test_long_lists_do_not_underflow() -> None:
-    d = idb.models.cascade(1200, 1100)
+    d = idb.models.cascade(130, 120)
     fitting = Fitting(idb.compile(d))
-    row = np.concatenate([np.arange(1100), np.zeros(1100)]).astype(np.int64)[None]  # nothing was clicked
-    means = np.full(len(fitting.prior), 0.5)
+    row = np.concatenate([np.arange(120), np.zeros(120)]).astype(np.int64)[None]  # nothing was clicked
+    states = np.array([0.001, 0.999])  # 0.001 ** 120 is smaller than any float
+    means = np.tile(states, len(fitting.prior) // 2)
     found = fitting.probabilities(means, row)
-    np.testing.assert_allclose(found, 0.5, atol=1e-9)
+    np.testing.assert_allclose(found.reshape(-1, 2), np.tile(states, (120, 1)), rtol=1e-9)
     stepped, value = fitting._step(means, fitting._by_part(row, np.ones(1)), np.zeros(len(means)))
-    assert value == pytest.approx(1100 * np.log(0.5))
-    np.testing.assert_allclose(stepped[1:2200:2], 0.0, atol=1e-9)
+    assert value == pytest.approx(120 * np.log(0.001))
+    np.testing.assert_allclose(stepped[1:240:2], 0.0, atol=1e-9)

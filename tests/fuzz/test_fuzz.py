@@ -22,7 +22,7 @@ def run(*arguments: object, limit: float = 900) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_call_crashes_hangs_raises_a_raw_exception_or_changes_anything_when_it_fails(seed: int) -> None:
-    run("calls", "--seed", seed, "--calls", 6_000, "--workers", 1, "--patience", 120)
+    run("calls", "--seed", seed, "--calls", 4_000, "--workers", 1, "--patience", 120)
 
 
 def test_interruptions_end_calls_as_exceptions_and_leave_no_round_half_learned() -> None:
@@ -32,4 +32,4 @@ def test_interruptions_end_calls_as_exceptions_and_leave_no_round_half_learned()
 
 
 def test_threads_share_an_agent_as_if_there_were_only_one() -> None:
-    run("threads", "--rounds", 120)
+    run("threads", "--rounds", 80)

@@ -94,7 +94,7 @@ def test_enumeration_is_quadrature() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_few_visits_per_update_keep_the_exact_posterior(case: str, settings: tuple[int, int, int]) -> None:
     d, played, first, second = enumerated(case)
-    chains, updates = 25, 6_000
+    chains, updates = 25, 3_500
     means, squares = [], []
     for seed in range(chains):
         agent = learn(idb.Thompson(d, idb.Gibbs(*settings), seed=seed), played)
@@ -127,7 +127,7 @@ def test_moves_keep_the_exact_posterior(case: str, tables: bool) -> None:
     number = 20_000
     agent = learn(idb.Thompson(d, "gibbs", seed=0), played)
     before = exact_draws(d, played, number, seed=1)
-    after = moved(agent, before, 40, tables=tables)
+    after = moved(agent, before, 20, tables=tables)
     np.testing.assert_allclose(totals(d, after), 1, rtol=1e-9)
     has_moved = abs(after - before).max(axis=-1) > 1e-3
     assert has_moved.mean() > 0.5

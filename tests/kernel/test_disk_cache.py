@@ -59,11 +59,11 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc", ".nbc.sha256"])
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_machine_code_is_compiled_again(kept: Path, suffix: str, damage: str) -> None:
-    (file,) = (path for path in (kept / "__pycache__").iterdir() if path.name.endswith(suffix))
-    file.write_bytes(DAMAGES[damage](file.read_bytes()))
-    assert run_in(kept) == ("42", "0")
+def test_damaged_machine_code_is_compiled_again(kept: Path, suffix: str) -> None:
+    for damage in DAMAGES.values():  # each finds the files that were compiled after the one before
+        (file,) = (path for path in (kept / "__pycache__").iterdir() if path.name.endswith(suffix))
+        file.write_bytes(damage(file.read_bytes()))
+        assert run_in(kept) == ("42", "0")
     assert run_in(kept) == ("42", "1")
 
 

@@ -89,7 +89,7 @@ def check(d: idb.Diagram, rng: Rng, allowed: Any) -> bool:
 @pytest.mark.parametrize("excepting", [False, True])
 def test_random_diagrams(excepting: bool) -> None:
     solved = 0
-    for seed in range(40):
+    for seed in range(24):
         rng = np.random.default_rng(seed)
         d = random_diagram(rng, most_chance=5, most_joint=200)
         d = with_exceptions(d, rng) if excepting else d
@@ -98,7 +98,7 @@ def test_random_diagrams(excepting: bool) -> None:
             if isinstance(allowed, list) and any(not set(n.values) & set(allowed) for n in d.of_kind("decision")):
                 continue  # refused: see below
             solved += check(d, rng, allowed)
-    assert solved > 40
+    assert solved > 24
 
 
 def slots(name: str, items: int, positions: int) -> idb.Diagram:
@@ -114,9 +114,8 @@ def test_lists_of_every_form(name: str) -> None:
     rng = np.random.default_rng(sum(map(ord, name)))
     for items, positions in [(7, 3), (5, 4)]:
         d = LISTS[name](items, positions)
-        for _ in range(2):
-            assert check(d, rng, rng.permutation(items)[:positions].tolist())
-            assert check(d, rng, {"A1": [0, 1, 2], "A2": [1, 2], "A3": [2, 3, 4]})
+        assert check(d, rng, rng.permutation(items)[:positions].tolist())
+        assert check(d, rng, {"A1": [0, 1, 2], "A2": [1, 2], "A3": [2, 3, 4]})
 
 
 @pytest.mark.parametrize("name", LISTS)
