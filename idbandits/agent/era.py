@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import Any, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,21 +18,13 @@ from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.serialize import without_encodings
 from idbandits.diagram.tables import Label
 from idbandits.errors import ODD, ActionError, ContextError, ObservationError
+from idbandits.inference.rounds.round import NO_FEATURES, Round
 from idbandits.inference.structures.predict import Predictor
 from idbandits.inference.structures.weights import pack_rewarded
 from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.structs import Packed
 
 MISFITS = ActionError, ContextError, ObservationError  # errors of rounds that a diagram cannot have
-NO_REQUEST: Floats = np.empty(0)  # where no context has features
-
-
-class Round(NamedTuple):
-    """A round as numbers: decisions and contexts, observed nodes (-1 where nothing was seen), features of contexts."""
-
-    action: Ints
-    seen: Ints
-    request: Floats = NO_REQUEST
 
 
 @final
@@ -89,7 +81,7 @@ class Era:
         """Encode a round, or raise one of MISFITS."""
         if self.has_requests:
             return self.rounds(action, (observation,), context)[0]
-        return Round(self.action_vector(action, context), self.seen(observation), NO_REQUEST)
+        return Round(self.action_vector(action, context), self.seen(observation), NO_FEATURES)
 
     def rounds(
         self, action: Action, observations: Sequence[Mapping[str, Any]], context: Action | None
@@ -103,7 +95,7 @@ class Era:
         request = np.array(numbers)
         return [Round(vector, self.seen(observation), request) for observation in observations]
 
-    def round_of(self, row: Ints, request: Floats = NO_REQUEST) -> Round:
+    def round_of(self, row: Ints, request: Floats = NO_FEATURES) -> Round:
         """Return the round in one row of a log."""
         return Round(row[: self.width], row[self.width :], request)
 
@@ -114,6 +106,13 @@ class Era:
         if other not in self._translations:
             self._translations[other] = Translation(self.model, other.model)
         return self._translations[other].of_rounds(rounds)
+
+    def in_other(self, round_: Round, other: Era) -> Round | None:
+        """Return a round in the numbers of another era; None if that cannot have it."""
+        if other is self:
+            return round_
+        rows = self.translated(np.concatenate([round_.action, round_.seen])[None], other)
+        return other.round_of(rows[0]) if len(rows) else None
 
     def can_have(self, numbers: Ints) -> bool:
         """Return whether numbers, which may be from a file, are those of a round."""
@@ -153,7 +152,7 @@ class Era:
 
     def request(self, context: Action | None) -> Floats:
         """Encode the features of contexts that have some, as one vector; the context was validated before."""
-        return self.model.request_vector(context) if self.has_requests else NO_REQUEST
+        return self.model.request_vector(context) if self.has_requests else NO_FEATURES
 
 
 def key_of(diagrams: Sequence[Diagram]) -> bytes:

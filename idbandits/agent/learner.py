@@ -2,50 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.agent.era import NO_REQUEST, Round
 from idbandits.agent.ledger import Added, Entry, Ledger
 from idbandits.agent.propensity import Tally
 from idbandits.agent.reports.posterior import Posterior, means_of, posteriors
 from idbandits.circuit.model import Model
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import IdbanditsError, ImpossibleObservationError, ObservationError, brief, check_whole
-from idbandits.inference import BY_NAME, DONE, LATER, NOW, Evidence, Inference, Layout, beginning, check_forgetful
-
-from idbandits.inference import check_bridging, check_regressing, name_of  # isort: skip
+from idbandits.inference import BY_NAME, REVISE, Evidence, Inference, able, beginning, check_capabilities, name_of
+from idbandits.inference.act import BATCH, NOTHING, Counted, Player, Request, act, act_repeatedly, draw, no_action
+from idbandits.inference.ageing import Age, age
 from idbandits.inference.algorithms.exact import refuse_ambiguous
-from idbandits.inference.forgetting import NO_TIMES, Forget, When
+from idbandits.inference.forgetting import NO_TIMES, Forget, tick_before, weight_left
+from idbandits.inference.learn import learn_all
+from idbandits.inference.protocol import CHAIN
 from idbandits.inference.regression.density import ACTING, put_back
-from idbandits.inference.regression.logistic_setup import Contribution, bridged, request_in, take_back
+from idbandits.inference.regression.logistic_setup import Contribution, bridged, take_back
 from idbandits.inference.regression.logistic_update import learn_request
 from idbandits.inference.regression.mixture import by_modes
 from idbandits.inference.regression.prior import fit_regressions, sections_of
-from idbandits.inference.repeat_act import NOTHING, count_acts
 from idbandits.inference.rounds.counting import FADED_ROW
 from idbandits.inference.rounds.evidence import Longest
+from idbandits.inference.rounds.round import AMBIGUOUS, DONE, IMPOSSIBLE, LATER, NO_FEATURES, NOW, UNKNOWN, Round
+from idbandits.inference.state.state import CAPACITY, LONGEST, PER_ROUND, PLAYED, ROUNDS, TICK, State, grown
 from idbandits.inference.transfer.row_index import Entries, RetiredRow, absent_tables
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import Kernel
 from idbandits.solve.solver import BUDGET, Solution, Solver
 
-from idbandits.inference.protocol import (  # isort: skip
-    AMBIGUOUS, IMPOSSIBLE, UNKNOWN, Described, Player, Predictive, Refreshed, Revisable, act, draw,
-    joint_draws, learn_all, no_action,
-)  # fmt: skip
-from idbandits.inference.state.state import (  # isort: skip
-    AT, CAPACITY, HALF_LIFE, LONGEST, PER_ROUND, PLAYED, ROUNDS, STEP, TICK, ZONE, State, grown,
-)  # fmt: skip
-
 INEXACT = " or ".join(", ".join(repr(name) for name in BY_NAME if name != "exact").rsplit(", ", 1))
-REVISABLE = " and ".join(", ".join(name for name, kind in BY_NAME.items() if kind.revisable).rsplit(", ", 1))
-
-
 ALTERNATIONS = 3  # of fits and of inference, after many rounds at once
 MOST_EARLIER = 16  # diagrams that late rounds may be of
 
@@ -77,52 +67,54 @@ class Settings(NamedTuple):
 NO_PAST = Past()
 
 
+class Log(NamedTuple):
+    """Rounds of a log, all of one diagram."""
+
+    rounds: Ints  # one per row: decisions, contexts, observed nodes
+    numbers: Ints  # of rounds in the log, for messages
+    times: Floats = NO_TIMES  # when they were played; empty if that does not matter
+    features: Floats = NO_FEATURES  # of contexts, one line per round; empty if there are none
+
+
 @final
 class Learner:
-    """A diagram and an inference: it acts by states and learns in them, and has none of its own.
+    """Diagram and inference: acts by states and learns in them, and has none itself.
 
-    States are changed in place, or larger ones take their place. Locks are the callers' business.
+    States are changed in place, or replaced by larger ones. Callers hold the lock.
     """
 
     def __init__(self, d: Diagram, model: Model, settings: Settings, past: Past = NO_PAST) -> None:
         self.diagram, self.model, self.settings, self.past = d, model, settings, past
         self.inference, effort, self.forget = settings
-        check_forgetful(self.inference, self.forget)
         self.evidence = evidence_of(self.inference, model)
         if past != NO_PAST:
             entries = Entries(model, past.retired, past.constants, absent_tables(model, past.earlier))
             self.evidence = self.evidence.about(entries, past.longest)
+        check_capabilities(self.inference, self.evidence, self.forget)
         self.solver = model.derived(Solver)
         self.solve, self.program = self.solver.kernel_for(effort), self.solver.program_for(effort)
         self.learn: Any = self.inference.learn
+        self.is_compiled = isinstance(self.learn, Kernel)
+        self.is_chain = CHAIN in self.inference.capabilities
         self.blank = Round(
             self.solver.blank_action(None, check=False), np.full(len(model.observed), -1, dtype=np.int64)
         )
-        self._sections = self._sections_to_shift()
-        check_bridging(self.inference, model)
-        self._has_requests = self.evidence.logistics.every > 0
+        self._shifted = NOTHING  # where pseudo-counts begin in states that are shifted with the prior
+        if self.evidence.regressions.number:
+            self._shifted = sections_of(self.inference.layout(self.evidence), self.evidence.learned)
+        self._has_features = self.evidence.logistics.every > 0  # of contexts
         self._guests: dict[Model, Guest | None] = {}
-
-    def _sections_to_shift(self) -> Ints:
-        """Where pseudo-counts begin in states that change with the prior; none if no table has features."""
-        check_regressing(self.inference, self.evidence)
-        if not self.evidence.regressions.number:
-            return NOTHING
-        layout: Any = self.inference.layout(self.evidence) if isinstance(self.inference, Described) else Layout(())
-        if not isinstance(layout, Layout):
-            raise IdbanditsError(f"{self.name}: `layout` returns a Layout, not {brief(layout)}")
-        return sections_of(layout, self.evidence.learned)
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Return the name of the inference for messages."""
         return f"inference {name_of(self.inference)!r}"
 
     @property
     def player(self) -> Player | None:
-        """How it acts and learns in compiled code; None if its inference is not a kernel, or rounds need more."""
+        """Return how it acts and learns in compiled code; None if it does so in Python, or rounds have times."""
         by_time = self.forget is not None and self.forget.by_time
-        if not isinstance(self.learn, Kernel) or by_time or self._has_requests:
+        if not self.is_compiled or by_time or self._has_features:
             return None
         return Player(act, self.learn, self.solve, self.program, self.evidence.packed)
 
@@ -139,9 +131,9 @@ class Learner:
             self._guests[model] = Guest(own.about(entries, longest), places) if fits else None
         return self._guests[model]
 
-    def evidence_for(self, model: Model) -> Evidence:
+    def evidence_for(self, model: Model | None) -> Evidence:
         """Return the likelihood of the present diagram, or of an earlier one that is a guest."""
-        if model is self.model:
+        if model is None or model is self.model:
             return self.evidence
         guest = self.guest(model)
         assert guest is not None
@@ -156,97 +148,73 @@ class Learner:
         return Learner(self.diagram, self.model, self.settings, past)
 
     def beginning(self, rng: Rng) -> State:
-        """The state before the first round."""
+        """Return the state before the first round."""
         return beginning(self.inference, self.model, self.evidence, rng, self.forget)
-
-    @contextlib.contextmanager
-    def requested(self, state: State, request: Floats = NO_REQUEST) -> Iterator[None]:
-        """Make a request the present one of a state for a while; else, that is one whose features are all zero."""
-        if not self._has_requests:
-            yield
-            return
-        place = request_in(self.evidence, state)
-        place[:] = 0.0
-        place[: len(request)] = request
-        try:
-            yield
-        finally:
-            place[:] = 0.0
-
-    def without_request(self, state: State) -> State:
-        """The state, changed in place: a request that an interrupted call left there is not the present one."""
-        if self._has_requests:
-            request_in(self.evidence, state)[:] = 0.0
-        return state
 
     # -- acting --------------------------------------------------------------------------------------------------------
 
-    def choose(self, state: State, rng: Rng, action: Ints, eligible: Ints, request: Floats = NO_REQUEST) -> None:
+    def choose(self, state: State, rng: Rng, action: Ints, eligible: Ints, features: Floats = NO_FEATURES) -> None:
         """Complete an action, whose contexts are given, by the choices that are best under means that are drawn."""
-        if len(request):
-            with self.requested(state, request):
-                found = act.entry(self.solve.handle, self.program, self.evidence.packed, state, rng, action, eligible)
-        else:
-            found = act.entry(self.solve.handle, self.program, self.evidence.packed, state, rng, action, eligible)
-        if not found:
+        packed = self.evidence.packed
+        if not act.entry(self.solve.handle, self.program, packed, state, rng, action, eligible, features):
             raise no_action(self.name, self.diagram, state)
 
-    def best(self, state: State, rng: Rng, action: Ints, eligible: Ints) -> Solution:
-        """The action that is best under the mean of the belief."""
-        if isinstance(self.inference, Predictive):
-            belief = self.inference.predictive(self.evidence, state)
-        else:
-            belief = self.inference.belief(self.evidence, state, copy.deepcopy(rng))
-        if len(self._sections) and belief.ndim == 1 and isinstance(self.inference, Refreshed):
+    def best(self, state: State, rng: Rng, request: Request) -> Solution:
+        """Return the action that is best under the mean of the belief."""
+        predictive = self.inference.predictive(self.evidence, state)
+        belief = self.inference.belief(self.evidence, state, copy.deepcopy(rng)) if predictive is None else predictive
+        if len(self._shifted) and belief.ndim == 1 and self.is_chain:
             belief = by_modes(self.evidence, state, belief)
-        belief = bridged(self.evidence, state, belief)
+        belief = bridged(self.evidence, state, belief, request.features)
         means = means_of(self.model.learned.values(), belief[..., : self.evidence.live])
-        value, bound, sound = self.solve.entry(*self.program, means, True, action, eligible, BUDGET)
+        action = request.action
+        value, bound, sound = self.solve.entry(*self.program, means, True, action, request.eligible, BUDGET)
         if not sound:
             raise no_action(self.name, self.diagram, state)
         return Solution(self.model.action_of(action), value, bound == value, bound)
 
     def count_acts(
-        self, state: State, rng: Rng, action: Ints, eligible: Ints, number: int, tally: Tally | None = None,
-        wanted: Ints = NOTHING,
-    ) -> int:  # fmt: skip
-        """Act so many times and tally the choices; how often this was the wanted action."""
+        self, state: State, rng: Rng, request: Request, number: int, tally: Tally | None = None, wanted: Ints = NOTHING
+    ) -> int:
+        """Act `number` times and tally the choices; return how often this was the wanted action."""
         first, counts = (NOTHING, NOTHING) if tally is None else (tally.first, tally.counts)
-        hits = count_acts(
-            self.solve, self.program, self.evidence.packed, state, rng, action, eligible, wanted, first, counts, number
-        )
-        if hits < 0:
-            raise no_action(self.name, self.diagram, state)
+        hits = 0
+        for done in range(0, number, BATCH):  # signals are handled in between
+            counted = Counted(wanted, first, counts, min(BATCH, number - done))
+            found = act_repeatedly(
+                self.solve.handle, self.program, self.evidence.packed, state, rng, request, counted
+            )  # fmt: skip
+            if found < 0:
+                raise no_action(self.name, self.diagram, state)
+            hits += found
         return hits
 
     # -- beliefs -------------------------------------------------------------------------------------------------------
 
     def sample(self, state: State, rng: Rng) -> dict[str, Floats]:
-        """One draw of the means of all learned tables, as `choose` makes it."""
+        """Draw the means of all learned tables once, as `choose` does."""
         means = np.empty(self.evidence.live)
         if not draw(self.evidence.packed, state, ACTING, rng, means):
             raise no_action(self.name, self.diagram, state)
         return self.model.tables_of_means(means)
 
     def draws(self, state: State, rng: Rng, number: int) -> dict[str, Floats]:
-        """So many joint draws of all means."""
-        means = joint_draws(self.inference, self.evidence, state, rng, number)
+        """Draw all means jointly, `number` times."""
+        means = self.inference.draws(self.evidence, state, rng, number)
         if means is None:
             raise no_action(self.name, self.diagram, state)
         return self.model.tables_of_means(means)
 
     def posterior(self, state: State, rng: Rng) -> dict[str, Posterior]:
-        """The belief of every learned table; regressions are fitted anew, in this state."""
-        if len(self._sections):
-            chain = isinstance(self.inference, Refreshed)
-            fit_regressions(self.evidence, self._sections, state, rng, drawn=chain)
+        """Return the belief of every learned table; regressions are fitted again, in this state."""
+        if len(self._shifted):
+            fit_regressions(self.evidence, self._shifted, state, rng, drawn=self.is_chain)
         return posteriors(self.inference, self.evidence, state, rng)
 
     def predictive(self, state: State, model: Model) -> State:
         """Return a state to predict rounds of a model by: it begins with pseudo-counts, or means, of its entries."""
-        floats = state.floats
-        if isinstance(self.inference, Predictive):
-            floats = self.inference.predictive(self.evidence, state)
+        predictive = self.inference.predictive(self.evidence, state)
+        floats = state.floats if predictive is None else predictive
         if model is not self.model:
             guest = self.guest(model)
             assert guest is not None
@@ -256,8 +224,8 @@ class Learner:
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def learned(
-        self, state: State, rng: Rng, round_: Round, times: int, effort: int, *, model: Model | None = None,
-        when: When | None = None, where: str = "", added: list[Added] | None = None,
+        self, state: State, rng: Rng, round_: Round, *, model: Model | None = None, where: str = "",
+        added: list[Added] | None = None,
     ) -> State:  # fmt: skip
         """Learn from a round, of an earlier diagram if its `model` is given; return the state, or a larger one.
 
@@ -268,45 +236,53 @@ class Learner:
             evidence = self.evidence_for(model)
             _widen(state, evidence)
         state = self.with_room(state)
-        if when is not None:
-            state.floats[self.evidence.learned + AT] = when.time
-        if self._has_requests and times:
-            entries = np.empty(1 + evidence.uses * evidence.widest, np.int64)
-            values = np.empty((len(entries), 4))
-            with self.requested(state, round_.request):
-                status = learn_request(
-                    self.learn.handle, evidence.packed, state, rng, round_.action, round_.seen, times, effort, entries,
-                    values,
-                )  # fmt: skip
-            if status == DONE and added is not None:
-                lines = entries.item(0)
-                added.append(Added(entries[1 : 1 + lines], values[:lines], state.ints.item(TICK)))
+        if self._has_features and round_.times:
+            status = self._learn_features(evidence, state, rng, round_, added)
+        elif self.is_compiled:
+            status = self.learn.entry(evidence.packed, state, rng, round_)
         else:
-            status = self.learn(*evidence.packed, *state[:2], rng, round_.action, round_.seen, times, effort)
-        if type(status) is not int or not DONE <= status <= UNKNOWN:  # of a custom inference
-            status = check_whole(f"what `learn` of {self.name} says", status, DONE, UNKNOWN)
+            status = self._learn_in_python(evidence, state, rng, round_)
         if status != DONE:
-            self._refuse(status, evidence.model, round_, where)
-        if when is not None:
-            state.ints[ZONE] = when.zone
-        if effort == NOW and state.wants_fit():
+            self._raise(status, evidence.model, round_, where)
+        if round_.effort == NOW and state.wants_fit():
             self.fit_regressions(state, rng)
         return state
 
+    def _learn_features(
+        self, evidence: Evidence, state: State, rng: Rng, round_: Round, added: list[Added] | None
+    ) -> int:
+        """Learn from a round where contexts have features."""
+        entries = np.empty(1 + evidence.uses * evidence.widest, np.int64)
+        values = np.empty((len(entries), 4))
+        status = learn_request(self.learn.handle, evidence.packed, state, rng, round_, entries, values)
+        if status == DONE and added is not None:
+            lines = entries.item(0)
+            added.append(Added(entries[1 : 1 + lines], values[:lines], state.ints.item(TICK)))
+        return int(status)
+
+    def _learn_in_python(self, evidence: Evidence, state: State, rng: Rng, round_: Round) -> int:
+        """Learn by a custom inference that is not compiled."""
+        ints, times = state.ints, round_.times
+        rounds = int(ints[ROUNDS]) + times
+        own = Age(1.0, 1.0, ints[TICK]) if self.forget is None else age(ints, round_.time, times)
+        given: Any = self.learn(evidence, state, rng, round_._replace(keep=own.keep, weight=own.weight))
+        status = check_whole(f"{self.name}: the result of `learn`", given, DONE, UNKNOWN)
+        if status == DONE:
+            ints[[ROUNDS, TICK, PLAYED]] = rounds, own.tick, ints[PLAYED] + max(0, times)
+        return status
+
     def with_room(self, state: State) -> State:
-        """The state with room for another round."""
+        """Return the state with room for another round."""
         return state if state.has_room() else grown(state)
 
     def fit_regressions(self, state: State, rng: Rng) -> None:
         """Fit the regressions of tables with features to what was learned, in place."""
-        if not len(self._sections):
-            return
-        inference = self.inference
-        fit_regressions(self.evidence, self._sections, state, rng, drawn=isinstance(inference, Refreshed))
-        if isinstance(inference, Refreshed):
-            inference.refresh(self.evidence, state, rng)
+        if len(self._shifted):
+            fit_regressions(self.evidence, self._shifted, state, rng, drawn=self.is_chain)
+            self.inference.refresh(self.evidence, state, rng)
 
-    def _refuse(self, status: int, model: Model, round_: Round, where: str) -> None:
+    def _raise(self, status: int, model: Model, round_: Round, where: str) -> None:
+        """Raise the error of a round that cannot be learned."""
         action = model.action_of(round_.action)
         states = zip(model.observed, round_.seen.tolist(), strict=True)
         shown = ", ".join(f"{n.name} = {n.values[s]!r}" for n, s in states if s >= 0)
@@ -322,47 +298,46 @@ class Learner:
         raise ObservationError(f"{where}observation {shown} for action {action!r} was not learned before{hint}")
 
     def with_declared_priors(self, state: State) -> State:
-        """The state, a copy, with the declared priors in the place of those by regressions."""
-        if not len(self._sections):
+        """Return the state, a copy, with the declared priors in the place of those by regressions."""
+        if not len(self._shifted):
             return state
         state = state.copy()
-        put_back(*self.evidence.packed, state.floats, self.evidence.prior, self._sections)
+        put_back(*self.evidence.packed, state.floats, self.evidence.prior, self._shifted)
         return state
 
     def settled(self, state: State, rng: Rng, effort: int) -> State:
-        """The state with its belief brought up to date, after rounds that were only counted."""
-        for _ in range(ALTERNATIONS if len(self._sections) else 0):  # latent counts by priors, and the other way round
-            state = self.learned(state, rng, self.blank, 0, effort)
+        """Return the state with its belief brought up to date, after rounds that were only counted."""
+        settle = self.blank._replace(times=0, effort=effort)
+        for _ in range(ALTERNATIONS if len(self._shifted) else 0):  # latent counts by priors, and the other way round
+            state = self.learned(state, rng, settle)
             self.fit_regressions(state, rng)
-        return self.learned(state, rng, self.blank, 0, effort)
+        return self.learned(state, rng, settle)
 
     def all_learned(
-        self, state: State, rng: Rng, rounds: Ints, numbers: Ints, *, model: Model | None = None, effort: int = LATER,
-        skips: bool = False, at: Floats = NO_TIMES, requests: Floats = NO_REQUEST, added: list[Added] | None = None,
+        self, state: State, rng: Rng, log: Log, *, model: Model | None = None, skips: bool = False,
+        added: list[Added] | None = None,
     ) -> tuple[State, list[int]]:  # fmt: skip
-        """Learn from rounds, which messages call by these numbers; return the state, and which rounds were skipped.
+        """Count the rounds of a log; return the state, and the places of rounds that were skipped.
 
-        Rounds are of an earlier diagram if its `model` is given; `requests` has the features of contexts, one line per
-        round. `added` is that of `learned`.
+        Rounds are of an earlier diagram if its `model` is given. `added` is that of `learned`.
         """
-        model = self.model if model is None else model
-        evidence = self.evidence_for(model)
-        width, done, skipped = len(model.decisions) + len(model.contexts), 0, list[int]()
-        place = self.evidence.learned + AT
+        evidence, rounds = self.evidence_for(model), log.rounds
+        width = len(evidence.model.decisions) + len(evidence.model.contexts)
+        done, skipped = 0, list[int]()
         while done < len(rounds):
             _widen(state, evidence)
             state = self.with_room(state)
-            if effort == LATER and isinstance(self.learn, Kernel) and not self._has_requests:
-                learn, packed = self.learn.handle, evidence.packed
-                done += learn_all(learn, packed, state, rng, rounds[done:], width, at[done:], place)
+            if self.is_compiled and not self._has_features:
+                done += learn_all(
+                    self.learn.handle, evidence.packed, state, rng, rounds[done:], width, log.times[done:]
+                )  # fmt: skip
             if done < len(rounds) and state.has_room():  # rejected, or to be learned one by one
-                row, where = np.ascontiguousarray(rounds[done]), f"in round {numbers[done]}, "
-                when = When(at[done], int(state.ints[ZONE])) if len(at) else None
-                round_ = Round(row[:width], row[width:], requests[done] if len(requests) else NO_REQUEST)
+                row, time = np.ascontiguousarray(rounds[done]), log.times[done] if len(log.times) else np.nan
+                features = log.features[done] if len(log.features) else NO_FEATURES
+                round_ = Round(row[:width], row[width:], features, time, effort=LATER)
                 try:
-                    state = self.learned(
-                        state, rng, round_, 1, effort, model=model, when=when, where=where, added=added
-                    )
+                    where = f"in round {log.numbers[done]}, "
+                    state = self.learned(state, rng, round_, model=model, where=where, added=added)
                 except ImpossibleObservationError:
                     if not skips:
                         raise
@@ -370,28 +345,25 @@ class Learner:
                 done += 1
         return state, skipped
 
-    def revised(
-        self, state: State, rng: Rng, old: Round, new: Round | None, *, model: Model, when: When | None
-    ) -> State:
-        """Put a round in place of another one, or take it back; return the state, which is to be a copy.
+    def revised(self, state: State, rng: Rng, old: Round, new: Round | None, *, model: Model) -> State:
+        """Replace a round by another one, or remove it; return the state, which must be a copy.
 
-        A round that is replaced was played when the other one was: the clock of rounds does not move.
+        The new round was played when the old one was: the clock of rounds does not move.
         """
         played = state.ints[PLAYED]
-        state = self.learned(state, rng, old, -1, NOW if new is None else LATER, model=model, when=when)
+        removed = old._replace(times=-1, effort=NOW if new is None else LATER)
+        state = self.learned(state, rng, removed, model=model)
         if new is not None:
-            state = self.learned(state, rng, new, 1, NOW, model=model, when=when)
+            state = self.learned(state, rng, new, model=model)
         state.ints[PLAYED] = played
         return state
 
     def taken_back(self, state: State, rng: Rng, rounds: Sequence[Entry]) -> None:
-        """Subtract what rounds added, as far as it has not faded, from a state that is to be a copy."""
-        step, half_life = state.floats[[self.evidence.learned + STEP, self.evidence.learned + HALF_LIFE]]
+        """Subtract what rounds added, as far as it has not faded, from a state, which must be a copy."""
         contributions = list[Contribution]()
         for entry in rounds:
-            steps = int(state.ints[TICK]) - entry.added.tick if self.forget is not None else 0
-            weight = 0.5 ** (steps * step / half_life) if steps else 1.0
-            contributions.append(Contribution(entry.added.entries, weight * entry.added.values, entry.round_.request))
+            weight = 1.0 if self.forget is None else weight_left(state, entry.added.tick)
+            contributions.append(Contribution(entry.added.entries, weight * entry.added.values, entry.round_.features))
         take_back(self.evidence, state, contributions)
         state.ints[ROUNDS] -= len(rounds)
         if self.evidence.regressions.number:
@@ -401,18 +373,17 @@ class Learner:
         """Return a ledger without rounds of which almost nothing is left."""
         if ledger is None or self.forget is None:
             return ledger
-        step, half_life = state.floats[[self.evidence.learned + STEP, self.evidence.learned + HALF_LIFE]]
-        return ledger.since(int(state.ints[TICK]) - int(np.ceil(-np.log2(FADED_ROW) * half_life / step)))
+        return ledger.since(tick_before(state, FADED_ROW))
 
     @property
     def keeps_ledger(self) -> bool:
-        """Whether rounds are taken back by what they added: where contexts have features."""
+        """Return whether rounds are removed by subtracting what they added: where contexts have features."""
         return self.evidence.request_size > 0
 
     @property
     def is_revisable(self) -> bool:
-        """Whether rounds can be taken back exactly, so that their order does not matter either."""
-        return isinstance(self.inference, Revisable) and self.inference.revisable and not self._has_requests
+        """Return whether rounds can be removed exactly, so that their order does not matter either."""
+        return REVISE in self.inference.capabilities and not self._has_features
 
     def in_any_order(self, times: Floats) -> bool:
         """Return whether the order of rounds does not matter; without times, it does where a clock counts rounds."""
@@ -420,9 +391,9 @@ class Learner:
         return self.is_revisable and not by_rounds
 
     def check_revisable(self) -> None:
-        """Raise unless rounds can be taken back."""
+        """Raise unless rounds can be removed."""
         if not (self.is_revisable or self.keeps_ledger):
-            raise IdbanditsError(f"{self.name} cannot take a round back exactly; {REVISABLE} can")
+            raise IdbanditsError(f"{self.name} cannot remove a round exactly; {able(REVISE)} can")
 
 
 def _widen(state: State, evidence: Evidence) -> None:
@@ -438,8 +409,3 @@ def evidence_of(inference: Inference, model: Model) -> Evidence:
     if not isinstance(evidence, Evidence):
         raise IdbanditsError(f"inference {name_of(inference)!r}: `evidence` returns an Evidence, not {brief(evidence)}")
     return evidence
-
-
-def rounds_in(state: State) -> int:
-    """How many rounds were learned from in a state."""
-    return int(state.ints[ROUNDS])

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from idbandits.errors import FormatError
+from idbandits.inference.rounds.round import Round
 from idbandits.kernel.array_types import Floats, Ints
 
 ROOM = 16_384  # rounds that can be taken back, the latest ones: about 20 MB with ten positions
@@ -35,24 +36,8 @@ class Added(NamedTuple):
     tick: int  # of the learner's clock when the round was learned
 
 
-class Played(Protocol):
-    """A round, as `agent.era.Round` is one."""
-
-    @property
-    def action(self) -> Ints:
-        """Decisions and contexts."""
-
-    @property
-    def seen(self) -> Ints:
-        """Observed nodes."""
-
-    @property
-    def request(self) -> Floats:
-        """Features of contexts."""
-
-
 class Home(Protocol):
-    """The diagrams in whose numbers a round is, as `agent.era.Era` is one."""
+    """Diagrams in whose numbers a round is, as `agent.era.Era` is one."""
 
     @property
     def key(self) -> bytes:
@@ -66,8 +51,7 @@ class Entry(NamedTuple):
     """A round that was learned."""
 
     home: Home
-    round_: Played
-    time: float  # when it was played, NaN where that does not matter
+    round_: Round  # its time is NaN where that does not matter
     added: Added
 
 
@@ -80,14 +64,6 @@ class _Filed(NamedTuple):
     def key_of_round(self, round_: Any) -> bytes:
         """Return the key of the round."""
         return self.round_key
-
-
-class _Numbers(NamedTuple):
-    """A round from a file: all its numbers are in `action`."""
-
-    action: Ints
-    request: Floats
-    seen: Ints = np.empty(0, np.int64)
 
 
 class Columns(NamedTuple):
@@ -168,19 +144,19 @@ class Ledger:
         """Return a request with zeros for contexts that only tables of earlier diagrams depend on."""
         return request if len(request) == self.width else np.pad(request, (0, self.width - len(request)))
 
-    def take(self, key: bytes, request: Floats, time: float) -> tuple[Entry, list[Entry]] | None:
-        """Remove the latest round with this key and request, and time if that is a number.
+    def take(self, key: bytes, features: Floats, time: float) -> tuple[Entry, list[Entry]] | None:
+        """Remove the latest round with this key and these features, and time if that is a number.
 
         Return it, and the rounds that were learned after it if these are few, which are removed as well; None if there
         is no such round.
         """
         self._own()
         self._index()
-        request = self._padded(request)
+        features = self._padded(features)
         for number in reversed(self._places.get(key, ())):
             entry = self._rounds[number]
-            is_same = np.array_equal(self._padded(entry.round_.request), request)
-            if is_same and (np.isnan(time) or entry.time == time):
+            is_same = np.array_equal(self._padded(entry.round_.features), features)
+            if is_same and (np.isnan(time) or entry.round_.time == time):
                 later = list[int]()
                 for other in reversed(self._rounds):
                     if other == number:
@@ -210,9 +186,9 @@ class Ledger:
         for entry in self._rounds.values():
             at, round_ = places[entry.added.entries], entry.round_
             if not is_same:
-                request = self._padded(round_.request)
+                request = self._padded(round_.features)
                 vector = np.where(columns >= 0, request[columns], 0.0) if len(request) else np.zeros(len(columns))
-                round_ = _Numbers(round_.action, vector, round_.seen)
+                round_ = round_._replace(features=vector)
             added = Added(at[at >= 0], entry.added.values[at >= 0], entry.added.tick)
             other.add(entry._replace(round_=round_, added=added))
         return other
@@ -229,8 +205,8 @@ class Ledger:
         )  # fmt: skip
         return Columns(
             keys, eras, _integers([len(own) for own in numbers]), np.concatenate([np.empty(0, np.int64), *numbers]),
-            np.array([self._padded(entry.round_.request) for entry in rounds]).reshape(len(rounds), self.width),
-            np.array([entry.time for entry in rounds], np.float64), _integers([entry.added.tick for entry in rounds]),
+            np.array([self._padded(entry.round_.features) for entry in rounds]).reshape(len(rounds), self.width),
+            np.array([entry.round_.time for entry in rounds], np.float64), _integers([entry.added.tick for entry in rounds]),
             _integers([len(entry.added.entries) for entry in rounds]),
             np.concatenate([np.empty(0, np.int64), *(entry.added.entries for entry in rounds)]),
             np.concatenate([np.empty((0, 4)), *(entry.added.values for entry in rounds)]),
@@ -269,8 +245,9 @@ class Ledger:
             first, start = own.stop, lines.stop
             added = Added(columns.entries[lines].copy(), columns.values[lines].copy(), int(columns.ticks[i]))
             home = _Filed(columns.eras[i].tobytes(), columns.keys[i].tobytes())
-            round_ = _Numbers(columns.numbers[own].copy(), columns.requests[i].copy())
-            ledger.add(Entry(home, round_, float(columns.times[i]), added))
+            numbers, features = columns.numbers[own].copy(), columns.requests[i].copy()
+            round_ = Round(numbers, np.empty(0, np.int64), features, float(columns.times[i]))
+            ledger.add(Entry(home, round_, added))
         return ledger
 
 

@@ -19,11 +19,10 @@ from idbandits.circuit.model import Model, compile
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import ActionError, ContextError, DiagramWarning, IdbanditsError, ObservationError, brief
 from idbandits.inference.algorithms.exact import Exact, check_exact
-from idbandits.inference.protocol import Derived, Described
 from idbandits.inference.regression.logistic_setup import carry, has_residual, request_names, translated_requests
 from idbandits.inference.regression.prior import carry_fits
 from idbandits.inference.state.state import State
-from idbandits.inference.state.state_file import Layout, columns_of, state_of
+from idbandits.inference.state.state_file import columns_of, state_of
 from idbandits.inference.transfer.renumber import Old, needed, renumbered, without_empty_groups
 from idbandits.inference.transfer.row_index import Entries, absent_tables, names_of
 from idbandits.kernel.array_types import Floats, Ints, Rng
@@ -145,12 +144,10 @@ def hosting(learner: Learner, state: State, rng: Rng, model: Model) -> tuple[Lea
 def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> State:
     """What a learner knows, as a state of another one, whose entries include all that is needed."""
     fresh = other.beginning(np.random.default_rng(copy.deepcopy(rng).integers(2**63)))  # rng itself goes on as it is
-    layout = _layout(other)
+    layout = other.inference.layout(other.evidence)
     columns = renumbered(_known(learner, state), other.evidence.entries, layout, columns_of(fresh, layout))
     result = state_of(columns, layout, fresh)
-    inference = other.inference
-    if isinstance(inference, Derived):
-        result = inference.restored(other.evidence, result)
+    result = other.inference.restored(other.evidence, result)
     carry_fits(learner.evidence, state, other.evidence, result)
     other.fit_regressions(result, copy.deepcopy(rng))
     carry(learner.evidence, state, other.evidence, result)
@@ -158,15 +155,9 @@ def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> Sta
 
 
 def _known(learner: Learner, state: State) -> Old:
-    layout = _layout(learner)
+    layout = learner.inference.layout(learner.evidence)
     columns = columns_of(learner.with_declared_priors(state), layout)
     return Old(learner.evidence.entries, layout, without_empty_groups(columns))
-
-
-def _layout(learner: Learner) -> Layout:
-    if not isinstance(learner.inference, Described):
-        raise IdbanditsError(f"{learner.name} cannot move to another diagram: it has no `layout` of its states")
-    return learner.inference.layout(learner.evidence)
 
 
 # -- logs with rounds of earlier diagrams ------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ MOST_PROCESSES = 1000
 
 
 @final
-class Warmth(NamedTuple):
+class WarmUpReport(NamedTuple):
     """What was compiled: how many kernels there are, how many were not on disk before, and how long it took."""
 
     kernels: int
@@ -27,7 +27,7 @@ class Warmth(NamedTuple):
     seconds: float
 
 
-def warm_up(kernels: Iterable[Kernel], processes: Any) -> Warmth:
+def warm_up(kernels: Iterable[Kernel], processes: Any) -> WarmUpReport:
     """Compile kernels, or read their machine code from the disk; in so many processes at once (None: one per core)."""
     number = None if processes is None else check_whole("processes", processes, 1, MOST_PROCESSES)
     needed, started = list(kernels), time.perf_counter()
@@ -36,7 +36,7 @@ def warm_up(kernels: Iterable[Kernel], processes: Any) -> Warmth:
         compile_together([k for k in needed if _is_ours(k.function.__module__)], number)
     for kernel in needed:
         kernel.compile()
-    return Warmth(len(needed), new, time.perf_counter() - started)
+    return WarmUpReport(len(needed), new, time.perf_counter() - started)
 
 
 def kernels_behind(module: str, inference: str | None = None) -> list[Kernel]:

@@ -12,7 +12,9 @@ from idbandits.circuit.model import Action, compile
 from idbandits.diagram.diagram import Diagram, Node
 from idbandits.diagram.tables import Label
 from idbandits.errors import DiagramError, IdbanditsError, ObservationError, brief, check_whole
-from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, Player, Round
+from idbandits.inference.act import ACT, Player
+from idbandits.inference.learn import LEARN
+from idbandits.inference.rounds.round import DONE, NO_FEATURES, Round
 from idbandits.inference.state.state import HEADER, ROUNDS, State, grown
 from idbandits.kernel.array_types import Floats, Ints, Rng, generator
 from idbandits.kernel.compile import Kernel, generated
@@ -46,8 +48,9 @@ class Baseline:
         player, action = self.player, np.zeros(len(self._model.decisions), dtype=np.int64)
         with self.rng.bit_generator.lock:
             found = player.act(
-                player.solve.handle, player.solver, player.evidence, self.state, self.rng, action, EVERY_CHOICE
-            )
+                player.solve.handle, player.solver, player.evidence, self.state, self.rng, action, EVERY_CHOICE,
+                NO_FEATURES,
+            )  # fmt: skip
         if not found:
             raise IdbanditsError(f"{self!r} found no action: its indices are NaN")
         return self._model.action_of(action)
@@ -61,7 +64,7 @@ class Baseline:
         seen = np.array([states[n.name] for n in self._model.observed], dtype=np.int64)
         with self.rng.bit_generator.lock:
             self.make_ready()
-            self.player.learn(*self.player.evidence, *self.state[:2], self.rng, vector, seen, 1, NOW)
+            self.player.learn(self.player.evidence, self.state, self.rng, Round(vector, seen))
 
     @property
     def rounds(self) -> int:
@@ -96,23 +99,22 @@ unpack: Any = None  # `kernels` replaces these globals of the templates below
 work: Any = None
 
 
-def _act(solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints, eligible: Ints) -> bool:
+def _act(
+    solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints, eligible: Ints, features: Floats
+) -> bool:
     work(unpack(packed.ints, packed.floats), state, rng, action)
     return True
 
 
 def _act_by_solving(
-    solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints, eligible: Ints
+    solve: Any, solver: Packed, packed: Packed, state: State, rng: Rng, action: Ints, eligible: Ints, features: Floats
 ) -> bool:
     return work(unpack(packed.ints, packed.floats), state, rng, action, solve, solver)
 
 
-def _learn(
-    program: Ints, numbers: Floats, ints: Ints, floats: Floats, rng: Rng, action: Ints, seen: Ints, times: int,
-    effort: int,
-) -> int:  # fmt: skip
-    work(unpack(program, numbers), State(ints, floats, floats), rng, Round(action, seen, times, effort, 1.0, 1.0))
-    ints[ROUNDS] += times
+def _learn(packed: Packed, state: State, rng: Rng, round_: Round) -> int:
+    work(unpack(packed.ints, packed.floats), state, rng, round_)
+    state.ints[ROUNDS] += round_.times
     return DONE
 
 

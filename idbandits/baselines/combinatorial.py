@@ -13,7 +13,8 @@ from idbandits.circuit.model import compile
 from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.tables import Learned, Use
 from idbandits.errors import DiagramError, check_number
-from idbandits.inference.protocol import Round, solve_at
+from idbandits.inference.act import solve_at
+from idbandits.inference.rounds.round import Round
 from idbandits.inference.state.state import ROUNDS, State
 from idbandits.kernel.array_types import Floats, Indices, Ints, Rng
 from idbandits.kernel.compile import linked, unmanaged

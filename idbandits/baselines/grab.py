@@ -9,7 +9,7 @@ from idbandits.baselines.baseline import MOST_ROUNDS, Baseline, check_ranking, k
 from idbandits.baselines.confidence import Arms, arms_in, kl_exponent, level
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import check_whole
-from idbandits.inference.protocol import Round
+from idbandits.inference.rounds.round import Round
 from idbandits.inference.state.state import State, groups_in, insert, place_of, with_groups
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import linked, unmanaged

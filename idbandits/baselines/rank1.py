@@ -10,7 +10,7 @@ from idbandits.baselines.confidence import kl_above, kl_below
 from idbandits.baselines.confidence import level as kl_level
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import DiagramError, check_number
-from idbandits.inference.protocol import Round
+from idbandits.inference.rounds.round import Round
 from idbandits.inference.state.state import HEADER, State
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import in_python, inlined, unmanaged

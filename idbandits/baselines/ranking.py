@@ -9,7 +9,7 @@ from idbandits.baselines.baseline import Baseline, check_horizon, check_ranking,
 from idbandits.baselines.confidence import UNSEEN, Arms, arms_in, kl_above, level, ucb1
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import IdbanditsError, brief, check_number
-from idbandits.inference.protocol import Round
+from idbandits.inference.rounds.round import Round
 from idbandits.inference.state.state import HEADER, ROUNDS, State
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import inlined, unmanaged

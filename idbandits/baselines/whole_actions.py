@@ -10,7 +10,7 @@ from idbandits.circuit.build import starts, strides
 from idbandits.diagram.constraints import Feasibility
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import DiagramError, InfeasibleError, check_number
-from idbandits.inference.protocol import Round
+from idbandits.inference.rounds.round import Round
 from idbandits.inference.state.state import HEADER, ROUNDS, State
 from idbandits.kernel.array_types import Floats, Indices, Ints, Rng
 from idbandits.kernel.compile import inlined, unmanaged

@@ -8,12 +8,14 @@ one begins with the weight that it would have by now.
 from typing import NamedTuple
 
 import numpy as np
+from numba import types
 
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import inlined, unmanaged
+from idbandits.kernel.compile import INTS, inlined, kernel, unmanaged
+from idbandits.kernel.structs import as_floats, pointer
 
 from idbandits.inference.state.state import (  # isort: skip
-    AT, BY_ROUNDS, CLOCK, HALF_LIFE, NEVER, PLAYED, STEP, TICK, Groups, add_weight,
+    BY_ROUNDS, CLOCK, HALF_LIFE, NEVER, PLAYED, STEP, TICK, Groups, add_weight,
 )  # fmt: skip
 
 LONG_AGO = -(2**62)  # the step before all others
@@ -28,27 +30,35 @@ class Age(NamedTuple):
 
 
 @unmanaged
-def age_of(ints: Ints, floats: Floats, learned: int, times: int) -> Age:
-    """The age of a round that is about to be learned; when it was played is read once."""
+def age_of(ints: Ints, time: float, times: int) -> Age:
+    """Return the age of a round that is about to be learned and was played at `time` (NaN: now)."""
     tick = ints[TICK]
     if ints[CLOCK] == NEVER or times == 0:
         return Age(1.0, 1.0, tick)
-    at, step, half_life = floats[learned + AT], floats[learned + STEP], floats[learned + HALF_LIFE]
-    floats[learned + AT] = np.nan
-    now = at
+    step, half_life = as_floats(pointer(ints, STEP))[0], as_floats(pointer(ints, HALF_LIFE))[0]
+    now = time
     if ints[CLOCK] == BY_ROUNDS:
         now = float(ints[PLAYED])
-        at = now if np.isnan(at) else at
+        time = now if np.isnan(time) else time
     keep, weight = 1.0, 1.0
     if np.isnan(now):
         return Age(keep, weight, tick)
-    present, own = int(np.floor(now / step)), int(np.floor(at / step))
+    present, own = int(np.floor(now / step)), int(np.floor(time / step))
     if present > tick:
         keep = 0.5 ** ((present - tick) * step / half_life)
         tick = present
     if own < tick:
         weight = 0.5 ** ((tick - own) * step / half_life)
     return Age(keep, weight, tick)
+
+
+AGE = types.NamedTuple([types.float64, types.float64, types.int64], Age)
+
+
+@kernel(AGE(INTS, types.float64, types.int64))
+def age(ints: Ints, time: float, times: int) -> Age:
+    """Return the age of a round, for Python."""
+    return age_of(ints, time, times)
 
 
 @unmanaged

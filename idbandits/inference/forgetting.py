@@ -11,10 +11,9 @@ import numpy as np
 
 from idbandits.diagram.features.read_column import RawColumn, read_column
 from idbandits.errors import ODD, IdbanditsError, brief, check_number, check_whole, is_integer
-from idbandits.inference.ageing import LONG_AGO, age_of
-from idbandits.inference.state.state import AT, BY_ROUNDS, BY_TIME, CLOCK, HALF_LIFE, PLAYED, STEP, TICK, ZONE, State
-from idbandits.kernel.array_types import Floats, Ints
-from idbandits.kernel.compile import in_python
+from idbandits.inference.ageing import LONG_AGO
+from idbandits.inference.state.state import BY_ROUNDS, BY_TIME, CLOCK, HALF_LIFE, STEP, TICK, ZONE, State
+from idbandits.kernel.array_types import Floats
 
 STEPS = 64  # of a half-life: all that was learned fades so often, each time by 1 % or so
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}  # seconds
@@ -64,12 +63,12 @@ class Forget:
         """What makes an equal one, as plain data."""
         return {"half_life": _text_of(self.half_life) if self.by_time else self.half_life}
 
-    def begin(self, state: State, learned: int) -> None:
+    def begin(self, state: State) -> None:
         """Make a state before the first round that of a learner that forgets."""
         length = self.half_life.total_seconds() if self.by_time else self.half_life
         state.ints[[CLOCK, TICK, ZONE]] = (BY_TIME, LONG_AGO, UNKNOWN) if self.by_time else (BY_ROUNDS, 0, UNKNOWN)
         step = length / STEPS if self.by_time else max(1.0, length / STEPS)
-        state.floats[[learned + STEP, learned + HALF_LIFE, learned + AT]] = step, length, np.nan
+        state.ints[[STEP, HALF_LIFE]] = np.array([step, length]).view(np.int64)
 
     def when(self, at: Any, rounds: int, zone: int) -> When:
         """When a round was played, after so many rounds and times of this zone."""
@@ -115,21 +114,23 @@ class Forget:
         return f"Forget(half_life={self.settings['half_life']!r})"
 
 
-def fading(ints: Ints, floats: Floats, learned: int, times: int) -> tuple[float, float]:
-    """What is kept of all that was learned before, and the weight of the round: for inferences in plain Python.
-
-    To be asked once in `learn`, which works on a copy of the state; 1 and 1 if nothing is forgotten.
-    """
-    age = in_python(age_of)(ints, floats, learned, times)
-    ints[TICK], ints[PLAYED] = age.tick, ints[PLAYED] + max(0, times)
-    return age.keep, age.weight
+def weight_left(state: State, tick: int) -> float:
+    """Return how much is left of a round that was learned at a step of the clock of a state."""
+    step, half_life = state.ints[[STEP, HALF_LIFE]].view(np.float64)
+    return float(0.5 ** ((int(state.ints[TICK]) - tick) * step / half_life))
 
 
-def when_played(forget: Forget | None, at: Any, rounds: int, zone: int) -> When | None:
-    """When a round was played; None if nothing is forgotten, and then it is not to be said."""
+def tick_before(state: State, weight: float) -> int:
+    """Return the last step of the clock of a state of whose rounds less than a weight is left."""
+    step, half_life = state.ints[[STEP, HALF_LIFE]].view(np.float64)
+    return int(state.ints[TICK]) - int(np.ceil(-np.log2(weight) * half_life / step))
+
+
+def when_played(forget: Forget | None, at: Any, rounds: int, zone: int) -> When:
+    """Return when a round was played; raise if nothing is forgotten and a time is given."""
     if forget is None:
         _check_none(at)
-        return None
+        return When(np.nan, zone)
     return forget.when(at, rounds, zone)
 
 

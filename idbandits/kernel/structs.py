@@ -29,6 +29,9 @@ class Packed(NamedTuple):
     floats: Floats
 
 
+PACKED = types.NamedTuple([types.int64[::1], types.float64[::1]], Packed)
+
+
 def pack(*structures: Any) -> Packed:
     """Write structures into two arrays."""
     header: list[int] = []

@@ -11,12 +11,14 @@ from numba import types
 from idbandits.circuit.build import starts
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import IdbanditsError
-from idbandits.inference.protocol import ACT, DONE, LEARN, NOW, PACKED, STATE, Playing, learn_at, no_action, solve_at
-from idbandits.inference.state.state import State, has_room, wants_fit
+from idbandits.inference.act import ACT, Playing, no_action, solve_at
+from idbandits.inference.learn import LEARN, learn_at
+from idbandits.inference.rounds.round import DONE, NOW, Round
+from idbandits.inference.state.state import STATE, State, has_room, wants_fit
 from idbandits.kernel.array_types import Floats, Indices, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, function_at, handle_type, kernel
 from idbandits.kernel.rng import RNG
-from idbandits.kernel.structs import Packed, pack, unpacker
+from idbandits.kernel.structs import PACKED, Packed, pack, unpacker
 from idbandits.simulation.world import World, draw_entries, draw_outcome
 from idbandits.simulation.world import unpack as unpack_sampler
 from idbandits.solve.candidates import copy_action, exceeds
@@ -137,10 +139,11 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
     j = unpack_joint(joint.ints, joint.floats)
     act, learn, find_best = act_at(actor.act), learn_at(actor.learn), solve_at(stage.find_best)
     values, world_rng, truth, best, worst = stage.values, stage.rng, stage.parameters, stage.best, stage.worst
-    ints, floats, rng = actor.state.ints, actor.state.floats, actor.rng
+    ints, rng, nothing = actor.state.ints, actor.rng, np.empty(0)
     marks, progress, sums, totals = tally
     size = j.decisions + j.world_contexts
     action, seen = np.zeros(j.decisions + j.contexts, np.int64), np.empty(j.observed, np.int64)
+    round_ = Round(action, seen, nothing, np.nan, 1, NOW, 1.0, 1.0)
     truly = np.zeros(size, np.int64)  # the action in the world's order: decisions, then contexts
     latest, best_action = np.full(size, -1, np.int64), np.zeros(size, np.int64)
     expected, highest = 0.0, 0.0
@@ -148,7 +151,7 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
         draw_entries(sampler, 0, sampler.contexts, world_rng, values)
         for k in range(j.decisions, j.decisions + j.contexts):
             action[k] = j.value[j.start[k] + values[j.place[k]]]
-        if not act(actor.solve, actor.solver, actor.evidence, actor.state, rng, action, actor.eligible):
+        if not act(actor.solve, actor.solver, actor.evidence, actor.state, rng, action, actor.eligible, nothing):
             return False
         for k in range(j.decisions):
             values[j.place[k]] = j.value[j.start[k] + action[k]]
@@ -181,7 +184,7 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
         for k in range(j.observed):
             node = j.decisions + j.contexts + k
             seen[k] = j.value[j.start[node] + values[j.place[node]]]
-        if learn(actor.evidence.ints, actor.evidence.floats, ints, floats, rng, action, seen, 1, NOW) != DONE:
+        if learn(actor.evidence, actor.state, rng, round_) != DONE:
             progress[SKIPPED] += 1
         sums[REWARD] += reward
         if highest > expected or exceeds(s, expected, highest):

@@ -17,11 +17,10 @@ from idbandits.circuit.queries import reward_at
 from idbandits.diagram.diagram import Diagram, Node
 from idbandits.diagram.tables import TOLERANCE, Known, Label, Use
 from idbandits.errors import ContextError, DiagramError, brief, check_whole
-from idbandits.inference.protocol import PACKED
 from idbandits.kernel.array_types import Floats, Indices, Ints, Rng, generator
 from idbandits.kernel.compile import INTS, inlined, kernel, unmanaged
 from idbandits.kernel.rng import RNG
-from idbandits.kernel.structs import Packed, pack, unpacker
+from idbandits.kernel.structs import PACKED, Packed, pack, unpacker
 from idbandits.simulation.schedule import Course, Moment
 from idbandits.simulation.world_contexts import Requests
 from idbandits.simulation.world_eligibility import Assortment, Eligible

@@ -15,7 +15,7 @@ from idbandits.circuit.model import Model
 from idbandits.diagram.labels import numbered_axes, row_labels, state_labels
 from idbandits.diagram.tables import LearnedTable
 from idbandits.inference.gibbs.summary import Summary
-from idbandits.inference.protocol import Inference, Summarised
+from idbandits.inference.protocol import Inference
 from idbandits.inference.regression.logistic_setup import bridged
 from idbandits.inference.regression.mixture import mixed
 from idbandits.inference.regression.prior import prior_in
@@ -177,7 +177,7 @@ def posteriors(inference: Inference, evidence: Evidence, state: State, rng: Rng)
     belief = inference.belief(evidence, state, rng).copy()  # a summary may change the state
     counted = belief if belief.ndim == 1 else None if state.ints[ACTS_ON_MEANS] else state.floats
     counts = None if counted is None else counted[: evidence.learned] - prior_in(evidence, state)
-    summary = inference.summary(evidence, state, rng) if isinstance(inference, Summarised) else None
+    summary = inference.summary(evidence, state, rng)
     if belief.ndim == 2:
         summary, belief = _summary_of_draws(evidence, belief), np.ones(evidence.learned)
     elif evidence.regressions.number and summary is None:

@@ -31,8 +31,7 @@ from idbandits.diagram.diff import differences
 from idbandits.diagram.serialize import parse_json
 from idbandits.errors import ODD, DiagramError, FormatError, IdbanditsError, brief, check_number
 from idbandits.files import write_whole
-from idbandits.inference import BY_NAME, Evidence, Forget, Inference, check_forgetful, layout_of, named
-from idbandits.inference.protocol import Derived, Described
+from idbandits.inference import BY_NAME, Evidence, Forget, Inference, named
 from idbandits.inference.regression.logistic_setup import check_beliefs, request_size
 from idbandits.inference.regression.prior import check_fits
 from idbandits.inference.state.state import State
@@ -119,7 +118,7 @@ def content_of(saved: Saved, evidence: Evidence) -> bytes:
     if text.nbytes > MOST_HEAD:
         raise FormatError(f"the diagram {saved.diagram.name!r} is too large for the file of an agent")
     try:
-        columns = columns_of(saved.state, layout_of(inference, evidence, saved.state))
+        columns = columns_of(saved.state, inference.layout(evidence))
     except FormatError as error:
         raise FormatError(f"the agent was not saved, as it could not be loaded again: {error}") from None
     buffer = io.BytesIO()
@@ -281,7 +280,6 @@ def _read(members: _Members, diagram: Diagram | None, inference: Inference | Non
             f"not by {type(own).__name__} with {own.settings}"
         )
     sample = Sample.from_arrays(model, members.array("sample", (3,)), members.array("rounds", (None, None)))
-    check_forgetful(own, forget)
     agent_settings = Settings(own, effort, forget)
     learner = Learner(d, model, agent_settings, past)
     return Saved(d, agent_settings, past, _state(members, learner), rng, sample, metadata, _ledger(members, learner))
@@ -310,13 +308,12 @@ def _is_same(diagram: Diagram, learned: Diagram) -> bool:
 def _state(members: _Members, learner: Learner) -> State:
     """The state whose columns are in a file."""
     inference, evidence = learner.inference, learner.evidence
-    if isinstance(inference, Described):
-        members.check_room(shapes_of(inference.layout(evidence)).floats[0])
+    layout = inference.layout(evidence)
+    members.check_room(shapes_of(layout).floats[0])
     fresh = learner.beginning(np.random.default_rng(0))  # what it draws is not kept
-    layout = layout_of(inference, evidence, fresh)
     sizes = len(members.array("weights", (None,))), len(members.array("keys", (None,)))
     shapes = shapes_of(layout, *sizes, len(fresh.fits))._asdict()
     state = state_of(Columns(*(members.array(name, shape) for name, shape in shapes.items())), layout, fresh)
     check_fits(evidence, state)
     check_beliefs(evidence, state)
-    return inference.restored(evidence, state) if isinstance(inference, Derived) else state
+    return inference.restored(evidence, state)

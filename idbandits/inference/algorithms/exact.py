@@ -10,58 +10,54 @@ from numba import types
 from idbandits.circuit.model import Model
 from idbandits.errors import DiagramError
 from idbandits.inference.ageing import fade
-from idbandits.inference.protocol import AMBIGUOUS, DONE, IMPOSSIBLE, UNKNOWN, BuiltIn, Round, learner
+from idbandits.inference.learn import learner
+from idbandits.inference.protocol import CONTEXT_FEATURES, FEATURES, FORGET, REVISE, Inference
 from idbandits.inference.rounds.counting import add_uses, drop_certain, is_below_prior, lift
 from idbandits.inference.rounds.evidence import Evidence, folded
 from idbandits.inference.rounds.factors import expect
 from idbandits.inference.rounds.reduction import reduce
+from idbandits.inference.rounds.round import AMBIGUOUS, DONE, IMPOSSIBLE, UNKNOWN, Round
 from idbandits.inference.rounds.workspace import GENERIC, Workspace, held, scratch, workspace
-from idbandits.inference.state.state import FIGURES, PRIOR, ROUNDS, State, no_groups, section
+from idbandits.inference.state.state import ROUNDS, State
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, kernel, unmanaged
 from idbandits.kernel.structs import pointer
 
+view = Inference.declared.view
 MOST = 20_000  # choices and observations of a part that are all tried; of more, as many are drawn
 TRIES = 20  # at an action that breaks no constraint
 
 
 @unmanaged
-def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+def learn(w: Workspace, state: State, rng: Rng, round_: Round) -> int:
     """Add the uses of table entries."""
-    prior = section(floats, PRIOR, w.v.learned)
+    alpha, prior = view(state, w.v.learned)
     if round_.times != 0:
         if not reduce(w, round_.action, round_.seen):
             return IMPOSSIBLE
         drop_certain(w)
         if w.places[0] > 0:
             return AMBIGUOUS
-        if ints[ROUNDS] + round_.times < 0:
+        if state.ints[ROUNDS] + round_.times < 0:
             return UNKNOWN
         if round_.keep < 1.0:
-            fade(floats, prior, w.v.learned, round_.keep)
-        add_uses(w, floats, round_.times * round_.weight)
-        if round_.times < 0 and is_below_prior(w, floats, prior, round_.weight):
-            add_uses(w, floats, -round_.times * round_.weight)
+            fade(alpha, prior, w.v.learned, round_.keep)
+        add_uses(w, alpha, round_.times * round_.weight)
+        if round_.times < 0 and is_below_prior(w, alpha, prior, round_.weight):
+            add_uses(w, alpha, -round_.times * round_.weight)
             return UNKNOWN
         if round_.weight < 1.0:
-            lift(w, floats, prior)
-        ints[ROUNDS] += round_.times
+            lift(w, alpha, prior)
+        state.ints[ROUNDS] += round_.times
     return DONE
 
 
 @final
-class Exact(BuiltIn):
+class Exact(Inference):
     """Exact posterior: the semi-bandit, the cascade models, and every diagram whose latent nodes are revealed."""
 
-    revisable = True
-    forgets = True
-    regresses = True
-    bridges = True
+    capabilities = frozenset({REVISE, FORGET, FEATURES, CONTEXT_FEATURES})
     learn = learner("Exact")(learn)
-
-    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior."""
-        return no_groups(np.concatenate([evidence.prior, np.zeros(FIGURES), evidence.prior]))
 
 
 def check_exact(model: Model, alternatives: str) -> None:

@@ -1,35 +1,49 @@
 """The paper's idTSinc: the latent nodes of a round are estimated in that round only."""
 
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.errors import check_flag, check_whole
 from idbandits.inference.ageing import fade
-from idbandits.inference.protocol import DONE, IMPOSSIBLE, MOST_STEPS, BuiltIn, Round, coded, learner
+from idbandits.inference.learn import learner
+from idbandits.inference.protocol import CONTEXT_FEATURES, FEATURES, FORGET, MOST_STEPS, Inference, check_word
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.factors import add_counts, expect
 from idbandits.inference.rounds.reduction import reduce
+from idbandits.inference.rounds.round import DONE, IMPOSSIBLE, Round
 from idbandits.inference.rounds.workspace import GENERIC, GEOMETRIC, Workspace
-from idbandits.inference.state.state import FIGURES, PRIOR, ROUNDS, SETTING, State, drawable, no_groups, section
+from idbandits.inference.state.sections import DERIVED, PSEUDO_COUNTS, Declaration, per_entry, setting
+from idbandits.inference.state.state import ROUNDS, State, drawable
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.structs import pointer
 
-ITERATIONS, START = range(SETTING, SETTING + 2)  # of the header
-ALPHA, MEMO = 0, PRIOR + 1  # sections of the floats: the pseudo-counts, and three numbers per entry of `weigh`
 WARM, RANDOM = range(2)
 STARTS = {"warm": WARM, "random": RANDOM}
 CLOSE = 1e-6  # pseudo-counts that change by less than this have converged
 
 
+class Sections(NamedTuple):
+    """Sections of the state."""
+
+    iterations: int = setting()
+    start: int = setting()
+    alpha: Floats = per_entry(PSEUDO_COUNTS)
+    prior: Floats = per_entry(PSEUDO_COUNTS)
+    memo: Floats = per_entry(DERIVED, np.nan, 3)  # of `weigh`
+
+
+DECLARED = Declaration(Sections)
+view = DECLARED.view
+
+
 @unmanaged
-def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+def learn(w: Workspace, state: State, rng: Rng, round_: Round) -> int:
     """Alternate between q(z) of this round and q(theta), which is the last one and the counts of this round."""
-    v = w.v
-    alpha, memo = section(floats, ALPHA, v.learned), section(floats, MEMO, v.learned)
-    prior = section(floats, PRIOR, v.learned)
+    v, own = w.v, view(state, w.v.learned)
+    alpha, prior = own.alpha, own.prior
     if not reduce(w, round_.action, round_.seen):
         return IMPOSSIBLE
     if round_.keep < 1.0:
@@ -40,16 +54,16 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
         for i in range(number):
             e = w.rows[i]
             uses[e], fresh[e] = 0.0, 0.0
-            if ints[START] == RANDOM:
+            if own.start == RANDOM:
                 uses[e] = prior[e] + rng.random() - alpha[e]
                 alpha[e] = drawable(alpha[e] + uses[e])
-        for _ in range(ints[ITERATIONS]):
+        for _ in range(own.iterations):
             moved = 0.0
             for i in range(1, w.uses[0] + 1):
                 fresh[w.uses[i]] += round_.weight
             for i in range(w.places[0]):
                 factor = pointer(w.factors, w.places[1 + i])
-                expect(w, factor, GEOMETRIC, alpha, memo)
+                expect(w, factor, GEOMETRIC, alpha, own.memo)
                 add_counts(w, factor, round_.weight, fresh)
             for i in range(number):
                 e = w.rows[i]
@@ -58,7 +72,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
                 uses[e], fresh[e] = fresh[e], 0.0
             if moved < CLOSE:
                 break
-    ints[ROUNDS] += round_.times
+    state.ints[ROUNDS] += round_.times
     return DONE
 
 
@@ -91,27 +105,22 @@ def list_entry(w: Workspace, number: int, e: int) -> int:
 
 
 @final
-class Incremental(BuiltIn):
+class Incremental(Inference):
     """Mean-field inference of one round at a time: at most `iterations` E- and M-steps, then the round is forgotten.
 
     The first E-step is by the belief before the round (`start="warm"`) or by a random one, as in the paper's
     pseudocode (`"random"`). `literal` keeps every latent node, as the paper's equations do.
     """
 
-    revisable = False
-    forgets = True
-    regresses = True
-    bridges = True
+    declared = DECLARED
+    capabilities = frozenset({FORGET, FEATURES, CONTEXT_FEATURES})
     learn = learner("Incremental")(learn)
 
     def __init__(self, iterations: int = 30, start: str = "warm", *, literal: bool = False) -> None:
         check_whole("iterations", iterations, 1, MOST_STEPS)
-        coded("start", start, STARTS)
-        self.settings = {"iterations": int(iterations), "start": start}
+        self.settings = {"iterations": int(iterations), "start": check_word("start", start, STARTS)}
         self.settings["literal"] = check_flag("literal", literal)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior."""
-        prior = evidence.prior
-        floats = np.concatenate([prior, np.zeros(FIGURES), prior, np.full(3 * evidence.learned, np.nan)])
-        return no_groups(floats, (self.settings["iterations"], coded("start", self.settings["start"], STARTS)))
+        """Return the prior."""
+        return DECLARED.start(evidence, self.settings | {"start": STARTS[self.settings["start"]]})

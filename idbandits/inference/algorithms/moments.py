@@ -1,36 +1,46 @@
 """Moment matching, one round at a time: what a round says of a row is a mixture, and a Dirichlet takes its place."""
 
-from typing import final
-
-import numpy as np
+from typing import NamedTuple, final
 
 from idbandits.circuit.model import Model
 from idbandits.inference.ageing import fade, thinned
 from idbandits.inference.algorithms.moment_matching import match_factor, match_terms
-from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, asymmetric, learner
+from idbandits.inference.learn import learner
+from idbandits.inference.protocol import CONTEXT_FEATURES, FEATURES, FORGET, Inference, asymmetric
 from idbandits.inference.rounds.counting import add_uses, drop_certain
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.factors import expect, value_of_factor
 from idbandits.inference.rounds.reduction import reduce, reduce_whole
+from idbandits.inference.rounds.round import DONE, IMPOSSIBLE, Round
 from idbandits.inference.rounds.workspace import GENERIC, MEANS, Workspace
-from idbandits.inference.state.state import FIGURES, ROUNDS, State, no_groups, section
-from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.inference.state.sections import DERIVED, PSEUDO_COUNTS, Declaration, per_entry
+from idbandits.inference.state.state import ROUNDS, State
+from idbandits.kernel.array_types import Floats, Rng
 from idbandits.kernel.compile import unmanaged
 from idbandits.kernel.structs import pointer
 
-ALPHA, PRIOR, MASSES = range(3)  # sections of the floats
+
+class Sections(NamedTuple):
+    """Sections of the state."""
+
+    alpha: Floats = per_entry(PSEUDO_COUNTS)
+    prior: Floats = per_entry(PSEUDO_COUNTS)
+    masses: Floats = per_entry(DERIVED, 0.0)  # scratch of `match_factor`
+
+
+DECLARED = Declaration(Sections)
+view = DECLARED.view
 
 
 @unmanaged
-def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+def learn(w: Workspace, state: State, rng: Rng, round_: Round) -> int:
     """Match factor by factor; all at once where a row occurs in several."""
-    v = w.v
-    alpha, masses = section(floats, ALPHA, v.learned), section(floats, MASSES, v.learned)
+    alpha, prior, masses = view(state, w.v.learned)
     if not reduce(w, round_.action, round_.seen):
         return IMPOSSIBLE
     drop_certain(w)
     if round_.keep < 1.0:
-        fade(alpha, section(floats, PRIOR, v.learned), v.learned, round_.keep)
+        fade(alpha, prior, w.v.learned, round_.keep)
     if w.places[0] > 0 and shares_rows(w):
         reduce_whole(w, round_.action, round_.seen)
         factor = w.factors
@@ -43,7 +53,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     else:
         for _ in range(round_.times):
             match_one_by_one(w, alpha, masses, round_.weight, rng)
-    ints[ROUNDS] += round_.times
+    state.ints[ROUNDS] += round_.times
     return DONE
 
 
@@ -80,16 +90,13 @@ def shares_rows(w: Workspace) -> bool:
 
 
 @final
-class Moments(BuiltIn):
+class Moments(Inference):
     """Moment matching: an examination that nobody made leaves an item's belief untouched. Keeps no rounds."""
 
-    revisable = False
-    forgets = True
-    regresses = True
-    bridges = True
+    declared = DECLARED
+    capabilities = frozenset({FORGET, FEATURES, CONTEXT_FEATURES})
     learn = learner("Moments")(learn)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior, or nearly so where it is symmetric."""
-        alpha = asymmetric(evidence, rng)
-        return no_groups(np.concatenate([alpha, np.zeros(FIGURES), alpha, np.zeros(evidence.learned)]))
+        """Return the prior, or nearly so where it is symmetric."""
+        return DECLARED.start(evidence, {}, asymmetric(evidence, rng))

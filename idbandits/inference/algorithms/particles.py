@@ -1,30 +1,21 @@
 """The paper's particle filter: a few models that wander, of which the likeliest acts."""
 
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from numba import types
 
 from idbandits.circuit.model import Model
 from idbandits.errors import IdbanditsError, check_number, check_whole
-from idbandits.inference.protocol import DONE, IMPOSSIBLE, BuiltIn, Round, learner
+from idbandits.inference.learn import learner
+from idbandits.inference.protocol import Inference
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.factors import value_of_factor
 from idbandits.inference.rounds.reduction import reduce
+from idbandits.inference.rounds.round import DONE, IMPOSSIBLE, Round
 from idbandits.inference.rounds.workspace import GIVEN, Parts, Workspace, unpack
-from idbandits.inference.state import state_file as columns
-from idbandits.inference.state.state import (
-    ACTS_ON_MEANS,
-    FIGURES,
-    ROUNDS,
-    SETTING,
-    State,
-    copy,
-    figures,
-    no_groups,
-    section,
-)
-from idbandits.inference.state.state_file import DERIVED, Layout
+from idbandits.inference.state.sections import DERIVED, MEANS, Declaration, numbers, per_entry, setting
+from idbandits.inference.state.state import ACTS_ON_MEANS, ROUNDS, State, copy
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, unmanaged
 from idbandits.kernel.rng import RNG
@@ -33,21 +24,31 @@ from idbandits.kernel.structs import pointer
 
 MOST = 1_000_000  # particles
 MOST_MEANS = 20_000_000  # of all particles: about half a gigabyte
-NUMBER = SETTING  # of the header
-WIDTH = 0  # of the figures
-MEANS, MODELS = range(2)  # sections of the floats: means to act on, all models; then as many moved ones, weights
+
+
+class Sections(NamedTuple):
+    """Sections of the state."""
+
+    number: int = setting()
+    means: Floats = per_entry(MEANS)  # to act on
+    prior: Floats = per_entry(DERIVED)
+    models: Floats = per_entry(MEANS, entries="number")
+    moved: Floats = per_entry(DERIVED, 0.0, "number")
+    weights: Floats = numbers(DERIVED, size="number")
+    width: float = setting()
+
+
+DECLARED = Declaration(Sections)
+view = DECLARED.view
 
 
 @unmanaged
-def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+def learn(w: Workspace, state: State, rng: Rng, round_: Round) -> int:
     """Move, weigh, pick the heaviest, resample."""
     v = w.v
     if not reduce(w, round_.action, round_.seen):
         return IMPOSSIBLE
-    number, width = ints[NUMBER], figures(floats, v.learned)[WIDTH]
-    models = section(floats, MODELS, v.learned)
-    moved = pointer(models, number * v.learned)
-    weights = pointer(moved, number * v.learned)
+    number, means, _, models, moved, weights, width = view(state, v.learned)
     for _ in range(round_.times):
         heaviest, ties = -np.inf, 0
         for m in range(number):
@@ -63,7 +64,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
             if weights[m] == heaviest:
                 ties += 1
                 if rng.random() * ties < 1.0:
-                    copy(model, section(floats, MEANS, v.learned), v.learned)
+                    copy(model, means, v.learned)
         total = 0.0
         for m in range(number):
             weights[m] = np.exp(weights[m] - heaviest) if heaviest > -np.inf else 1.0
@@ -75,7 +76,7 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
                 left -= weights[chosen]
                 chosen += 1
             copy(pointer(moved, chosen * v.learned), pointer(models, m * v.learned), v.learned)
-    ints[ROUNDS] += round_.times
+    state.ints[ROUNDS] += round_.times
     return DONE
 
 
@@ -109,16 +110,14 @@ def draw_models(program: Ints, numbers: Floats, alpha: Floats, rng: Rng, models:
 
 
 @final
-class Particles(BuiltIn):
+class Particles(Inference):
     """A particle filter: `number` models move by Gaussian steps of standard deviation `width`, clipped to [0, 1].
 
     They are weighted by the likelihood of the round, the heaviest is acted on, and all are resampled. The paper
     reveals the latent nodes to it: `Thompson(d.revealed(), inference=Particles(20))`.
     """
 
-    revisable = False
-    forgets = False  # its state is not counts; the steps of its models forget, too
-    regresses = False
+    declared = DECLARED  # its state is not counts; the steps of its models forget, too
     learn = learner("Particles")(learn)
 
     def __init__(self, number: int = 20, width: float = 0.1) -> None:
@@ -136,19 +135,10 @@ class Particles(BuiltIn):
             )
         models = np.empty((number, evidence.learned))
         draw_models(evidence.program, evidence.numbers, evidence.prior, rng, models)
-        settings = np.zeros(FIGURES)
-        settings[WIDTH] = self.settings["width"]
-        floats = np.concatenate([models[0], settings, models.ravel(), np.zeros(models.size + number)])
-        state = no_groups(floats, (number,))
+        state = DECLARED.start(evidence, self.settings | {"means": models[0], "models": models.ravel()})
         state.ints[ACTS_ON_MEANS] = 1
         return state
 
-    def layout(self, evidence: Evidence) -> Layout:
-        """The means to act on, and all models."""
-        n, means = evidence.learned, columns.MEANS
-        return Layout([(means, n), (DERIVED, FIGURES), (means, self.settings["number"] * n)])
-
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """The particles."""
-        first, number = evidence.learned + FIGURES, self.settings["number"]
-        return state.floats[first : first + number * evidence.learned].reshape(number, evidence.learned)
+        return DECLARED.section(state, evidence.learned, "models").reshape(-1, evidence.learned)

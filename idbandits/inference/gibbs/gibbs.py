@@ -5,7 +5,7 @@ are: those that the round belongs to are drawn anew, and some others in turn. Wh
 known, these steps are tiny; `moves` adds steps that change both and keep their product.
 """
 
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from numba import types
@@ -19,47 +19,69 @@ from idbandits.inference.gibbs.plan import Plan, Planned, planned, unpack_plan
 from idbandits.inference.gibbs.regression_steps import update_regressions
 from idbandits.inference.gibbs.summary import Summary, summary_of
 from idbandits.inference.gibbs.table_moves import FIRST_WIDTH, LOG_WIDTH, TRIED, move_tables, moves_with_table
-from idbandits.inference.protocol import DONE, LATER, MOST_STEPS, NOW, PACKED, STATE, BuiltIn, Round, learner
+from idbandits.inference.learn import learner
+from idbandits.inference.protocol import CHAIN, FEATURES, FORGET, MOST_STEPS, REVISE, Inference
 from idbandits.inference.regression import prior as priors
 from idbandits.inference.regression.density import regression_at
 from idbandits.inference.regression.fit import size_of_work, work_in
 from idbandits.inference.rounds.counting import count_round, factor_of, look_up
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.factors import value_of_factor
+from idbandits.inference.rounds.round import DONE, LATER, NOW, Round
 from idbandits.inference.rounds.workspace import MEANS as BY_MEANS
 from idbandits.inference.rounds.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.state.drop_groups import drop_empty_groups
-from idbandits.inference.state.state_file import COUNTS, DERIVED, PSEUDO_COUNTS, Layout
-from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, kernel, unmanaged
+from idbandits.kernel.array_types import Floats, Indices, Ints, Rng
+from idbandits.kernel.compile import inlined, kernel, unmanaged
 from idbandits.kernel.rng import RNG
 from idbandits.kernel.sampling import below
-from idbandits.kernel.structs import Packed, pointer
+from idbandits.kernel.structs import PACKED, Packed, pointer
 
+from idbandits.inference.state.sections import (  # isort: skip
+    COUNTS, DERIVED, PSEUDO_COUNTS, Declaration, numbers, per_entry, per_number, setting,
+)  # fmt: skip
 from idbandits.inference.state.state import (  # isort: skip
-    BEFORE, FIGURES, NEXT_FIT, ROUNDS, SETTING, USED, State, copy, drawable, figures, groups_in, section, with_groups,
+    NEXT_FIT, ROUNDS, STATE, USED, State, copy, drawable, groups_in,
 )  # fmt: skip
 
-STEPS, MOVES, VISITS, NEXT = range(SETTING, SETTING + 4)  # of the header; NEXT: the group whose turn it is
-EPOCH, TUNING = range(2)  # of the figures: how often means were drawn anew; two numbers that tune moves of tables
-# sections of the floats: pseudo-counts given latent counts, the prior, pseudo-counts of what is certain, averages of
-# the first over recent rounds, sums of latent counts, drawn means, and the epoch in which each row of them was drawn
-ALPHA, PRIOR, BASE, AVERAGE, COUNTED, MEANS, STAMPS = range(7)
 MANY_STEPS = 200  # after many rounds at once
 TABLE_MOVES = 6  # in a step of all groups
 VISIT = 600.0  # about how many nanoseconds a step takes per group
 
 
+class Sections(NamedTuple):
+    """Sections of the state."""
+
+    steps: int = setting()
+    moves: int = setting()
+    visits: int = setting()
+    next: Indices = numbers(COUNTS)  # the group to visit next
+    alpha: Floats = per_entry(DERIVED)  # pseudo-counts given latent counts
+    prior: Floats = per_entry(PSEUDO_COUNTS)
+    base: Floats = per_entry(PSEUDO_COUNTS)  # without latent counts
+    average: Floats = per_entry(PSEUDO_COUNTS)  # of `alpha` over recent rounds
+    counts: Floats = per_entry(DERIVED, 0.0)  # sums of latent counts
+    means: Floats = per_entry(DERIVED)
+    stamps: Floats = per_entry(DERIVED, -1.0)  # of a row: the epoch in which its means were drawn
+    epoch: Floats = numbers(DERIVED)
+    tuning: Floats = numbers(DERIVED, size=2)  # of moves of tables
+    latent: Floats = per_number(COUNTS)  # of a learned entry in a key: how often it was used
+
+
+DECLARED = Declaration(Sections, grouped=True, linked=True)
+view = DECLARED.view
+
+
 @unmanaged
-def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> int:
+def learn(w: Workspace, state: State, rng: Rng, round_: Round) -> int:
     """Count the round, then draw latent counts anew."""
-    chain = chain_in(w, ints, floats, pointer(floats, 0), False, pointer(ints, 0), 0)
+    ints, own, chain = state.ints, view(state, w.v.learned), chain_in(w, state, False, pointer(state.ints, 0), 0)
     average, prior = chain.average, chain.prior
     if round_.keep < 1.0:
         status = look_up(w, chain.groups, round_, round_.keep)
         if status != DONE:
             return status
-        forget(w, chain, ints, floats, rng, round_.keep)
+        forget(w, chain, state, rng, round_.keep)
         fade(average, prior, w.v.learned, round_.keep)
     used = ints[USED]
     status = count_round(w, chain.groups, chain.base, prior, round_, rng)
@@ -73,36 +95,35 @@ def learn(w: Workspace, ints: Ints, floats: Floats, rng: Rng, round_: Round) -> 
     if ints[USED] == 0 or (round_.effort == LATER and round_.times >= 0):
         return DONE
     if round_.effort in (LATER, NOW):
-        for _ in range(ints[STEPS]):
+        for _ in range(own.steps):
             begin_epoch(chain)
             if round_.effort == NOW:
-                move_pairs(w, chain, ints[MOVES], rng)
+                move_pairs(w, chain, own.moves, rng)
             for i in range(w.places[0]):
                 visit(w, chain, w.groups[i], rng)
-            for _ in range(min(ints[VISITS], ints[USED]) if round_.effort == NOW else 0):
-                ints[NEXT] = ints[NEXT] + 1 if ints[NEXT] + 1 < ints[USED] else 0
-                visit(w, chain, ints[NEXT], rng)
+            for _ in range(min(own.visits, ints[USED]) if round_.effort == NOW else 0):
+                visit(w, chain, turn(own, ints[USED]), rng)
             blend(w, chain, average, 1.0 / (1.0 + 0.5 * np.sqrt(max(0, ints[ROUNDS]))))
     else:
         copy(chain.alpha, average, w.v.learned)
         begin_tuning(chain)
-        for _ in range(max(ints[STEPS], MANY_STEPS)):
-            step(w, chain, ints, rng)
+        for _ in range(max(own.steps, MANY_STEPS)):
+            step(w, chain, state, rng)
             blend(w, chain, average, 0.05)
     return DONE
 
 
 @unmanaged
-def forget(w: Workspace, chain: Chain, ints: Ints, floats: Floats, rng: Rng, keep: float) -> None:
+def forget(w: Workspace, chain: Chain, state: State, rng: Rng, keep: float) -> None:
     """Let all that was learned fade: what is certain, and the rounds of groups, whose latent counts are drawn anew."""
     fade(chain.base, chain.prior, w.v.learned, keep)
     for e in range(w.v.learned):
         count_latent(chain, e, 0.0)
     begin_epoch(chain)
-    for g in range(ints[USED]):
+    for g in range(state.ints[USED]):
         if thin(chain.groups, g, keep):
             visit(w, chain, g, rng)
-    drop_empty_groups(ints, floats)
+    drop_empty_groups(state.ints, state.floats)
 
 
 @unmanaged
@@ -113,18 +134,20 @@ def blend(w: Workspace, chain: Chain, average: Floats, rate: float) -> None:
 
 
 @unmanaged
-def chain_in(
-    w: Workspace, ints: Ints, floats: Floats, fits: Floats, has_fits: bool, current: Ints, currents: int
-) -> Chain:
-    """The chain of a state."""
-    learned = w.v.learned
+def chain_in(w: Workspace, state: State, has_fits: bool, current: Ints, currents: int) -> Chain:
+    """Return the chain of a state; regressions move with their tables if it `has_fits`."""
+    own = view(state, w.v.learned)
     return Chain(
-        groups_in(ints), section(floats, ALPHA, learned), section(floats, BASE, learned),
-        section(floats, PRIOR, learned), section(floats, AVERAGE, learned),
-        section(floats, COUNTED, learned), section(floats, MEANS, learned), section(floats, STAMPS, learned),
-        pointer(figures(floats, learned), EPOCH), pointer(figures(floats, learned), TUNING), fits, has_fits,
-        pointer(floats, ints[BEFORE]), current, currents,
+        groups_in(state.ints), own.alpha, own.base, own.prior, own.average, own.counts, own.means, own.stamps,
+        own.epoch, own.tuning, pointer(state.fits, 0), has_fits, own.latent, current, currents,
     )  # fmt: skip
+
+
+@inlined
+def turn(own: Sections, number: int) -> int:
+    """Return the next of so many groups to visit in turn."""
+    own.next[0] = own.next[0] + 1 if own.next[0] + 1 < number else 0
+    return own.next[0]
 
 
 @unmanaged
@@ -140,30 +163,31 @@ def begin_epoch(chain: Chain) -> None:
 
 
 @unmanaged
-def step(w: Workspace, chain: Chain, ints: Ints, rng: Rng) -> None:
+def step(w: Workspace, chain: Chain, state: State, rng: Rng) -> None:
     """Draw all means that groups depend on, move them, and draw the latent counts of all groups."""
     v, e = w.v, 0
     begin_epoch(chain)
-    if ints[USED] == 0:
+    used = state.ints[USED]
+    if used == 0:
         return
     while e < v.learned:
         if moves_with_table(w, chain, e):
             draw_row_once(v, chain, e, rng)
         e += v.size[e]
     move_tables(w, chain, TABLE_MOVES, rng)
-    move_pairs(w, chain, ints[MOVES], rng)
-    for g in range(ints[USED]):
+    move_pairs(w, chain, view(state, v.learned).moves, rng)
+    for g in range(used):
         visit(w, chain, g, rng)
 
 
 @unmanaged
-def short_step(w: Workspace, chain: Chain, ints: Ints, rng: Rng, visits: int) -> None:
+def short_step(w: Workspace, chain: Chain, state: State, rng: Rng, visits: int) -> None:
     """Draw means when they are needed, move some, and draw the latent counts of so many current groups in turn."""
+    own = view(state, w.v.learned)
     begin_epoch(chain)
-    move_pairs(w, chain, ints[MOVES], rng)
+    move_pairs(w, chain, own.moves, rng)
     for _ in range(visits):
-        ints[NEXT] = ints[NEXT] + 1 if ints[NEXT] + 1 < chain.currents else 0
-        visit(w, chain, chain.current[ints[NEXT]], rng)
+        visit(w, chain, chain.current[turn(own, chain.currents)], rng)
 
 
 @unmanaged
@@ -193,12 +217,12 @@ def run_chain(
 
     `parameters` has those of all regressions, one line per step as well. Without columns, nothing is recorded.
     """
-    ints, floats, p = state.ints, state.floats, unpack_plan(plan.ints, plan.floats)
+    p = unpack_plan(plan.ints, plan.floats)
     int_scratch, float_scratch = scratch(evidence.ints, evidence.floats)
     w = workspace(evidence.ints, evidence.floats, int_scratch, float_scratch)
     fit_scratch = np.empty(size_of_work(w.r))
     work = work_in(w.r, pointer(fit_scratch, 0))
-    chain = chain_in(w, ints, floats, pointer(state.fits, 0), True, p.current, p.currents)
+    chain = chain_in(w, state, True, p.current, p.currents)
     w.places[0] = 0  # there is no round to start from
     if first == 0:
         begin_tuning(chain)
@@ -206,9 +230,9 @@ def run_chain(
         if w.r.number > 0 and (first + i) % p.update_every == 0:
             update_regressions(w, chain, work, (first + i) % p.fit_every == 0, rng)
         if (first + i) % p.sweep_every == 0:
-            step(w, chain, ints, rng)
+            step(w, chain, state, rng)
         else:
-            short_step(w, chain, ints, rng, p.visits)
+            short_step(w, chain, state, rng, p.visits)
         for k in range(p.rows):
             draw_row_once(w.v, chain, p.row[k], rng)
         if draws.shape[1] < p.columns or p.columns == 0:
@@ -227,28 +251,28 @@ def run_chain(
     return int(held(len(draws) + 0 * len(fit_scratch), int_scratch, float_scratch))
 
 
-@kernel(types.int64(INTS, FLOATS, INTS, FLOATS, FLOATS, RNG))
-def go_on(program: Ints, numbers: Floats, ints: Ints, floats: Floats, fits: Floats, rng: Rng) -> int:
+@kernel(types.int64(PACKED, STATE, RNG))
+def go_on(evidence: Packed, state: State, rng: Rng) -> int:
     """One step of all groups, in which regressions move with their tables."""
-    int_scratch, float_scratch = scratch(program, numbers)
-    w = workspace(program, numbers, int_scratch, float_scratch)
-    chain = chain_in(w, ints, floats, pointer(fits, 0), True, pointer(ints, 0), 0)
+    int_scratch, float_scratch = scratch(evidence.ints, evidence.floats)
+    w = workspace(evidence.ints, evidence.floats, int_scratch, float_scratch)
+    chain = chain_in(w, state, True, pointer(state.ints, 0), 0)
     w.places[0] = 0
     begin_tuning(chain)
-    step(w, chain, ints, rng)
-    return int(held(ints[USED], int_scratch, float_scratch))
+    step(w, chain, state, rng)
+    return int(held(state.ints[USED], int_scratch, float_scratch))
 
 
-@kernel(types.int64(INTS, FLOATS, INTS, FLOATS))
-def restore(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> int:
+@kernel(types.int64(PACKED, STATE))
+def restore(evidence: Packed, state: State) -> int:
     """Derive the links and the pseudo-counts of a state from its groups and their latent counts."""
-    int_scratch, float_scratch = scratch(program, numbers)
-    w = workspace(program, numbers, int_scratch, float_scratch)
-    chain = chain_in(w, ints, floats, pointer(floats, 0), False, pointer(ints, 0), 0)
+    int_scratch, float_scratch = scratch(evidence.ints, evidence.floats)
+    w = workspace(evidence.ints, evidence.floats, int_scratch, float_scratch)
+    chain, used = chain_in(w, state, False, pointer(state.ints, 0), 0), state.ints[USED]
     for e in range(w.v.learned):
         chain.counts[e] = 0.0
         count_latent(chain, e, 0.0)
-    for g in range(ints[USED]):
+    for g in range(used):
         link(w, chain.groups, g)
         factor, latent = factor_of(chain.groups, g), pointer(chain.latent, chain.groups.start[g])
         value_of_factor(w, factor, BY_MEANS, chain.base, chain.base)
@@ -257,20 +281,19 @@ def restore(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> int:
             for i in range(at + 1, at + 1 + factor[at]):
                 if 0 <= factor[i] < w.v.learned:
                     count_latent(chain, factor[i], latent[i])
-    return int(held(ints[USED], int_scratch, float_scratch))
+    return int(held(used, int_scratch, float_scratch))
 
 
 @final
-class Gibbs(BuiltIn):
+class Gibbs(Inference):
     """Gibbs sampling: `steps` per round, each with `moves` of two means at once and visits to `visits` groups at most.
 
     Its actions are draws from the exact posterior, as far as the chain has converged, at a cost that grows neither with
     the counts nor with the number of groups.
     """
 
-    revisable = True
-    forgets = True
-    regresses = True
+    declared = DECLARED
+    capabilities = frozenset({REVISE, FORGET, FEATURES, CHAIN})
     learn = learner("Gibbs")(learn)
 
     def __init__(self, steps: int = 1, moves: int = 5, visits: int = 64) -> None:
@@ -280,35 +303,21 @@ class Gibbs(BuiltIn):
             "visits": check_whole("visits", visits, 0, MOST_STEPS),
         }
 
-    def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior."""
-        n, p = evidence.learned, evidence.prior
-        floats = np.concatenate([p, np.zeros(FIGURES), p, p, p, np.zeros(n), p, np.full(n, -1.0)])
-        settings = (*self.settings.values(), 0)
-        return with_groups(floats, evidence.most_groups, evidence.most_numbers, 1, settings, 2 * n)
-
     def refresh(self, evidence: Evidence, state: State, rng: Rng) -> None:
         """After a fit: a step of all groups, if it does not take too long for the time until the next fit."""
         rounds, groups = int(state.ints[ROUNDS]), int(state.ints[USED])
         affordable = priors.SCHEDULE.allowance(rounds) * (int(state.ints[NEXT_FIT]) - rounds)
         if groups and rng.random() * VISIT * groups < affordable:
-            go_on(*evidence.packed, *state, rng)
-
-    def layout(self, evidence: Evidence) -> Layout:
-        """The prior, the pseudo-counts of what is certain, averages, and latent counts; all else is derived."""
-        n = evidence.learned
-        floats = [(DERIVED, n + FIGURES), (PSEUDO_COUNTS, 3 * n)]
-        return Layout(floats, [(COUNTS, 1)], [(DERIVED, 3), (COUNTS, 1)], evidence.check_factors)
+            go_on(evidence.packed, state, rng)
 
     def restored(self, evidence: Evidence, state: State) -> State:
         """The same state with all that is derived."""
-        restore(*evidence.packed, *state[:2])
+        restore(evidence.packed, state)
         return state
 
     def predictive(self, evidence: Evidence, state: State) -> Floats:
         """Pseudo-counts whose means predict well: averages over recent draws of latent counts."""
-        first = AVERAGE * evidence.learned + FIGURES
-        return state.floats[first : first + evidence.learned]
+        return DECLARED.section(state, evidence.learned, "average")
 
     def summary(self, evidence: Evidence, state: State, rng: Rng) -> Summary | None:
         """A summary of a chain that goes on in the state; None if pseudo-counts say all."""

@@ -13,7 +13,7 @@ from numba import types
 
 from idbandits.circuit.build import starts
 from idbandits.inference.rounds.evidence import Evidence
-from idbandits.inference.state.state import FILLED, HEADER, USED, State, group_columns
+from idbandits.inference.state.state import FILLED, GROUPS, USED, State, group_columns
 from idbandits.inference.state.state_likelihood import keeps_evidence
 from idbandits.kernel.array_types import Bools, Indices, Ints
 from idbandits.kernel.compile import INTS, kernel
@@ -136,7 +136,7 @@ def planned(evidence: Evidence, state: State, *, whole: bool) -> Planned:
 def _changing_rows(evidence: Evidence, state: State) -> Bools:
     """Of the first entry of a row: whether a group reads the row, or its prior is a regression."""
     n = evidence.learned
-    changing: Bools = state.ints[HEADER + n : HEADER + 2 * n] > 0
+    changing: Bools = state.ints[int(state.ints[GROUPS]) + n :][:n] > 0
     changing[np.asarray(evidence.regressions.row, np.int64)] = True
     return changing
 

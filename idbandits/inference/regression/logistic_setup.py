@@ -14,7 +14,8 @@ from idbandits.diagram.labels import row_labels
 from idbandits.diagram.tables import Label, LearnedTable
 from idbandits.errors import FormatError, ObservationError
 from idbandits.inference.regression.logistic import Logistics, bridge_rows
-from idbandits.inference.state.state import FIGURES, PRIOR, State
+from idbandits.inference.rounds.round import NO_FEATURES
+from idbandits.inference.state.state import State
 from idbandits.inference.transfer.row_index import Entries
 from idbandits.kernel.array_types import Bools, Floats, Ints
 
@@ -155,12 +156,13 @@ def request_in(evidence: Evidence, state: State) -> Floats:
     return state.fits[first : first + evidence.request_size]
 
 
-def bridged(evidence: Evidence, state: State, belief: Floats) -> Floats:
-    """A copy of pseudo-counts with those of logistic rows for the present request of a state in place."""
+def bridged(evidence: Evidence, state: State, belief: Floats, features: Floats = NO_FEATURES) -> Floats:
+    """Return a copy of pseudo-counts in which those of logistic rows are for these features of contexts."""
     if not evidence.logistics.number:
         return belief
-    belief = belief.copy()
-    bridge_rows(*evidence.packed, state.fits, belief)
+    belief, fits = belief.copy(), state.fits.copy()
+    fits[evidence.first_request :][: len(features)] = features
+    bridge_rows(*evidence.packed, fits, belief)
     return belief
 
 
@@ -279,7 +281,7 @@ def take_back(evidence: Evidence, state: State, rounds: Sequence[Contribution]) 
     plain = entries[~is_logistic]
     counts = np.bincount(plain, values[~is_logistic, 0], minlength=evidence.learned)
     changed = np.unique(plain)
-    least = LEAST_PART * state.floats[PRIOR * evidence.learned + FIGURES + changed]  # rounds do not add up exactly
+    least = LEAST_PART * state.floats[evidence.learned + changed]  # rounds do not add up exactly
     state.floats[changed] = np.maximum(state.floats[changed] - counts[changed], least)
 
 

@@ -12,7 +12,8 @@ from numba import types
 
 from idbandits.circuit.passes import entry
 from idbandits.inference.ageing import age_of
-from idbandits.inference.protocol import DONE, LEARN, PACKED, STATE, learn_at
+from idbandits.inference.act import put_features, remove_features
+from idbandits.inference.learn import LEARN, learn_at
 from idbandits.inference.regression.logistic import (
     Logistics,
     bridge,
@@ -22,12 +23,13 @@ from idbandits.inference.regression.logistic import (
     site_of,
     unpack,
 )
+from idbandits.inference.rounds.round import DONE, ROUND, Round
 from idbandits.inference.rounds.workspace import Parts
-from idbandits.inference.state.state import AT, PRIOR, State, section
+from idbandits.inference.state.state import STATE, State, prior_in
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import INTS, handle_type, inlined, kernel
 from idbandits.kernel.rng import RNG
-from idbandits.kernel.structs import Packed, pointer
+from idbandits.kernel.structs import PACKED, Packed, pointer
 
 
 @inlined
@@ -50,11 +52,10 @@ def row_of(q: Logistics, v: Parts, t: int, e: int) -> int:
 LINES = types.float64[:, ::1]
 
 
-@kernel(types.int64(handle_type(LEARN), PACKED, STATE, RNG, INTS, INTS, types.int64, types.int64, INTS, LINES))
+@kernel(types.int64(handle_type(LEARN), PACKED, STATE, RNG, ROUND, INTS, LINES))
 def learn_request(
-    learn: Any, evidence: Packed, state: State, rng: Rng, action: Ints, seen: Ints, times: int, effort: int,
-    entries: Ints, added: Floats,
-) -> int:  # fmt: skip
+    learn: Any, evidence: Packed, state: State, rng: Rng, round_: Round, entries: Ints, added: Floats
+) -> int:
     """Take in a round whose request stands in the state, by the kernel of an inference; says what that says.
 
     `added` gets what the round added to the belief, by which it can be taken back: for a logistic row, the four numbers
@@ -62,11 +63,9 @@ def learn_request(
     then come their entries.
     """
     c, v, _, q = unpack(evidence.ints, evidence.floats)
-    ints, floats, fits = state.ints, state.floats, pointer(state.fits, 0)
-    alpha, prior = pointer(floats, 0), section(floats, PRIOR, v.learned)
-    at = floats[v.learned + AT]
-    keep = age_of(ints, floats, v.learned, times).keep
-    floats[v.learned + AT] = at
+    fits, alpha, prior = pointer(state.fits, 0), pointer(state.floats, 0), prior_in(state.floats, v.learned)
+    keep = age_of(state.ints, round_.time, round_.times).keep
+    put_features(v, state, round_.features)
     faded = keep < 1.0
     backup = state.fits.copy() if faded else np.empty(0)
     if faded:
@@ -77,7 +76,7 @@ def learn_request(
     x, y = pointer(scratch, 0), pointer(scratch, q.most_coefficients)
     number, lines = 0, 0
     for i in range(most):
-        e = entry(c, v.use[i], action)
+        e = entry(c, v.use[i], round_.action)
         if v.renumbered:
             e = v.place[e]
         if e >= v.learned:
@@ -102,7 +101,7 @@ def learn_request(
                 entries[lines] = k
                 added[lines - 1, 0] = -(prior[k] + keep * (alpha[k] - prior[k]))
                 added[lines - 1, 1], added[lines - 1, 2], added[lines - 1, 3] = 0.0, 0.0, 0.0
-    status = learn_at(learn)(evidence.ints, evidence.floats, ints, floats, rng, action, seen, times, effort)
+    status = learn_at(learn)(evidence, state, rng, round_)
     for i in range(lines):
         added[i, 0] += alpha[entries[1 + i]]
     for j in range(number):
@@ -118,5 +117,6 @@ def learn_request(
     entries[0] = lines
     if status != DONE and faded:
         state.fits[:] = backup
+    remove_features(v, state, round_.features)
     counts[:, 0], scratch[0] = 0.0, 0.0  # holds them until here
     return status

@@ -13,8 +13,8 @@ from idbandits.inference.regression.density import HIGH, LOW, SCALE
 from idbandits.inference.regression.fit import SCALES, SKEWS, refit
 from idbandits.inference.regression.logistic_setup import first_beliefs
 from idbandits.inference.rounds.workspace import Regressions
-from idbandits.inference.state.state import FIGURES, NEXT_FIT, PRIOR, ROUNDS, State
-from idbandits.inference.state.state_file import PSEUDO_COUNTS, Layout
+from idbandits.inference.state.state import NEXT_FIT, ROUNDS, State
+from idbandits.inference.state.sections import PSEUDO_COUNTS, Layout
 from idbandits.inference.transfer.row_index import Entries
 from idbandits.kernel.array_types import Floats, Ints, Rng
 
@@ -144,8 +144,7 @@ def prior_in(evidence: Evidence, state: State) -> Floats:
     """The prior of all entries in a state: as declared, or as regressions have it by now (a view)."""
     if not evidence.regressions.number:
         return evidence.prior
-    first = PRIOR * evidence.learned + FIGURES
-    return state.floats[first : first + evidence.learned]
+    return state.floats[evidence.learned : 2 * evidence.learned]
 
 
 def check_fits(evidence: Evidence, state: State) -> None:
@@ -168,7 +167,7 @@ def sections_of(layout: Layout, learned: int) -> Ints:
         if kind is PSEUDO_COUNTS:
             sections += range(first, first + size, learned)
         first += size
-    return np.array(sorted({*sections} - {PRIOR * learned + FIGURES}), dtype=np.int64)
+    return np.array(sorted({*sections} - {learned}), dtype=np.int64)
 
 
 def counts_in(evidence: Evidence, state: State) -> Floats:

@@ -1,7 +1,7 @@
 """Counting a round: what is certain is added to pseudo-counts once and for all, factors are counted in groups."""
 
-from idbandits.inference.protocol import DONE, IMPOSSIBLE, UNKNOWN, Round
 from idbandits.inference.rounds.reduction import ROUNDING, is_certain, reduce
+from idbandits.inference.rounds.round import DONE, IMPOSSIBLE, UNKNOWN, Round
 from idbandits.inference.rounds.workspace import Workspace
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import inlined, unmanaged

@@ -80,7 +80,8 @@ class Evidence:
             Parts(
                 parts=self.parts, learned=self.learned, live=self.live,
                 parameter_count=self.learned + len(own.known), literal=int(literal), most_groups=self.most_groups,
-                most_numbers=self.most_numbers, most_nodes=self.longest.nodes, most_terms=self.longest.terms, node=ends,
+                most_numbers=self.most_numbers, most_nodes=self.longest.nodes, most_terms=self.longest.terms,
+                first_feature=self.first_request, node=ends,
                 bends=[not bent.isdisjoint(own_slots) for own_slots in slots],
                 use_start=starts(slots), use=every_slot,
                 base=[r[0] for r in readings], stride=[r[1] for r in readings], axis=[r[2] for r in readings],

@@ -27,6 +27,7 @@ class Parts(NamedTuple):
     most_numbers: int  # of all factors of a round together
     most_nodes: int  # of one factor
     most_terms: int  # of one factor
+    first_feature: int  # where the features of a request stand in the fits of a state
     node: Indices  # the inner nodes of part j are node[j] to node[j + 1] - 1
     bends: Indices  # of a part: 1 if known entries in it depend on the action, so that rows may not matter for some
     use_start: Indices  # of a part: its slots

@@ -1,49 +1,42 @@
-"""The state of a learner: two flat arrays that kernels change in place, with a growing table of counted groups.
+"""State of a learner: flat arrays that kernels change in place, with a growing table of counted groups.
 
-ints    the header; then, where groups are kept: heads of links, a hash table of the groups' numbers, where their keys
-        start, their counts, weights and phases (floats, by their bits), and the pool that holds the keys, which are of
-        any length; and two more numbers for every number in the pool where keys are linked
-floats  pseudo-counts that actions are drawn from, FIGURES numbers, whatever else the learner needs, and what it
-        needs for every number in the pool
+ints    the header; the integers that an inference declares; then, where groups are kept: heads of links, a hash table
+        of group numbers, where their keys start, their counts, weights and phases (floats, by their bits), and the pool
+        that holds the keys, which are of any length; and two more numbers for every number in the pool where keys are
+        linked
+floats  pseudo-counts that actions are drawn from, the prior, the other sections that an inference declares (`sections`),
+        and the floats beside every number in the pool
 fits    regressions of tables with features, where there are such tables: `inference.regression` knows what they are
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
 
 from idbandits.kernel.array_types import Floats, Ints
-from idbandits.kernel.compile import INTS, inlined, kernel, unmanaged
+from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, unmanaged
 from idbandits.kernel.structs import as_floats, pointer
 
-# The header of the ints. ACTS_ON_MEANS: whether the floats begin with means to act on, not with pseudo-counts; ROUNDS:
-# how many were learned from; USED, CAPACITY: groups there are, and there is room for; FILLED, POOL: the same of numbers
-# in keys; PER_ROUND, LONGEST: groups and numbers that one round may add; LINKED: how many heads of links there are, 0
-# if keys are not linked; EACH: floats per number in the pool; BEFORE: floats before those; CLOCK: what a learner that
-# forgets tells ages by; TICK: the step of that clock up to which all that was learned has faded; ZONE: whether times
-# had a time zone; NEXT_FIT: how many rounds are learned when regressions are to be fitted anew, 0 if there are none;
-# PLAYED: how many rounds were ever learned from, including those taken back since: the time of a clock by rounds;
-# SETTING: the first of the settings.
+# The header of the ints. ACTS_ON_MEANS: 1 if the floats begin with means to act on, not with pseudo-counts; ROUNDS: the
+# number learned from; USED, CAPACITY: groups there are, and there is room for; FILLED, POOL: the same of numbers in
+# keys; PER_ROUND, LONGEST: groups and numbers that one round may add; GROUPS: where the arrays of groups begin; LINKED:
+# the number of heads of links, 0 if keys are not linked; EACH: floats per number in the pool; BEFORE: floats before
+# those; BASE: where pseudo-counts without latent counts begin; CLOCK: what a learner that forgets tells ages by; STEP,
+# HALF_LIFE: of that clock (floats, by their bits); TICK: the step up to which everything learned has faded; ZONE: the
+# kind of time zone of all times; NEXT_FIT: the number of rounds at which regressions are fitted next, 0 if there are
+# none; PLAYED: the number of rounds ever learned from, including those removed since: the time of a clock by rounds.
 (
-    ACTS_ON_MEANS, ROUNDS, USED, CAPACITY, FILLED, POOL, PER_ROUND, LONGEST, LINKED, EACH, BEFORE, CLOCK, TICK, ZONE,
-    NEXT_FIT, PLAYED, SETTING,
-) = range(17)  # fmt: skip
-HEADER = 24
+    ACTS_ON_MEANS, ROUNDS, USED, CAPACITY, FILLED, POOL, PER_ROUND, LONGEST, GROUPS, LINKED, EACH, BEFORE, BASE, CLOCK,
+    STEP, HALF_LIFE, TICK, ZONE, NEXT_FIT, PLAYED,
+) = range(20)  # fmt: skip
+HEADER = 20
 NEVER, BY_ROUNDS, BY_TIME = range(3)  # clocks; NEVER: nothing is forgotten
-# The figures, floats after the pseudo-counts: first those of the learner itself, then what one that forgets needs: the
-# length of a step of its clock, its half-life, and when the next round was played (NaN: now)
-STEP, HALF_LIFE, AT = range(4, 7)
-FIGURES = 7
 LEAST, MOST = 1e-300, 1e300  # of pseudo-counts
-NO_WEIGHT = 1e-9  # of a group: what rounding leaves when all of its rounds are taken back
+NO_WEIGHT = 1e-9  # of a group: what rounding leaves when all of its rounds are removed
 FADED = 1 / 16  # rounds: a group with a smaller weight, rounded to none, is dropped
-
-
-PRIOR = 1  # the section of the floats with the prior, where an inference says that it has one
-BASE = 2  # the section with pseudo-counts of what is certain, where groups are kept
 NO_FITS: Floats = np.empty(0)
 
 
@@ -80,19 +73,16 @@ def wants_fit(ints: Ints) -> bool:
     return bool(0 < ints[NEXT_FIT] <= ints[ROUNDS])
 
 
-def no_groups(floats: Floats, settings: tuple[int, ...] = ()) -> State:
-    """The state of a learner that keeps no rounds."""
-    ints = np.zeros(HEADER, np.int64)
-    ints[SETTING : SETTING + len(settings)] = settings
-    return State(ints, floats)
+def without_groups(floats: Floats, own: Ints) -> State:
+    """Return the state of a learner that keeps no rounds; `own` are the integers after the header."""
+    return State(np.concatenate([np.zeros(HEADER, np.int64), own]), floats)
 
 
-def with_groups(
-    floats: Floats, per_round: int, longest: int, each: int = 0, settings: tuple[int, ...] = (), linked: int = 0
-) -> State:
-    """The state of a learner that keeps groups: a round adds at most `per_round` of them, with `longest` numbers."""
-    state = no_groups(floats, settings)
-    state.ints[[PER_ROUND, LONGEST, LINKED, EACH, BEFORE]] = per_round, longest, linked, each, len(floats)
+def with_groups(floats: Floats, own: Ints, evidence: Any, each: int, linked: int) -> State:
+    """Return the state of a learner that keeps groups, with `each` floats beside every number of their keys."""
+    state = without_groups(floats, own)
+    sizes = evidence.most_groups, evidence.most_numbers, len(state.ints), linked, each, len(floats)
+    state.ints[[PER_ROUND, LONGEST, GROUPS, LINKED, EACH, BEFORE]] = sizes
     return grown(state)
 
 
@@ -117,7 +107,7 @@ def with_room_for(state: State, groups: int, numbers: int) -> State:
 def _resized(state: State, capacity: int, pool: int) -> State:
     old, floats = state[:2]
     linked, filled = int(old[LINKED]), int(old[FILLED])
-    table = HEADER + linked
+    table = int(old[GROUPS]) + linked
     ints = np.full(table + 6 * capacity + 1 + pool * (3 if linked else 1), -1)
     kept = len(old) if not old[CAPACITY] else table
     ints[:kept] = old[:kept]
@@ -135,6 +125,9 @@ def _resized(state: State, capacity: int, pool: int) -> State:
     return State(ints, more, state.fits)
 
 
+STATE = types.NamedTuple([INTS, FLOATS, FLOATS], State)
+
+
 class GroupColumns(NamedTuple):
     """The groups of a state: views."""
 
@@ -148,7 +141,7 @@ class GroupColumns(NamedTuple):
 def group_columns(ints: Ints) -> GroupColumns:
     """The groups of a state: views."""
     capacity, used, filled = int(ints[CAPACITY]), int(ints[USED]), int(ints[FILLED])
-    starts = HEADER + int(ints[LINKED]) + 2 * capacity
+    starts = int(ints[GROUPS] + ints[LINKED]) + 2 * capacity
     counts = starts + capacity + 1
     weights, phases, keys = (counts + k * capacity for k in (1, 2, 3))
     return GroupColumns(
@@ -185,12 +178,12 @@ class Groups(NamedTuple):
 def groups_in(ints: Ints) -> Groups:
     """The groups of a state."""
     capacity, pool = ints[CAPACITY], ints[POOL]
-    table = HEADER + ints[LINKED]
+    table = ints[GROUPS] + ints[LINKED]
     starts = table + 2 * capacity
     counts = starts + capacity + 1
     keys = counts + 3 * capacity
     return Groups(
-        pointer(ints, 0), pointer(ints, HEADER), capacity, pointer(ints, table), pointer(ints, starts),
+        pointer(ints, 0), pointer(ints, ints[GROUPS]), capacity, pointer(ints, table), pointer(ints, starts),
         pointer(ints, counts), as_floats(pointer(ints, counts + capacity)),
         as_floats(pointer(ints, counts + 2 * capacity)), pointer(ints, keys), pointer(ints, keys + pool),
         pointer(ints, keys + 2 * pool),
@@ -273,14 +266,8 @@ def rehash(ints: Ints) -> int:
 
 
 @inlined
-def section(floats: Floats, number: int, learned: int) -> Floats:
-    """Part of a state's floats, counted in blocks of the learned entries: 0 is what actions are drawn from."""
-    return pointer(floats, number * learned + (FIGURES if number > 0 else 0))
-
-
-@inlined
-def figures(floats: Floats, learned: int) -> Floats:
-    """The figures of a state: settings and results of the learner."""
+def prior_in(floats: Floats, learned: int) -> Floats:
+    """Return the prior in a state: the second section of its floats."""
     return pointer(floats, learned)
 
 

@@ -4,40 +4,23 @@ The hash table of a state, its room, its settings and its scratch numbers are no
 fresh state, so a file cannot say anything about them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from idbandits.errors import FormatError
+from idbandits.inference.state.sections import COUNTS, MOST_ROUNDS, Kind, Layout, Runs
 from idbandits.kernel.array_types import Floats, Ints
 
 from idbandits.inference.state.state import (  # isort: skip
-    ACTS_ON_MEANS, BEFORE, CAPACITY, EACH, FILLED, HEADER, LEAST, MOST, NEXT_FIT, PER_ROUND, PLAYED, ROUNDS, SETTING,
-    TICK, USED, ZONE, GroupColumns, State, group_columns, rehash, with_room_for,
+    BEFORE, CAPACITY, EACH, FILLED, HEADER, NEXT_FIT, PER_ROUND, PLAYED, ROUNDS, TICK, USED, ZONE,
+    GroupColumns, State, group_columns, rehash, with_room_for,
 )  # fmt: skip
 
-MOST_ROUNDS = 2**50  # that are counted: sums of them, and floats, hold all of these numbers exactly
-
-
-class Kind(NamedTuple):
-    """What some numbers of a state are, and their range."""
-
-    name: str
-    least: float = -np.inf
-    most: float = np.inf
-    kept: bool = True  # in files; otherwise they are as in a fresh state
-
-
-PSEUDO_COUNTS = Kind("pseudo-counts", LEAST, MOST)
-MEANS = Kind("means", 0, 1)
-NUMBERS = Kind("numbers", -1e250, 1e250)  # of which sums over all rounds are finite
-COUNTS = Kind("counts", 0, MOST_ROUNDS)
-SWITCHES = Kind("switches", 0, 1)
 PHASES = Kind("phases", 0, 1 - 2.0**-53)
 FITS = Kind("numbers of fits", -1e12, 1e12)
-ANYTHING = Kind("anything")
 ALWAYS = {  # of the header: what files hold of every state
     ROUNDS: Kind("rounds", 0, MOST_ROUNDS),
     TICK: Kind("steps of the clock", -(2**62), 2**62),
@@ -45,21 +28,6 @@ ALWAYS = {  # of the header: what files hold of every state
     NEXT_FIT: Kind("rounds before the next fit", 0, 2 * MOST_ROUNDS),
     PLAYED: Kind("rounds by the clock", 0, MOST_ROUNDS),
 }
-DERIVED = Kind("derived", kept=False)  # settings, and numbers that are computed before they are used
-
-Runs: TypeAlias = Sequence[tuple[Kind, int]]  # of consecutive numbers; all that follow the last run are derived
-
-
-class Layout(NamedTuple):
-    """What the numbers of a state are."""
-
-    floats: Runs
-    site: Runs = ()  # the floats beside one number of a key
-    ints: Runs = ()  # of the header, from SETTING on
-    check_keys: Callable[[Ints, Ints], None] | None = None  # raises if the keys, of these sizes, are not what they say
-    sites_by_row: bool = (
-        False  # floats beside a number are about its row, and stand where the row occurs first in a key
-    )
 
 
 class Columns(NamedTuple):
@@ -78,16 +46,6 @@ class Columns(NamedTuple):
     def counts(self) -> Ints:
         """Whole rounds of the groups."""
         return np.floor(self.weights + self.phases).astype(np.int64)
-
-
-def plain_layout(learned: int, state: State) -> Layout:
-    """The layout of a state of which only this is known: it begins with pseudo-counts, or with means to act on."""
-    ints, floats = state[:2]
-    first = MEANS if ints[ACTS_ON_MEANS] else PSEUDO_COUNTS
-    before, end = (int(ints[BEFORE]), HEADER) if ints[CAPACITY] else (len(floats), len(ints))
-    return Layout(
-        [(first, learned), (ANYTHING, before - learned)], [(ANYTHING, int(ints[EACH]))], [(ANYTHING, end - SETTING)]
-    )
 
 
 class Shapes(NamedTuple):
@@ -119,7 +77,7 @@ def columns_of(state: State, layout: Layout) -> Columns:
     groups = group_columns(ints) if ints[CAPACITY] else GroupColumns(none, none, nothing, nothing, none)
     sites = floats[before:][: filled * each].reshape(filled, each)
     columns = Columns(
-        np.append(ints[list(ALWAYS)], _taken(ints[SETTING:HEADER], layout.ints)), _taken(floats, layout.floats),
+        np.append(ints[list(ALWAYS)], _taken(ints[HEADER : HEADER + len(layout.ints)], layout.ints)), _taken(floats, layout.floats),
         groups.keys.copy(), np.diff(groups.starts), groups.weights.copy(), groups.phases.copy(),
         _taken(sites, layout.site), state.fits.copy(),
     )  # fmt: skip
@@ -143,7 +101,7 @@ def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
     if (ints[NEXT_FIT] > 0) != has_regressions:
         there = "there are regressions" if has_regressions else "there are none"
         raise FormatError(f"the next fit is due after {ints[NEXT_FIT]} rounds, and {there}")
-    _put(columns.ints[len(ALWAYS) :], layout.ints, ints[SETTING:HEADER])
+    _put(columns.ints[len(ALWAYS) :], layout.ints, ints[HEADER : HEADER + len(layout.ints)])
     _put(columns.floats, layout.floats, floats)
     before, each = int(ints[BEFORE]), int(ints[EACH])
     _put(columns.sites, layout.site, floats[before : before + filled * each].reshape(filled, each))

@@ -11,9 +11,6 @@ from idbandits.inference.rounds.workspace import GIVEN, TINY, Workspace, held, s
 from idbandits.inference.state.state import (
     ACTS_ON_MEANS,
     BASE,
-    CAPACITY,
-    FIGURES,
-    PRIOR,
     USED,
     Groups,
     State,
@@ -56,9 +53,8 @@ def certain_counts(evidence: Evidence, state: State) -> Floats:
     """How often each learned entry was certainly used: pseudo-counts without the prior and without latent counts."""
     if state.ints[ACTS_ON_MEANS]:
         raise IdbanditsError("the state must hold pseudo-counts, got means: particles keep no counts of rounds")
-    n = evidence.learned
-    first, prior = (BASE * n + FIGURES if state.ints[CAPACITY] else 0), PRIOR * n + FIGURES
-    return np.asarray(state.floats[first : first + n] - state.floats[prior : prior + n])
+    n, first = evidence.learned, int(state.ints[BASE])
+    return np.asarray(state.floats[first : first + n] - state.floats[n : 2 * n])
 
 
 def log_likelihood_of_state(evidence: Evidence, state: State, means: Floats) -> float:

@@ -10,7 +10,7 @@ from numba import types
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Model
 from idbandits.circuit.passes import down, entry, of_slots, up
-from idbandits.inference.protocol import STATE
+from idbandits.inference.state.state import STATE
 from idbandits.inference.state.state import ACTS_ON_MEANS, State
 from idbandits.kernel.array_types import Floats, Indices, Ints
 from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked

@@ -1,0 +1,202 @@
+"""Declaration of a state: named sections, from which offsets, initial values and file layout are derived.
+
+An inference declares its state once, as a NamedTuple whose defaults say what each section is:
+
+    class Sections(NamedTuple):
+        sweeps: int = setting()                      # a constant that kernels read
+        alpha: Floats = per_entry(PSEUDO_COUNTS)     # one number per learned entry; actions are drawn from the first
+        prior: Floats = per_entry(PSEUDO_COUNTS)     # always the second section: regressions change it
+
+    DECLARED = Declaration(Sections)
+
+In kernels, `DECLARED.view(state, learned)` returns the NamedTuple with settings as numbers and sections as pointers.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, final, get_type_hints
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from idbandits.inference.state.state import BASE, BEFORE, HEADER, LEAST, MOST, State, with_groups, without_groups
+from idbandits.kernel.array_types import Floats, Ints
+from idbandits.kernel.structs import TYPES
+
+MOST_ROUNDS = 2**50  # that are counted: sums of them, and floats, hold all of these numbers exactly
+
+
+class Kind(NamedTuple):
+    """Meaning and range of the numbers of a section."""
+
+    name: str
+    least: float = -np.inf
+    most: float = np.inf
+    kept: bool = True  # in files; otherwise they are those of a new state
+
+
+PSEUDO_COUNTS = Kind("pseudo-counts", LEAST, MOST)  # of learned entries: shifted with the prior, renumbered by a move
+MEANS = Kind("means", 0, 1)  # of learned entries
+NUMBERS = Kind("numbers", -1e250, 1e250)  # of which sums over all rounds are finite
+COUNTS = Kind("counts", 0, MOST_ROUNDS)
+SWITCHES = Kind("switches", 0, 1)
+DERIVED = Kind("derived", kept=False)  # settings, and numbers that are computed before they are used
+
+Size: TypeAlias = int | str  # a number, or the name of the setting that has it
+
+
+class Section(NamedTuple):
+    """Section of a state: its kind, its size and its initial value."""
+
+    kind: Kind
+    initial: float | None = None  # None: the prior
+    entries: Size = 0  # numbers per learned entry
+    extra: Size = 0  # numbers besides
+    beside: bool = False  # beside every number of a key of a group, instead
+    by_row: bool = False  # of these: as many as a row has entries, where the row occurs first in the key
+
+
+def setting() -> Any:
+    """Declare a constant that kernels read: an `int` or a `float`."""
+    return Section(DERIVED, 0, extra=1)
+
+
+def per_entry(kind: Kind, initial: float | None = None, entries: Size = 1) -> Any:
+    """Declare numbers for every learned entry; they start with the prior unless an initial value is given."""
+    return Section(kind, initial, entries)
+
+
+def numbers(kind: Kind, initial: float = 0.0, size: Size = 1) -> Any:
+    """Declare a few numbers (`Floats`) or integers (`Indices`)."""
+    return Section(kind, initial, extra=size)
+
+
+def per_number(kind: Kind, *, by_row: bool = False) -> Any:
+    """Declare numbers beside every number in the keys of groups; the state then keeps groups."""
+    return Section(kind, 0.0, beside=True, by_row=by_row)
+
+
+Runs: TypeAlias = Sequence[tuple[Kind, int]]  # of consecutive numbers; all that follow the last run are derived
+
+
+class Layout(NamedTuple):
+    """Kinds of the numbers of a state, in their order."""
+
+    floats: Runs
+    site: Runs = ()  # the floats beside one number of a key
+    ints: Runs = ()  # after the header
+    check_keys: Callable[[Ints, Ints], None] | None = None  # raises if the keys, of these sizes, are not factors
+    sites_by_row: bool = False
+
+
+@final
+class Declaration:
+    """State of an inference, by the NamedTuple that declares its sections.
+
+    `grouped`: the state keeps groups of equal factors; `linked`: keys are linked by the rows that they read.
+    """
+
+    def __init__(self, kind: Any, *, grouped: bool = False, linked: bool = False) -> None:
+        hints = get_type_hints(kind)
+        self.kind, self.grouped, self.linked = kind, grouped, linked
+        self.sections: dict[str, Section] = dict(kind._field_defaults)
+        self._types = {name: TYPES[hints[name]] for name in kind._fields}
+        is_int = {name: hints[name] not in (float, Floats) for name in kind._fields}
+        self._ints = [name for name in kind._fields if is_int[name]]
+        self._floats = [n for n in kind._fields if not is_int[n] and not self.sections[n].beside]
+        self._beside = [n for n in kind._fields if self.sections[n].beside]
+        self.view = _viewer(self)
+
+    def start(self, evidence: Any, values: Mapping[str, Any], prior: Floats | None = None) -> State:
+        """Return the state before the first round: initial values, but for the settings and sections in `values`."""
+        n, first, floats = evidence.learned, evidence.prior if prior is None else prior, list[Floats]()
+        ints = np.array([values.get(name, self.sections[name].initial) for name in self._ints], np.int64)
+        for name, _, size in self._places(values, n):
+            section = self.sections[name]
+            initial = np.tile(first, size // max(1, n)) if section.initial is None else np.full(size, section.initial)
+            initial[:] = values.get(name, initial)
+            floats.append(initial)
+        everything = np.concatenate([np.empty(0), *floats])
+        if not self.grouped:
+            return without_groups(everything, ints)
+        state = with_groups(everything, ints, evidence, self.each(evidence), 2 * n if self.linked else 0)
+        state.ints[BASE] = next(at for name, at, _ in self._places(values, n) if name == "base")
+        return state
+
+    def each(self, evidence: Any) -> int:
+        """Return how many floats there are beside every number of a key."""
+        return sum(evidence.widest if self.sections[name].by_row else 1 for name in self._beside)
+
+    def layout(self, evidence: Any, settings: Mapping[str, Any]) -> Layout:
+        """Return the kinds of all numbers of a state."""
+        return Layout(
+            [(self.sections[name].kind, size) for name, _, size in self._places(settings, evidence.learned)],
+            [(self.sections[name].kind, self.each(evidence)) for name in self._beside],
+            [(self.sections[name].kind, 1) for name in self._ints],
+            evidence.check_factors if self.grouped else None,
+            any(self.sections[name].by_row for name in self._beside),
+        )
+
+    def section(self, state: State, learned: int, name: str) -> Floats:
+        """Return a section of the floats: a view."""
+        settings = dict(zip(self._ints, state.ints[HEADER:].tolist(), strict=False))
+        at, size = next((at, size) for own, at, size in self._places(settings, learned) if own == name)
+        return state.floats[at : at + size]
+
+    def integer(self, name: str) -> int:
+        """Return the place of a setting, or of an integer, in the ints of a state."""
+        return HEADER + self._ints.index(name)
+
+    def _places(self, settings: Mapping[str, Any], learned: int) -> Iterator[tuple[str, int, int]]:
+        """Yield name, offset and size of each section of floats; some sizes are settings."""
+        at = 0
+        for name in self._floats:
+            entries, extra = self.sections[name].entries, self.sections[name].extra
+            size = learned * (settings[entries] if isinstance(entries, str) else entries)
+            size += settings[extra] if isinstance(extra, str) else extra
+            yield name, at, size
+            at += size
+
+
+def _viewer(declared: Declaration) -> Any:
+    """Return a function for kernels: the sections of a state, as the NamedTuple that declares them."""
+    result = types.NamedTuple(list(declared._types.values()), declared.kind)
+    word = ir.IntType(64)
+
+    @intrinsic
+    def view(typing_context: Any, state: Any, learned: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            ints, floats = (
+                context.make_array(signature.args[0][k])(context, builder, builder.extract_value(arguments[0], k)).data
+                for k in range(2)
+            )
+            entries = arguments[1]
+
+            def integer(place: int) -> Any:
+                return builder.gep(ints, [ir.Constant(word, place)])
+
+            def size_of(size: Size) -> Any:
+                if isinstance(size, str):
+                    return builder.load(integer(declared.integer(size)))
+                return ir.Constant(word, size)
+
+            values, at = dict[str, Any](), ir.Constant(word, 0)
+            for name in declared._floats:
+                values[name] = builder.gep(floats, [at])
+                section = declared.sections[name]
+                own = builder.add(builder.mul(size_of(section.entries), entries), size_of(section.extra))
+                at = builder.add(at, own)
+            for name in declared._beside:
+                values[name] = builder.gep(floats, [builder.load(integer(BEFORE))])
+            for name in declared._ints:
+                values[name] = integer(declared.integer(name))
+            fields = [
+                values[name] if isinstance(kind, types.CPointer) else builder.load(values[name])
+                for name, kind in declared._types.items()
+            ]
+            return context.make_tuple(builder, result, fields)
+
+        return result(state, types.int64), generate
+
+    return view
