@@ -12,7 +12,7 @@ from idbandits.inference.regression.logistic import draw_logistic_rows
 from idbandits.inference.regression.logistic import unpack as unpack_all
 from idbandits.inference.rounds.workspace import Parts
 from idbandits.inference.rounds.workspace import unpack as unpack_parts
-from idbandits.inference.state.state import ACTS_ON_MEANS, STATE, State, prior_in
+from idbandits.inference.state.state import ACTS_ON_MEANS, STATE, State, prior_section
 from idbandits.kernel.array_types import Bools, Floats, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, Kernel, function_at, handle_type, inlined, kernel, linked, unmanaged
 from idbandits.kernel.rng import RNG
@@ -72,7 +72,7 @@ def draw_means(evidence: Packed, state: State, readable: Bools, spread: float, r
     alpha = state.floats
     if r.number > 0:
         acting = np.empty(v.live)
-        draw_acting_counts(r, alpha, prior_in(alpha, v.learned), state.fits, readable, spread, rng, acting)
+        draw_acting_counts(r, alpha, prior_section(alpha, v.learned), state.fits, readable, spread, rng, acting)
         alpha = acting
     for i in range(q.others):
         if len(readable) > 0:

@@ -16,7 +16,7 @@ import numpy as np
 from numba import types
 
 from idbandits.inference.rounds.workspace import Regressions, unpack
-from idbandits.inference.state.state import drawable, prior_in
+from idbandits.inference.state.state import drawable, prior_section
 from idbandits.kernel.array_types import Bools, Floats, Indices, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
 from idbandits.kernel.linalg import solve_lower_transposed
@@ -205,5 +205,5 @@ def shift(r: Regressions, floats: Floats, sections: Indices, number: int, old: F
 def put_back(program: Ints, numbers: Floats, floats: Floats, declared: Floats, sections: Ints) -> None:
     """Put the declared priors back in place."""
     _, v, r = unpack(program, numbers)
-    prior = prior_in(floats, v.learned)
+    prior = prior_section(floats, v.learned)
     shift(r, pointer(floats, 0), pointer(sections, 0), len(sections), prior, pointer(declared, 0))

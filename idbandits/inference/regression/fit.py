@@ -6,7 +6,7 @@ import numpy as np
 from numba import types
 
 from idbandits.inference.rounds.workspace import Regressions, unpack
-from idbandits.inference.state.state import prior_in
+from idbandits.inference.state.state import prior_section
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
 from idbandits.kernel.rng import RNG
@@ -316,7 +316,7 @@ def refit(
     """
     _, v, r = unpack(program, numbers)
     scratch = np.empty(v.learned)
-    fresh, prior = pointer(scratch, 0), prior_in(floats, v.learned)
+    fresh, prior = pointer(scratch, 0), prior_section(floats, v.learned)
     fit(r, pointer(counts, 0), pointer(fits, 0))
     put_priors(r, pointer(fits, 0), rng, drawn, fresh)
     shift(r, pointer(floats, 0), pointer(sections, 0), len(sections), prior, fresh)

@@ -25,7 +25,7 @@ from idbandits.inference.regression.logistic import (
 )
 from idbandits.inference.rounds.round import DONE, ROUND, Round
 from idbandits.inference.rounds.workspace import Parts
-from idbandits.inference.state.state import STATE, State, prior_in
+from idbandits.inference.state.state import STATE, State, prior_section
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import INTS, handle_type, inlined, kernel
 from idbandits.kernel.rng import RNG
@@ -63,7 +63,7 @@ def learn_request(
     then come their entries.
     """
     c, v, _, q = unpack(evidence.ints, evidence.floats)
-    fits, alpha, prior = pointer(state.fits, 0), pointer(state.floats, 0), prior_in(state.floats, v.learned)
+    fits, alpha, prior = pointer(state.fits, 0), pointer(state.floats, 0), prior_section(state.floats, v.learned)
     keep = age_of(state.ints, round_.time, round_.times).keep
     put_features(v, state, round_.features)
     faded = keep < 1.0

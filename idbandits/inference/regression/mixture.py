@@ -13,7 +13,7 @@ from idbandits.inference.regression.density import draw_parameters, regression_a
 from idbandits.inference.regression.prior import prior_in
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.workspace import unpack
-from idbandits.inference.state.state import State, prior_in
+from idbandits.inference.state.state import State, prior_section
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, kernel
 from idbandits.kernel.rng import RNG
@@ -80,7 +80,7 @@ def put_modes(program: Ints, numbers: Floats, floats: Floats, fits: Floats, beli
     """Replace the priors in pseudo-counts by those at the modes of the fits; return the number of entries."""
     _, v, r = unpack(program, numbers)
     scratch = np.empty(v.learned)
-    prior = prior_in(floats, v.learned)
+    prior = prior_section(floats, v.learned)
     for t in range(r.number):
         g = regression_at(r, t, pointer(fits, 0))
         write_priors(g, g.mode, pointer(scratch, 0))

@@ -114,7 +114,7 @@ class Declaration:
         ints = np.array([values.get(name, self.sections[name].initial) for name in self._ints], np.int64)
         for name, _, size in self._places(values, n):
             section = self.sections[name]
-            initial = np.tile(first, size // max(1, n)) if section.initial is None else np.full(size, section.initial)
+            initial = np.tile(first, size // max(1, n)) if section.initial is None else np.full(size, float(section.initial))
             initial[:] = values.get(name, initial)
             floats.append(initial)
         everything = np.concatenate([np.empty(0), *floats])

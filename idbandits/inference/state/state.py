@@ -266,7 +266,7 @@ def rehash(ints: Ints) -> int:
 
 
 @inlined
-def prior_in(floats: Floats, learned: int) -> Floats:
+def prior_section(floats: Floats, learned: int) -> Floats:
     """Return the prior in a state: the second section of its floats."""
     return pointer(floats, learned)
 
