@@ -206,7 +206,8 @@ class Ledger:
         return Columns(
             keys, eras, _integers([len(own) for own in numbers]), np.concatenate([np.empty(0, np.int64), *numbers]),
             np.array([self._padded(entry.round_.features) for entry in rounds]).reshape(len(rounds), self.width),
-            np.array([entry.round_.time for entry in rounds], np.float64), _integers([entry.added.tick for entry in rounds]),
+            np.array([entry.round_.time for entry in rounds], np.float64),
+            _integers([entry.added.tick for entry in rounds]),
             _integers([len(entry.added.entries) for entry in rounds]),
             np.concatenate([np.empty(0, np.int64), *(entry.added.entries for entry in rounds)]),
             np.concatenate([np.empty((0, 4)), *(entry.added.values for entry in rounds)]),

@@ -69,9 +69,11 @@ class Snapshot(NamedTuple):
 
     def hosting(self, era: Era, rng: Rng) -> Snapshot:
         """Return the same knowledge with all rows that rounds of an era may read."""
-        members = zip(self.learners, self.states, era.models, strict=True)
-        learners, states = zip(*(hosting(*own, rng, model) for *own, model in members), strict=True)
-        return self._replace(learners=learners, states=states)
+        pairs = [
+            hosting(learner, state, rng, model)
+            for learner, state, model in zip(self.learners, self.states, era.models, strict=True)
+        ]
+        return self._replace(learners=tuple(pair[0] for pair in pairs), states=tuple(pair[1] for pair in pairs))
 
     def settled(self, rng: Rng, effort: int) -> Snapshot:
         """Bring all beliefs up to date, after rounds that were only counted."""

@@ -163,4 +163,4 @@ class GRAB(Baseline):
         neighbours = items - 1 if gamma is None else check_whole("GRAB: gamma", gamma, 0, MOST_ROUNDS)
         floats = np.zeros(LEADER + positions + (len(Arms._fields) + 1) * positions * items)
         config = GrabConfig(positions, items, neighbours + 1, log_horizon("GRAB", horizon))
-        super().__init__(d, seed, config, with_groups(floats, per_round=1, longest=positions))
+        super().__init__(d, seed, config, with_groups(floats, np.empty(0, np.int64), per_round=1, longest=positions))

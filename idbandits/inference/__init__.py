@@ -5,6 +5,8 @@ Everything that a custom inference needs is here: the base class, the declaratio
 
 from typing import Any
 
+import numpy as np
+
 from idbandits.circuit.model import Model
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import IdbanditsError, brief
@@ -12,8 +14,8 @@ from idbandits.inference.forgetting import Forget
 from idbandits.inference.learn import LEARN, learner
 from idbandits.inference.regression.prior import with_regressions
 from idbandits.inference.rounds.evidence import Evidence, folded, literal
-from idbandits.inference.state.state import ROUNDS, State
-from idbandits.kernel.array_types import Floats, Indices, Rng
+from idbandits.inference.state.state import HEADER, ROUNDS, State
+from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import Kernel, kernel
 
 from idbandits.inference.protocol import (  # isort: skip
@@ -41,7 +43,7 @@ __all__ = [
     "AMBIGUOUS", "BY_NAME", "CONTEXT_FEATURES", "COUNTS", "DERIVED", "DONE", "ELBO", "EP", "FEATURES", "FORGET",
     "IMPOSSIBLE", "LATER", "LEARN", "MEANS", "NOW", "NUMBERS", "PSEUDO_COUNTS", "REVISE", "ROUNDS", "SWITCHES",
     "THOROUGHLY", "UNKNOWN", "Counts", "Declaration", "Evidence", "Exact", "Floats", "Forget", "Gibbs", "Incremental",
-    "Indices", "Inference", "Kernel", "Moments", "Particles", "Round", "State", "Variational", "able", "beginning",
+    "Inference", "Ints", "Kernel", "Moments", "Particles", "Round", "State", "Variational", "able", "beginning",
     "check_capabilities", "default_inference", "folded", "kernel", "learner", "literal", "name_of", "named", "numbers",
     "per_entry", "per_number", "setting",
 ]  # fmt: skip
@@ -53,9 +55,7 @@ def named(inference: Any) -> Inference:
     """Return the inference with a name, or the object that was passed if it is one."""
     if isinstance(inference, str):
         if inference not in BY_NAME:
-            raise IdbanditsError(
-                f"inference must be one of {', '.join(BY_NAME)}, or an object; got {brief(inference)}"
-            )
+            raise IdbanditsError(f"inference must be one of {', '.join(BY_NAME)}, or an object; got {brief(inference)}")
         return BY_NAME[inference]()
     if not isinstance(inference, Inference):
         hint = "; call the class" if isinstance(inference, type) else ""
@@ -95,6 +95,14 @@ def beginning(inference: Inference, model: Model, evidence: Evidence, rng: Rng, 
     state: Any = inference.start(model, evidence, rng)
     if not isinstance(state, State):
         raise IdbanditsError(f"inference {name_of(inference)!r}: `start` must return a State, got {brief(state)}")
+    for field, array, kind, least in zip(
+        ("ints", "floats"), state, (np.int64, np.float64), (HEADER, 2 * evidence.learned), strict=False
+    ):
+        is_row = isinstance(array, np.ndarray) and array.ndim == 1 and array.flags.carray
+        if not is_row or array.dtype != kind or len(array) < least:
+            shown = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else brief(array)
+            needed = f"a writable array of at least {least} {kind.__name__}"
+            raise IdbanditsError(f"inference {name_of(inference)!r}: {field} of a state must be {needed}, got {shown}")
     if forget is not None:
         forget.begin(state)
     return with_regressions(evidence, state)

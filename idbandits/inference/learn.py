@@ -25,8 +25,8 @@ def work(w: Workspace, state: State, rng: Rng, round_: Round) -> int:
 
 
 def _learn(evidence: Packed, state: State, rng: Rng, round_: Round) -> int:
-    int_scratch, float_scratch = scratch(evidence.ints, evidence.floats)
-    w = workspace(evidence.ints, evidence.floats, int_scratch, float_scratch)
+    int_scratch, float_scratch = scratch(evidence, state)
+    w = workspace(evidence, int_scratch, float_scratch)
     age = age_of(state.ints, round_.time, round_.times)
     now = Round(
         round_.action, round_.seen, round_.features, round_.time, round_.times, round_.effort, age.keep, age.weight
@@ -39,7 +39,7 @@ def _learn(evidence: Packed, state: State, rng: Rng, round_: Round) -> int:
     return int(held(status, int_scratch, float_scratch))
 
 
-def learner(name: str) -> Callable[[Any], Kernel]:
+def learner(name: str) -> Callable[[Any], Any]:
     """Make a function `work(w, state, rng, round_)` the kernel `learn` of the inference with this class name.
 
     The kernel finds the age of the round (`keep` and `weight`) before, and counts rounds after it was learned.

@@ -95,7 +95,7 @@ class Inference:
             return belief[rng.integers(len(belief), size=number)]
         means, floats = np.empty((number, evidence.live)), state.floats.copy()
         floats[: evidence.learned] = belief
-        acting = State(state.ints, floats, state.fits)
+        acting = state._replace(floats=floats)
         return means if all(draw(evidence.packed, acting, 1.0, rng, row) for row in means) else None
 
     def summary(self, evidence: Evidence, state: State, rng: Rng) -> Summary | None:
@@ -121,12 +121,10 @@ def check_word(name: str, word: Any, words: Collection[str]) -> str:
 
 
 def asymmetric(evidence: Evidence, rng: Rng) -> Floats:
-    """Return the prior; slightly off where it cannot tell latent states apart: a symmetric belief may stay symmetric."""
+    """Return the prior, slightly off where latent states are interchangeable: a symmetric belief may stay symmetric."""
     prior = evidence.prior.copy()
     moved = np.zeros(len(prior), np.bool_)
     for order in chain.from_iterable(evidence.relabellings):
         moved |= order != np.arange(len(prior))
     prior[moved] += NUDGE * rng.random(int(moved.sum()))
     return prior
-
-

@@ -108,3 +108,22 @@ as_floats = cast(Callable[[Any], Any], intrinsic(_as_floats))
 # In kernels: a pointer to an element of an array, or of what another pointer points to. It keeps no array alive:
 # whoever takes it holds the array until after its last use.
 pointer = cast(Callable[[Any, int], Any], intrinsic(_pointer))
+
+
+def _split(typing_context: Any, row: Any, sizes: Any) -> Any:
+    pointer_type = types.CPointer(row.dtype)
+    result = types.UniTuple(pointer_type, len(sizes))
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        at = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        pointers = []
+        for k in range(len(sizes)):
+            pointers.append(at)
+            at = builder.gep(at, [builder.extract_value(arguments[1], k)])
+        return context.make_tuple(builder, result, pointers)
+
+    return result(row, sizes), generate
+
+
+# In kernels: pointers to consecutive parts of an array, which have these sizes; see `pointer`.
+split = cast(Callable[[Any, Any], Any], intrinsic(_split))

@@ -41,13 +41,13 @@ def test_settings_of_an_own_inference_are_shown() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda ints, floats: (ints, floats.astype(np.float32)), "floats.*at least 10 float64, not float32 of shape"),
-        (lambda ints, floats: (ints, floats[:9]), r"floats.*at least 10 float64, not float64 of shape \(9,\)"),
-        (lambda ints, floats: (ints, np.repeat(floats, 2)[::2]), "floats.* a writable array of at least 10"),
-        (lambda ints, floats: (ints, np.broadcast_to(1.0, len(floats))), "floats.* a writable array of at least 10"),
-        (lambda ints, floats: (ints, floats.tolist()), r"floats.*float64, not \[1.0"),
-        (lambda ints, floats: (ints.astype(np.int32), floats), "ints.*int64, not int32"),
-        (lambda ints, floats: (ints[:1], floats), r"ints.*int64, not int64 of shape \(1,\)"),
+        (lambda ints, floats: (ints, floats.astype(np.float32)), "floats.*at least 20 float64, got float32 of shape"),
+        (lambda ints, floats: (ints, floats[:9]), r"floats.*at least 20 float64, got float64 of shape \(9,\)"),
+        (lambda ints, floats: (ints, np.repeat(floats, 2)[::2]), "floats.* a writable array of at least 20"),
+        (lambda ints, floats: (ints, np.broadcast_to(1.0, len(floats))), "floats.* a writable array of at least 20"),
+        (lambda ints, floats: (ints, floats.tolist()), r"floats.*float64, got \[1.0"),
+        (lambda ints, floats: (ints.astype(np.int32), floats), "ints.*int64, got int32"),
+        (lambda ints, floats: (ints[:1], floats), r"ints.*int64, got int64 of shape \(1,\)"),
     ],
 )
 def test_a_state_that_compiled_code_cannot_take_is_rejected(change: Any, words: str) -> None:
@@ -65,7 +65,7 @@ def test_what_is_not_a_state_is_rejected(kind: Any) -> None:
         def start(self, model: Any, evidence: Any, rng: Any) -> Any:
             return kind(super().start(model, evidence, rng))
 
-    with pytest.raises(IdbanditsError, match="inference 'Odd': `start` returns a State, not"):
+    with pytest.raises(IdbanditsError, match="inference 'Odd': `start` must return a State, got"):
         idb.Thompson(models.semi_bandit(5, 2), Odd())
 
 
@@ -78,7 +78,7 @@ def test_what_learn_says_is_a_status(status: Any) -> None:
 
     agent = idb.Thompson(models.semi_bandit(5, 2), Odd(), seed=1)
     before = knowledge(agent)
-    with pytest.raises(IdbanditsError, match=r"what `learn` of inference 'Odd' says is a whole number from 0 to 3"):
+    with pytest.raises(IdbanditsError, match=r"inference 'Odd': the result of `learn` is a whole number from 0 to 3"):
         agent.update({"A1": 0, "A2": 1}, {"X1": 1, "X2": 0})
     assert knowledge(agent) == before
 

@@ -16,7 +16,7 @@ import idbandits as idb
 from error_checks import assert_rejected_by
 from idbandits import Forget
 from idbandits.errors import ImpossibleObservationError
-from idbandits.inference import FIGURES, fading
+from idbandits.inference import FORGET
 from inferences import INFERENCES, Counts, those
 from internals import (
     determined,
@@ -347,24 +347,15 @@ def test_several_structures_forget_as_each_would_alone(tmp_path: Path) -> None:
 
 
 class FadingCounts(Counts):
-    """An inference of one's own that forgets."""
+    """Custom inference that forgets."""
 
-    forgets = True
+    capabilities = frozenset({FORGET})
 
-    def start(self, model: Any, evidence: Any, rng: Any) -> Any:
-        state = super().start(model, evidence, rng)
-        return state._replace(floats=np.append(state.floats, np.zeros(FIGURES)))
-
-    def belief(self, evidence: Any, state: Any, rng: Any) -> Any:
-        return state.floats[: evidence.learned]
-
-    def learn(
-        self, program: Any, numbers: Any, ints: Any, floats: Any, rng: Any, action: Any, seen: Any, times: int, effort: int
-    ) -> int:  # fmt: skip
-        learned = self.model.parameters.learned_size
-        keep, self.settings["weight"] = fading(ints, floats, learned, times)
-        floats[:learned] = 1 + keep * (floats[:learned] - 1)
-        return super().learn(program, numbers, ints, floats, rng, action, seen, times, effort)
+    def learn(self, evidence: Any, state: Any, rng: Any, round_: Any) -> int:
+        counts = state.floats[: evidence.learned]
+        counts[:] = 1 + round_.keep * (counts - 1)
+        self.settings["weight"] = round_.weight
+        return super().learn(evidence, state, rng, round_)
 
 
 def test_an_own_inference_may_forget() -> None:

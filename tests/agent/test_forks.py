@@ -95,7 +95,7 @@ agent = idb.Thompson(d, seed=1)
 for _ in range(50):
     played(agent)
 def compile():
-    act = compiling._named("idbandits.inference.protocol", "act")
+    act = compiling._named("idbandits.inference.act", "act")
     act._address = None  # as if it was not compiled
     act.compile()
 with compiling._compiling:

@@ -241,12 +241,7 @@ def test_an_interrupted_round_is_not_kept() -> None:
     class Interrupted(Exception):  # noqa: N818
         pass
 
-    class Inference:
-        evidence, start, belief = idb.Exact().evidence, idb.Exact().start, idb.Exact().belief
-
-        def __init__(self) -> None:
-            self.settings: dict[str, object] = {}
-
+    class Inference(idb.inference.Inference):
         def learn(self, *arguments: object) -> int:
             raise Interrupted
 

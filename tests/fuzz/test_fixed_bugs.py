@@ -19,9 +19,8 @@ from error_checks import assert_raises, assert_rejected_by
 from feature_diagrams import menu
 from feature_diagrams import shop as requests_diagram
 from idbandits.errors import ContextError, DiagramError, FormatError, IdbanditsError
-from idbandits.inference.regression.logistic_setup import request_in
 from inferences import CountsOfFeatures, taught
-from internals import kept, knowledge
+from internals import knowledge
 
 ROWS = {"learner": "A", "run": [0, 1], "round": 10, "reward": [2.0, 4.0], "regret": [5.0, np.inf], "seconds": 0.1}
 SETTINGS = {"world": "cascade", "learners": ["A"], "rounds": 10, "runs": 2, "seed": 0, "interrupted": False}
@@ -188,19 +187,6 @@ def test_means_of_enormous_requests_are_probabilities() -> None:
             assert ((means > 0) & (means < 1)).all()
 
 
-def test_a_request_that_a_signal_left_behind_is_forgotten(tmp_path: Path) -> None:
-    agent = idb.Thompson(requests_diagram(), seed=0)
-    agent.update({"A": "tea"}, {"C": 1}, {"user": {"age": 70, "country": "it"}})
-    left, mean = agent.copy(), agent.posterior()["click"].mean
-    request_in(left.learner.evidence, left.state)[:] = 3.0
-    np.testing.assert_array_equal(left.posterior()["click"].mean, mean)
-    left.save(tmp_path / "agent")
-    assert kept(idb.Thompson.load(tmp_path / "agent")) == kept(agent)
-    request_in(left.learner.evidence, left.state)[:] = 3.0
-    np.testing.assert_array_equal(left.sample()["click"], agent.sample()["click"])
-    assert kept(left) == kept(agent)
-
-
 def test_a_pooled_table_whose_only_row_is_fixed_has_a_regression_of_nothing() -> None:
     d = idb.Diagram("fixed")
     seen = d.observed("X", [], idb.Learned("table", pooled=True, fixed={(): 0.25}))
@@ -210,11 +196,10 @@ def test_a_pooled_table_whose_only_row_is_fixed_has_a_regression_of_nothing() ->
     assert repr(regression).startswith("Regression(pooled, 0 of 0 rows with counts")
 
 
-@pytest.mark.parametrize("part", ["evidence", "layout"])
-def test_parts_of_an_inference_are_what_they_say(part: str) -> None:
+def test_the_evidence_of_an_inference_is_validated() -> None:
     own = CountsOfFeatures()
-    setattr(own, part, lambda *_: len)
-    assert_raises(IdbanditsError, ["CountsOfFeatures", part.capitalize()], lambda: idb.Thompson(menu().revealed(), own))
+    own.evidence = lambda *_: len  # type: ignore[method-assign]
+    assert_raises(IdbanditsError, ["CountsOfFeatures", "Evidence"], lambda: idb.Thompson(menu().revealed(), own))
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -14,7 +14,7 @@ from diagrams import random_learning_diagram
 from error_checks import assert_rejected_by
 from idbandits import models
 from idbandits.errors import IdbanditsError, MeansError
-from idbandits.inference import State, name_of
+from idbandits.inference import ROUNDS, State, name_of
 from idbandits.inference.state.state import ACTS_ON_MEANS
 from idbandits.solve.eligible import EVERY_CHOICE
 from idbandits.solve.solver import BUDGET, Solver
@@ -73,11 +73,12 @@ def test_learning_ends_whatever_the_state_holds(name: str, number: float) -> Non
 class Forgetful(Counts):
     """An inference that divides nothing by nothing in its third round."""
 
-    def learn(self, program: Any, numbers: Any, ints: Any, floats: Any, *rest: Any) -> int:  # type: ignore[override]
-        status = super().learn(program, numbers, ints, floats, *rest)
-        if ints[1] == 3:
+    def learn(self, evidence: Any, state: Any, rng: Any, round_: Any) -> int:
+        status = super().learn(evidence, state, rng, round_)
+        if state.ints[ROUNDS] == 2:
+            counts = state.floats[: evidence.learned]
             with np.errstate(invalid="ignore"):
-                floats /= np.where(np.arange(len(floats)) == 2, 0.0, 1.0) * INF
+                counts /= np.where(np.arange(len(counts)) == 2, 0.0, 1.0) * INF
         return status
 
 
@@ -103,7 +104,7 @@ class Means(Counts):
     def start(self, model: Any, evidence: Any, rng: Any) -> State:
         state = super().start(model, evidence, rng)
         state.ints[ACTS_ON_MEANS] = 1
-        state.floats[:] = self.means
+        state.floats[: evidence.learned] = self.means
         return state
 
 

@@ -16,58 +16,36 @@ import pytest
 import idbandits as idb
 import reference
 from diagrams import random_learning_diagram
-from idbandits.circuit.model import Model
-from idbandits.inference import DONE, IMPOSSIBLE, ROUNDS, Evidence, State, folded, no_groups
-from idbandits.inference.state.state import FIGURES
+from idbandits.inference import DONE, FEATURES, IMPOSSIBLE, Evidence, Inference, Round, State
 from played_rounds import learn, play
 
 
-class Counts:
-    """An inference as a user may write it: conjugate counts in plain Python, where every chance node is seen."""
+class Counts(Inference):
+    """Custom inference as a user may write it: conjugate counts in plain Python, where every chance node is seen."""
 
     def __init__(self, weight: float = 1.0) -> None:
         self.settings: dict[str, Any] = {"weight": weight}
 
-    def evidence(self, model: Model) -> Evidence:
-        self.model = model
-        return model.derived(folded)
-
-    def start(self, model: Model, evidence: Evidence, rng: np.random.Generator) -> State:
-        return no_groups(evidence.prior.copy())
-
-    def belief(self, evidence: Evidence, state: State, rng: np.random.Generator) -> np.ndarray:
-        return state.floats
-
-    def learn(
-        self, program: Any, numbers: Any, ints: Any, floats: Any, rng: Any, action: Any, seen: Any, times: int, effort: int
-    ) -> int:  # fmt: skip
-        model = self.model
+    def learn(self, evidence: Evidence, state: State, rng: np.random.Generator, round_: Round) -> int:
+        model = evidence.model
         nodes = {n.name: n for n in (*model.decisions, *model.contexts, *model.observed)}
-        values = dict(zip(nodes, [*action.tolist(), *seen.tolist()], strict=True))
+        values = dict(zip(nodes, [*round_.action.tolist(), *round_.seen.tolist()], strict=True))
         if -1 in values.values():  # not everything was seen: nothing is learned
-            ints[ROUNDS] += times
             return DONE
         d: Any = SimpleNamespace(nodes=nodes, learned=model.learned)
         if reference.known_part(d, values) == 0:
             return IMPOSSIBLE
         for (name, entry), uses in reference.entries_used(d, values).items():
             table = model.learned[name]
-            place = int(np.ravel_multi_index(entry, (*table.shape, table.states)))
-            floats[model.parameters.offsets[name] + place] += times * uses * self.settings["weight"]
-        ints[ROUNDS] += times
+            place = model.parameters.offsets[name] + int(np.ravel_multi_index(entry, (*table.shape, table.states)))
+            state.floats[place] += round_.times * uses * self.settings["weight"]
         return DONE
 
 
 class CountsOfFeatures(Counts):
-    """The same for tables with features: its states have the prior in their second section."""
+    """`Counts` for tables with features."""
 
-    regresses = True
-
-    def start(self, model: Model, evidence: Evidence, rng: np.random.Generator) -> State:
-        return no_groups(np.concatenate([evidence.prior, np.zeros(FIGURES), evidence.prior]))
-
-    def belief(self, evidence: Evidence, state: State, rng: np.random.Generator) -> np.ndarray:
-        return state.floats[: evidence.learned]
+    capabilities = frozenset({FEATURES})
 
 
 class Case(NamedTuple):

@@ -14,13 +14,12 @@ import numpy as np
 from numba import njit
 
 import idbandits as idb
-from idbandits.agent.era import Round
 from idbandits.baselines import confidence, grab
 from idbandits.circuit import passes
 from idbandits.circuit import reference as plain
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Likelihood
-from idbandits.inference import LATER, NOW, layout_of
+from idbandits.inference import LATER, NOW, Round
 from idbandits.inference.algorithms import exact
 from idbandits.inference.gibbs import gibbs
 from idbandits.inference.gibbs import pair_moves as moving
@@ -30,16 +29,7 @@ from idbandits.inference.regression.fit import Point, measure
 from idbandits.inference.regression.prior import prior_in
 from idbandits.inference.rounds import counting, factors, reduction
 from idbandits.inference.rounds.workspace import Parts, held, scratch, tail, unpack, workspace
-from idbandits.inference.state.state import (
-    BEFORE,
-    CAPACITY,
-    FIGURES,
-    HEADER,
-    USED,
-    counted_groups,
-    group_columns,
-    grown,
-)
+from idbandits.inference.state.state import BASE, BEFORE, CAPACITY, GROUPS, NO_STATE, USED, counted_groups, group_columns, grown
 from idbandits.inference.state.state_file import columns_of
 from idbandits.inference.transfer.row_index import RowName, names_of
 from idbandits.kernel import disk_cache as disk
@@ -91,7 +81,7 @@ def knowledge(learner: Any) -> tuple[bytes, bytes, bytes, str]:
 
 def kept(agent: idb.Thompson) -> tuple[Any, ...]:
     """All that a file keeps of an agent, to be compared by ==: the same without scratch numbers, and room for groups."""
-    columns = columns_of(agent.state, layout_of(agent.inference, agent.learner.evidence, agent.state))
+    columns = columns_of(agent.state, agent.inference.layout(agent.learner.evidence))
     return *((c.shape, c.tobytes()) for c in columns), str(agent.rng.bit_generator.state)
 
 
@@ -120,13 +110,13 @@ def set_state(agent: idb.Thompson, state: Any) -> None:
 
 def sampled(agent: idb.Thompson) -> Any:
     """The sample of rounds that an agent keeps."""
-    return agent._remembered()
+    return agent._known.sample
 
 
 def determined(agent: idb.Thompson) -> np.ndarray:
     """The pseudo-counts of what was determined by observations, without the groups."""
     size = agent.learner.evidence.learned
-    return agent.state.floats[2 * size + FIGURES : 3 * size + FIGURES]
+    return agent.state.floats[int(agent.state.ints[BASE]) :][:size]
 
 
 def learn_repeatedly(
@@ -149,7 +139,7 @@ def settle(agent: idb.Thompson) -> None:
 
 
 def _learn(agent: idb.Thompson, vector: np.ndarray, seen: np.ndarray, times: int, effort: int) -> None:
-    set_state(agent, agent.learner.learned(agent.state, agent.rng, Round(vector, seen), times, effort))
+    set_state(agent, agent.learner.learned(agent.state, agent.rng, Round(vector, seen, times=times, effort=effort)))
 
 
 class Held(NamedTuple):
@@ -172,7 +162,8 @@ def held_by(agent: Any) -> dict[str, Held]:
 def knowledge_of(agent: Any) -> tuple[Any, ...]:
     """All that a file keeps of an agent, also of one of several structures, to be compared by ==."""
     columns = [
-        [(c.shape, c.tobytes()) for c in columns_of(held.state, layout_of(*held))] for held in held_by(agent).values()
+        [(c.shape, c.tobytes()) for c in columns_of(held.state, held.inference.layout(held.evidence))]
+        for held in held_by(agent).values()
     ]
     return columns, agent.weights(), str(agent.rng.bit_generator.state)
 
@@ -180,8 +171,7 @@ def knowledge_of(agent: Any) -> tuple[Any, ...]:
 def certain_counts(held: Held) -> np.ndarray:
     """How often each learned entry was used for certain, beyond the prior that a state has by now."""
     size, floats = held.evidence.learned, held.state.floats
-    certain = floats[2 * size + FIGURES : 3 * size + FIGURES] if held.state.ints[CAPACITY] else floats[:size]
-    return certain - prior_in(held.evidence, held.state)
+    return floats[int(held.state.ints[BASE]) :][:size] - prior_in(held.evidence, held.state)
 
 
 def log_likelihood_held(held: Held, mean_of: Callable[[RowName], np.ndarray], *, rounded: bool = True) -> float:
@@ -364,7 +354,7 @@ def reduced(
     action = np.array([given[n.name] for n in (*model.decisions, *model.contexts)], dtype=np.int64)
     observed = np.array([seen.get(n.name, -1) for n in model.observed], dtype=np.int64)
     ints = np.zeros(3 * evidence.most_numbers + 2 * evidence.most_groups + len(evidence.program), dtype=np.int64)
-    possible, constant = _reduce(*evidence.packed, action, observed, ints, whole)
+    possible, constant = _reduce(evidence.packed, NO_STATE, action, observed, ints, whole)
     number, uses = int(ints[0]), int(ints[1])
     rest = ints[2:].tolist()
     places, rest = rest[: number + 1], rest[number + 1 :]
@@ -373,9 +363,9 @@ def reduced(
 
 
 @njit(error_model="numpy")
-def _reduce(program: Any, numbers: Any, action: Any, seen: Any, out: Any, whole: bool) -> Any:
-    ints, floats = scratch(program, numbers)
-    w = workspace(program, numbers, ints, floats)
+def _reduce(evidence: Any, state: Any, action: Any, seen: Any, out: Any, whole: bool) -> Any:
+    ints, floats = scratch(evidence, state)
+    w = workspace(evidence, ints, floats)
     possible = reduction.reduce_whole(w, action, seen) if whole else reduction.reduce(w, action, seen)
     if not possible:
         return held(0.0, ints, floats) > 0.0, -np.inf
@@ -464,7 +454,7 @@ def number_of_groups(agent: idb.Thompson) -> int:
 
 def next_group(agent: idb.Thompson) -> int:
     """The group that was visited last in turn."""
-    return int(agent.state.ints[gibbs.NEXT])
+    return int(agent.state.ints[gibbs.DECLARED.integer("next")])
 
 
 def latent_counts(agent: idb.Thompson) -> list[np.ndarray]:
@@ -483,11 +473,9 @@ def with_all_derived_again(agent: idb.Thompson) -> idb.Thompson:
     """A copy of an agent of which all that is derived was spoilt, and derived again as after loading."""
     other = agent.copy()
     size = agent.learner.evidence.learned
-    heads = slice(HEADER, HEADER + 2 * size)
-    other.state.ints[heads] = -1
-    for section in (gibbs.ALPHA, gibbs.COUNTED):
-        first = section * size + (FIGURES if section else 0)
-        other.state.floats[first : first + size] = np.nan
+    other.state.ints[int(other.state.ints[GROUPS]) :][: 2 * size] = -1  # heads of links
+    for section in ("alpha", "counts"):
+        gibbs.DECLARED.section(other.state, size, section)[:] = np.nan
     set_state(other, other.inference.restored(other.learner.evidence, other.state))
     return other
 
@@ -497,7 +485,7 @@ def pseudo_counts_of_updates(agent: idb.Thompson, number: int) -> np.ndarray:
     action, nothing = agent.learner.solver.blank_action(None, check=False), agent.learner.blank.seen
     kept = np.empty((number, agent.learner.evidence.learned))
     for row in kept:
-        agent.inference.learn(*agent.learner.evidence.packed, *agent.state[:2], agent.rng, action, nothing, 0, NOW)
+        agent.inference.learn(agent.learner.evidence.packed, agent.state, agent.rng, Round(action, nothing, times=0))
         row[:] = agent.state.floats[: len(row)]
     return kept
 
@@ -505,15 +493,15 @@ def pseudo_counts_of_updates(agent: idb.Thompson, number: int) -> np.ndarray:
 def moved(agent: idb.Thompson, means: np.ndarray, moves: int, *, tables: bool) -> np.ndarray:
     """Draws of all means, one per row, after so many moves of each: of pairs, or of tables."""
     state, after = agent.state.copy(), means.copy()
-    _move(*agent.learner.evidence.packed, *state[:2], np.random.default_rng(0), after, moves, tables)
+    _move(agent.learner.evidence.packed, state, np.random.default_rng(0), after, moves, tables)
     return after
 
 
 @njit(error_model="numpy")
-def _move(program: Any, numbers: Any, ints: Any, floats: Any, rng: Any, draws: Any, moves: int, tables: bool) -> Any:
-    int_scratch, float_scratch = scratch(program, numbers)
-    w = workspace(program, numbers, int_scratch, float_scratch)
-    chain = gibbs.chain_in(w, ints, floats, pointer(floats, 0), False, pointer(ints, 0), 0)
+def _move(evidence: Any, state: Any, rng: Any, draws: Any, moves: int, tables: bool) -> Any:
+    int_scratch, float_scratch = scratch(evidence, state)
+    w = workspace(evidence, int_scratch, float_scratch)
+    chain = gibbs.chain_in(w, state, False, pointer(state.ints, 0), 0)
     gibbs.begin_tuning(chain)
     w.places[0] = 0  # no round was just counted
     for i in range(len(draws)):
@@ -538,15 +526,15 @@ def rescaled(
     size = len(parameters)
     current = state.fits[size * (size + 1) : size * (size + 2)]
     current[:] = parameters
-    _rescale(*agent.learner.evidence.packed, *state, np.random.default_rng(seed), after, moves)
+    _rescale(agent.learner.evidence.packed, state, np.random.default_rng(seed), after, moves)
     return current, after
 
 
 @njit(error_model="numpy")
-def _rescale(program: Any, numbers: Any, ints: Any, floats: Any, fits: Any, rng: Any, means: Any, moves: int) -> Any:
-    int_scratch, float_scratch = scratch(program, numbers)
-    w = workspace(program, numbers, int_scratch, float_scratch)
-    chain = gibbs.chain_in(w, ints, floats, pointer(fits, 0), True, pointer(ints, 0), 0)
+def _rescale(evidence: Any, state: Any, rng: Any, means: Any, moves: int) -> Any:
+    int_scratch, float_scratch = scratch(evidence, state)
+    w = workspace(evidence, int_scratch, float_scratch)
+    chain = gibbs.chain_in(w, state, True, pointer(state.ints, 0), 0)
     gibbs.begin_tuning(chain)
     w.places[0] = 0
     rescaling.put_current_priors(w, chain, regression_at(w.r, 0, chain.fits))

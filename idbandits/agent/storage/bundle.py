@@ -23,7 +23,7 @@ from idbandits.agent.storage.rng_file import generator_of, state_of_generator
 from idbandits.diagram.serialize import parse_json
 from idbandits.errors import ODD, FormatError, IdbanditsError, brief, is_integer
 from idbandits.files import write_whole
-from idbandits.inference.state.state_file import MOST_ROUNDS
+from idbandits.inference.state.sections import MOST_ROUNDS
 from idbandits.inference.structures.weights import Standing
 from idbandits.kernel.array_types import Floats, Rng
 

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple, final
 
-import numpy as np
-
 from idbandits.circuit.model import Model
 from idbandits.errors import ComplexityError, check_number, check_whole
 from idbandits.inference.ageing import fade, thin
@@ -17,7 +15,7 @@ from idbandits.inference.rounds.round import DONE, LATER, THOROUGHLY, Round
 from idbandits.inference.rounds.workspace import GIVEN, Workspace
 from idbandits.inference.rounds.workspace import MEANS as BY_MEANS
 from idbandits.inference.state.drop_groups import drop_empty_groups
-from idbandits.kernel.array_types import Floats, Indices, Ints, Rng
+from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.sampling import draw_rows
 from idbandits.kernel.structs import pointer
@@ -37,7 +35,7 @@ class Sections(NamedTuple):
     """Sections of the state: pseudo-counts, and a site per group."""
 
     sweeps: int = setting()
-    shrunk: Indices = numbers(SWITCHES)  # 1 if a group lost rounds since the last sweep
+    shrunk: Ints = numbers(SWITCHES)  # 1 if a group lost rounds since the last sweep
     acting: Floats = per_entry(PSEUDO_COUNTS)  # those that actions are drawn from
     prior: Floats = per_entry(PSEUDO_COUNTS)
     base: Floats = per_entry(PSEUDO_COUNTS)  # without latent counts
@@ -212,7 +210,9 @@ def sweep(w: Workspace, groups: Groups, own: Sections, asked: bool) -> float:
             alpha[w.sites[i]] = before[i]
         if not proper:
             continue
-        step_size = own.damping  # as much of it as changes no pseudo-count by more than half: counts may be in the millions
+        step_size = (
+            own.damping
+        )  # as much of it as changes no pseudo-count by more than half: counts may be in the millions
         for i in range(number):
             push = times * abs(fresh[i] - site[w.offsets[i]])
             if step_size * push > 0.499 * before[i]:  # seldom: no division otherwise

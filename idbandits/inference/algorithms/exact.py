@@ -18,10 +18,10 @@ from idbandits.inference.rounds.factors import expect
 from idbandits.inference.rounds.reduction import reduce
 from idbandits.inference.rounds.round import AMBIGUOUS, DONE, IMPOSSIBLE, UNKNOWN, Round
 from idbandits.inference.rounds.workspace import GENERIC, Workspace, held, scratch, workspace
-from idbandits.inference.state.state import ROUNDS, State
+from idbandits.inference.state.state import NO_STATE, ROUNDS, STATE, State
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, kernel, unmanaged
-from idbandits.kernel.structs import pointer
+from idbandits.kernel.structs import PACKED, Packed, pointer
 
 view = Inference.declared.view
 MOST = 20_000  # choices and observations of a part that are all tried; of more, as many are drawn
@@ -88,7 +88,7 @@ def _find_ambiguous(model: Model) -> tuple[Ints, Ints] | None:
                 order = rng.permutation(np.flatnonzero(seen >= 0)).tolist()
                 seen[:] = -1
                 _see(evidence, action, seen, ((k, rng.permutation(model.observed[k].states)) for k in order))
-            if unclear(*evidence.packed, action, seen, marks) > 0:
+            if unclear(evidence.packed, NO_STATE, action, seen, marks) > 0:
                 unseen = np.flatnonzero(seen < 0).tolist()
                 _see(evidence, action, seen, ((k, range(model.observed[k].states)) for k in unseen))
                 return action, seen
@@ -110,7 +110,7 @@ def _see(evidence: Evidence, action: Ints, seen: Ints, tries: Iterable[tuple[int
     for k, states in tries:
         for state in states:
             seen[k] = state
-            if unclear(*evidence.packed, action, seen, np.zeros(evidence.learned)) >= 0:
+            if unclear(evidence.packed, NO_STATE, action, seen, np.zeros(evidence.learned)) >= 0:
                 break
 
 
@@ -118,7 +118,7 @@ def refuse_ambiguous(model: Model, action: Ints, seen: Ints, alternatives: str, 
     """Say which observation is not a single product, and what stands in the way."""
     evidence = model.derived(folded)
     tables = np.zeros(evidence.learned)
-    unclear(*evidence.packed, action, seen, tables)
+    unclear(evidence.packed, NO_STATE, action, seen, tables)
     offsets = model.parameters.offsets
     open_tables = {name for name, table in model.learned.items() if tables[offsets[name] :][: table.size].any()}
     near = [n for n in model.nodes.values() if getattr(n.cpd, "name", None) in open_tables]
@@ -136,11 +136,11 @@ def refuse_ambiguous(model: Model, action: Ints, seen: Ints, alternatives: str, 
     )
 
 
-@kernel(types.int64(INTS, FLOATS, INTS, INTS, FLOATS))
-def unclear(program: Ints, numbers: Floats, action: Ints, seen: Ints, marks: Floats) -> int:
+@kernel(types.int64(PACKED, STATE, INTS, INTS, FLOATS))
+def unclear(evidence: Packed, state: State, action: Ints, seen: Ints, marks: Floats) -> int:
     """Mark the learned entries that may or may not have been used; their number, or -1 if this cannot be seen."""
-    int_scratch, float_scratch = scratch(program, numbers)
-    w = workspace(program, numbers, int_scratch, float_scratch)
+    int_scratch, float_scratch = scratch(evidence, state)
+    w = workspace(evidence, int_scratch, float_scratch)
     number = -1
     if reduce(w, action, seen):
         drop_certain(w)

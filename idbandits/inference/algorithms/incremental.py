@@ -16,7 +16,7 @@ from idbandits.inference.rounds.round import DONE, IMPOSSIBLE, Round
 from idbandits.inference.rounds.workspace import GENERIC, GEOMETRIC, Workspace
 from idbandits.inference.state.sections import DERIVED, PSEUDO_COUNTS, Declaration, per_entry, setting
 from idbandits.inference.state.state import ROUNDS, State, drawable
-from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.array_types import Floats, Rng
 from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.structs import pointer
 

@@ -17,7 +17,7 @@ from idbandits.inference.rounds.factors import add_counts, expect
 from idbandits.inference.rounds.reduction import log_constant
 from idbandits.inference.rounds.round import DONE, LATER, THOROUGHLY, Round
 from idbandits.inference.state.drop_groups import drop_empty_groups
-from idbandits.kernel.array_types import Floats, Indices, Rng
+from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import kernel, unmanaged
 from idbandits.kernel.structs import PACKED, Packed
 
@@ -39,7 +39,7 @@ class Sections(NamedTuple):
 
     sweeps: int = setting()
     start: int = setting()
-    started: Indices = numbers(SWITCHES)  # 1 if the first belief was drawn
+    started: Ints = numbers(SWITCHES)  # 1 if the first belief was drawn
     alpha: Floats = per_entry(PSEUDO_COUNTS)
     prior: Floats = per_entry(PSEUDO_COUNTS)
     constants: Floats = numbers(NUMBERS)  # logarithm of the known entries that were certainly used
@@ -157,8 +157,8 @@ def log_beta(alpha: Floats, first: int, size: int) -> float:
 @kernel(types.float64(PACKED, STATE))
 def elbo(evidence: Packed, state: State) -> float:
     """Return L(q) of the last belief, with q(z) by the E-step before it: a sweep, for which the state is a copy."""
-    int_scratch, float_scratch = scratch(evidence.ints, evidence.floats)
-    w = workspace(evidence.ints, evidence.floats, int_scratch, float_scratch)
+    int_scratch, float_scratch = scratch(evidence, state)
+    w = workspace(evidence, int_scratch, float_scratch)
     own = view(state, w.v.learned)
     free = sweep(w, groups_in(state.ints), own.before, own.base, own.memo, True)
     value = free + own.constants[0] + bound(w.v, own.alpha, own.prior)

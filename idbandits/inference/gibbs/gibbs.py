@@ -10,7 +10,6 @@ from typing import NamedTuple, final
 import numpy as np
 from numba import types
 
-from idbandits.circuit.model import Model
 from idbandits.errors import check_whole
 from idbandits.inference.ageing import fade, thin
 from idbandits.inference.gibbs.chain import Chain, count_latent, draw_row_once, link, visit
@@ -31,7 +30,7 @@ from idbandits.inference.rounds.round import DONE, LATER, NOW, Round
 from idbandits.inference.rounds.workspace import MEANS as BY_MEANS
 from idbandits.inference.rounds.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.state.drop_groups import drop_empty_groups
-from idbandits.kernel.array_types import Floats, Indices, Ints, Rng
+from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import inlined, kernel, unmanaged
 from idbandits.kernel.rng import RNG
 from idbandits.kernel.sampling import below
@@ -55,7 +54,7 @@ class Sections(NamedTuple):
     steps: int = setting()
     moves: int = setting()
     visits: int = setting()
-    next: Indices = numbers(COUNTS)  # the group to visit next
+    next: Ints = numbers(COUNTS)  # the group to visit next
     alpha: Floats = per_entry(DERIVED)  # pseudo-counts given latent counts
     prior: Floats = per_entry(PSEUDO_COUNTS)
     base: Floats = per_entry(PSEUDO_COUNTS)  # without latent counts
@@ -218,8 +217,8 @@ def run_chain(
     `parameters` has those of all regressions, one line per step as well. Without columns, nothing is recorded.
     """
     p = unpack_plan(plan.ints, plan.floats)
-    int_scratch, float_scratch = scratch(evidence.ints, evidence.floats)
-    w = workspace(evidence.ints, evidence.floats, int_scratch, float_scratch)
+    int_scratch, float_scratch = scratch(evidence, state)
+    w = workspace(evidence, int_scratch, float_scratch)
     fit_scratch = np.empty(size_of_work(w.r))
     work = work_in(w.r, pointer(fit_scratch, 0))
     chain = chain_in(w, state, True, p.current, p.currents)
@@ -254,8 +253,8 @@ def run_chain(
 @kernel(types.int64(PACKED, STATE, RNG))
 def go_on(evidence: Packed, state: State, rng: Rng) -> int:
     """One step of all groups, in which regressions move with their tables."""
-    int_scratch, float_scratch = scratch(evidence.ints, evidence.floats)
-    w = workspace(evidence.ints, evidence.floats, int_scratch, float_scratch)
+    int_scratch, float_scratch = scratch(evidence, state)
+    w = workspace(evidence, int_scratch, float_scratch)
     chain = chain_in(w, state, True, pointer(state.ints, 0), 0)
     w.places[0] = 0
     begin_tuning(chain)
@@ -266,8 +265,8 @@ def go_on(evidence: Packed, state: State, rng: Rng) -> int:
 @kernel(types.int64(PACKED, STATE))
 def restore(evidence: Packed, state: State) -> int:
     """Derive the links and the pseudo-counts of a state from its groups and their latent counts."""
-    int_scratch, float_scratch = scratch(evidence.ints, evidence.floats)
-    w = workspace(evidence.ints, evidence.floats, int_scratch, float_scratch)
+    int_scratch, float_scratch = scratch(evidence, state)
+    w = workspace(evidence, int_scratch, float_scratch)
     chain, used = chain_in(w, state, False, pointer(state.ints, 0), 0), state.ints[USED]
     for e in range(w.v.learned):
         chain.counts[e] = 0.0

@@ -11,8 +11,8 @@ import numpy as np
 from numba import types
 
 from idbandits.circuit.passes import entry
-from idbandits.inference.ageing import age_of
 from idbandits.inference.act import put_features, remove_features
+from idbandits.inference.ageing import age_of
 from idbandits.inference.learn import LEARN, learn_at
 from idbandits.inference.regression.logistic import (
     Logistics,

@@ -13,8 +13,8 @@ from idbandits.inference.regression.density import HIGH, LOW, SCALE
 from idbandits.inference.regression.fit import SCALES, SKEWS, refit
 from idbandits.inference.regression.logistic_setup import first_beliefs
 from idbandits.inference.rounds.workspace import Regressions
-from idbandits.inference.state.state import NEXT_FIT, ROUNDS, State
 from idbandits.inference.state.sections import PSEUDO_COUNTS, Layout
+from idbandits.inference.state.state import NEXT_FIT, ROUNDS, State
 from idbandits.inference.transfer.row_index import Entries
 from idbandits.kernel.array_types import Floats, Ints, Rng
 
@@ -137,7 +137,8 @@ def with_regressions(evidence: Evidence, state: State) -> State:
     if evidence.regressions.number:
         state.ints[NEXT_FIT] = 1
     beliefs = first_beliefs(evidence.entries, evidence.logistics)
-    return State(state.ints, state.floats, np.concatenate([first_fits(evidence.regressions), beliefs]))
+    fits = np.concatenate([first_fits(evidence.regressions), beliefs])
+    return State(state.ints, state.floats, fits, *evidence.new_scratch())
 
 
 def prior_in(evidence: Evidence, state: State) -> Floats:

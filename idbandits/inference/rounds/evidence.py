@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias, final
@@ -17,7 +18,7 @@ from idbandits.identifiability import relabellings
 from idbandits.inference.regression.logistic_setup import logistics_of, request_size
 from idbandits.inference.regression.prior import cost_of_fit, first_fits, regressions_of
 from idbandits.inference.rounds.factors import find_wrong
-from idbandits.inference.rounds.workspace import Parts
+from idbandits.inference.rounds.workspace import Parts, new_scratch
 from idbandits.inference.transfer.row_index import Entries
 from idbandits.kernel.array_types import Bools, Floats, Ints
 from idbandits.kernel.messages import say
@@ -26,6 +27,7 @@ from idbandits.kernel.structs import pack
 Source: TypeAlias = tuple[int, int, int]  # an observed node, its first leaf, its number of states
 Span: TypeAlias = tuple[int, int]  # of nodes
 LARGE, BYTES = 5_000_000, 250  # learned entries that are announced; what an agent needs for each
+NUMBERS = itertools.count(1)  # of evidences
 NO_PLACES: Ints = np.empty(0, np.int64)
 
 
@@ -75,10 +77,8 @@ class Evidence:
         self.cost_of_fit = cost_of_fit(self.regressions)
         self.first_request = len(first_fits(self.regressions))  # where requests stand in fits
         self.logistics, self.request_size = logistics_of(own, self.first_request), request_size(own)
-        self.program, self.numbers = self.packed = pack(
-            c,
-            Parts(
-                parts=self.parts, learned=self.learned, live=self.live,
+        parts = Parts(
+                number=next(NUMBERS), parts=self.parts, learned=self.learned, live=self.live,
                 parameter_count=self.learned + len(own.known), literal=int(literal), most_groups=self.most_groups,
                 most_numbers=self.most_numbers, most_nodes=self.longest.nodes, most_terms=self.longest.terms,
                 first_feature=self.first_request, node=ends,
@@ -92,11 +92,14 @@ class Evidence:
                 table=own.table, row=own.row, size=own.size,
                 whole_row=[_is_whole_row(model, c, n, sizes) for n in range(c.inner)],
                 parameters=np.concatenate([own.prior, own.known]), generic=self.generic,
-            ),
-            self.regressions,
-            self.logistics,
         )  # fmt: skip
+        self._structures = c, parts
+        self.program, self.numbers = self.packed = pack(c, parts, self.regressions, self.logistics)
         self.sources = [_that_matter(c, bent.intersection(slots[j]), sources[j]) for j in range(self.parts)]
+
+    def new_scratch(self) -> tuple[Ints, Floats]:
+        """Return arrays for a workspace that a state keeps."""
+        return new_scratch(*self._structures)
 
     def about(self, entries: Entries, longest: Longest) -> Evidence:
         """The same likelihood for states with other entries, and with factors of this size."""

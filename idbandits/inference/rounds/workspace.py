@@ -6,9 +6,10 @@ import numpy as np
 
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.passes import down, entry, of_slots, up
+from idbandits.inference.state.state import State
 from idbandits.kernel.array_types import Floats, Indices, Ints
-from idbandits.kernel.compile import inlined, linked, unmanaged
-from idbandits.kernel.structs import pointer, unpacker
+from idbandits.kernel.compile import in_python, inlined, linked, unmanaged
+from idbandits.kernel.structs import Packed, split, unpacker
 
 MEANS, GEOMETRIC, GIVEN, GENERIC, REMEMBERED = range(5)  # what weighs a learned entry: see `weigh`
 CERTAIN = 1e-9  # how far from 1 the expected visits of a node may be by rounding
@@ -18,6 +19,7 @@ TINY = 1e-200  # a value below which logarithms are used
 class Parts(NamedTuple):
     """The parts of a likelihood, as a structure for kernels: they share no chance node."""
 
+    number: int  # of the evidence, unique in a process
     parts: int  # how many
     learned: int  # entries of learned tables: how many
     live: int  # of those that actions read: how many; they come first
@@ -102,7 +104,7 @@ class Workspace(NamedTuple):
     term_values: Floats
     term_counts: Floats
     # for learned entries
-    marks: Ints
+    marks: Ints  # zero between uses
     rows: Ints
     sites: Ints
     offsets: Ints
@@ -115,57 +117,62 @@ class Workspace(NamedTuple):
 unpack = unpacker(Circuit, Parts, Regressions)
 
 
-@linked
-def scratch(program: Ints, numbers: Floats) -> tuple[Ints, Floats]:
-    """Two arrays for a workspace, which has pointers into them: hold them until the work is done (`held`)."""
-    c, v, _ = unpack(program, numbers)
-    nodes = c.leaves + c.inner
-    per_factor = 2 * (v.most_nodes + 1) + v.most_terms
-    per_round = c.start[c.inner] + 2 * v.most_numbers + 2 * v.most_groups + 3
-    ints = c.slots + 10 * nodes + per_round + per_factor + 4 * v.learned
-    floats = c.slots + 2 * nodes + 1 + 2 * v.most_nodes + 2 * v.most_terms + 4 * v.learned
-    int_scratch = np.empty(ints, np.int64)
-    int_scratch[c.slots : c.slots + nodes] = 0  # `same`
-    int_scratch[ints - 4 * v.learned : ints - 3 * v.learned] = 0  # `marks`
-    return int_scratch, np.empty(floats)
+@inlined
+def int_sizes(c: Circuit, v: Parts) -> tuple[int, ...]:
+    """Return the sizes of the integer arrays of a workspace, and that of the number of its evidence, first."""
+    nodes, most = c.leaves + c.inner, v.most_nodes + 1
+    return (
+        1, nodes, v.learned, c.slots, nodes, nodes, nodes, nodes, 2 * nodes, 3 * nodes,
+        1 + c.start[c.inner] + v.most_numbers, v.most_groups + 2, v.most_groups, v.most_numbers, most, most,
+        v.most_terms, v.learned, v.learned, v.learned,
+    )  # fmt: skip
 
 
 @inlined
-def workspace(program: Ints, numbers: Floats, ints: Ints, floats: Floats) -> Workspace:
-    """A workspace in scratch arrays."""
-    c, v, r = unpack(program, numbers)
-    nodes = c.leaves + c.inner
-    entries = pointer(ints, 0)
-    same = pointer(entries, c.slots)
-    certain = pointer(same, nodes)
-    alive = pointer(certain, nodes)
-    reached = pointer(alive, nodes)
-    number = pointer(reached, nodes)
-    stack = pointer(number, nodes)
-    pending = pointer(stack, 2 * nodes)
-    uses = pointer(pending, 3 * nodes)
-    places = pointer(uses, 1 + c.start[c.inner] + v.most_numbers)
-    groups = pointer(places, v.most_groups + 2)
-    factors = pointer(groups, v.most_groups)
-    first_term = pointer(factors, v.most_numbers)
-    visits = pointer(first_term, v.most_nodes + 1)
-    term_at = pointer(visits, v.most_nodes + 1)
-    marks = pointer(term_at, v.most_terms)
-    rows = pointer(marks, v.learned)
-    sites = pointer(rows, v.learned)
-    offsets = pointer(sites, v.learned)
-    weights = pointer(floats, 0)
-    values = pointer(weights, c.slots)
-    slopes = pointer(values, nodes)
-    log_value = pointer(slopes, nodes)
-    node_values = pointer(log_value, 1)
-    node_slopes = pointer(node_values, v.most_nodes)
-    term_values = pointer(node_slopes, v.most_nodes)
-    term_counts = pointer(term_values, v.most_terms)
-    fresh = pointer(term_counts, v.most_terms)
-    other = pointer(fresh, v.learned)
-    before = pointer(other, v.learned)
-    after = pointer(before, v.learned)
+def float_sizes(c: Circuit, v: Parts) -> tuple[int, ...]:
+    """Return the sizes of the float arrays of a workspace."""
+    nodes, n = c.leaves + c.inner, v.learned
+    return c.slots, nodes, nodes, 1, v.most_nodes, v.most_nodes, v.most_terms, v.most_terms, n, n, n, n
+
+
+@linked
+def scratch(evidence: Packed, state: State) -> tuple[Ints, Floats]:
+    """Return arrays for a workspace: those of a state if they are of this evidence, else new ones.
+
+    A workspace has pointers into them: hold them until the work is done (`held`).
+    """
+    c, v, _ = unpack(evidence.ints, evidence.floats)
+    if len(state.int_scratch) > 0 and state.int_scratch[0] == v.number:
+        return state.int_scratch, state.float_scratch
+    ints, floats = 0, 0
+    for size in int_sizes(c, v):
+        ints += size
+    for size in float_sizes(c, v):
+        floats += size
+    int_scratch = np.empty(ints, np.int64)
+    int_scratch[: 1 + c.leaves + c.inner + v.learned] = 0  # `same` and `marks`
+    return int_scratch, np.empty(floats)
+
+
+def new_scratch(c: Circuit, v: Parts) -> tuple[Ints, Floats]:
+    """Return arrays for a workspace that a state keeps for all rounds of an evidence."""
+    ints = np.zeros(sum(in_python(int_sizes)(c, v)), np.int64)
+    ints[0] = v.number
+    return ints, np.empty(sum(in_python(float_sizes)(c, v)))
+
+
+@inlined
+def workspace(evidence: Packed, ints: Ints, floats: Floats) -> Workspace:
+    """Return a workspace in scratch arrays."""
+    c, v, r = unpack(evidence.ints, evidence.floats)
+    (
+        _, same, marks, entries, certain, alive, reached, number, stack, pending, uses, places, groups, factors,
+        first_term, visits, term_at, rows, sites, offsets,
+    ) = split(ints, int_sizes(c, v))  # fmt: skip
+    (
+        weights, values, slopes, log_value, node_values, node_slopes, term_values, term_counts, fresh, other, before,
+        after,
+    ) = split(floats, float_sizes(c, v))  # fmt: skip
     return Workspace(
         c, v, r, entries, same, certain, alive, reached, number, stack, pending, weights, values, slopes, log_value,
         uses, places, factors, groups, first_term, term_at, visits, node_values, node_slopes, term_values, term_counts,

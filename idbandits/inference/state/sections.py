@@ -22,8 +22,9 @@ from numba.extending import intrinsic
 
 from idbandits.inference.state.state import BASE, BEFORE, HEADER, LEAST, MOST, State, with_groups, without_groups
 from idbandits.kernel.array_types import Floats, Ints
-from idbandits.kernel.structs import TYPES
+from idbandits.kernel.structs import INT_POINTER, TYPES
 
+FIELDS = TYPES | {Ints: INT_POINTER}
 MOST_ROUNDS = 2**50  # that are counted: sums of them, and floats, hold all of these numbers exactly
 
 
@@ -68,7 +69,7 @@ def per_entry(kind: Kind, initial: float | None = None, entries: Size = 1) -> An
 
 
 def numbers(kind: Kind, initial: float = 0.0, size: Size = 1) -> Any:
-    """Declare a few numbers (`Floats`) or integers (`Indices`)."""
+    """Declare a few numbers (`Floats`) or integers (`Ints`)."""
     return Section(kind, initial, extra=size)
 
 
@@ -101,7 +102,7 @@ class Declaration:
         hints = get_type_hints(kind)
         self.kind, self.grouped, self.linked = kind, grouped, linked
         self.sections: dict[str, Section] = dict(kind._field_defaults)
-        self._types = {name: TYPES[hints[name]] for name in kind._fields}
+        self._types = {name: FIELDS[hints[name]] for name in kind._fields}
         is_int = {name: hints[name] not in (float, Floats) for name in kind._fields}
         self._ints = [name for name in kind._fields if is_int[name]]
         self._floats = [n for n in kind._fields if not is_int[n] and not self.sections[n].beside]
@@ -114,13 +115,16 @@ class Declaration:
         ints = np.array([values.get(name, self.sections[name].initial) for name in self._ints], np.int64)
         for name, _, size in self._places(values, n):
             section = self.sections[name]
-            initial = np.tile(first, size // max(1, n)) if section.initial is None else np.full(size, float(section.initial))
+            initial = (
+                np.tile(first, size // max(1, n)) if section.initial is None else np.full(size, float(section.initial))
+            )
             initial[:] = values.get(name, initial)
             floats.append(initial)
         everything = np.concatenate([np.empty(0), *floats])
         if not self.grouped:
             return without_groups(everything, ints)
-        state = with_groups(everything, ints, evidence, self.each(evidence), 2 * n if self.linked else 0)
+        sizes = evidence.most_groups, evidence.most_numbers, self.each(evidence), 2 * n if self.linked else 0
+        state = with_groups(everything, ints, *sizes)
         state.ints[BASE] = next(at for name, at, _ in self._places(values, n) if name == "base")
         return state
 

@@ -4,14 +4,14 @@ ints    the header; the integers that an inference declares; then, where groups 
         of group numbers, where their keys start, their counts, weights and phases (floats, by their bits), and the pool
         that holds the keys, which are of any length; and two more numbers for every number in the pool where keys are
         linked
-floats  pseudo-counts that actions are drawn from, the prior, the other sections that an inference declares (`sections`),
-        and the floats beside every number in the pool
+floats  pseudo-counts that actions are drawn from, the prior, the other sections that an inference declares, and the
+        floats beside every number in the pool
 fits    regressions of tables with features, where there are such tables: `inference.regression` knows what they are
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -38,6 +38,7 @@ LEAST, MOST = 1e-300, 1e300  # of pseudo-counts
 NO_WEIGHT = 1e-9  # of a group: what rounding leaves when all of its rounds are removed
 FADED = 1 / 16  # rounds: a group with a smaller weight, rounded to none, is dropped
 NO_FITS: Floats = np.empty(0)
+NO_INTS: Ints = np.empty(0, np.int64)
 
 
 class State(NamedTuple):
@@ -46,10 +47,13 @@ class State(NamedTuple):
     ints: Ints
     floats: Floats
     fits: Floats = NO_FITS
+    int_scratch: Ints = NO_INTS  # arrays for a workspace, for rounds of one evidence; files do not hold them
+    float_scratch: Floats = NO_FITS
 
     def copy(self) -> State:
-        """The same, to be changed apart."""
-        return State(self.ints.copy(), self.floats.copy(), self.fits.copy())
+        """Return a copy that can be changed independently."""
+        arrays = self.ints.copy(), self.floats.copy(), self.fits.copy(), self.int_scratch.copy()
+        return State(*arrays, np.empty_like(self.float_scratch))
 
     def has_room(self) -> bool:
         """Whether another round surely fits."""
@@ -78,10 +82,13 @@ def without_groups(floats: Floats, own: Ints) -> State:
     return State(np.concatenate([np.zeros(HEADER, np.int64), own]), floats)
 
 
-def with_groups(floats: Floats, own: Ints, evidence: Any, each: int, linked: int) -> State:
-    """Return the state of a learner that keeps groups, with `each` floats beside every number of their keys."""
+def with_groups(floats: Floats, own: Ints, per_round: int, longest: int, each: int = 0, linked: int = 0) -> State:
+    """Return the state of a learner that keeps groups: a round adds at most `per_round`, with `longest` numbers.
+
+    There are `each` floats beside every number of their keys.
+    """
     state = without_groups(floats, own)
-    sizes = evidence.most_groups, evidence.most_numbers, len(state.ints), linked, each, len(floats)
+    sizes = per_round, longest, len(state.ints), linked, each, len(floats)
     state.ints[[PER_ROUND, LONGEST, GROUPS, LINKED, EACH, BEFORE]] = sizes
     return grown(state)
 
@@ -122,10 +129,11 @@ def _resized(state: State, capacity: int, pool: int) -> State:
         rehash(ints)
     more = np.zeros(int(old[BEFORE]) + pool * int(old[EACH]))
     more[: min(len(floats), len(more))] = floats[: len(more)]
-    return State(ints, more, state.fits)
+    return state._replace(ints=ints, floats=more)
 
 
-STATE = types.NamedTuple([INTS, FLOATS, FLOATS], State)
+STATE = types.NamedTuple([INTS, FLOATS, FLOATS, INTS, FLOATS], State)
+NO_STATE = State(NO_INTS, NO_FITS)  # for kernels that need a workspace only
 
 
 class GroupColumns(NamedTuple):

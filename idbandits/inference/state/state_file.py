@@ -77,7 +77,7 @@ def columns_of(state: State, layout: Layout) -> Columns:
     groups = group_columns(ints) if ints[CAPACITY] else GroupColumns(none, none, nothing, nothing, none)
     sites = floats[before:][: filled * each].reshape(filled, each)
     columns = Columns(
-        np.append(ints[list(ALWAYS)], _taken(ints[HEADER : HEADER + len(layout.ints)], layout.ints)), _taken(floats, layout.floats),
+        np.append(ints[list(ALWAYS)], _taken(ints[HEADER:], layout.ints)), _taken(floats, layout.floats),
         groups.keys.copy(), np.diff(groups.starts), groups.weights.copy(), groups.phases.copy(),
         _taken(sites, layout.site), state.fits.copy(),
     )  # fmt: skip
@@ -89,7 +89,7 @@ def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
     """The state with these columns, which are checked; `fresh` has all that is not in columns, and is not kept."""
     _check(columns, layout)
     used, filled = len(columns.sizes), len(columns.keys)
-    state = State(fresh.ints, fresh.floats, columns.fits.copy())
+    state = fresh._replace(fits=columns.fits.copy())
     has_regressions = fresh.ints[NEXT_FIT] > 0
     if used and not fresh.ints[PER_ROUND]:
         raise FormatError(f"there are {used} groups of rounds, but its inference keeps none")
@@ -101,7 +101,7 @@ def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
     if (ints[NEXT_FIT] > 0) != has_regressions:
         there = "there are regressions" if has_regressions else "there are none"
         raise FormatError(f"the next fit is due after {ints[NEXT_FIT]} rounds, and {there}")
-    _put(columns.ints[len(ALWAYS) :], layout.ints, ints[HEADER : HEADER + len(layout.ints)])
+    _put(columns.ints[len(ALWAYS) :], layout.ints, ints[HEADER:])
     _put(columns.floats, layout.floats, floats)
     before, each = int(ints[BEFORE]), int(ints[EACH])
     _put(columns.sites, layout.site, floats[before : before + filled * each].reshape(filled, each))

@@ -8,17 +8,10 @@ from idbandits.inference.rounds.counting import factor_of
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.factors import expect_in_logs, value_of_factor
 from idbandits.inference.rounds.workspace import GIVEN, TINY, Workspace, held, scratch, workspace
-from idbandits.inference.state.state import (
-    ACTS_ON_MEANS,
-    BASE,
-    USED,
-    Groups,
-    State,
-    groups_in,
-)
+from idbandits.inference.state.state import ACTS_ON_MEANS, BASE, STATE, USED, Groups, State, groups_in
 from idbandits.kernel.array_types import Floats, Ints
-from idbandits.kernel.compile import FLOATS, INTS, kernel, unmanaged
-from idbandits.kernel.structs import pointer
+from idbandits.kernel.compile import FLOATS, kernel, unmanaged
+from idbandits.kernel.structs import PACKED, Packed, pointer
 
 SAME = 1e-9  # relative difference of log-likelihoods that are equal but for rounding
 
@@ -35,16 +28,16 @@ def log_likelihood_of_group(w: Workspace, groups: Groups, g: int, means: Floats)
     return groups.weights[g] * expect_in_logs(w, factor, GIVEN, means, means)
 
 
-@kernel(types.float64(INTS, FLOATS, INTS, FLOATS, FLOATS))
-def log_likelihood_held(program: Ints, numbers: Floats, ints: Ints, counts: Floats, means: Floats) -> float:
+@kernel(types.float64(PACKED, STATE, FLOATS, FLOATS))
+def log_likelihood_held(evidence: Packed, state: State, counts: Floats, means: Floats) -> float:
     """Log-likelihood of certain counts and of all groups of a state."""
-    int_scratch, float_scratch = scratch(program, numbers)
-    w = workspace(program, numbers, int_scratch, float_scratch)
-    groups, total = groups_in(ints), 0.0
+    int_scratch, float_scratch = scratch(evidence, state)
+    w = workspace(evidence, int_scratch, float_scratch)
+    groups, total = groups_in(state.ints), 0.0
     for e in range(w.v.learned):
         if counts[e] != 0.0:
             total += counts[e] * np.log(means[e])
-    for g in range(ints[USED]):
+    for g in range(state.ints[USED]):
         total += log_likelihood_of_group(w, groups, g, pointer(means, 0))
     return held(total, int_scratch, float_scratch)
 
@@ -63,7 +56,7 @@ def log_likelihood_of_state(evidence: Evidence, state: State, means: Floats) -> 
     It is exact for inferences that keep all evidence: exact, gibbs, ep and variational. After rounds that were neither
     forgotten nor revised, it is the sum of the log-likelihoods of these rounds.
     """
-    return float(log_likelihood_held(*evidence.packed, state.ints, certain_counts(evidence, state), means))
+    return float(log_likelihood_held(evidence.packed, state, certain_counts(evidence, state), means))
 
 
 def keeps_evidence(evidence: Evidence, state: State, order: Ints) -> bool:

@@ -10,8 +10,7 @@ from numba import types
 from idbandits.circuit.circuit import Circuit, Run
 from idbandits.circuit.model import Model
 from idbandits.circuit.passes import down, entry, of_slots, up
-from idbandits.inference.state.state import STATE
-from idbandits.inference.state.state import ACTS_ON_MEANS, State
+from idbandits.inference.state.state import ACTS_ON_MEANS, STATE, State
 from idbandits.kernel.array_types import Floats, Indices, Ints
 from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked
 from idbandits.kernel.structs import pack, unpacker

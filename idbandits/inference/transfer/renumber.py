@@ -7,8 +7,8 @@ import numpy as np
 from numba import types
 
 from idbandits.inference.rounds.counting import FADED_ROW
-from idbandits.inference.state.state import LEAST, NEXT_FIT, ROUNDS
 from idbandits.inference.state.sections import MEANS, PSEUDO_COUNTS, Kind, Layout
+from idbandits.inference.state.state import LEAST, NEXT_FIT, ROUNDS
 from idbandits.inference.state.state_file import ALWAYS, Columns
 from idbandits.inference.transfer.row_index import Entries
 from idbandits.kernel.array_types import Bools, Floats, Ints
