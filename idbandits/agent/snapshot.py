@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from idbandits.agent.era import Era
 from idbandits.agent.fit_report.sample import Sample
-from idbandits.agent.learner import Learner
+from idbandits.agent.learner import INEXACT, Learner, Settings
 from idbandits.agent.ledger import Ledger
-from idbandits.agent.transfer import hosting
+from idbandits.agent.transfer import compiled_copy, hosting
+from idbandits.circuit.model import compile
+from idbandits.diagram.diagram import Diagram
+from idbandits.inference import Exact, default_inference, named
+from idbandits.inference.algorithms.exact import check_exact
+from idbandits.inference.forgetting import Forget
 from idbandits.inference.state.state import PLAYED, ROUNDS, ZONE, State
-from idbandits.inference.structures.weights import Standing, weigh
+from idbandits.inference.structures.weights import Standing, first_standing, weigh
 from idbandits.kernel.array_types import Floats, Rng
 
 
@@ -80,3 +86,23 @@ class Snapshot(NamedTuple):
         members = zip(self.learners, self.states, self.standing.is_out(), strict=True)
         states = [state if out else learner.settled(state, rng, effort) for learner, state, out in members]
         return self._replace(states=tuple(states))
+
+
+def first_snapshot(diagrams: Mapping[str, Diagram], how: tuple[Any, float, Forget | None], rng: Rng) -> Snapshot:
+    """Return what an agent of these structures knows before the first round; `how` are its `Settings`.
+
+    The inference may be a name, or None for the default of each diagram.
+    """
+    inference, effort, forget = how
+    learners, states = list[Learner](), list[State]()
+    for own in diagrams.values():
+        settings = Settings(named(default_inference(own) if inference is None else inference), effort, forget)
+        learner = Learner(compiled_copy(own), compile(own), settings)
+        if isinstance(learner.inference, Exact):
+            check_exact(learner.model, INEXACT)
+        learners.append(learner)
+        states.append(learner.beginning(rng))
+    first = learners[0]
+    ledger = Ledger(first.evidence.request_size) if first.keeps_ledger else None
+    sample = Sample(sum(map(len, first.blank[:2])))
+    return Snapshot(tuple(learners), tuple(states), first_standing(len(learners)), sample, ledger)

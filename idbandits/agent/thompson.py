@@ -4,50 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
 from idbandits.agent import restore
-from idbandits.agent.agreement import named_structures, places_in
+from idbandits.agent.agreement import named_structures
 from idbandits.agent.era import MISFITS, Era
-from idbandits.agent.fit_report.fit_report import FitReport, fit_report
-from idbandits.agent.fit_report.sample import Sample
 from idbandits.agent.fork_safety import make_fork_safe
+from idbandits.agent.knowledge import Knowledge
 from idbandits.agent.learn_log import log_learned
 from idbandits.agent.learn_rounds import learn_in_place, learned, learned_alone, revised
-from idbandits.agent.learner import INEXACT, Learner, Settings
-from idbandits.agent.ledger import Ledger
 from idbandits.agent.log_report import LogReport, check_skipping, report_of
-from idbandits.agent.propensity import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of
-from idbandits.agent.snapshot import Snapshot
+from idbandits.agent.snapshot import Snapshot, first_snapshot
 from idbandits.agent.storage.metadata import checked_metadata
-from idbandits.agent.transfer import Batch, compiled_copy, earlier_eras, encode_log, moved, moved_ledger
+from idbandits.agent.transfer import Batch, earlier_eras, encode_log, moved, moved_ledger
 from idbandits.agent.warmup import WarmUpReport, kernels_behind, warm_up
-from idbandits.circuit.model import Action, compile
+from idbandits.circuit.model import Action
 from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import DiagramError, IdbanditsError, ImpossibleObservationError, brief, check_whole
+from idbandits.errors import DiagramError, IdbanditsError, ImpossibleObservationError, brief
 from idbandits.identifiability import warn_of_scales, warn_once
-from idbandits.inference import BY_NAME, ELBO, Exact, Inference, able, default_inference, name_of, named
-from idbandits.inference.act import Player, Request
-from idbandits.inference.algorithms.exact import check_exact
+from idbandits.inference import BY_NAME, Exact, Inference, name_of
 from idbandits.inference.forgetting import Forget, forgetting, when_all_played, when_played
-from idbandits.inference.protocol import CHAIN
 from idbandits.inference.regression.logistic_setup import translated_requests
 from idbandits.inference.rounds.round import NO_FEATURES, Round
-from idbandits.inference.state.state import NEXT_FIT, State
-from idbandits.inference.structures.weights import first_standing
-from idbandits.kernel.array_types import Ints, Rng, generator
+from idbandits.inference.state.state import NEXT_FIT
+from idbandits.kernel.array_types import Ints, generator
 from idbandits.kernel.compile import Kernel
-from idbandits.solve.eligible import EVERY_CHOICE, Allowed, are_eligible
-from idbandits.solve.solver import Solution, check_effort
+from idbandits.solve.eligible import EVERY_CHOICE, Allowed
+from idbandits.solve.solver import check_effort
 
 
 @final
-class Thompson:
+class Thompson(Knowledge):
     """An agent that draws means from its belief and takes the action that is best under them.
 
     `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/learning.md compares them.
@@ -87,23 +79,12 @@ class Thompson:
     ) -> None:  # fmt: skip
         by_name = isinstance(d, (list, tuple, Mapping))
         diagrams = named_structures(d) if by_name else {_diagram(d).name: _diagram(d)}
-        rng = generator(seed)
-        learners, states = list[Learner](), list[State]()
-        for own in diagrams.values():
-            model, how = compile(own), named(default_inference(own) if inference is None else inference)
-            learner = Learner(compiled_copy(own), model, Settings(how, check_effort(effort), forgetting(forget)))
-            if isinstance(how, Exact):
-                check_exact(model, INEXACT)
-            learners.append(learner)
-            states.append(learner.beginning(rng))
-            warn_once(model, stacklevel=2)
-            if CHAIN not in how.capabilities:
-                warn_of_scales(model, stacklevel=2)
-        first = learners[0]
-        ledger = Ledger(first.evidence.request_size) if first.keeps_ledger else None
-        sample = Sample(sum(map(len, first.blank[:2])))
-        known = Snapshot(tuple(learners), tuple(states), first_standing(len(learners)), sample, ledger)
-        self._begin(restore.Parts(known, rng, tuple(diagrams) if by_name else None))
+        rng, how = generator(seed), (inference, check_effort(effort), forgetting(forget))
+        self._begin(restore.Parts(first_snapshot(diagrams, how, rng), rng, tuple(diagrams) if by_name else None))
+        for learner in self._known.learners:
+            warn_once(learner.model, stacklevel=2)
+            if not learner.is_chain:
+                warn_of_scales(learner.model, stacklevel=2)
 
     def _begin(self, parts: restore.Parts) -> Thompson:
         """Set all attributes."""
@@ -121,52 +102,7 @@ class Thompson:
         self._has_fits = any(state.ints[NEXT_FIT] for state in self._known.states)
         return self
 
-    # -- properties ----------------------------------------------------------------------------------------------------
-
-    @property
-    def learner(self) -> Learner:
-        """Return the diagram and the inference, ready to act and learn; of several structures, the first one."""
-        return self._known.learners[0]
-
-    @property
-    def state(self) -> State:
-        """Return what was learned; of several structures, by the first one."""
-        return self._known.states[0]
-
-    @property
-    def diagram(self) -> Diagram:
-        """Return the diagram that the agent acts in; of several structures, the first one."""
-        return self.learner.diagram
-
-    @property
-    def diagrams(self) -> dict[str, Diagram]:
-        """Return the structures by name."""
-        return dict(zip(self._eras[0].names, self._eras[0].diagrams, strict=True))
-
-    @property
-    def inference(self) -> Inference:
-        """Return the inference that the agent learns by."""
-        return self.learner.inference
-
-    @property
-    def effort(self) -> float:
-        """Return the factor on the search for the best action."""
-        return self.learner.settings.effort
-
-    @property
-    def forget(self) -> Forget | None:
-        """Return how fast what was learned fades; None if it does not."""
-        return self.learner.forget
-
-    @property
-    def rounds(self) -> int:
-        """Return the number of rounds learned from, without those removed since."""
-        return self._known.rounds
-
-    @property
-    def player(self) -> Player | None:
-        """Return how the agent acts and learns in compiled code; None if it does so in Python."""
-        return None if self._several else self.learner.player
+    # -- compiled loops ------------------------------------------------------------------------------------------------
 
     def make_ready(self) -> None:
         """Make room for another round, and fit regressions if that is due."""
@@ -179,26 +115,6 @@ class Thompson:
     def eligible(self, allowed: Allowed) -> Ints:
         """Return the choices that may be made, as numbers for kernels; none if all may."""
         return self._solver.eligible(allowed)
-
-    # -- snapshots -----------------------------------------------------------------------------------------------------
-
-    def _snapshot(self) -> tuple[Snapshot, Rng]:
-        """Return copies of everything that is known and of the random generator."""
-        with self.rng.bit_generator.lock:
-            return self._known.copy(), copy.deepcopy(self.rng)
-
-    def _apart(self) -> tuple[Snapshot, Rng]:
-        """Return a copy of everything that is known, and random numbers other than those of the next actions."""
-        known, rng = self._snapshot()
-        return known, np.random.default_rng(rng.integers(2**63))
-
-    def _by_structure(self, answer: Callable[[Learner, State], Any], known: Snapshot) -> dict[str, Any]:
-        """Ask every structure for a dictionary; return that of the only one, or those of several by name."""
-        answers: list[Any] = [
-            answer(learner, state) for learner, state in zip(known.learners, known.states, strict=True)
-        ]
-        first: dict[str, Any] = answers[0]
-        return first if self._names is None else dict(zip(self._names, answers, strict=True))
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[Snapshot]:
@@ -246,79 +162,6 @@ class Thompson:
         if self._eras[0].orders[drawn].same:
             self._eras[0].remember(chosen, context, request.action)
         return chosen
-
-    def _requests(self, context: Action | None, allowed: Allowed) -> list[Request]:
-        """Return, for each structure, an action with its contexts filled in, and the choices that may be made."""
-        action, eligible = self._solver.blank_action(context), self._solver.eligible(allowed)
-        features = self._eras[0].request(context)
-        if not self._several:
-            return [Request(action, eligible, features)]
-        solvers = [learner.solver for learner in self._known.learners]
-        return [
-            Request(action.copy(), eligible, features)
-            if order.same
-            else Request(solver.blank_action(context), solver.eligible(allowed), features)
-            for solver, order in zip(solvers, self._eras[0].orders, strict=True)
-        ]
-
-    def best_action(self, context: Action | None = None, *, allowed: Allowed = None) -> Solution:
-        """Return the action that is best under the mean of the belief, where nothing more is to be learned.
-
-        Of several structures, it is that of the one with the largest weight.
-        """
-        requests = self._requests(context, allowed)
-        with self.rng.bit_generator.lock:
-            known = self._known
-            heaviest = int(np.argmax(known.weights())) if self._several else 0
-            return known.learners[heaviest].best(known.states[heaviest], self.rng, requests[heaviest])
-
-    def propensity(
-        self, action: Action, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000
-    ) -> Propensity:
-        """Estimate the probability that `act` would take this action now, by draws that leave the agent unchanged."""
-        number = check_whole("draws", draws, 1, MOST_DRAWS)
-        wanted = [model.action_vector(action, context) for model in self._eras[0].models]
-        requests = self._requests(context, allowed)
-        if not are_eligible(wanted[0], requests[0].eligible, len(self._eras[0].model.decisions)):
-            return NEVER
-        hits = 0
-        for i, learner, state, rng, share in self._shares(number):
-            request = requests[i]._replace(action=wanted[i].copy())
-            hits += learner.count_acts(state, rng, request, share, wanted=wanted[i])
-        return propensity_of(hits, number)
-
-    def marginals(self, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000) -> Marginals:
-        """Estimate the probability of each choice of each decision if `act` was called now, as `propensity` does.
-
-        >>> from idbandits import models
-        >>> Thompson(models.cascade(items=["tea", "coffee", "juice"], positions=2), seed=0).marginals()
-        Marginals by 1,000 draws:
-                   A1     A2
-        choice
-        tea     0.328  0.329
-        coffee  0.329  0.350
-        juice   0.343  0.321
-        """
-        number = check_whole("draws", draws, 1, MOST_DRAWS)
-        requests, decisions = self._requests(context, allowed), self._eras[0].model.decisions
-        counts = [np.zeros(node.states, dtype=np.int64) for node in decisions]
-        for i, learner, state, rng, share in self._shares(number):
-            tally = Tally(learner.model)
-            learner.count_acts(state, rng, requests[i], share, tally)
-            for node, total in zip(decisions, counts, strict=True):
-                own = tally.by_name()[node.name]
-                total += own if i == 0 else own[places_in(node, learner.model.nodes[node.name])]
-        return Marginals(decisions, requests[0].eligible, counts, number)
-
-    def _shares(self, draws: int) -> Iterator[tuple[int, Learner, State, Rng, int]]:
-        """Divide draws among structures, with copies of their states and random numbers."""
-        known, rng = self._apart()
-        shares = [draws]
-        if self._several:
-            weights = known.weights()
-            shares = rng.multinomial(draws, weights / weights.sum()).tolist()
-        members = enumerate(zip(known.learners, known.states, shares, strict=True))
-        return ((i, learner, state, rng, share) for i, (learner, state, share) in members if share)
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -444,8 +287,8 @@ class Thompson:
 
     def _one_learned(self, batch: Batch, skips: bool) -> LogReport:
         """Learn from a log of one round, as `update` does."""
-        era = self._eras[batch.era]
-        round_ = era.round_of(batch.rounds[0], batch.requests[:1].ravel())
+        era, features = self._eras[batch.era], batch.requests[:1].ravel()
+        round_ = era.round_of(batch.rounds[0], features)
         with self.rng.bit_generator.lock:
             try:
                 self._learn(era, round_, None, "in round 0, ")
@@ -526,82 +369,6 @@ class Thompson:
             names = ", ".join(map(repr, self._eras[0].names))
             raise IdbanditsError(f"d must have the structures {names}, in this order; got {', '.join(diagrams)}")
         return diagrams
-
-    # -- the belief ----------------------------------------------------------------------------------------------------
-
-    def weights(self) -> dict[str, float]:
-        """Return the probability of each structure to be the one that is acted by."""
-        with self.rng.bit_generator.lock:
-            return dict(zip(self._eras[0].names, self._known.weights().tolist(), strict=True))
-
-    def sample(self) -> dict[str, Any]:
-        """Draw the means of all learned tables once."""
-        with self.rng.bit_generator.lock:
-            return self._by_structure(lambda own, state: own.sample(state, self.rng), self._known)
-
-    def draws(self, number: int) -> dict[str, Any]:
-        """Draw the means of all tables jointly, `number` times, without using up the agent's random numbers.
-
-        Functions of several tables, such as products of means, have correct intervals this way.
-
-        >>> from idbandits import models
-        >>> agent = Thompson(models.rank1(3, 2), seed=0)
-        >>> for _ in range(200):
-        ...     agent.update({"A1": 0, "A2": 1}, {"X": 1})
-        >>> draws = agent.draws(1000)
-        >>> product = draws["row"][:, 0] * draws["column"][:, 1]
-        >>> product.shape, bool(0.97 < product.mean() < 1)
-        ((1000,), True)
-        """
-        entries = max(learner.evidence.learned for learner in self._known.learners)
-        count = check_whole("the number of draws", number, 1, MOST_DRAWS // max(1, entries))
-        known, rng = self._apart()
-        return self._by_structure(lambda learner, state: learner.draws(state, rng, count), known)
-
-    def posterior(self) -> dict[str, Any]:
-        """Return the belief of every learned table, as `Posterior` by name."""
-        known, rng = self._snapshot()
-        return self._by_structure(lambda learner, state: learner.posterior(state, rng), known)
-
-    def fit_report(self) -> Any:
-        """Report whether what was observed speaks against the structure of the diagram, and where.
-
-        It examines a sample of the rounds (all of the first 65,536; fewer if a round has more than 32 numbers), and may
-        be asked for at any time: its p-values account for repeated use.
-
-        >>> d = Diagram("coins")
-        >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
-        >>> agent = Thompson(d, seed=1)
-        >>> agent.update({"coin": 2}, {"heads": 1})
-        >>> agent.fit_report()
-        1 round: too few to judge the structure by; 100 are needed.
-        """
-        present = self._eras[0]
-        for node in present.model.contexts:
-            if node.features is not None:
-                raise IdbanditsError(
-                    f"context {node.name!r} has features: the rounds to judge the structure by lack them"
-                )
-        known, _ = self._snapshot()
-        orders = iter(present.orders if self._several else [None])
-
-        def report(learner: Learner, state: State) -> FitReport:
-            order = next(orders)
-            sample = known.sample if order is None or order.same else known.sample.renumbered(order.of_rounds)
-            return fit_report(learner.model, state.floats[: learner.evidence.live], sample)
-
-        return self._by_structure(report, known)
-
-    def elbo(self) -> float:
-        """Return the evidence lower bound L(q) of the paper, for variational inference."""
-        if self._several:
-            raise IdbanditsError(
-                "several structures have no ELBO: it bounds the evidence of one; weights() compares them"
-            )
-        if ELBO not in self.inference.capabilities:
-            raise IdbanditsError(f"inference {name_of(self.inference)!r} has no ELBO; {able(ELBO)} has")
-        known, _ = self._snapshot()
-        return float(self.inference.elbo(known.learners[0].evidence, known.states[0]))
 
     # -- compilation, copies and files ---------------------------------------------------------------------------------
 
