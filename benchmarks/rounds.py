@@ -15,6 +15,7 @@ from benchmarks.timing import timed
 MARKS = (1_000, 3_000, 10_000, 30_000, 100_000, 200_000)
 SMALL = 100_000  # last mark of small diagrams
 TIMED = 300  # rounds at each mark
+CLICKED = 0.2  # probability of a click
 MAX_HUMP, MAX_UPDATE, MAX_ACT = 2.0, 250e-6, 500e-6
 
 
@@ -66,10 +67,9 @@ def _rows(quick: bool) -> Iterator[Row]:
 
 
 def _row(name: str, d: idb.Diagram, marks: list[int]) -> Row:
-    """Play rounds of random actions; time the last rounds before each mark."""
-    rng = np.random.default_rng(0)
-    world = idb.World(d, {t.name: rng.uniform(0.1, 0.6, t.means_shape) for t in d.learned.values()}, seed=2)
-    agent, decisions = idb.Thompson(d, seed=1), d.of_kind("decision")
+    """Learn rounds of random actions and clicks; time the last rounds before each mark."""
+    rng, agent = np.random.default_rng(0), idb.Thompson(d, seed=1)
+    decisions, clicks = d.of_kind("decision"), [node.name for node in d.of_kind("observed")]
     updates: list[float] = []
     taken: list[float] = []
     for t in range(1, marks[-1] + 1):
@@ -78,7 +78,7 @@ def _row(name: str, d: idb.Diagram, marks: list[int]) -> Row:
         else:
             chosen = [int(rng.integers(node.states)) for node in decisions]
         action = {node.name: choice for node, choice in zip(decisions, chosen, strict=True)}
-        observation = world.step(action).observation
+        observation = dict(zip(clicks, (rng.random(len(clicks)) < CLICKED).astype(int).tolist(), strict=True))
         taken.append(timed(agent.update, action, observation)[1])
         if t in marks:
             updates.append(median(taken[-TIMED:]))
@@ -95,10 +95,10 @@ def _row(name: str, d: idb.Diagram, marks: list[int]) -> Row:
 
 TOPIC = Topic(
     "Update time against number of rounds",
-    f"`update` called from Python with the default inference and random actions: medians of the last {TIMED} rounds "
-    "before each number of rounds. Items × positions. *Hump*: the largest ratio of a time to the larger of its "
-    f"neighbours. *act*: median after the last round. Targets: hump at most {MAX_HUMP:g}, `update` at most "
-    f"{duration(MAX_UPDATE)} and `act` at most {duration(MAX_ACT)} at the end.",
+    "`update` called from Python with the default inference, random actions and random clicks: medians of the last "
+    f"{TIMED} rounds before each number of rounds. Items × positions. *Hump*: the largest ratio of a time to the "
+    f"larger of its neighbours. *act*: median after the last round. Targets: hump at most {MAX_HUMP:g}, `update` at "
+    f"most {duration(MAX_UPDATE)} and `act` at most {duration(MAX_ACT)} at the end.",
     ["diagram", *(f"{mark:,}" for mark in MARKS), "hump", "act"],
     _rows,
 )

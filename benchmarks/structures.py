@@ -13,7 +13,7 @@ from idbandits import Diagram, Learned, models
 from idbandits.kernel.array_types import Floats, Rng
 
 ITEMS, POSITIONS = 10, 5
-ROUNDS, RUNS = 10_000, 8
+ROUNDS, RUNS = 6_000, 8
 KNOWN, UNKNOWN = 1.5, 1.2  # targets: ratio to the known structure; to the saturated table
 SATURATED = "saturated"
 

@@ -173,41 +173,43 @@ def cells_of(inference: str) -> dict[tuple[str, str], Cell]:
 
 # -- the page ----------------------------------------------------------------------------------------------------------
 
-HEAD = """# Compatibility
+HEAD = f"""# Compatibility
 
-Each cell is a pair of capabilities of an agent with one inference; on the diagonal, a capability alone. ✓: the test suite takes an
-agent with both through a short life and compares what it holds with a plain list of the surviving rounds. –: it is rejected with the
-message below, when the agent is created or when the capability is first asked for, never after rounds were learned.
+Which capabilities of agents can be combined, by inference. The test suite takes agents with every pair of the capabilities
+{", ".join(capability.name for capability in CAPABILITIES)}
+through random calls and compares their beliefs with a plain list of the remaining rounds. All pairs work except those listed here.
+These are rejected when the agent is created or when the capability is first used, never after rounds were learned.
 
 This page is generated: `python docs/compatibility.py`.
 """
 
 
 def page_of(inference: str, cells: dict[tuple[str, str], Cell]) -> str:
-    """The part of the page that is about an inference."""
+    """Return the section of an inference."""
     return "\n".join(lines_of(inference, cells)) + "\n"
 
 
 def lines_of(inference: str, cells: dict[tuple[str, str], Cell]) -> Iterator[str]:
-    """A heading, a table, and the messages."""
-    names = [capability.name for capability in CAPABILITIES]
-    messages = list(dict.fromkeys(cell.message for cell in cells.values() if cell.message))
+    """Yield a heading and the rejected pairs, grouped by message."""
     yield f"## {inference}\n"
-    yield "| |" + "".join(f" {number + 1} |" for number in range(len(names)))
-    yield "|---|" + ":-:|" * len(names)
-    for row, name in enumerate(names):
-        marks = [mark_of(cells[name, other], messages) for other in names[row:]]
-        yield f"| {row + 1} {name} |" + " |" * row + "".join(f" {mark} |" for mark in marks)
-    if messages:
-        yield ""
-        yield from (f"{number + 1}. {message}" for number, message in enumerate(messages))
+    yield "| rejected | message |"
+    yield "|---|---|"
+    rejected = {pair: cell.message for pair, cell in cells.items() if cell.message}
+    alone = {one for one, other in rejected if one == other}
+    for message in dict.fromkeys(rejected.values()):
+        pairs = [pair for pair, own in rejected.items() if own == message]
+        names = [one + except_of(one, cells) for one, other in pairs if one == other]
+        names += [f"{one} with {other}" for one, other in pairs if not alone & {one, other}]
+        if names:
+            yield f"| {', '.join(names)} | {message} |"
 
 
-def mark_of(cell: Cell, messages: list[str]) -> str:
-    """The sign of a cell, and the number of its message."""
-    return cell.sign + (f"<sup>{messages.index(cell.message) + 1}</sup>" if cell.message else "")
+def except_of(name: str, cells: dict[tuple[str, str], Cell]) -> str:
+    """Return the capabilities with which an otherwise rejected capability works."""
+    working = [other for pair, cell in cells.items() if name in pair and not cell.message for other in {*pair} - {name}]
+    return f" (except with {', '.join(working)})" if working else ""
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     return "\n".join([HEAD, *(page_of(inference, cells_of(inference)) for inference in INFERENCES)])
