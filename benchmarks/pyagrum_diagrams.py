@@ -10,14 +10,14 @@ import numpy as np
 
 import idbandits as idb
 from benchmarks.circuits import uniform
-from benchmarks.pyagrum_peer import PyAgrumDiagram, Told
+from benchmarks.pyagrum_peer import Memory, PyAgrumDiagram
 from benchmarks.report import DisagreementError, Row, Topic, duration, ratio
 from benchmarks.timing import timed
 
 TARGET = 100  # speed ratio
 BLOCK = 10
-ALL: Told = "all decisions before"
-LAST: Told = "the decision before"
+ALL: Memory = "all decisions before"
+LAST: Memory = "the decision before"
 
 
 def _rows(quick: bool) -> Iterator[Row]:
@@ -39,9 +39,9 @@ def one_table() -> idb.Diagram:
     return d
 
 
-def _row(name: str, d: idb.Diagram, told: Told, repeats: int, target: int = TARGET) -> Row:
+def _row(name: str, d: idb.Diagram, memory: Memory, repeats: int, target: int = TARGET) -> Row:
     rng = np.random.default_rng(0)
-    peer = PyAgrumDiagram(d, told)
+    peer = PyAgrumDiagram(d, memory)
     idb.best_action(d, uniform(d, rng))  # compile kernels before timing
     ours, filling, solving = [], [], []
     same = 0
@@ -56,7 +56,7 @@ def _row(name: str, d: idb.Diagram, told: Told, repeats: int, target: int = TARG
             answers = solution.value, inference.MEU()["mean"], idb.expected_reward(d, action, means)
             agree = solution.exact and max(answers) - min(answers) < 1e-9
             same += agree
-            if told == ALL and not agree:
+            if memory == ALL and not agree:
                 raise DisagreementError(
                     f"{name}: values of idbandits, of pyAgrum and of the action of pyAgrum are {answers}"
                 )

@@ -20,7 +20,7 @@ with warnings.catch_warnings():  # warnings of SWIG crash the interpreter if the
     importlib.import_module("pyagrum.influence_diagram")  # else imported at its first use
 
 Floats = npt.NDArray[np.float64]
-Told = Literal["all decisions before", "the decision before", "nothing"]
+Memory = Literal["all decisions before", "the decision before", "nothing"]
 
 
 def table_of(d: Diagram, node: Node, means: Mapping[str, Any]) -> Floats:
@@ -51,8 +51,8 @@ class PyAgrumDiagram:
     shortcut, whose results are correct on cascades, but not in general (`pyagrum_diagrams.one_table`).
     """
 
-    def __init__(self, d: Diagram, told: Told = "all decisions before", one_utility: bool = False) -> None:
-        self.diagram, self.told = d, told
+    def __init__(self, d: Diagram, memory: Memory = "all decisions before", one_utility: bool = False) -> None:
+        self.diagram, self.memory = d, memory
         self.decisions = [n.name for n in d.of_kind("decision")]
         self.graph = gum.InfluenceDiagram()
         for node in d.nodes.values():
@@ -61,7 +61,7 @@ class PyAgrumDiagram:
         for node in d.nodes.values():
             for parent in node.parents:
                 self.graph.addArc(parent, node.name)
-        if told == "the decision before":
+        if memory == "the decision before":
             for before, after in zip(self.decisions, self.decisions[1:], strict=False):
                 self.graph.addArc(before, after)
         terms = [(term.parents, term.table) for term in d.rewards]
@@ -85,14 +85,14 @@ class PyAgrumDiagram:
     def solve(self) -> tuple[dict[str, int], Any]:
         """Return the best action and a new inference object, because inference objects keep old tables."""
         inference = gum.ShaferShenoyLIMIDInference(self.graph)
-        if self.told == "all decisions before":
+        if self.memory == "all decisions before":
             inference.addNoForgettingAssumption(self.decisions)
         inference.makeInference()
         action: dict[str, int] = {}
         for name in self.decisions:
             policy = inference.optimalDecision(name)
-            told = {other: action[other] for other in policy.names if other != name}
-            action[name] = int((policy.extract(told) if told else policy).toarray().argmax())
+            earlier = {other: action[other] for other in policy.names if other != name}
+            action[name] = int((policy.extract(earlier) if earlier else policy).toarray().argmax())
         return action, inference
 
 

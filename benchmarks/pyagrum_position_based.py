@@ -9,7 +9,7 @@ import numpy as np
 
 import idbandits as idb
 from benchmarks.circuits import Means, uniform
-from benchmarks.pyagrum_peer import PyAgrumDiagram, Told
+from benchmarks.pyagrum_peer import Memory, PyAgrumDiagram
 from benchmarks.report import DisagreementError, Row, Topic
 
 ITEMS, POSITIONS, INSTANCES = 4, 2, 20
@@ -34,9 +34,9 @@ def ours(means: Means) -> Sequence[int]:
     return [int(a) for a in solution.action.values()]
 
 
-def pyagrum(told: Told, one_utility: bool = False) -> Solver:
+def pyagrum(memory: Memory, one_utility: bool = False) -> Solver:
     """Return a solver by pyAgrum on the whole diagram."""
-    peer = PyAgrumDiagram(idb.models.position_based(ITEMS, POSITIONS, distinct=False), told, one_utility)
+    peer = PyAgrumDiagram(idb.models.position_based(ITEMS, POSITIONS, distinct=False), memory, one_utility)
 
     def solve(means: Means) -> Sequence[int]:
         peer.fill(means)

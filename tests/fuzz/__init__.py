@@ -1,4 +1,4 @@
-"""Attacks on the library that run by themselves: `python -m tests.fuzz --help`.
+"""Fuzz tests: `python -m tests.fuzz --help`.
 
 - `calls`: random calls of all public functions with garbage among their arguments, in processes of their own
 - `interruptions`: signals whose handlers raise exceptions, at random moments of a learner's life

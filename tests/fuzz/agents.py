@@ -1,4 +1,4 @@
-"""Calls of agents, and of questions to diagrams with given means."""
+"""Calls of agents, and queries of diagrams with given means."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PRIORS = [1e-300, 1e-9, 1e-6, 0.01, 0.5, 1.0, 3.0, 1e3, 1e9, 1e12, 1e15]
 
 
 def problem(rng: Rng) -> idb.Diagram:
-    """A diagram to learn in: of a model, with a name, or random; sometimes with features, or with odd priors."""
+    """Return a diagram to learn: a model, a named or a random diagram; sometimes with features or unusual priors."""
     if rng.random() < FEATURED:
         return random_shop(rng) if rng.random() < 0.3 else with_odd_priors(rng, random_menu(rng))
     if rng.random() < 0.4:
@@ -50,7 +50,7 @@ def problem(rng: Rng) -> idb.Diagram:
 
 
 def with_odd_priors(rng: Rng, d: idb.Diagram) -> idb.Diagram:
-    """The same diagram, or sometimes one with odd priors."""
+    """Return the diagram, sometimes with unusual priors."""
     if rng.random() < 0.15:
         data = d.to_dict()
         for table in data["learned"]:
@@ -63,14 +63,14 @@ def with_odd_priors(rng: Rng, d: idb.Diagram) -> idb.Diagram:
 
 
 def is_able(name: str, d: idb.Diagram) -> bool:
-    """Whether an inference can learn from the features of a diagram."""
+    """Return True if an inference supports the features of a diagram."""
     if has_requests(d):
         return name in ("exact", "moments", "incremental")
     return name not in ("particles", "own") or not has_regressions(d)
 
 
 def feasible(d: idb.Diagram, action: Any) -> None:
-    """Raise unless this is an action that the constraints allow."""
+    """Raise unless an action satisfies the constraints."""
     assert set(action) == {n.name for n in d.of_kind("decision")}, action
     assert all(action[n.name] in n.values for n in d.of_kind("decision")), action
     for group, excepted in d.constraints:
@@ -79,13 +79,13 @@ def feasible(d: idb.Diagram, action: Any) -> None:
 
 
 def probabilities(values: Any) -> None:
-    """Raise unless these are probabilities."""
+    """Raise unless numbers are probabilities."""
     array = np.asarray(values, float)
     assert ((array >= 0) & (array <= 1 + 1e-9)).all(), array
 
 
 def one_by_one(agent: idb.Thompson, rounds: int, actions: Any, observations: Any, contexts: Any) -> None:
-    """Let an agent learn from a log round by round: what `update_many` takes, `update` takes too, and alike."""
+    """Learn a log round by round: `update` must accept what `update_many` accepts, with equal results."""
     observations = {} if observations is None else observations
     for k in range(rounds):
         action, seen = ({name: cell(column, k) for name, column in own.items()} for own in (actions, observations))
@@ -94,7 +94,7 @@ def one_by_one(agent: idb.Thompson, rounds: int, actions: Any, observations: Any
 
 
 def cell(column: Any, k: int) -> Any:
-    """The k-th value of a column, None if it is missing."""
+    """Return the k-th value of a column, None if it is missing."""
     column = np.asarray(column) if isinstance(column, memoryview) else column
     value = column.iloc[k] if isinstance(column, pd.Series) else column[k]
     value = value.as_py() if hasattr(value, "as_py") else value
@@ -102,7 +102,7 @@ def cell(column: Any, k: int) -> Any:
 
 
 class Agents(Session):
-    """An agent, rounds that it can learn from, and means."""
+    """Agent, rounds that it can learn, and means."""
 
     WEIGHTS: ClassVar[dict[str, int]] = {
         "act": 12, "update": 20, "update_many": 14, "revise": 8, "make": 4, "load_damaged": 3, "load": 2, "save": 2,
@@ -129,7 +129,7 @@ class Agents(Session):
         self.late: list[Played] = []  # rounds of diagrams that the agent was in before
 
     def _go_on(self, agent: idb.Thompson) -> None:
-        """Go on with an agent that may be in another diagram."""
+        """Continue with an agent that may be in another diagram."""
         self.agent, self.d = agent, agent.diagram.copy()
         self.means = random_means(self.rng, self.d)
         self.rounds: list[Played] = play(self.d, self.rng, 12, unseen=0.0 if self.name in ("exact", "own") else 0.2)
@@ -171,7 +171,7 @@ class Agents(Session):
         return Call(kind.__name__, make, settings, lambda agent: agent.posterior(), efforts=tuple(settings))
 
     def call_own_inference(self) -> Call:
-        """An inference of the caller's of which one part is garbage."""
+        """Call a custom inference with one invalid member."""
         own = Counts()
         part = self.one(["settings", "evidence", "start", "belief", "learn"])
         made = getattr(own, part)
@@ -194,7 +194,7 @@ class Agents(Session):
         return call
 
     def _made(self, own: Counts, part: str) -> Any:
-        """What a part of an inference returns if it is right."""
+        """Return a valid result of a member of an inference."""
         model = idb.compile(self.d)
         evidence = own.evidence(model)
         state = own.start(model, evidence, self.agent.rng)
@@ -205,7 +205,7 @@ class Agents(Session):
         return Call("act", self.agent.act, arguments, functools.partial(feasible, self.d))
 
     def _allowed(self) -> Any:
-        """Some of the choices, or None."""
+        """Return some of the choices, or None."""
         if self.rng.random() < 0.5:
             return None
         lists = {n.name: [v for v in n.values if self.rng.random() < 0.8] for n in self.d.of_kind("decision")}
@@ -317,7 +317,7 @@ class Agents(Session):
         return Call("posterior", self.agent.posterior, {}, check, reads=True)
 
     def call_regression(self) -> Call:
-        """What is shown of regressions: by all that they can be asked for, one of which may be garbage."""
+        """Call all methods of regressions, one argument of which may be invalid."""
         tables = self.agent.posterior()
         regressions = {name: table.regression for name, table in tables.items() if table.regression is not None}
         if not regressions:
@@ -346,7 +346,7 @@ class Agents(Session):
         return Call("regression", ask, arguments, check, reads=True)
 
     def call_structures(self) -> Call:
-        """Several structures at once, of which one has other features."""
+        """Call agents of several structures, one of which has other features."""
 
         def use(d: Any, other: Any, inference: Any) -> None:
             agent = idb.Thompson([d, other], inference, seed=0)
@@ -514,5 +514,5 @@ def _true(condition: Any) -> None:
 
 
 def any_diagram(rng: Rng) -> idb.Diagram:
-    """A diagram, learned tables or not."""
+    """Return a diagram with or without learned tables."""
     return problem(rng) if rng.random() < 0.5 else random_diagram(rng, most_chance=5, most_joint=200)

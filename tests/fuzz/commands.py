@@ -1,4 +1,4 @@
-"""Commands with odd words among their arguments, run in this process; they end with a status and at most one line."""
+"""Commands with invalid arguments, run in this process; they must end with a status and at most one line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LINES = [
 
 
 class Commands(Session):
-    """Some files, and commands that read them."""
+    """Files, and commands that read them."""
 
     def __init__(self, rng: Rng) -> None:
         super().__init__(rng)

@@ -1,4 +1,4 @@
-"""Cases of random calls in processes of their own, and the process that watches them.
+"""Random calls in separate processes, and the process that watches them.
 
 A case is a problem and a number of calls, and follows from a seed and a number: it can be replayed alone. Before each
 call, a line about it is written to a file, so that the parent knows what a process was doing when it died or hung.
@@ -36,7 +36,7 @@ ONLY = "FUZZ_ONLY"  # a variable of the environment: run cases of these kinds on
 
 
 def run_cases(seed: int, numbers: Iterator[int], folder: Path, show: Callable[[str], Any] | None = None) -> None:
-    """Run cases in a folder of their own; write what they find to files in `folder`."""
+    """Run cases in a separate folder; write findings to files in `folder`."""
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -69,7 +69,7 @@ def run_cases(seed: int, numbers: Iterator[int], folder: Path, show: Callable[[s
 
 
 def warm_up() -> None:
-    """Have all kernels compiled that calls may need: this may take minutes, and is not what is looked for."""
+    """Compile all kernels that calls may need."""
     from feature_diagrams import menu, shop
     from idbandits import best_action, models, simulate
     from inferences import INFERENCES, taught
@@ -93,7 +93,7 @@ def warm_up() -> None:
 
 
 def run_case(seed: int, case: int, tell: Callable[[int, int, str], None], find: Callable[[Finding], None]) -> None:
-    """Make the calls of a case, until one goes wrong."""
+    """Make the calls of a case until one fails."""
     import numpy as np
 
     from . import agents, building, commands, worlds
@@ -128,7 +128,7 @@ def run_case(seed: int, case: int, tell: Callable[[int, int, str], None], find: 
 
 @dataclass
 class Finding:
-    """What happened in a call, and how to see it again."""
+    """Result of a call, and how to reproduce it."""
 
     seed: int
     case: int
@@ -140,12 +140,12 @@ class Finding:
 
     @property
     def is_failure(self) -> bool:
-        """Whether it must not happen."""
+        """True if the finding is a failure."""
         return not self.what.startswith("slow")
 
     @property
     def sort(self) -> str:
-        """What findings of one cause have in common."""
+        """Key that findings of one cause share."""
         return f"{self.what.partition(':')[0]} {self.what.split(':')[1].split()[0] if ':' in self.what else ''} {self.where}"
 
     def __str__(self) -> str:
@@ -158,7 +158,7 @@ class Finding:
 
 @dataclass
 class Watched:
-    """A process that runs every n-th case, begun again after each death."""
+    """Process that runs every n-th case and is restarted after each death."""
 
     seed: int
     next: int
@@ -170,7 +170,7 @@ class Watched:
     since: float = field(default_factory=time.monotonic)
 
     def start(self) -> None:
-        """Begin at the next case."""
+        """Start at the next case."""
         (self.folder / "present").write_bytes(b"")
         numbers = [str(n) for n in (self.next, self.last, self.step)]
         command = [
@@ -190,7 +190,7 @@ class Watched:
         self.seen, self.since = b"", time.monotonic()
 
     def look(self, patience: float) -> Finding | bool | None:
-        """What has become of it: True if it goes on, None if it is done, else what it died of."""
+        """Return the status: True if running, None if done, else the cause of death."""
         assert self.process is not None
         status = self.process.poll()
         record = (self.folder / "present").read_bytes()
@@ -225,7 +225,7 @@ class Watched:
 def watch(
     seed: int, cases: range, workers: int, patience: float, minutes: float | None, say: Callable[[str], Any]
 ) -> list[Finding]:
-    """Run cases in several processes; all that they find."""
+    """Run cases in several processes and return all findings."""
     findings: list[Finding] = []
     end = None if minutes is None else time.monotonic() + 60 * minutes
     memory = Path("/dev/shm")  # where no disk is waited for

@@ -1,4 +1,4 @@
-"""The attacks of this folder, short ones with fixed seeds; CONTRIBUTING.md says how to run them for longer."""
+"""Short fuzz tests with fixed seeds; CONTRIBUTING.md describes longer runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: object, limit: float = 900) -> None:
-    """Run an attack in a process of its own, which must find nothing; the limit is for hangs that it does not see."""
+    """Run a fuzz test in a separate process, which must find nothing; the timeout detects hangs."""
     command = [sys.executable, "-m", "tests.fuzz", *map(str, arguments)]
     attack = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=limit, check=False

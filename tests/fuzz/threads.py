@@ -1,4 +1,4 @@
-"""One agent, used by eight threads at once: nothing is lost, nothing hangs, and the belief is that of one thread.
+"""One agent used by eight threads: no lost rounds, no hangs, and the belief of a single thread.
 
 What can be compared depends on what the order of rounds may change:
 
@@ -39,7 +39,7 @@ CONJUGATE = {*FIXED_POINT, "variational", "random", "incremental", "moments", "g
 
 
 def in_threads(work: Callable[[int], None]) -> list[str]:
-    """Call a function in all threads at once, with their numbers; the exceptions that they raised."""
+    """Call a function in all threads at once with their numbers; return the exceptions."""
     raised: list[str] = []
     barrier = threading.Barrier(THREADS)
 
@@ -59,7 +59,7 @@ def in_threads(work: Callable[[int], None]) -> list[str]:
 
 
 class Until:
-    """Counts as far as it should: so many rounds, or as many as fit in so many seconds."""
+    """Counter that ends after a number of rounds or seconds."""
 
     def __init__(self, rounds: int, seconds: float | None) -> None:
         self.rounds, self.end = rounds, None if seconds is None else time.monotonic() + seconds
@@ -75,7 +75,7 @@ class Until:
 
 
 def same_round(name: str, rounds: int, seconds: float | None, folder: Path) -> list[str]:
-    """What is wrong if all threads learn from the same round."""
+    """Return inconsistencies if all threads learn the same round."""
     agent = agent_of(name, idb.models.position_based(4, 2), seed=1)
     played = play(agent.diagram, np.random.default_rng(2), 1)[0]
     alone, snapshots, done = agent.copy(), [agent.copy()], [0] * THREADS
@@ -114,7 +114,7 @@ def same_round(name: str, rounds: int, seconds: float | None, folder: Path) -> l
 
 
 def mixed_rounds(name: str, d: idb.Diagram, rounds: int, seconds: float | None, tolerance: float | None) -> list[str]:
-    """What is wrong if all threads act and learn from rounds of their own."""
+    """Return inconsistencies if all threads act and learn different rounds."""
     agent = agent_of(name, d, seed=1)
     case, d = INFERENCES[name], agent.diagram
     pool = play(d, np.random.default_rng(3), 400)
@@ -171,7 +171,7 @@ COLUMNS: Any = (("action", "decision"), ("observation", "observed"))
 
 
 def attack(name: str, rounds: int, seconds: float | None) -> list[str]:
-    """All of this for an inference."""
+    """Run all checks for an inference."""
     wide, conjugate = idb.models.position_based(40, 2), idb.models.cascade(8, 3)  # the first has many groups
     with tempfile.TemporaryDirectory() as folder:
         wrong = same_round(name, rounds, seconds, Path(folder))
@@ -180,7 +180,7 @@ def attack(name: str, rounds: int, seconds: float | None) -> list[str]:
 
 
 def in_a_fork(name: str, rounds: int, seconds: float | None) -> list[str]:
-    """The same in a process of its own, whose death or hang is told too."""
+    """Run `attack` in a separate process and report its death or hang."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         faulthandler.dump_traceback_later(HANG, exit=True)
@@ -200,7 +200,7 @@ def in_a_fork(name: str, rounds: int, seconds: float | None) -> list[str]:
 
 
 def main(names: list[str], rounds: int, seconds: float | None) -> int:
-    """Attack every inference; 0 if nothing was found."""
+    """Test every inference; return 0 if nothing was found."""
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     failed = False

@@ -1,4 +1,4 @@
-"""Pairs of capabilities, for each inference: a short life with both, compared with its ledger, or a rejection in time.
+"""Test pairs of capabilities for each inference: a short lifetime with both, or a rejection before learning.
 
 A rejection is in time if it comes when the agent is made, or when the capability is asked for before any round was
 learned, and if it says so: an error about an action or an observation does not.
@@ -25,7 +25,7 @@ MISFITS = ActionError, ContextError, ObservationError
 
 
 class Capability(NamedTuple):
-    """What an agent may be able to do."""
+    """Capability of an agent."""
 
     name: str
     kind: str = ""  # of agents that have it, if it is declared
@@ -35,7 +35,7 @@ class Capability(NamedTuple):
 
 
 def ask_revise(agent: Any, life: Life) -> None:
-    """Take back a round that was not learned: that is an error about the observation, where rounds can be taken back."""
+    """Remove a round that was not learned: an observation error where rounds can be removed."""
     played = random_round(life.setting, FIRST, np.random.default_rng(0), 0.0)
     try:
         agent.revise(played.action, played.observation, None, played.context, **life.at(0.0, said=True))
@@ -44,27 +44,27 @@ def ask_revise(agent: Any, life: Life) -> None:
 
 
 def ask_late(agent: Any, life: Life) -> None:
-    """Learn from a round of the diagram before."""
+    """Learn a round of an earlier diagram."""
     played = random_round(life.setting, Shape("ac", 2, True), np.random.default_rng(0), 0.0)
     moved = agent.moved_to(life.targets(SECOND))
     moved.update(played.action, played.observation, played.context, **life.at(0.0, said=True))
 
 
 def use_missing(life: Life, rng: Rng) -> None:
-    """Learn from rounds of which much was not seen."""
+    """Learn rounds with many missing values."""
     life.unseen = 0.5
     for _ in range(3):
         life.update(rng)
 
 
 def use_move(life: Life, rng: Rng) -> None:
-    """Move, and go on."""
+    """Move to another diagram and continue."""
     life.move(rng, SECOND)
     life.update(rng)
 
 
 def use_late(life: Life, rng: Rng) -> None:
-    """Move, and learn from rounds that were played before, in both ways."""
+    """Move, then learn earlier rounds in both ways."""
     life.move(rng, SECOND)
     for _ in range(3):
         life.update_late(rng)
@@ -72,20 +72,20 @@ def use_late(life: Life, rng: Rng) -> None:
 
 
 def use_revise(life: Life, rng: Rng) -> None:
-    """Complete a round, correct one, and take one back."""
+    """Complete a round, correct one, and remove one."""
     for how in ("complete", "correct", "take back"):
         life.revise(rng, how)
     life.update(rng)
 
 
 def use_copies(life: Life, rng: Rng) -> None:
-    """Go on with a copy of what was pickled."""
+    """Continue with a copy of a pickled agent."""
     life.copy(rng)
     life.pickle(rng)
 
 
 def use_report(life: Life, rng: Rng) -> None:
-    """Ask whether the structure fits."""
+    """Compute a fit report."""
     assert "rounds" in repr(life.agent.fit_report()) or life.ledger
 
 
@@ -110,7 +110,7 @@ CAPABILITIES = [
 
 
 class Cell(NamedTuple):
-    """What became of a pair of capabilities."""
+    """Result of testing a pair of capabilities."""
 
     sign: str  # of SIGNS
     message: str = ""  # of a rejection or of a failure
@@ -120,7 +120,7 @@ SIGNS = {"✓": "tested", "–": "rejected before anything was learned", "✗": 
 
 
 def cell_of(inference: str, *pair: Capability) -> Cell:
-    """Try a pair of capabilities: tested, rejected in time, or a failure."""
+    """Test a pair of capabilities: works, rejected in time, or fails."""
     half_lives = {c.half_life for c in pair if c.half_life is not None}
     if len(half_lives) > 1:
         return Cell("–", "An agent has one half-life.")
@@ -148,7 +148,7 @@ def cell_of(inference: str, *pair: Capability) -> Cell:
 
 
 def live(life: Life, pair: tuple[Capability, ...]) -> None:
-    """A short life with both capabilities, in both orders."""
+    """Run a short lifetime with both capabilities, in both orders."""
     rng = np.random.default_rng(0)
     for _ in range(6):
         life.update(rng)
@@ -162,7 +162,7 @@ def live(life: Life, pair: tuple[Capability, ...]) -> None:
 
 
 def cells_of(inference: str) -> dict[tuple[str, str], Cell]:
-    """All pairs of capabilities of an inference, and each alone."""
+    """Test all pairs of capabilities of an inference, and each capability alone."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DiagramWarning)
         pairs = itertools.combinations_with_replacement(CAPABILITIES, 2)

@@ -54,7 +54,7 @@ from lifetime_rounds import (
 
 @dataclass
 class Clock:
-    """What an agent that forgets tells ages by: a round counts in full until the step of its time is over."""
+    """Clock of an agent with forgetting: a round has full weight until the step of its time ends."""
 
     forget: idb.Forget | None
     now: float = 0.0  # seconds, or the number of rounds that were ever learned
@@ -62,11 +62,11 @@ class Clock:
 
     @property
     def by_time(self) -> bool:
-        """Whether rounds have times."""
+        """True if rounds have times."""
         return self.forget is not None and self.forget.by_time
 
     def learn(self, at: float) -> None:
-        """Let all fade, as when a round of this time is learned or revised."""
+        """Advance the clock to the time of a learned or revised round."""
         if self.forget is not None:
             self.step = max(self.step, self._step_of(at if self.by_time else self.now))
 
@@ -83,14 +83,14 @@ class Clock:
         return self._half_life / 64 if self.by_time else max(1.0, self._half_life / 64)
 
     def weight(self, at: float) -> float:
-        """How much a round counts by now."""
+        """Return the current weight of a round."""
         if self.forget is None:
             return 1.0
         return float(0.5 ** ((self.step - min(self.step, self._step_of(at))) * self._length / self._half_life))
 
 
 class Life:
-    """An agent, its ledger, and the agents that it is compared with. Operations take random numbers and check nothing."""
+    """Agent, its ledger, and the agents it is compared with. Operations take random numbers and check nothing."""
 
     unseen = 0.2  # the probability that a node was not seen
 
@@ -106,43 +106,43 @@ class Life:
         self.clock = Clock(setting.forget, step=-np.inf if Clock(setting.forget).by_time else 0.0)
 
     def new_agent(self, shape: Shape, seed: Any = 0) -> Any:
-        """A new agent."""
+        """Return a new agent."""
         inference = INFERENCES[self.setting.inference].make()
         return idb.Thompson(self.targets(shape), inference, seed, forget=self.setting.forget)
 
     def unmoved(self) -> Any:
-        """A new agent in a diagram that has everything; it begins in that of this one, which says what features mean."""
+        """Return a new agent in a diagram that contains everything, with the encodings of this one."""
         return self.new_agent(self.first).moved_to(self.targets(EVERYTHING))
 
     def targets(self, shape: Shape) -> Any:
-        """The diagram of a shape, or all of its structures."""
+        """Return the diagram of a shape, or all of its structures."""
         diagrams = diagrams_of(self.setting, shape)
         return diagrams if self.setting.has("several") else next(iter(diagrams.values()))
 
     # -- learning
 
     def both(self, call: Callable[[Any], Any]) -> Any:
-        """Make a call of the agent and of its mirror; what the agent returned."""
+        """Call the agent and its mirror; return the result of the agent."""
         result = call(self.agent)
         if self.mirror is not None:
             call(self.mirror)
         return result
 
     def time(self, rng: Rng, late: bool = False) -> float:
-        """When the next round is played: of a late one, some time ago."""
+        """Return the time of the next round; late rounds are older."""
         if not self.clock.by_time:
             return float(rng.integers(int(self.clock.now) + 1)) if late else self.clock.now
         self.clock.now += float(rng.integers(3600)) * (not late)
         return self.clock.now - float(rng.integers(20_000)) * late
 
     def at(self, at: float, *, said: bool) -> dict[str, Any]:
-        """The argument that says when a round was played, where it is to be said."""
+        """Return the time argument if it is required."""
         if self.setting.forget is None or not (said or self.clock.by_time):
             return {}
         return {"at": at if self.clock.by_time else int(at)}
 
     def enter(self, played: Played) -> None:
-        """Write a round into the ledger."""
+        """Append a round to the ledger."""
         self.clock.learn(played.at)
         self.ledger.append(played)
         if self.setting.counts:
@@ -153,11 +153,11 @@ class Life:
             self.clock.now += 1
 
     def learn_unmoved(self, played: Played) -> None:
-        """Let the agent that never moved learn a round."""
+        """Learn a round with the agent that never moved."""
         self.settled.update(played.action, played.observation, played.context, **self.at(played.at, said=True))
 
     def learn(self, played: Played, late: bool, rng: Rng) -> None:
-        """Learn from a round by `update`."""
+        """Learn a round by `update`."""
         self.weighed &= not late
         played.at = self.time(rng, late)
         when = self.at(played.at, said=late)
@@ -165,7 +165,7 @@ class Life:
         self.enter(played)
 
     def act(self, rng: Rng) -> None:
-        """Act, with or without restrictions, and learn what came of it."""
+        """Act, with or without eligible items, and learn the result."""
         played = random_round(self.setting, self.shape, rng)
         number = int(rng.integers(self.shape.positions, len(self.shape.items) + 1))
         allowed = rng.permutation(list(self.shape.items))[:number].tolist() if rng.random() < 0.5 else None
@@ -176,11 +176,11 @@ class Life:
         self.learn(played, False, rng)
 
     def update(self, rng: Rng) -> None:
-        """Learn from a round that someone else played."""
+        """Learn a round played by someone else."""
         self.learn(random_round(self.setting, self.shape, rng, self.unseen), False, rng)
 
     def update_impossible(self, rng: Rng) -> None:
-        """Learn nothing from a round that cannot be."""
+        """Check that an impossible round is rejected."""
         if (wrong := impossible_round(self.setting, self.shape, rng)) is not None:
             when = self.at(self.time(rng), said=False)
 
@@ -191,16 +191,16 @@ class Life:
             self.both(call)
 
     def late_shapes(self) -> list[Shape]:
-        """Earlier diagrams."""
+        """Return the earlier diagrams."""
         return [shape for shape in self.visited if shape != self.shape]
 
     def update_late(self, rng: Rng) -> None:
-        """Learn from a round of an earlier diagram."""
+        """Learn a round of an earlier diagram."""
         if shapes := self.late_shapes():
             self.learn(random_round(self.setting, shapes[int(rng.integers(len(shapes)))], rng, self.unseen), True, rng)
 
     def update_many(self, rng: Rng) -> None:
-        """Learn from a log: of any length, with late rounds, with impossible ones, or with neither."""
+        """Learn a log of any length, with or without late and impossible rounds."""
         own = (self.shape.positions, self.shape.rated)
         shapes = [shape for shape in self.late_shapes() if (shape.positions, shape.rated) == own]
         rounds, impossible = list[Played](), list[Played]()
@@ -230,7 +230,7 @@ class Life:
             self.check_belief()  # at once: later rounds would make up for a log that was not learned
 
     def by_diagram(self, rounds: Sequence[Played]) -> list[Played]:
-        """Rounds of a log, sorted by the diagram that has them, the present one first: it may learn in this order."""
+        """Sort rounds of a log by diagram, the current one first: agents may learn in this order."""
         own = self.shape._replace(items="")  # a log has the columns of one shape
         latest = [shape for shape in reversed([*self.late_shapes(), self.shape]) if shape._replace(items="") == own]
         return sorted(
@@ -238,7 +238,7 @@ class Life:
         )
 
     def update_many_impossible(self, rng: Rng) -> None:
-        """Learn nothing from a log with a round that cannot be."""
+        """Check that a log with an impossible round is rejected."""
         if (wrong := impossible_round(self.setting, self.shape, rng)) is None:
             return
         rounds = [random_round(self.setting, self.shape, rng) for _ in range(int(rng.integers(4)))]
@@ -253,7 +253,7 @@ class Life:
         self.both(call)
 
     def revise(self, rng: Rng, how: str = "") -> None:
-        """Complete or correct a round, late or not, or take it back."""
+        """Complete, correct or remove a round, late or not."""
         if not takes_back(self.setting) or not self.ledger:
             return
         old = self.ledger[int(rng.integers(len(self.ledger)))]
@@ -285,7 +285,7 @@ class Life:
     # -- moving, saving, looking
 
     def move(self, rng: Rng, shape: Shape | None = None) -> None:
-        """Move to a diagram, perhaps one that it was in before."""
+        """Move to a diagram, possibly an earlier one."""
         self.shape = self.setting.shapes[int(rng.integers(len(self.setting.shapes)))] if shape is None else shape
         target = self.targets(self.shape)
         self.agent = self.agent.moved_to(target)
@@ -293,7 +293,7 @@ class Life:
         self.visited = [shape for shape in self.visited if shape != self.shape] + [self.shape]
 
     def save(self, rng: Rng) -> None:
-        """Write the agent to a file, and go on with what was read from it."""
+        """Save the agent and continue with the loaded one."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "agent"
             self.agent.save(path)
@@ -301,15 +301,15 @@ class Life:
             self.agent = idb.Thompson.load(path, **own)
 
     def copy(self, rng: Rng) -> None:
-        """Go on with a copy."""
+        """Continue with a copy."""
         self.agent = self.agent.copy() if rng.random() < 0.5 else copy.deepcopy(self.agent)
 
     def pickle(self, rng: Rng) -> None:
-        """Go on with what was pickled."""
+        """Continue with a pickled agent."""
         self.agent = pickle.loads(pickle.dumps(self.agent))
 
     def look(self, rng: Rng) -> None:
-        """Ask for all that can be asked for: nothing changes."""
+        """Call all methods that read; nothing changes."""
         played = random_round(self.setting, self.shape, rng)
         agent, context = self.agent, played.context
         looks: list[Callable[[], Any]] = [
@@ -335,7 +335,7 @@ class Life:
             self.check_order()
 
     def check_belief(self) -> None:
-        """The belief is near that of a new agent; how near, depends on how far inferences go after each round.
+        """Check that the belief is close to that of a new agent.
 
         In 380 lives, no mean was off by more than 0.35 standard deviations: sweeps that are still to come, and the
         error of chains. A chain that keeps to a regression on one draw of latent counts is off by 1.5 to 6.
@@ -350,18 +350,18 @@ class Life:
             assert off.max() < 1.0, f"{table}: means are off by {off.max():.2f} standard deviations"
 
     def check_mirror(self) -> None:
-        """Files, copies, pickles and looks change nothing, not even random numbers."""
+        """Check that files, copies, pickles and reads change nothing, including random numbers."""
         assert knowledge_of(self.agent) == knowledge_of(self.mirror)
 
     def expected(self, structure: str) -> np.ndarray:
-        """The log-likelihood of the ledger at all means, weighted by age."""
+        """Return the log-likelihood of the ledger at all means, weighted by age."""
         total = np.zeros(MEANS)
         for played in self.ledger:
             total += self.clock.weight(played.at) * played.log_likelihoods[structure]
         return total
 
     def check_likelihood(self) -> None:
-        """The log-likelihood in the state is that of the ledger, up to a constant."""
+        """Check that the log-likelihood of the state is that of the ledger, up to a constant."""
         for name, held in held_by(self.agent).items():
             if self.agent.weights()[name] == 0:
                 continue  # a structure that is out learns nothing more
@@ -374,7 +374,7 @@ class Life:
             np.testing.assert_allclose(np.subtract(found, found[0]), wanted - wanted[0], rtol=1e-9, atol=slack)
 
     def rebuilt(self) -> Any:
-        """A new agent that moved through all diagrams first, and then received the surviving rounds in order."""
+        """Return a new agent that moved through all diagrams and then learned the remaining rounds in order."""
         agent = self.new_agent(self.first)
         for shape in self.visited:
             agent = agent.moved_to(self.targets(shape))
@@ -384,7 +384,7 @@ class Life:
         return agent
 
     def check_order(self) -> None:
-        """Rows have the pseudo-counts that they have in an agent that never moved.
+        """Check that rows have the pseudo-counts of an agent that never moved.
 
         Where contexts have features, rounds that came after a revised one are learned again, if these are few. Else
         coefficients are about the same: what a round says depends on what was known before it, so that also the order
@@ -402,13 +402,13 @@ class Life:
 
 
 def told(played: Played) -> tuple[Any, ...]:
-    """What an agent is told of a round."""
+    """Return the arguments of `update` for a round."""
     seen = {name: value for name, value in played.observation.items() if value is not None}
     return played.action, seen, played.context
 
 
 def rows_of(agent: Any) -> dict[Any, np.ndarray]:
-    """The pseudo-counts of an agent's beliefs, by the names of rows; of coefficients, means and deviations by name."""
+    """Return pseudo-counts by row name; of coefficients, means and deviations by name."""
     several = len(agent.diagrams) > 1
     diagrams = agent.diagrams if several else {"lifetime": agent.diagram}
     beliefs = agent.posterior() if several else {"lifetime": agent.posterior()}
@@ -427,7 +427,7 @@ def rows_of(agent: Any) -> dict[Any, np.ndarray]:
 
 @functools.cache
 def takes_back(setting: Setting) -> bool:
-    """Whether rounds can be taken back; where a context has features, a new agent is asked to take one back."""
+    """Return True if rounds can be removed; with context features, a new agent is tested."""
     if not setting.has("users"):
         return INFERENCES[setting.inference].revisable
     life, played = Life(setting), random_round(setting, setting.shapes[0], np.random.default_rng(0))
@@ -460,14 +460,14 @@ SETTINGS = [
 
 
 class Step(NamedTuple):
-    """One operation of a life, with the seed of its random numbers."""
+    """Operation of a lifetime, with the seed of its random numbers."""
 
     operation: str
     seed: int
 
 
 def live(setting: Setting, steps: Sequence[Step]) -> Life:
-    """A life of these steps; raises if anything is wrong after one of them."""
+    """Run the steps of a lifetime; raise if a check fails."""
     life = Life(setting)
     for step in steps:
         OPERATIONS[step.operation](life, np.random.default_rng(step.seed))
