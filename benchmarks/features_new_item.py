@@ -26,7 +26,7 @@ from idbandits import models
 from idbandits.kernel.array_types import Floats
 
 ITEMS, POSITIONS = 1_000, 5
-BEFORE, AFTER, WORLDS, COPIES = 10_000, 8_000, 6, 3  # rounds before and after the move; continuations per agent
+BEFORE, AFTER, WORLDS, COPIES = 10_000, 8_000, 6, 2  # rounds before and after the move; continuations per agent
 WINDOW, LAST = 20, 4  # rounds in the moving average; the final share is over the last 1 / LAST of the rounds
 SHARE, TARGET = 0.9, 1 / 5  # of the final share; ratio to the rounds of plain
 

@@ -53,7 +53,7 @@ def main() -> int:
     lifetimes.add_argument("--threads", action="store_true", help="pairs of calls at the same time, in two threads")
     lifetimes.set_defaults(run=run_lifetimes)
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # processes that were begun are ended, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # also end child processes
     status: int = arguments.run(arguments)
     return status
 
@@ -125,7 +125,7 @@ def run_lifetimes(arguments: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    if os.environ.get("PYTHONHASHSEED") != "0":  # else the order of sets, and with it a case, differs from run to run
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets, and so a case, would differ between runs
         os.execve(
             sys.executable, [sys.executable, "-m", "tests.fuzz", *sys.argv[1:]], os.environ | {"PYTHONHASHSEED": "0"}
         )

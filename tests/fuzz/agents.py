@@ -30,7 +30,7 @@ READY = [
     lambda: idb.models.rank1(3, ["x", "y"]), lambda: idb.models.dependent_click(3, 2), lambda: idb.models.dynamic_bayesian(3, 2),
     lambda: idb.models.click_chain(3, 2), lambda: idb.models.user_browsing(3, 3), tea_room, shop, *NAMED,
 ]  # fmt: skip
-FEATURED = float(os.environ.get("FUZZ_FEATURED", "0.35"))  # of all problems
+FEATURED = float(os.environ.get("FUZZ_FEATURED", "0.35"))  # share of problems
 PRIORS = [1e-300, 1e-9, 1e-6, 0.01, 0.5, 1.0, 3.0, 1e3, 1e9, 1e12, 1e15]
 
 
@@ -57,7 +57,7 @@ def with_odd_priors(rng: Rng, d: idb.Diagram) -> idb.Diagram:
             table["prior"] = [float(PRIORS[i]) for i in rng.integers(len(PRIORS), size=d.learned[table["name"]].states)]
         try:
             return idb.Diagram.from_dict(data)
-        except idb.errors.FormatError:  # they have a range
+        except idb.errors.FormatError:  # priors have a range
             return d
     return d
 
@@ -126,7 +126,7 @@ class Agents(Session):
             forget = idb.Forget(half_life=self.one([0.5, 3, 100, 10**9]))
             self.agent = idb.Thompson(self.agent.diagram, self.agent.inference, self.agent.rng, forget=forget)
         self._go_on(self.agent)
-        self.late: list[Played] = []  # rounds of diagrams that the agent was in before
+        self.late: list[Played] = []  # rounds of earlier diagrams
 
     def _go_on(self, agent: idb.Thompson) -> None:
         """Continue with an agent that may be in another diagram."""
@@ -190,7 +190,7 @@ class Agents(Session):
             agent.save("own.idb")
 
         call = Call(f"own inference, {part}", use, {"inference": own}, foreign=True)
-        call.spoil = lambda rng: None  # type: ignore[method-assign]  # it is already
+        call.spoil = lambda rng: None  # type: ignore[method-assign]  # already invalid
         return call
 
     def _made(self, own: Counts, part: str) -> Any:
@@ -244,7 +244,7 @@ class Agents(Session):
 
     def call_update(self) -> Call:
         played, before, twin = self._round(), self.agent.rounds, self.agent.copy()
-        if self.rng.random() < 0.3:  # what `act` chose is checked another way
+        if self.rng.random() < 0.3:  # choices of `act` are validated differently
             acted = self.agent.act(played.context)
             twin = self.agent.copy()
             if self.d.of_kind("observed") and self.name not in ("exact", "own"):
@@ -255,7 +255,7 @@ class Agents(Session):
         def check(_: Any) -> None:
             assert self.agent.rounds == before + 1
             if not any(isinstance(value, (Changing, NotAMapping)) for value in call.arguments.values()):
-                twin.update(**call.arguments)  # a copy does not know what `act` chose, and must take the same
+                twin.update(**call.arguments)  # a copy does not know the choice of `act`, and must accept it
                 assert knowledge(twin) == knowledge(self.agent)
             self.learned.append(played)
 
@@ -265,7 +265,7 @@ class Agents(Session):
     def call_update_many(self) -> Call:
         log = [self._round() for _ in range(self.number(0, 12))]
         actions, observations, contexts = columns(self.d, log)
-        if self.rng.random() < 0.5:  # lists instead of arrays of objects
+        if self.rng.random() < 0.5:  # lists instead of object arrays
             actions, observations = ({k: v.tolist() for k, v in own.items()} for own in (actions, observations))
         before, twin = self.agent.rounds, self.agent.copy()
         arguments = {"actions": actions, "observations": observations, "contexts": contexts}
@@ -277,10 +277,10 @@ class Agents(Session):
             if all(type(value) is dict for value in call.arguments.values() if value is not None):
                 one_by_one(twin, added, **call.arguments)
                 assert twin.rounds == self.agent.rounds
-                if self.agent.forget is not None:  # what fades is drawn, by other random numbers after other rounds
+                if self.agent.forget is not None:  # discounting is random
                     return
                 assert groups(twin) == groups(self.agent)
-                if has_regressions(self.d):  # which are fitted at other times
+                if has_regressions(self.d):  # fits happen at other times
                     return
                 assert not INFERENCES[self.name].sequential or knowledge(twin) == knowledge(self.agent)
 
@@ -307,7 +307,7 @@ class Agents(Session):
     def call_posterior(self) -> Call:
         def check(belief: Any) -> None:
             for name, table in belief.items():
-                learned = table.alpha[np.isfinite(table.alpha).all(axis=-1)]  # of fixed rows, they are infinite
+                learned = table.alpha[np.isfinite(table.alpha).all(axis=-1)]  # infinite for fixed rows
                 assert learned.size == table.alpha.size - len(self.d.learned[name].fixed) * table.alpha.shape[-1]
                 assert (learned > 0).all(), table.alpha
                 assert np.isfinite(table.sd).all(), table.sd
@@ -365,7 +365,7 @@ class Agents(Session):
         belief = self.one(list(self.agent.posterior().values()))
 
         def check(quantiles: Any) -> None:
-            if (np.asarray(call.arguments["q"], float) > 1e-9).all():  # below, SciPy's are NaN here and there
+            if (np.asarray(call.arguments["q"], float) > 1e-9).all():  # SciPy returns NaN below
                 probabilities(quantiles)
 
         call = Call("quantile", belief.quantile, {"q": self.one([0.5, [0.1, 0.9]])}, check)
@@ -465,7 +465,7 @@ class Agents(Session):
 
         return Call("load damaged", load, {"path": "damaged.idb"}, files=True)
 
-    # -- questions ---------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
     def call_compile(self) -> Call:
         return Call("compile", idb.compile, {"d": self.d}, repr)

@@ -3,12 +3,11 @@
 A call may succeed, or raise
 
 - an IdbanditsError;
-- an OSError, if it has to do with files;
-- a TypeError that Python itself raises for arguments of the wrong number or name: before the library's first line;
-- what a hostile object raises in a method of its own (`HostileError`), or a function of the caller's that fills a table:
-  it is the caller's, and passes through as it is.
+- an OSError, if it uses files;
+- a TypeError raised by Python for a wrong number or names of arguments;
+- an error raised by a hostile object (`HostileError`) or by a function of the caller, which propagates unchanged.
 
-After any error, everything is as it was before. Warnings of NumPy about numbers count as errors that are not allowed.
+After any error, all objects are unchanged. Numerical warnings of NumPy count as failures.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from internals import knowledge
 from .invalid_values import HostileError, Rng, garbage, shown, spoil
 
 HERE = str(Path(__file__).parent)
-SPOILED = 0.7  # of all calls
-TOO_MUCH = 300, 10**12  # numbers of rounds, draws and the like between these would rightly take very long
+SPOILED = 0.7  # share of all calls
+TOO_MUCH = 300, 10**12  # numbers of rounds or draws between these would take very long
 
 
 @dataclass
@@ -44,10 +43,10 @@ class Call:
     function: Callable[..., Any]
     arguments: dict[str, Any] = field(default_factory=dict)
     check: Callable[[Any], Any] = lambda result: None
-    files: bool = False  # it has to do with files
-    efforts: tuple[str, ...] = ()  # arguments that say how much is to be done
-    reads: bool = False  # it changes nothing if it succeeds, either, whatever is then done to its result
-    foreign: bool = False  # it runs code of the caller's that is broken, and may raise anything
+    files: bool = False  # True if the call uses files
+    efforts: tuple[str, ...] = ()  # arguments that determine the amount of work
+    reads: bool = False  # True if the call changes nothing, even if its result is modified
+    foreign: bool = False  # True if the call runs broken code of the caller and may raise anything
     spoiled: bool = False
 
     def spoil(self, rng: Rng) -> None:
@@ -84,7 +83,7 @@ def _is_too_much(value: Any) -> bool:
 class Session:
     """Objects and calls that use them: every method whose name begins with `call_` returns a call."""
 
-    WEIGHTS: ClassVar[dict[str, int]] = {}  # of calls that are made more or less often than others
+    WEIGHTS: ClassVar[dict[str, int]] = {}  # weights of calls
 
     def __init__(self, rng: Rng) -> None:
         self.rng = rng
@@ -195,9 +194,7 @@ def _is_allowed(error: BaseException, call: Call) -> bool:
         return True
     if isinstance(error, (IdbanditsError, HostileError)) or (call.files and isinstance(error, OSError)):
         return True
-    if isinstance(
-        error, (TypeError, NotImplementedError)
-    ):  # of the call itself: its arguments do not fit, or `*` fails
+    if isinstance(error, (TypeError, NotImplementedError)):  # raised by the call itself: wrong arguments, or `*` fails
         frames = traceback.extract_tb(error.__traceback__)
         return frames[-1].filename.startswith(HERE)
     return False

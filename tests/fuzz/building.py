@@ -110,7 +110,7 @@ class Building(Session):
         ]
         try:
             return self.one(ways)()
-        except (ValueError, pa.ArrowException):  # not every column can be in every frame
+        except (ValueError, pa.ArrowException):  # some columns do not fit into all frames
             return columns
 
     def _encoded(self, frame: pd.DataFrame) -> Any:
@@ -185,7 +185,9 @@ class Building(Session):
         return Call(method, declare, arguments, self._round_trip)
 
     def _round_trip(self, _: Any = None) -> None:
-        with contextlib.suppress(*[idb.errors.FormatError] if self.d.different else []):  # later decisions may help
+        with contextlib.suppress(
+            *[idb.errors.FormatError] if self.d.different else []
+        ):  # later decisions may make it feasible
             assert digest(idb.Diagram.from_dict(self.d.to_dict())) == digest(self.d)
 
     def call_all_different(self) -> Call:

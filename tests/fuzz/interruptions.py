@@ -1,13 +1,13 @@
 """Signals whose handlers raise exceptions at random moments.
 
-Python runs handlers of signals between its instructions, wherever it is: also in code that a library calls from
-machine code, which may not expect an exception there. So:
+Python runs signal handlers between instructions, also in Python code called from machine code, which may not expect an
+exception there.
 
-- `by_ctrl_c`: many processes that each act and learn get one SIGINT. They end with KeyboardInterrupt, and nothing else.
-- `by_alarm`: in one process, a timer's handler raises an exception of its own, many times. After each, the agent is
-  exactly as before the call that was interrupted, or exactly as after it, and goes on from there.
+- `by_ctrl_c`: many processes that act and learn get one SIGINT each and must end with KeyboardInterrupt.
+- `by_alarm`: in one process, the handler of a timer raises exceptions. After each, the agent is exactly as before or
+  exactly as after the interrupted call, and continues.
 
-In each, the processes are forked from one in which everything is compiled.
+Processes are forked from one in which everything is compiled.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from internals import groups, kept
 
 NAMES = [name for name in INFERENCES if name not in ("literal", "random", "own")]
 FEATURED = [("exact", "items"), ("gibbs", "items"), ("ep", "items"), ("moments", "requests")]
-RIGHT, WRONG = 0, 3  # exit statuses of a process that was interrupted
-SECONDS = 0.02  # in which an interruption comes, at a random moment
-HANG = 30  # seconds until a process that was interrupted must have ended
+RIGHT, WRONG = 0, 3  # exit statuses of interrupted processes
+SECONDS = 0.02  # maximum seconds until the interruption
+HANG = 30  # seconds until an interrupted process must have ended
 
 
 def problem(name: str, seed: int, features: str = "") -> tuple[idb.Thompson, idb.World]:
@@ -166,8 +166,8 @@ class AlarmError(Exception):
 def by_alarm(number: int, name: str, seed: int = 0, features: str = "") -> list[str]:
     """Interrupt calls of an agent by exceptions of a handler; return all inconsistencies.
 
-    All calls are written down before they are made. A second agent then makes the same calls without interruptions:
-    the first must be as this one is without the last call, or with it.
+    All calls are recorded before they are made. A second agent then makes the same calls without interruptions: the
+    first must equal it without or with the last call.
     """
     agent, world = problem(name, seed, features)
     shadow, rng = agent.copy(), np.random.default_rng(seed)
@@ -179,18 +179,18 @@ def by_alarm(number: int, name: str, seed: int = 0, features: str = "") -> list[
             raise AlarmError
 
     def unraisable(hook: Any) -> None:
-        if not isinstance(hook.exc_value, AlarmError):  # an alarm in a destructor is lost, which is Python's way
+        if not isinstance(hook.exc_value, AlarmError):  # Python ignores exceptions in destructors
             sys.__unraisablehook__(hook)
 
     wrong: list[str] = []
     before_handler = signal.signal(signal.SIGALRM, handle)
     before_hook, sys.unraisablehook = sys.unraisablehook, unraisable
-    gc.disable()  # else alarms are lost in callbacks of the garbage collector
+    gc.disable()  # alarms would be lost in callbacks of the garbage collector
     try:
         for k in range(number):
             calls.clear()
             try:
-                signal.setitimer(signal.ITIMER_REAL, 1e-4 + 0.004 * rng.random(), 0.005)  # again, should it be lost
+                signal.setitimer(signal.ITIMER_REAL, 1e-4 + 0.004 * rng.random(), 0.005)  # repeat in case it is lost
                 armed = True
                 _live(agent, world, calls, rng)
             except AlarmError:
@@ -262,7 +262,7 @@ def _difference(agent: idb.Thompson, other: idb.Thompson) -> str:
         return "other groups"
     if str(agent.rng.bit_generator.state) != str(other.rng.bit_generator.state):
         return "other random numbers"
-    if kept(agent.copy()) != kept(other):  # a copy has no request that was interrupted
+    if kept(agent.copy()) != kept(other):  # copies have no interrupted request
         return "another belief"
     return ""
 

@@ -1,6 +1,6 @@
 """Lifetimes of agents: random sequences of calls, compared with a plain list of the remaining rounds.
 
-A life that fails is made as short as it can be by leaving out steps, and shown as a call of `lifetime.live`.
+A failing lifetime is shortened by removing steps, and printed as a call of `lifetime.live`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lifetime_rounds import Setting
 from lifetime_threads import learn_while_learning, learning_of, read_while_learning, reading_of
 
 LENGTH = 60  # steps of a life
-CALLS = 10  # of a thread
+CALLS = 10  # calls of a thread
 
 
 def steps_of(seed: int, number: int, without: Sequence[str]) -> list[Step]:

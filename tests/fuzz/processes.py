@@ -1,7 +1,7 @@
 """Random calls in separate processes, and the process that watches them.
 
-A case is a problem and a number of calls, and follows from a seed and a number: it can be replayed alone. Before each
-call, a line about it is written to a file, so that the parent knows what a process was doing when it died or hung.
+A case is a problem and a number of calls, determined by a seed and a number, so that it can be repeated alone. Before
+each call, a line is written to a file, so that the parent knows the last call of a process that died or hung.
 """
 
 from __future__ import annotations
@@ -24,15 +24,22 @@ from typing import Any
 
 from . import ROOT
 
-CALLS = 50  # of a case
-SLOW = 5.0  # seconds that a call may take without being mentioned
-MEMORY = 12 * 2**30  # bytes of addresses of a process: to ask for more fails soon, and harms nobody
-RECORD = 600  # bytes of the line about the present call
-KINDS = {"Agents": 60, "Building": 18, "Worlds": 8, "Baselines": 8, "Theory": 3, "Commands": 3}  # of cases, by weight
-ONLY = "FUZZ_ONLY"  # a variable of the environment: run cases of these kinds only
+CALLS = 50  # calls of a case
+SLOW = 5.0  # seconds after which a slow call is reported
+MEMORY = 12 * 2**30  # address space of a process in bytes
+RECORD = 600  # bytes of the line about the current call
+KINDS = {
+    "Agents": 60,
+    "Building": 18,
+    "Worlds": 8,
+    "Baselines": 8,
+    "Theory": 3,
+    "Commands": 3,
+}  # kinds of cases with weights
+ONLY = "FUZZ_ONLY"  # environment variable: run cases of these kinds only
 
 
-# -- the process that makes calls ------------------------------------------------------------------------------------
+# -- child process ---------------------------------------------------------------------------------------------------
 
 
 def run_cases(seed: int, numbers: Iterator[int], folder: Path, show: Callable[[str], Any] | None = None) -> None:
@@ -57,7 +64,7 @@ def run_cases(seed: int, numbers: Iterator[int], folder: Path, show: Callable[[s
     warm_up()
     parent = os.getppid()
     for case in numbers:
-        if os.getppid() != parent:  # nobody watches any more
+        if os.getppid() != parent:  # the parent is gone
             return
         work = folder / "work"
         shutil.rmtree(work, ignore_errors=True)
@@ -121,7 +128,7 @@ def run_case(seed: int, case: int, tell: Callable[[int, int, str], None], find: 
                 find(Finding(seed, case, number, text, failure.what, failure.where, failure.details))
                 if not harmless:
                     return
-    except Exception as error:  # in what is valid
+    except Exception as error:  # failure of a valid call
         failure = _failure("an error in what is valid", error)
         find(Finding(seed, case, number, text, failure.what, failure.where, failure.details))
 
@@ -153,7 +160,7 @@ class Finding:
         return f"{self.what}\n  at   {self.where}\n  call {self.text}\n  see  {again}"
 
 
-# -- the process that watches ----------------------------------------------------------------------------------------
+# -- parent process --------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -197,9 +204,9 @@ class Watched:
         if status is None:
             if record != self.seen:
                 self.seen, self.since = record, time.monotonic()
-            if time.monotonic() - self.since < patience * (1 if record else 10):  # more before the first call
+            if time.monotonic() - self.since < patience * (1 if record else 10):  # longer before the first call
                 return True
-            self.process.send_signal(signal.SIGABRT)  # shows where it is
+            self.process.send_signal(signal.SIGABRT)  # prints its stack
             try:
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
@@ -228,7 +235,7 @@ def watch(
     """Run cases in several processes and return all findings."""
     findings: list[Finding] = []
     end = None if minutes is None else time.monotonic() + 60 * minutes
-    memory = Path("/dev/shm")  # where no disk is waited for
+    memory = Path("/dev/shm")  # in memory if possible
     folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
     watched = []
     for k in range(workers):

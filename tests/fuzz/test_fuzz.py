@@ -26,8 +26,8 @@ def test_no_call_crashes_hangs_raises_a_raw_exception_or_changes_anything_when_i
 
 
 def test_interruptions_end_calls_as_exceptions_and_leave_no_round_half_learned() -> None:
-    # Where compiled code was handed a Generator, 88 of 200 processes died by a signal, and all that got 100 alarms.
-    # Were it one in fifty, this would still see it in 98 of 100 runs.
+    # When compiled code received a Generator, 88 of 200 processes died by a signal, and all that got 100 alarms.
+    # A failure rate of one in fifty would be detected in 98 of 100 runs.
     run("interruptions", "--processes", 200, "--alarms", 100)
 
 

@@ -1,13 +1,10 @@
 """One agent used by eight threads: no lost rounds, no hangs, and the belief of a single thread.
 
-What can be compared depends on what the order of rounds may change:
-
-- `same_round`: all threads learn from one and the same round, while they look at the agent in all ways that draw no
-  random numbers from it. Then the order does not matter for any inference: the agent must be exactly that of one
-  thread, bit by bit, and so must every copy and every file that was made on the way be, after as many rounds.
-- `mixed_rounds`: each thread acts, learns from rounds of its own, takes some back, draws. Then the number of rounds and
-  the counts of all groups must be those of one thread; and the belief, to rounding, for inferences and diagrams in
-  which the order of rounds does not matter.
+- `same_round`: all threads learn the same round and call all methods that consume no random numbers. The order of calls
+  does not matter, so the agent, every copy and every file must be bit-identical to those of one thread.
+- `mixed_rounds`: each thread acts, learns different rounds, removes some, and draws. The number of rounds and the counts
+  of all groups must be those of one thread; the belief as well, up to rounding, for inferences and diagrams in which
+  the order of rounds does not matter.
 """
 
 from __future__ import annotations
@@ -32,10 +29,10 @@ from internals import groups, kept
 from played_rounds import Played, learn, play
 
 THREADS = 8
-HANG = 240  # seconds until threads that do not end are taken to hang
+HANG = 240  # timeout in seconds
 NAMES = [name for name in INFERENCES if name != "own"]
-FIXED_POINT = {"exact": 1e-12, "ep": 1e-6}  # of these, the belief after all rounds does not depend on their order
-CONJUGATE = {*FIXED_POINT, "variational", "random", "incremental", "moments", "gibbs"}  # nor of these in a cascade
+FIXED_POINT = {"exact": 1e-12, "ep": 1e-6}  # inferences whose belief does not depend on the order of rounds
+CONJUGATE = {*FIXED_POINT, "variational", "random", "incremental", "moments", "gibbs"}  # as above, in a cascade
 
 
 def in_threads(work: Callable[[int], None]) -> list[str]:
@@ -71,7 +68,7 @@ class Until:
             k += 1
 
 
-# -- the same round --------------------------------------------------------------------------------------------------
+# -- same round ------------------------------------------------------------------------------------------------------
 
 
 def same_round(name: str, rounds: int, seconds: float | None, folder: Path) -> list[str]:
@@ -135,7 +132,7 @@ def mixed_rounds(name: str, d: idb.Diagram, rounds: int, seconds: float | None, 
                 ]
                 agent.update_many(*columns)
                 learned[number] += two
-            if k % 7 == 0 and case.revisable:  # of a round of its own: it was learned for certain
+            if k % 7 == 0 and case.revisable:  # a round of this thread, which was learned
                 old, new = learned[number].pop(), pool[rng.integers(len(pool))]
                 agent.revise(old.action, old.observation, None)
                 agent.update(new.action, new.observation)
@@ -154,7 +151,7 @@ def mixed_rounds(name: str, d: idb.Diagram, rounds: int, seconds: float | None, 
         wrong.append("the groups are not those of one thread")
     nothing: list[dict[str, list[Any]]] = [{n.name: [] for n in d.of_kind(kind)} for _, kind in COLUMNS]
     for one in (agent, alone) * 5:
-        one.update_many(*nothing)  # which brings beliefs up to date, nearer to their fixed point each time
+        one.update_many(*nothing)  # updates beliefs, closer to their fixed point each time
     beliefs = agent.posterior(), alone.posterior()
     for table in beliefs[0]:
         alpha, wanted = beliefs[0][table].alpha, beliefs[1][table].alpha
@@ -172,7 +169,7 @@ COLUMNS: Any = (("action", "decision"), ("observation", "observed"))
 
 def attack(name: str, rounds: int, seconds: float | None) -> list[str]:
     """Run all checks for an inference."""
-    wide, conjugate = idb.models.position_based(40, 2), idb.models.cascade(8, 3)  # the first has many groups
+    wide, conjugate = idb.models.position_based(40, 2), idb.models.cascade(8, 3)  # the first diagram has many groups
     with tempfile.TemporaryDirectory() as folder:
         wrong = same_round(name, rounds, seconds, Path(folder))
     wrong += mixed_rounds(name, wide, rounds // 4, seconds, FIXED_POINT.get(name))

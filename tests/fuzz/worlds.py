@@ -76,7 +76,7 @@ class Worlds(Session):
 
     def call_seen_by(self) -> Call:
         played = self.one(self.rounds)
-        context = None if has_requests(self.d) else played.context  # a world draws its own requests
+        context = None if has_requests(self.d) else played.context  # worlds draw requests
         outcome = self.world.copy().step(played.action, context)
         return Call("seen_by", outcome.seen_by, {"d": self.d.revealed()})
 
@@ -152,7 +152,7 @@ class Baselines(Session):
     """Baseline, and rounds that it can learn."""
 
     WEIGHTS: ClassVar[dict[str, int]] = {"act": 8, "update": 12, "make": 10}
-    FIT: ClassVar[dict[str, Any]] = {  # diagrams and settings for each
+    FIT: ClassVar[dict[str, Any]] = {  # diagrams and settings by baseline
         "CascadeKLUCB": (lambda: models.cascade(4, 2), {"reading": "first"}), "CascadeUCB1": (lambda: models.cascade(4, 2), {"reading": "last"}),
         "TopRank": (lambda: models.position_based(4, 2), {"horizon": 50, "delta": 0.5}), "UCB1": (lambda: models.cascade(["a", "b", "c"], 2), {}),
         "Rank1Elim": (lambda: models.rank1(3, 3), {"horizon": 30}), "Rank1ElimKL": (lambda: models.rank1(4, 2), {"horizon": 10, "level": 1.0}),

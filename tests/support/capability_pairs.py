@@ -1,7 +1,7 @@
 """Test pairs of capabilities for each inference: a short lifetime with both, or a rejection before learning.
 
-A rejection is in time if it comes when the agent is made, or when the capability is asked for before any round was
-learned, and if it says so: an error about an action or an observation does not.
+A rejection is in time if it is raised when the agent is created, or when the capability is first used before any round
+was learned, and if it is not an error about an action or an observation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lifetime_rounds import NAMES, Setting, Shape, random_round
 
 Rng = np.random.Generator
 FIRST, SECOND = Shape("abcd", 2, True), Shape("dbe", 2, True)
-INFERENCES = {**{name: name for name in NAMES}, "custom": "own"}  # as the page calls them, and as the tests do
+INFERENCES = {**{name: name for name in NAMES}, "custom": "own"}  # name on the page -> name in the tests
 MISFITS = ActionError, ContextError, ObservationError
 
 
@@ -28,9 +28,9 @@ class Capability(NamedTuple):
     """Capability of an agent."""
 
     name: str
-    kind: str = ""  # of agents that have it, if it is declared
-    half_life: Any = None  # of what was learned, if it forgets
-    ask: Callable[[Any, Life], Any] | None = None  # use it before anything was learned
+    kind: str = ""  # kind of agents with the capability, if it is declared
+    half_life: Any = None  # half-life, if the agent forgets
+    ask: Callable[[Any, Life], Any] | None = None  # use the capability before anything was learned
     use: Callable[[Life, Rng], None] | None = None
 
 
@@ -112,8 +112,8 @@ CAPABILITIES = [
 class Cell(NamedTuple):
     """Result of testing a pair of capabilities."""
 
-    sign: str  # of SIGNS
-    message: str = ""  # of a rejection or of a failure
+    sign: str  # one of SIGNS
+    message: str = ""  # of a rejection or failure
 
 
 SIGNS = {"✓": "tested", "–": "rejected before anything was learned", "✗": "fails"}
@@ -125,7 +125,7 @@ def cell_of(inference: str, *pair: Capability) -> Cell:
     if len(half_lives) > 1:
         return Cell("–", "An agent has one half-life.")
     forget = idb.Forget(half_lives.pop()) if half_lives else None
-    latent = inference not in ("exact", "own") and forget is None  # groups fade at random: test_forgetting.py
+    latent = inference not in ("exact", "own") and forget is None  # discounting of groups is random: test_forgetting.py
     kinds = list(dict.fromkeys(c.kind for c in pair if c.kind)) or ["plain"]
     setting = Setting(inference, "+".join(kinds), latent, forget)
     try:
@@ -171,7 +171,7 @@ def cells_of(inference: str) -> dict[tuple[str, str], Cell]:
         }
 
 
-# -- the page ----------------------------------------------------------------------------------------------------------
+# -- page --------------------------------------------------------------------------------------------------------------
 
 HEAD = f"""# Compatibility
 

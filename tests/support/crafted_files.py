@@ -1,8 +1,8 @@
 """Crafted agent files: every field set to every kind of wrong value.
 
-`python crafted_files.py FOLDER SHARE SHARES` tries one share of them and prints, as JSON, what became of them. It runs as a
-process of its own, because a crash or a loop in compiled code cannot be caught: the name of the case is in
-FOLDER/case, and a case that takes too long ends the process.
+`python crafted_files.py FOLDER SHARE SHARES` tests one share of them and prints the results as JSON. It runs as a separate
+process, because a crash or an endless loop in compiled code cannot be caught: the name of the case is in FOLDER/case,
+and a timeout ends the process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import idbandits as idb
 from idbandits.errors import IdbanditsError
 
 Parts = dict[str, np.ndarray]
-SECONDS = 120  # for one case: ten thousand times what it takes, and longer than a kernel compiles
+SECONDS = 120  # timeout of a case: ten thousand times its usual time, and longer than compiling a kernel
 
 SETTINGS: dict[str, Any] = {
     "exact": idb.Exact(),
@@ -78,8 +78,8 @@ class Crafted(NamedTuple):
     """Crafted file."""
 
     name: str
-    content: Callable[[], bytes]  # made when it is needed
-    refuse: bool = False  # it must be refused; otherwise it may be harmless
+    content: Callable[[], bytes]  # created on demand
+    refuse: bool = False  # True if the file must be rejected; else it may be valid
 
 
 def diagram(items: int = 3) -> idb.Diagram:
@@ -485,7 +485,7 @@ def try_all(folder: Path, share: int, shares: int) -> dict[str, Any]:
     refused, harmless, wrong = 0, 0, []
     path, log = folder / "crafted.npz", (folder / "case").open("w")
     for inference in SETTINGS.values():
-        use(agent_for(inference), path)  # all kernels are compiled now
+        use(agent_for(inference), path)  # all kernels are compiled
     for d in (with_features(), with_requests(1.0)):
         use(agent_for(idb.Moments(), d=d), path)
     for number, case in enumerate(cases(folder)):
@@ -519,5 +519,5 @@ def try_all(folder: Path, share: int, shares: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     faulthandler.enable()
-    warnings.simplefilter("ignore")  # odd numbers and odd types of arrays
+    warnings.simplefilter("ignore")  # unusual numbers and dtypes
     print(json.dumps(try_all(Path(sys.argv[1]), *map(int, sys.argv[2:4]))))

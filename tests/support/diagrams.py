@@ -106,7 +106,7 @@ def with_fixed_means(d: Diagram, means: dict[str, np.ndarray]) -> dict[str, np.n
 def with_fixed_rows(rng: Rng, d: Diagram) -> Diagram:
     """Return the diagram with some rows of its learned tables fixed, some of them to 0 or 1.
 
-    Tables that nodes read by other labels than the first of them are left as they are.
+    Tables that nodes read by different labels are unchanged.
     """
     saved = d.to_dict()
     for entry in saved["learned"]:

@@ -18,10 +18,10 @@ Rng = np.random.Generator
 ITEMS = ["tea", "milk", "rice", "soup", "cake", "bread"]
 SEGMENTS = ["new", "loyal"]
 USER: dict[str, Any] = {"age": (40, 15), "country": ["de", "fr", "it"], "visits": None}
-COLUMNS = ["price", "kind", "size", "x0", "x1", "kind=a"]  # names of columns that diagrams may have in common
+COLUMNS = ["price", "kind", "size", "x0", "x1", "kind=a"]  # names of columns that diagrams may share
 
 
-# -- fixed ones --------------------------------------------------------------------------------------------------------
+# -- fixed -------------------------------------------------------------------------------------------------------------
 
 
 def catalogue(items: Sequence[str] = ITEMS) -> pd.DataFrame:
@@ -69,7 +69,7 @@ def shop(items: Sequence[str] = ITEMS, user: Any = None, **settings: Any) -> idb
     return d
 
 
-# -- random ones -------------------------------------------------------------------------------------------------------
+# -- random ------------------------------------------------------------------------------------------------------------
 
 
 def with_features(rng: Rng, d: idb.Diagram) -> idb.Diagram:
@@ -92,7 +92,7 @@ def with_features(rng: Rng, d: idb.Diagram) -> idb.Diagram:
                 entry["features"], entry["products"] = {"parents": own}, bool(rng.random() < 0.5 and len(own) > 1)
     try:
         return idb.Diagram.from_dict(data)
-    except (FormatError, DiagramError):  # rows that nodes read by other labels, or a design that is too large
+    except (FormatError, DiagramError):  # nodes read rows by different labels, or the design is too large
         return d
 
 

@@ -1,7 +1,6 @@
 """All inferences of the tests, with their expected properties.
 
-A new inference is one more line in INFERENCES; `every` then takes it through the conformance suite and through all other
-tests that hold for every inference.
+Add a new inference as a line in INFERENCES; the conformance suite and all tests of every inference then include it.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Counts:
         model = self.model
         nodes = {n.name: n for n in (*model.decisions, *model.contexts, *model.observed)}
         values = dict(zip(nodes, [*action.tolist(), *seen.tolist()], strict=True))
-        if -1 in values.values():  # not everything was seen: nothing is learned
+        if -1 in values.values():  # nothing is learned unless everything is observed
             ints[ROUNDS] += times
             return DONE
         d: Any = SimpleNamespace(nodes=nodes, learned=model.learned)
@@ -74,12 +73,12 @@ class Case(NamedTuple):
     """Constructor of an inference and its expected properties."""
 
     make: Callable[[], Any]
-    revealed: bool = False  # it learns in the revealed diagram, where nothing is latent
-    conjugate: bool = True  # it finds conjugate counts where everything is seen
-    grouped: bool = False  # it keeps groups of equal rounds
-    sequential: bool = False  # it learns from a log as from its rounds, one after the other
-    revisable: bool = False  # it can take rounds back
-    sampled: bool = False  # its posterior is a sample
+    revealed: bool = False  # requires the revealed diagram, in which nothing is latent
+    conjugate: bool = True  # equals conjugate counts if everything is observed
+    grouped: bool = False  # keeps groups of equal rounds
+    sequential: bool = False  # learns a log like its rounds one by one
+    revisable: bool = False  # can remove rounds
+    sampled: bool = False  # posterior is a sample
 
 
 INFERENCES: dict[str, Case] = {

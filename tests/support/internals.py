@@ -1,6 +1,6 @@
 """Access to private arrays and names of the library for tests.
 
-All other tests use public names. If an array or a private name of the library changes, only this file has to follow.
+All other tests use public names, so that only this file depends on private arrays and names.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ def alone(part: Callable[..., Any]) -> Callable[..., Any]:
 
 # -- machine code --------------------------------------------------------------------------------------------------
 
-time_of_last_change = disk._last_change  # of a source of machine code
+time_of_last_change = disk._last_change  # source of machine code
 delete_stale_machine_code = disk.delete_stale  # from a folder
 
 
 # -- learners ------------------------------------------------------------------------------------------------------
 
-Key = tuple[int, ...]  # a factor, as plain numbers
+Key = tuple[int, ...]  # factor as numbers
 
 
 def knowledge(learner: Any) -> tuple[bytes, bytes, bytes, str]:
@@ -187,7 +187,7 @@ def certain_counts(held: Held) -> np.ndarray:
 def log_likelihood_held(held: Held, mean_of: Callable[[RowName], np.ndarray], *, rounded: bool = True) -> float:
     """Return the log-likelihood of all rounds in a state, up to constants: certain uses and groups.
 
-    Groups count as often as draws are made for them, or by their weights if these are not `rounded`.
+    Groups count by their number of draws, or by their weights unless `rounded`.
     """
     entries, learned = held.evidence.entries, held.evidence.learned
     values = np.empty(learned + len(entries.known))
@@ -243,7 +243,7 @@ digamma_less_log = in_python(tail)
 
 
 def best_assignment(scores: np.ndarray) -> np.ndarray:
-    """For each row of scores a column of its own, with the highest sum; zeros where there are none."""
+    """Return the assignment of rows to different columns with the highest sum of scores; zeros if there are none."""
     positions, items = scores.shape
     action = np.zeros(positions, dtype=np.int64)
     room = np.empty(2 * items + 2, dtype=np.int64), np.empty(positions + 1 + 2 * (items + 1))
@@ -267,7 +267,7 @@ def _split(c: Circuit, weights: Any, values: Any, same: Any, times: int, rng: An
 
 
 def as_arrays(structure: Any) -> Any:
-    """A structure for kernels, its rows as arrays: what is compiled for pointers works on them too."""
+    """Return a structure for kernels with its rows as arrays instead of pointers."""
     rows = (np.asarray(row, None if isinstance(row, np.ndarray) else np.int64) for row in structure)
     return type(structure)(*(row if row.ndim else int(row) for row in rows))
 
@@ -343,14 +343,14 @@ class Evaluated:
         return self.by_entry(by_slot)
 
 
-# -- what a round says ---------------------------------------------------------------------------------------------
+# -- reduced rounds ------------------------------------------------------------------------------------------------
 
 
 class Reduced(NamedTuple):
     """Reduced round: product of entries, factors and a constant."""
 
-    possible: bool  # all else says nothing if not
-    uses: list[int]  # the entries that were used for certain
+    possible: bool  # False: all other fields are meaningless
+    uses: list[int]  # certain uses
     factors: list[Key]
     constant: float
 
@@ -416,7 +416,7 @@ def first_wrong(d: idb.Diagram, keys: Sequence[Key], sizes: Sequence[int] | None
     numbers = np.array([number for key in keys for number in key], dtype=np.int64)
     lengths = np.array([len(key) for key in keys] if sizes is None else sizes, dtype=np.int64)
     assert lengths.sum() == len(numbers)
-    assert (lengths > 0).all()  # as files are checked before
+    assert (lengths > 0).all()  # files are checked like this first
     return int(factors.find_wrong(*evidence.packed, numbers, lengths))
 
 
@@ -425,7 +425,7 @@ class Limits(NamedTuple):
 
     nodes: int
     terms: int
-    entries: int  # learned and known ones
+    entries: int  # learned and known entries
 
 
 def limits_of(d: idb.Diagram) -> Limits:
@@ -515,7 +515,7 @@ def _move(program: Any, numbers: Any, ints: Any, floats: Any, rng: Any, draws: A
     w = workspace(program, numbers, int_scratch, float_scratch)
     chain = gibbs.chain_in(w, ints, floats, pointer(floats, 0), False, pointer(ints, 0), 0)
     gibbs.begin_tuning(chain)
-    w.places[0] = 0  # no round was just counted
+    w.places[0] = 0  # no round was counted before
     for i in range(len(draws)):
         gibbs.begin_epoch(chain)
         for e in range(w.v.learned):
@@ -610,11 +610,11 @@ class SearchResult(NamedTuple):
     """Result of a search for the best action of a group."""
 
     search: str
-    value: float  # of the action, as the search says
-    evaluated: float  # of the action, by evaluating the circuit
-    bound: float  # no action has a higher value, as the search says
+    value: float  # value reported by the search
+    evaluated: float  # value by the circuit
+    bound: float  # upper bound reported by the search
     feasible: bool
-    proves: bool  # whether the search goes on until nothing better is left
+    proves: bool  # True if the search continues until it has a proof
 
 
 class Group:
@@ -637,7 +637,7 @@ class Group:
         p = model.parameter_vector(means)
         self._search = Search(run, s, p, self.size, members, start, eligible, candidates, 0.0)
         _find_candidates(self._search, self._action.copy())
-        if FORMS[_form_of(self._search, number)] != self.form:  # decisions that are to be sorted have lists that differ
+        if FORMS[_form_of(self._search, number)] != self.form:  # decisions to sort have different lists
             self.form = "general"
 
     def best_value(self) -> float:
@@ -661,7 +661,7 @@ class Group:
                 results.append(self._result("relay", action, value, bound, budget > 0))
             action = self._action.copy()
             value, bound = _sweep(self._search, self.number, action, budget)
-            if bound < np.inf:  # else it does not apply
+            if bound < np.inf:  # does not apply otherwise
                 results.append(self._result("sweep", action, value, bound, budget > 0))
         action = self._action.copy()
         if self.form == "general" and _can_choose_and_sort(self._search, self.number):
@@ -671,7 +671,7 @@ class Group:
         if self.form == "free":
             value = _try_patterns(self._search, action)
             results.append(self._result("try patterns", action, value, value, True))
-        if self.form in ("sum", "product") and _assign(self._search, self.number, action):  # else it does not apply
+        if self.form in ("sum", "product") and _assign(self._search, self.number, action):  # does not apply otherwise
             value = self._evaluated(action)
             results.append(self._result("assign", action, value, value, True))
         return results

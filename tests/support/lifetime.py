@@ -1,14 +1,14 @@
-"""An agent's lifetime: calls of all kinds in any order, and what must hold after each of them.
+"""Lifetime of an agent: calls of all kinds in any order, and invariants after each of them.
 
-The model is a plain list, the *ledger*, of the rounds that survive: those learned, less those taken back, each in the
-diagram that it was played in. After any sequence of calls, an agent must hold what its ledger says:
+The model is a plain list, the *ledger*, of the remaining rounds (learned and not removed), each with its diagram. After
+any sequence of calls, the belief of an agent must agree with its ledger:
 
 - *counts and groups*: the log-likelihood in the state of an inference that counts is the sum of `idb.log_likelihood`
   over the ledger, at random means of all rows (up to a constant, so differences between means are compared);
 - *order-dependent beliefs* (`IN_ORDER`): pseudo-counts are those of an agent that never moved, in a diagram that has
   everything, and received the same rounds;
-- *every inference*: an agent that received only the calls that learn or move (no files, copies, pickles, looks) is
-  equal bit by bit, including its random numbers.
+- *every inference*: an agent that received only the calls that learn or move (no files, copies, pickles, reads) is
+  bit-identical, including its random numbers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from lifetime_rounds import (
     row_mean,
 )  # fmt: skip
 
-# -- a lifetime --------------------------------------------------------------------------------------------------------
+# -- lifetime ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -57,8 +57,8 @@ class Clock:
     """Clock of an agent with forgetting: a round has full weight until the step of its time ends."""
 
     forget: idb.Forget | None
-    now: float = 0.0  # seconds, or the number of rounds that were ever learned
-    step: float = 1.0  # that all has faded to
+    now: float = 0.0  # seconds, or number of rounds ever learned
+    step: float = 1.0  # last step of discounting
 
     @property
     def by_time(self) -> bool:
@@ -92,7 +92,7 @@ class Clock:
 class Life:
     """Agent, its ledger, and the agents it is compared with. Operations take random numbers and check nothing."""
 
-    unseen = 0.2  # the probability that a node was not seen
+    unseen = 0.2  # probability that a node is missing
 
     def __init__(self, setting: Setting, seed: int = 0, shape: Shape | None = None, *, mirrored: bool = True) -> None:
         self.setting, self.shape = setting, setting.shapes[0] if shape is None else shape
@@ -101,8 +101,8 @@ class Life:
         self.agent: Any = self.new_agent(self.shape, seed)
         self.mirror: Any = self.new_agent(self.shape, seed) if mirrored else None
         self.settled: Any = self.unmoved() if setting.in_order else None
-        self.reordered = False  # rounds were revised: the belief is near that of the surviving rounds in order
-        self.weighed = True  # structures were weighed round by round, in time: not by logs, whose blocks they predict
+        self.reordered = False  # rounds were revised: the belief is close to that of the remaining rounds in order
+        self.weighed = True  # structures were weighed round by round, not by blocks of logs
         self.clock = Clock(setting.forget, step=-np.inf if Clock(setting.forget).by_time else 0.0)
 
     def new_agent(self, shape: Shape, seed: Any = 0) -> Any:
@@ -204,7 +204,7 @@ class Life:
         own = (self.shape.positions, self.shape.rated)
         shapes = [shape for shape in self.late_shapes() if (shape.positions, shape.rated) == own]
         rounds, impossible = list[Played](), list[Played]()
-        least = 1 if self.setting.has("users") else 0  # a log without rounds has no columns of features
+        least = 1 if self.setting.has("users") else 0  # an empty log has no columns of features
         self.weighed, length = False, max(least, int(rng.choice([0, 1, 2, 8, 40])))
         skips, lates = rng.random() < 0.5, rng.choice([0.0, 0.5, 0.97])
         for _ in range(length):
@@ -227,7 +227,7 @@ class Life:
                 played.at = times[number] if by_time else self.clock.now
                 self.enter(played)
         if sum(played.shape != self.shape for played in rounds) > 0.5 * len(self.ledger):
-            self.check_belief()  # at once: later rounds would make up for a log that was not learned
+            self.check_belief()  # immediately: later rounds could hide a log that was not learned
 
     def by_diagram(self, rounds: Sequence[Played]) -> list[Played]:
         """Sort rounds of a log by diagram, the current one first: agents may learn in this order."""
@@ -262,18 +262,18 @@ class Life:
         if how != "take back":
             unseen = 0.0 if how == "complete" else self.unseen
             new = random_observation(self.setting, old.shape, old.action, rng, unseen)
-        if how == "complete":  # what was seen stays
+        if how == "complete":  # observed values stay
             new = {**(new or {}), **{name: value for name, value in old.observation.items() if value is not None}}
         when = self.at(old.at, said=True)
         self.both(lambda agent: agent.revise(old.action, old.observation, new, old.context, **when))
         self.clock.learn(old.at)
         place = self.ledger.index(old)
-        if self.settled is not None:  # of equal rounds, perhaps of different diagrams, the latest is revised
+        if self.settled is not None:  # the latest of equal rounds is revised
             place = max(k for k, other in enumerate(self.ledger) if told(other) == told(old) and other.at == old.at)
         self.ledger.pop(place)
         later = len(self.ledger) - place
         if new is not None:
-            now = self.clock.now  # it is not another round
+            now = self.clock.now  # the number of rounds is unchanged
             self.enter(Played(old.shape, old.action, new, old.context, old.at))
             self.clock.now = now
             self.ledger.insert(place, self.ledger.pop())
@@ -282,7 +282,7 @@ class Life:
             for played in self.ledger:
                 self.learn_unmoved(played)
 
-    # -- moving, saving, looking
+    # -- moving, saving, reading
 
     def move(self, rng: Rng, shape: Shape | None = None) -> None:
         """Move to a diagram, possibly an earlier one."""
@@ -322,7 +322,7 @@ class Life:
             looks += [agent.fit_report] if not self.setting.has("users") else []
         looks[int(rng.integers(len(looks)))]()
 
-    # -- what must hold
+    # -- invariants
 
     def check(self) -> None:
         """Compare the agent with its ledger, its mirror and the agent that never moved."""
@@ -337,8 +337,8 @@ class Life:
     def check_belief(self) -> None:
         """Check that the belief is close to that of a new agent.
 
-        In 380 lives, no mean was off by more than 0.35 standard deviations: sweeps that are still to come, and the
-        error of chains. A chain that keeps to a regression on one draw of latent counts is off by 1.5 to 6.
+        In 380 lifetimes, means differed by at most 0.35 standard deviations, because of pending sweeps and the error of
+        chains. A chain with a regression fitted to one draw of latent counts differs by 1.5 to 6.
         """
         regression = self.setting.has("features") or self.setting.has("pooled")
         approximate = regression and self.setting.latent and self.setting.inference != "gibbs"
@@ -364,13 +364,11 @@ class Life:
         """Check that the log-likelihood of the state is that of the ledger, up to a constant."""
         for name, held in held_by(self.agent).items():
             if self.agent.weights()[name] == 0:
-                continue  # a structure that is out learns nothing more
+                continue  # excluded structures do not learn
             mean_of = [functools.partial(row_mean, self.setting, k) for k in range(MEANS)]
             found = [log_likelihood_held(held, mean, rounded=False) for mean in mean_of]
             wanted, faded = self.expected(name), self.setting.forget is not None and self.setting.latent
-            slack = (
-                0.05 if faded else 1e-9 * (1 + abs(wanted).max())
-            )  # groups of which almost nothing is left are dropped
+            slack = 0.05 if faded else 1e-9 * (1 + abs(wanted).max())  # groups with negligible weight are dropped
             np.testing.assert_allclose(np.subtract(found, found[0]), wanted - wanted[0], rtol=1e-9, atol=slack)
 
     def rebuilt(self) -> Any:
@@ -386,9 +384,8 @@ class Life:
     def check_order(self) -> None:
         """Check that rows have the pseudo-counts of an agent that never moved.
 
-        Where contexts have features, rounds that came after a revised one are learned again, if these are few. Else
-        coefficients are about the same: what a round says depends on what was known before it, so that also the order
-        of rounds changes them, by up to half a standard deviation.
+        With context features, rounds after a revised one are learned again if they are few. Otherwise coefficients are
+        approximately equal: they depend on the order of rounds, by up to half a standard deviation.
         """
         wanted = rows_of(self.settled)
         if self.weighed:
@@ -446,7 +443,7 @@ OPERATIONS: dict[str, Callable[[Life, Rng], None]] = {
     "move": Life.move, "save": Life.save, "copy": Life.copy, "pickle": Life.pickle, "look": Life.look,
 }  # fmt: skip
 
-HALF_LIVES = (40, "2d")  # so long that no row has faded so far that a move leaves it behind
+HALF_LIVES = (40, "2d")  # long enough that moves retire no row because of discounting
 SETTINGS = [
     setting
     for name in NAMES

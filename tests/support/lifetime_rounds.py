@@ -19,14 +19,14 @@ Labels = dict[str, Any]
 
 KINDS = ("plain", "fixed", "pooled", "features", "users", "several")
 NAMES = ("exact", "gibbs", "ep", "variational", "incremental", "moments", "particles")
-IN_ORDER = ("incremental", "moments")  # a belief that depends on the order of rounds, and on nothing random
+IN_ORDER = ("incremental", "moments")  # beliefs that depend on the order of rounds, but not on random numbers
 SEGMENTS = ("new", "loyal")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 CATALOGUE = pd.DataFrame(
     {"price": [1.0, 2.0, 4.0, 3.0, 9.0, *range(21)], "kind": list("xxyzy" + 21 * "x")}, index=list(LETTERS)
 )
 USER: dict[str, Any] = {"age": (40, 15), "country": ["de", "fr"]}
-FIXED = {("attraction", ("c",)): 0.0, ("examination", (0,)): 1.0}  # where the kind is "fixed"
+FIXED = {("attraction", ("c",)): 0.0, ("examination", (0,)): 1.0}  # if the kind is "fixed"
 MEANS = 4  # sets of random means at which log-likelihoods are compared
 
 
@@ -36,9 +36,9 @@ MEANS = 4  # sets of random means at which log-likelihoods are compared
 class Shape(NamedTuple):
     """Parameters of a diagram that an agent moves through."""
 
-    items: str  # one letter each
+    items: str  # one letter per item
     positions: int = 2
-    rated: bool = False  # whether a rating of the first item is observed, too
+    rated: bool = False  # True if a rating of the first item is observed
 
 
 EVERYTHING = Shape("abcde", 2, True)
@@ -53,8 +53,8 @@ class Setting(NamedTuple):
     """Kind of agent."""
 
     inference: str
-    kind: str = "plain"  # one of KINDS, or several of them: "fixed+pooled"
-    latent: bool = True  # clicks are seen only where an item was examined; else everything is seen
+    kind: str = "plain"  # one of KINDS, or several: "fixed+pooled"
+    latent: bool = True  # False: everything is observed
     forget: idb.Forget | None = None
 
     def __str__(self) -> str:
@@ -174,7 +174,7 @@ class Played:
     action: Labels
     observation: Labels
     context: Labels
-    at: float = 0.0  # when: seconds, or how many rounds were learned before it
+    at: float = 0.0  # seconds, or number of rounds learned before
     log_likelihoods: dict[str, np.ndarray] = field(default_factory=dict)  # by structure, at all means
 
     def evaluate(self, setting: Setting) -> None:
@@ -183,7 +183,7 @@ class Played:
             name for name, value in self.observation.items() if value is not None
         }
         for structure, d in diagrams_of(setting, self.shape).items():
-            if setting.inference == "own" and unseen:  # the custom inference of the tests learns nothing then
+            if setting.inference == "own" and unseen:  # the custom inference of the tests learns nothing
                 self.log_likelihoods[structure] = np.zeros(MEANS)
                 continue
             tables = (table_means(setting, k, self.shape, structure) for k in range(MEANS))

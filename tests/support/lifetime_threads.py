@@ -1,9 +1,9 @@
 """Two concurrent calls of one agent: the result must be that of some sequential order.
 
-Each thread makes a list of calls that was made up before. Sequential runs say what may come out:
+Each thread makes a prepared list of calls. Sequential runs determine the allowed results:
 
-- after both have ended, rounds and the log-likelihood in the state do not depend on the order of the calls;
-- what a thread reads while the other one learns is what it would have read after some of the other's calls.
+- after both threads have ended, rounds and the log-likelihood of the state do not depend on the order of calls;
+- a read during learning returns the result after some of the calls of the other thread.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from lifetime import Life, takes_back
 from lifetime_rounds import LETTERS, MEANS, Played, Setting, Shape, log_of, random_observation, random_round, row_mean
 
 Rng = np.random.Generator
-OLD, NEW = Shape(LETTERS), Shape("dbe")  # most late rounds show items that nothing was learned of yet
-BEFORE = 12  # rounds of each diagram that an agent has learned when threads begin
+OLD, NEW = Shape(LETTERS), Shape("dbe")  # most late rounds show items without any learned round
+BEFORE = 12  # rounds of each diagram learned before threads start
 
 
-Learning = Callable[[Any], Any]  # a call of an agent that learns
+Learning = Callable[[Any], Any]  # a call that learns
 
 
 def prepared(setting: Setting, seed: int) -> Life:
@@ -194,7 +194,7 @@ def are_equal(one: Read, other: Read) -> bool:
     return np.allclose(one, other, rtol=1e-9, atol=1e-7)
 
 
-# -- two at once -------------------------------------------------------------------------------------------------------
+# -- threads -----------------------------------------------------------------------------------------------------------
 
 
 def in_threads(*works: Callable[[], None]) -> None:

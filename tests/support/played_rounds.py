@@ -21,7 +21,7 @@ class Played(NamedTuple):
     """Round with labels for agents and indices for the oracle."""
 
     action: dict[str, Any]
-    observation: dict[str, Any]  # nodes that were not seen are None or left out
+    observation: dict[str, Any]  # missing nodes are None or omitted
     context: dict[str, Any] | None
     round: reference.Round
 
@@ -92,7 +92,7 @@ def assert_close(alpha: reference.Alpha, wanted: reference.Alpha, rtol: float = 
         np.testing.assert_allclose(alpha[name], wanted[name], rtol=rtol, atol=atol, err_msg=name)
 
 
-# -- a learner that acts -------------------------------------------------------------------------------------------
+# -- acting learner ------------------------------------------------------------------------------------------------
 
 
 def world_of(d: Diagram, seed: int = 0) -> World:

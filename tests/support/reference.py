@@ -15,8 +15,8 @@ from idbandits import Diagram
 from idbandits.diagram.diagram import Node
 from idbandits.diagram.tables import Known, Use
 
-Values = Mapping[str, Any]  # node name -> the place of its value among its values
-Round = tuple[Values, Values]  # decisions and contexts given, observed nodes seen
+Values = Mapping[str, Any]  # node name -> index of its value
+Round = tuple[Values, Values]  # decisions and contexts, observed nodes
 Alpha = Mapping[str, np.ndarray]  # learned table -> pseudo-counts, states on the last axis
 Posterior = list[tuple[dict[str, int], float]]  # q(z) of one round: joint states and their probabilities
 
@@ -30,7 +30,7 @@ def entry_of(d: Diagram, node: Node, values: Values) -> tuple[str, tuple[int, ..
     if node.cpd.rows is not None:
         return node.cpd.name, (int(node.cpd.rows[at]),)
     shape = d.learned[node.cpd.name].shape
-    if len(shape) != len(at):  # declared with rows, read by all combinations in turn
+    if len(shape) != len(at):  # table with rows, read by all combinations in order
         sizes = [d.nodes[p].states for p in node.parents]
         return node.cpd.name, (int(np.ravel_multi_index(at, sizes)),)
     return node.cpd.name, at
@@ -249,13 +249,13 @@ def posterior_moments_by_quadrature(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Return mean and variance of P(state 1) of every row under the exact posterior, for few rows of two states.
 
-    Exact as long as no row is used more than 2 points - 3 times: then all that is integrated are polynomials.
+    Exact if no row is used more than 2 points - 3 times: then all integrands are polynomials.
     """
     prior = prior_of(d)
     rows = rows_of(prior)
     assert all(t.states == 2 for t in d.learned.values())
     assert points ** len(rows) < 10_000_000
-    theta = {}  # P(state 1) of each row, along an axis of its own
+    theta = {}  # P(state 1) of each row along a separate axis
     log_density = np.zeros([1] * len(rows))
     for k, (name, row) in enumerate(rows):
         shape = [points if axis == k else 1 for axis in range(len(rows))]
@@ -263,7 +263,7 @@ def posterior_moments_by_quadrature(
         if fixed is not None:
             theta[name, row] = np.full([1] * len(rows), fixed[1])
             continue
-        nodes, weights = roots_jacobi(points, *(prior[name][row] - 1))  # Gauss-Legendre where the prior is uniform
+        nodes, weights = roots_jacobi(points, *(prior[name][row] - 1))  # Gauss-Legendre if the prior is uniform
         theta[name, row] = (nodes.reshape(shape) + 1) / 2
         log_density = log_density + np.log(weights.reshape(shape))
     for round in rounds:
@@ -284,13 +284,13 @@ def posterior_moments_by_quadrature(
     return mean, variance
 
 
-Counted = frozenset[tuple[tuple[str, tuple[int, ...]], int]]  # how often each entry was used
+Counted = frozenset[tuple[tuple[str, tuple[int, ...]], int]]  # uses of each entry
 
 
 def histories(d: Diagram, rounds: Sequence[Round]) -> list[tuple[dict[str, np.ndarray], float]]:
     """Return the exact posterior as a mixture of Dirichlet rows over all joint histories: pseudo-counts and weights.
 
-    Histories that use all entries equally often are one.
+    Histories with equal uses of all entries are merged.
     """
     prior = prior_of(d)
     ways: dict[Counted, float] = {frozenset(): 1.0}
