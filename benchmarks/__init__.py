@@ -1,1 +1,1 @@
-"""Measures what the README claims, beside other libraries: `python -m benchmarks --out benchmarks/results.md`."""
+"""Benchmarks behind the numbers in README.md and docs: `python -m benchmarks --out benchmarks/results.md`."""

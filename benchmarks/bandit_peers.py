@@ -1,4 +1,4 @@
-"""How many rounds per second a plain Bernoulli bandit plays, beside other bandit libraries."""
+"""Rounds per second of a Bernoulli bandit, compared with other bandit libraries."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ import idbandits as idb
 from benchmarks.report import Row, Topic, ratio
 from benchmarks.timing import timed
 
-ARMS, ROUNDS, RUNS = 20, 20_000, 5
-OURS = 10  # runs of ours, which are short, per run of a peer
-PATIENCE = 60.0  # seconds for all runs of a library: a slow one makes fewer runs
-FASTER, NOISE = 10.0, 3.5  # the bars: times as many rounds per second; standard errors between average rewards
+ARMS, ROUNDS, RUNS = 20, 20_000, 3
+OURS = 10  # runs of idbandits per run of another library
+MAX_SECONDS = 30.0  # for all runs of a library; slow libraries make fewer runs
+FASTER, NOISE = 10.0, 3.5  # targets: speed ratio; standard errors between average rewards
 FUSED, CALLED = "idbandits, `simulate`", "idbandits, `act` and `update`"
 MEANS = np.random.default_rng(0).permutation(np.arange(1, ARMS + 1) / (ARMS + 1))
 
 Act = Callable[[], int]
-Update = Callable[[int, int], object]  # with the arm and its reward
-Learner = Callable[[int], tuple[Act, Update]]  # made from a seed
-Run = Callable[[int, int], tuple[float, float]]  # with rounds and a seed; returns the average reward and the seconds
+Update = Callable[[int, int], object]  # (arm, reward)
+Learner = Callable[[int], tuple[Act, Update]]  # seed -> learner
+Run = Callable[[int, int], tuple[float, float]]  # (rounds, seed) -> average reward, seconds
 
 
 def mabwiser(seed: int) -> tuple[Act, Update]:
-    """MABWiser; it learns faster from arrays than from lists, and acts only after a fit: here to nothing."""
+    """MABWiser, fitted to no data first because `predict` requires a fit; arrays are faster than lists."""
     mab = MAB(list(range(ARMS)), LearningPolicy.ThompsonSampling(), seed=seed)
     arms, rewards = np.arange(ARMS).reshape(-1, 1), np.arange(2).reshape(-1, 1)
     mab.fit(arms[:0, 0], rewards[:0, 0])
@@ -42,7 +42,7 @@ def mabwiser(seed: int) -> tuple[Act, Update]:
 
 
 def pybandits(seed: int) -> tuple[Act, Update]:
-    """PyBandits; its actions are strings."""
+    """PyBandits, whose actions are strings."""
     names = [f"arm {k}" for k in range(ARMS)]
     arms = {name: k for k, name in enumerate(names)}
     smab = SmabBernoulli(actions={name: Beta() for name in names}, random_seed=seed)
@@ -53,25 +53,25 @@ def pybandits(seed: int) -> tuple[Act, Update]:
 
 
 def river(seed: int) -> tuple[Act, Update]:
-    """River's policy."""
+    """River."""
     policy: Any = bandit.ThompsonSampling(reward_obj=proba.Beta(1, 1), seed=seed)
     return partial(policy.pull, range(ARMS)), policy.update
 
 
 def obp(seed: int) -> tuple[Act, Update]:
-    """The Open Bandit Pipeline, which may be missing, because it brings gigabytes of PyTorch."""
+    """Open Bandit Pipeline; optional, because it depends on PyTorch."""
     policy = importlib.import_module("obp.policy").BernoulliTS(n_actions=ARMS, random_state=seed)
     return lambda: policy.select_action()[0], policy.update_params
 
 
 def ours(seed: int) -> tuple[Act, Update]:
-    """Our agent, called from Python like the peers."""
+    """An idbandits agent, called from Python like the other libraries."""
     agent = idb.Thompson(_diagram(), inference="exact", seed=seed)
     return lambda: int(agent.act()["arm"]), lambda arm, reward: agent.update({"arm": arm}, {"win": reward})
 
 
 def fused(rounds: int, seed: int) -> tuple[float, float]:
-    """Our agent and its world in the compiled loop of `simulate`; the time includes drawing the wins."""
+    """Run an idbandits agent in the compiled loop of `simulate`; the time includes drawing the rewards."""
     d = _diagram()
     agent = idb.Thompson(d, inference="exact", seed=seed)
     world = idb.World(d, {"mean": MEANS}, seed=seed)
@@ -82,7 +82,7 @@ def fused(rounds: int, seed: int) -> tuple[float, float]:
 
 
 def called(learner: Learner, rounds: int, seed: int) -> tuple[float, float]:
-    """A learner in a Python loop; the wins of all arms in all rounds are drawn before, and looked up in lists."""
+    """Run a learner in a Python loop; the rewards of all arms are drawn in advance."""
     wins = (np.random.default_rng(seed).random((rounds, ARMS)) < MEANS).astype(int).tolist()
     act, update = learner(seed)
 
@@ -102,7 +102,7 @@ def called(learner: Learner, rounds: int, seed: int) -> tuple[float, float]:
 @final
 @dataclass(frozen=True)
 class Runs:
-    """The average reward and the seconds of each run of a library."""
+    """Average reward and seconds of each run of a library."""
 
     rounds: int
     rewards: list[float]
@@ -110,29 +110,29 @@ class Runs:
 
     @property
     def speed(self) -> float:
-        """Rounds per second in all runs together; on a busy machine, a median would favour short runs."""
+        """Rounds per second over all runs; a median would favour short runs on a busy machine."""
         return self.rounds / mean(self.times)
 
     def error(self) -> float:
-        """The standard error of the average reward."""
+        """Return the standard error of the average reward."""
         return stdev(self.rewards) / math.sqrt(len(self.rewards))
 
     def apart(self, other: Runs) -> float:
-        """How many standard errors lie between the average rewards; the variance is pooled over all runs."""
+        """Return the difference of average rewards in standard errors, with pooled variance."""
         m, n = len(self.rewards), len(other.rewards)
         pooled = ((m - 1) * variance(self.rewards) + (n - 1) * variance(other.rewards)) / (m + n - 2)
         return abs(mean(self.rewards) - mean(other.rewards)) / math.sqrt(pooled * (1 / m + 1 / n))
 
 
 def in_turns(libraries: Mapping[str, Run], rounds: int, turns: int) -> dict[str, Runs]:
-    """Runs of all libraries in turns, so that other load slows all of them alike; each run has its own seed."""
+    """Run all libraries in turns, so that other load affects all of them equally."""
     done = {name: Runs(rounds, [], []) for name in libraries}
     for run in libraries.values():
-        run(100, 0)  # first calls, which may compile, are not timed
+        run(100, 0)  # first calls may compile and are not timed
     for turn in range(turns):
         for k, (name, run) in enumerate(libraries.items()):
             runs = done[name]
-            if turn >= 2 and sum(runs.times) * (turn + 1) / turn > PATIENCE:
+            if turn >= 2 and sum(runs.times) * (turn + 1) / turn > MAX_SECONDS:
                 continue
             for _ in range(OURS if name in (FUSED, CALLED) else 1):
                 reward, seconds = run(rounds, 1_000 * k + len(runs.times))
@@ -158,9 +158,9 @@ def _row(name: str, done: Mapping[str, Runs]) -> Row:
     faster = best.speed / runs.speed
     missed = []
     if name in PEERS and faster < FASTER:
-        missed.append(f"`simulate` is {ratio(faster)} as fast, bar {ratio(FASTER)}")
+        missed.append(f"`simulate` is {ratio(faster)} as fast, target {ratio(FASTER)}")
     if (apart := best.apart(runs)) >= NOISE:
-        missed.append(f"average rewards are {apart:.1f} standard errors apart, bar {NOISE}")
+        missed.append(f"average rewards are {apart:.1f} standard errors apart, target {NOISE}")
     return Row(
         [
             name,
@@ -186,15 +186,14 @@ PEERS: dict[str, Learner] = {"Open Bandit Pipeline": obp, "river": river, "MABWi
 OPTIONAL = {"Open Bandit Pipeline": "obp"}
 
 TOPIC = Topic(
-    "A plain Bernoulli bandit, beside bandit libraries",
+    "Bernoulli bandit compared with bandit libraries",
     f"{ARMS} arms with means 1/{ARMS + 1}, …, {ARMS}/{ARMS + 1}, Thompson sampling with Beta(1, 1) priors, one round "
-    "at a time: act, then learn from one reward. The peers, and idbandits where the line says `act` and `update`, are "
-    "called from the same loop in Python, with the wins drawn beforehand; `simulate` is our compiled loop, which draws "
-    "the wins too. Learners are made before the clock starts, and libraries run in turns. *Rounds a second*: in all "
-    "runs together; *simulate*, *act and update*: how many times faster that one of ours is. *Average reward*: a "
-    f"round, ± its standard error over the runs; a library has fewer runs if {RUNS} take longer than {PATIENCE:.0f} s. "
-    f"*Bars*: `simulate` is at least {ratio(FASTER)} as fast as each peer, and all average rewards are less than "
-    f"{NOISE} standard errors from its own.",
-    ["library", "rounds a second", "simulate", "act and update", "average reward", "runs × rounds", "all bars met"],
+    "at a time. All libraries, and idbandits in the row `act` and `update`, are called from the same Python loop with "
+    "rewards drawn in advance; `simulate` is the compiled loop of idbandits, which also draws the rewards. Libraries "
+    "run in turns. *simulate*, *act and update*: speed of that row relative to the library. *Average reward*: per "
+    f"round, ± its standard error. A library makes fewer runs if {RUNS} take longer than {MAX_SECONDS:.0f} s. Targets: "
+    f"`simulate` is at least {ratio(FASTER)} as fast as each library, and average rewards differ by less than {NOISE} "
+    "standard errors.",
+    ["library", "rounds per second", "simulate", "act and update", "average reward", "runs × rounds", "targets met"],
     _rows,
 )

@@ -1,4 +1,4 @@
-"""Worlds whose items have features that say more or less about them, and the agents that are told of these or not."""
+"""Worlds with features of items, and agents with and without these features."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import idbandits as idb
 from idbandits import Diagram
 from idbandits.kernel.array_types import Floats, Rng
 
-FEATURES, INTERCEPT, SPREAD = 10, -2.0, 1.0  # the logit of an item has this mean and standard deviation, at any signal
-SIGNALS = {"high": 0.96, "middle": 0.5, "zero": 0.0}  # the share of the logits' variance that features explain
+FEATURES, INTERCEPT, SPREAD = 10, -2.0, 1.0  # mean and standard deviation of logits
+SIGNALS = {"high": 0.96, "middle": 0.5, "zero": 0.0}  # share of the variance of logits explained by features
 PLAIN, POOLED, FEATURED = "plain", "pooled", "features"
 
-Make: TypeAlias = Callable[..., Diagram]  # a model of all items, with the settings of its tables
+Make: TypeAlias = Callable[..., Diagram]  # returns a model, given settings of its tables
 
 
 class Items(NamedTuple):
-    """The features of items, one line each, and how attractive they are; `weights` are those of the logit."""
+    """Features, attraction, and the weights of features in the logit."""
 
     features: Floats
     attraction: Floats
@@ -27,64 +27,64 @@ class Items(NamedTuple):
 
 
 def items(number: int, signal: float, rng: Rng, columns: int = FEATURES) -> Items:
-    """Items with attraction logistic(intercept + weights · features + noise)."""
+    """Draw items with attraction logistic(intercept + weights · features + noise)."""
     x = rng.normal(size=(number, columns))
     weights = weights_of(signal, columns, rng)
     return Items(x, logistic(INTERCEPT + x @ weights + noise(number, signal, rng)), weights)
 
 
 def weights_of(signal: float, columns: int, rng: Rng) -> Floats:
-    """Weights of features, in any direction; together they explain this share of the variance."""
+    """Draw weights of features that explain a given share of the variance."""
     direction = rng.normal(size=columns)
     return np.asarray(SPREAD * np.sqrt(signal) * direction / np.linalg.norm(direction))
 
 
 def noise(number: int, signal: float, rng: Rng) -> Floats:
-    """What features do not explain of the logits of so many items."""
+    """Draw the part of the logits that features do not explain."""
     return np.asarray(SPREAD * np.sqrt(1 - signal) * rng.normal(size=number))
 
 
 def logistic(logits: Floats) -> Floats:
-    """The probabilities that have these logits."""
+    """Return the probabilities of logits."""
     return np.asarray(1 / (1 + np.exp(-logits)))
 
 
 def diagrams(make: Make, features: Mapping[str, Floats]) -> dict[str, Diagram]:
-    """A model three times: rows of tables have nothing to do with each other, share a prior, or have these features."""
+    """Return a model with independent rows, with pooled rows, and with features."""
     return {PLAIN: make(), POOLED: make(pooled=list(features)), FEATURED: make(features=dict(features))}
 
 
 def agents(make: Make, features: Mapping[str, Floats]) -> dict[str, idb.Thompson]:
-    """One agent for each of these diagrams, with the default inference."""
+    """Return an agent with the default inference for each variant of a model."""
     return {name: idb.Thompson(d) for name, d in diagrams(make, features).items()}
 
 
 class Played(NamedTuple):
-    """Total regrets and seconds of runs by learner, the same runs for each; regrets by tenths of a run, too."""
+    """Total regrets and seconds of runs by learner, and regrets by tenths of a run."""
 
     regrets: Mapping[str, Floats]
     seconds: Mapping[str, Floats]
-    tenths: Mapping[str, Floats]  # one line per run
-    length: int  # of a run, in rounds
+    tenths: Mapping[str, Floats]  # one row per run
+    length: int  # rounds of a run
 
     def rounds(self, learner: str) -> int:
-        """Of all runs of a learner together."""
+        """Return the number of rounds in all runs of a learner."""
         return self.length * len(self.regrets[learner])
 
     def ratio(self, learner: str, to: str = PLAIN) -> tuple[float, float]:
-        """Of mean regrets, to that of another learner; and its standard error (by the delta method)."""
+        """Return the ratio of mean regrets of two learners, and its standard error (delta method)."""
         mine, other = self.regrets[learner], self.regrets[to]
         ratio = float(mine.mean() / other.mean())
         return ratio, standard_error(mine - ratio * other) / float(other.mean())
 
     def unlearned(self, learner: str = PLAIN) -> float:
-        """The regret in the last tenth of a run, as a share of that in the first."""
+        """Return the regret in the last tenth of a run relative to the first tenth."""
         mean = self.tenths[learner].mean(axis=0)
         return float(mean[-1] / mean[0])
 
 
 def play(worlds: Sequence[tuple[idb.World, Mapping[str, idb.Thompson]]], rounds: int, runs: int = 1) -> Played:
-    """Let the agents of each world play in it."""
+    """Simulate the agents of each world."""
     tenths: dict[str, list[Floats]] = {}
     seconds: dict[str, list[Floats]] = {}
     for seed, (world, learners) in enumerate(worlds):
@@ -100,10 +100,10 @@ def play(worlds: Sequence[tuple[idb.World, Mapping[str, idb.Thompson]]], rounds:
 
 
 def standard_error(values: Floats) -> float:
-    """Of the mean of some values; not a number if there is only one."""
+    """Return the standard error of the mean; NaN for a single value."""
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
 def mean_and_error(values: Floats) -> str:
-    """The mean of some values, ± its standard error."""
+    """Format a mean and its standard error."""
     return f"{values.mean():,.0f} ± {standard_error(values):,.0f}"

@@ -1,4 +1,4 @@
-"""A good item that comes late: how soon it is shown as often as it deserves, with features and without."""
+"""New items: rounds until a good new item is shown as often as in the long run, with and without features."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from idbandits import models
 from idbandits.kernel.array_types import Floats
 
 ITEMS, POSITIONS = 1_000, 5
-BEFORE, AFTER, WORLDS, COPIES = 20_000, 10_000, 10, 3  # rounds; each agent goes on so many times after the move
-WINDOW, LAST = 20, 4  # rounds that a share is averaged over; the final one, over a last quarter of the rounds
-SHARE, BAR = 0.9, 1 / 5  # of the final share; of the rounds of plain
+BEFORE, AFTER, WORLDS, COPIES = 10_000, 8_000, 6, 2  # rounds before and after the move; continuations per agent
+WINDOW, LAST = 20, 4  # rounds in the moving average; the final share is over the last 1 / LAST of the rounds
+SHARE, TARGET = 0.9, 1 / 5  # of the final share; ratio to the rounds of plain
 
 Bools: TypeAlias = NDArray[np.bool_]
 
 
 def names(letter: str) -> list[str]:
-    """Of one node per position."""
+    """Return the names of one node per position."""
     return [f"{letter}{k}" for k in range(1, POSITIONS + 1)]
 
 
 class Kind(NamedTuple):
-    """A model, its table of items, its clicks, and which of them there are if these items would attract."""
+    """Model, its table of items, its clicks, and a function from attracted positions to clicks."""
 
     model: Make
     table: str
@@ -56,7 +56,7 @@ KINDS = {
 
 
 def impressions(kind: Kind, before: int, after: int, copies: int, seed: int) -> dict[str, Floats]:
-    """In which rounds after the move the new item was shown, by learner: one line per copy of the agent."""
+    """Return by learner whether the new item was shown in each round after the move, one row per copy."""
     own = items(ITEMS, SIGNALS["high"], np.random.default_rng(seed))
     best = np.sort(own.features @ own.weights)[-2]  # the new item is about as good as the second best
     features = np.vstack([own.features, best * own.weights / (own.weights @ own.weights)])
@@ -73,25 +73,25 @@ def impressions(kind: Kind, before: int, after: int, copies: int, seed: int) -> 
 
 
 def _play(agent: idb.Thompson, kind: Kind, attraction: Floats, rounds: int, seed: Sequence[int]) -> Floats:
-    """Play some rounds; 1 where the new item was shown, else 0. (`World.step` would also compute regrets.)"""
-    shown, luck = np.zeros(rounds), np.random.default_rng([1, *seed]).random((rounds, POSITIONS))
+    """Play rounds and return 1 where the new item was shown, else 0."""
+    shown, uniforms = np.zeros(rounds), np.random.default_rng([1, *seed]).random((rounds, POSITIONS))
     for t in range(rounds):
         action = agent.act()
         chosen = [int(item) for item in action.values()]
-        clicked = kind.seen(luck[t] < attraction[chosen])
+        clicked = kind.seen(uniforms[t] < attraction[chosen])
         agent.update(action, dict(zip(kind.clicks, clicked.astype(int).tolist(), strict=True)))
         shown[t] = ITEMS in chosen
     return shown
 
 
 def rounds_until(shown: Floats) -> int:
-    """After how many rounds the share of impressions, averaged over lines and a window, is near the final one."""
+    """Return the number of rounds until the moving average of impressions reaches SHARE of the final share."""
     share = np.convolve(shown.mean(axis=0), np.full(WINDOW, 1 / WINDOW), "valid")
     return WINDOW + int(np.argmax(share >= SHARE * final_share(shown)))
 
 
 def final_share(shown: Floats) -> float:
-    """The share of the last rounds in which the item was shown."""
+    """Return the share of the last rounds in which the item was shown."""
     return float(shown[:, -shown.shape[1] // LAST :].mean())
 
 
@@ -104,7 +104,9 @@ def _rows(quick: bool) -> Iterator[Row]:
         plain = rounds_until(flat[PLAIN])
         for name, own in flat.items():
             rounds = rounds_until(own)
-            missed = [f"{rounds:,} rounds, {plain:,} of plain, bar {BAR:g} of these"] * int(rounds > BAR * plain)
+            missed = [f"{rounds:,} rounds, {plain:,} of plain, target {TARGET:g} of these"] * int(
+                rounds > TARGET * plain
+            )
             missed = missed if name == FEATURED else []
             by_world = np.array([rounds_until(one) for one in shown[name]], dtype=np.float64)
             met = "–" if name != FEATURED else "no" if missed else "yes"
@@ -114,14 +116,13 @@ def _rows(quick: bool) -> Iterator[Row]:
 
 
 TOPIC = Topic(
-    "A new item whose features say that it is good",
-    f"{ITEMS:,} items × {POSITIONS} positions, attraction as above at high signal. After {BEFORE:,} rounds agents move "
-    "(`moved_to`) to a diagram with one more item, about as good as the second best; its features say just that. "
-    f"{WORLDS} worlds, {COPIES} continuations in each, {AFTER:,} rounds. *Rounds*: until the share of rounds in which "
-    f"it is shown, averaged over all runs and the {WINDOW} rounds before, first reaches {SHARE:.0%} of the final "
-    f"share, which is that of the last quarter; at least {WINDOW}, because of the window. *By world*: the same for "
-    "each world, mean and standard error. "
-    f"*Bar*: with features at most {BAR:g} of the rounds of plain.",
-    ["model", "learner", "final share", "share in the first 100", "rounds", "by world", "to plain", "met"],
+    "New items with features",
+    f"{ITEMS:,} items × {POSITIONS} positions, attraction as above at high signal. After {BEFORE:,} rounds agents "
+    "move (`moved_to`) to a diagram with one more item whose features predict that it is about as good as the second "
+    f"best. {WORLDS} worlds, {COPIES} continuations in each, {AFTER:,} rounds. *Rounds*: until the share of rounds in "
+    f"which it is shown, averaged over all runs and {WINDOW} rounds, first reaches {SHARE:.0%} of the final share "
+    "(that of the last quarter). *By world*: mean and standard error over worlds. Target: with features at most "
+    f"{TARGET:g} of the rounds of plain.",
+    ["model", "learner", "final share", "share in the first 100", "rounds", "by world", "to plain", "target met"],
     _rows,
 )

@@ -1,4 +1,4 @@
-"""Posteriors of the hidden nodes of public Bayesian networks, beside pyAgrum and pgmpy."""
+"""Posteriors of hidden nodes of public Bayesian networks, compared with pyAgrum and pgmpy."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Posteriors = Mapping[str, npt.NDArray[np.float64]]
 Seen = Mapping[str, str]
 Ask = Callable[[Seen], Posteriors]
 CLOSE = 1e-9
-BLOCK = 5  # observations that each library answers in a row
-HIDDEN = {"asia": {"tub", "lung", "bronc", "either"}}  # in other networks: all nodes that have children
+BLOCK = 5  # consecutive queries of one library
+HIDDEN = {"asia": {"tub", "lung", "bronc", "either"}}  # in other networks: all nodes with children
 NAMES = (
     *("asia", "cancer", "earthquake", "survey", "sachs", "child", "insurance", "alarm"),
     *("hailfinder", "hepar2", "win95pts", "water"),
@@ -42,7 +42,7 @@ NAMES = (
 @final
 @dataclass(frozen=True)
 class Case:
-    """A network, as a diagram and as pgmpy's model."""
+    """Network as a diagram and as a model of pgmpy."""
 
     name: str
     diagram: idb.Diagram
@@ -50,12 +50,12 @@ class Case:
 
     @property
     def hidden(self) -> list[str]:
-        """The nodes to ask about."""
+        """Names of the latent nodes."""
         return [n.name for n in self.diagram.of_kind("latent")]
 
 
 def read(name: str) -> Case:
-    """A network from a file that pgmpy ships; rows that were rounded there are scaled to sum to 1."""
+    """Read a network shipped with pgmpy; rows are normalised, because its files contain rounded numbers."""
     packed = files("pgmpy").joinpath("utils", "example_models", f"{name}.bif.gz").read_bytes()
     model = BIFReader(string=gzip.decompress(packed).decode()).get_model()
     d = idb.Diagram(name)
@@ -74,7 +74,7 @@ def read(name: str) -> Case:
 
 
 def observations(case: Case, number: int) -> list[Seen]:
-    """Observations drawn from the network itself."""
+    """Draw observations from the network."""
     rng = np.random.default_rng(0)
     drawn: list[Seen] = []
     for _ in range(number):
@@ -94,20 +94,20 @@ def _rows(quick: bool) -> Iterator[Row]:
 
 def _row(case: Case, blocks: int) -> Row:
     libraries = {"pyAgrum": _pyagrum(case), "pgmpy": _pgmpy(case)}
-    refused = False
+    rejected = False
     try:
         nodes, compiling = timed(_compile, case.diagram)
         if compiling < 1:
             compiling = median(timed(_compile, case.diagram.copy())[1] for _ in range(5))
         libraries["idbandits"] = partial(_ours, case)
     except ComplexityError:
-        refused = True
+        rejected = True
     times: dict[str, list[float]] = {library: [] for library in libraries}
     far = 0.0
     seen = observations(case, blocks * BLOCK)
     for ask in libraries.values():
-        ask(seen[0])  # preparations at the first question are not timed
-    for block in range(0, len(seen), BLOCK):  # in turns, but in blocks: caches stay warm
+        ask(seen[0])  # the first query prepares and is not timed
+    for block in range(0, len(seen), BLOCK):  # in turns, in blocks that keep caches warm
         answers = {}
         for library, ask in libraries.items():
             timings = [timed(ask, observation) for observation in seen[block : block + BLOCK]]
@@ -117,18 +117,18 @@ def _row(case: Case, blocks: int) -> Row:
     if not far < CLOSE:
         raise DisagreementError(f"network {case.name}: posteriors differ by {far}")
     took = {library: median(seconds) for library, seconds in times.items()}
-    mine = ["refused", "–", "–"] if refused else [f"{nodes:,}", duration(compiling), duration(took["idbandits"])]
+    mine = ["rejected", "–", "–"] if rejected else [f"{nodes:,}", duration(compiling), duration(took["idbandits"])]
     theirs = [
         text
         for peer in ("pyAgrum", "pgmpy")
-        for text in (duration(took[peer]), "–" if refused else ratio(took[peer] / took["idbandits"]))
+        for text in (duration(took[peer]), "–" if rejected else ratio(took[peer] / took["idbandits"]))
     ]
     sizes = [case.name, str(len(case.diagram.nodes)), str(len(case.hidden))]
     return Row([*sizes, *mine, *theirs, f"{far:.0e}"])
 
 
 def _compile(d: idb.Diagram) -> int:
-    """Compile the circuit that includes all nodes, and count its nodes."""
+    """Compile the circuit of all nodes and return its number of nodes."""
     return idb.compile(d).revealed.circuit.inner
 
 
@@ -137,7 +137,7 @@ def _ours(case: Case, seen: Seen) -> Posteriors:
 
 
 def _pyagrum(case: Case) -> Ask:
-    """One junction tree for all questions, asked for exactly the hidden nodes."""
+    """Return a query function of pyAgrum: one junction tree, with the hidden nodes as targets."""
     net = network(case.diagram, {}, {})
     inference = gum.LazyPropagation(net)
     inference.setTargets(set(case.hidden))
@@ -152,7 +152,7 @@ def _pyagrum(case: Case) -> Ask:
 
 
 def _pgmpy(case: Case) -> Ask:
-    """Asked for all hidden nodes together if their joint table is small, which is faster; else one by one."""
+    """Return a query function of pgmpy; a joint query is faster if the joint table is small."""
     inference = VariableElimination(case.pgmpy)
     joint = math.prod(case.diagram.nodes[h].states for h in case.hidden)
     groups = [case.hidden] if joint <= 1_000 else [[h] for h in case.hidden]
@@ -168,14 +168,13 @@ def _pgmpy(case: Case) -> Ask:
 
 
 TOPIC = Topic(
-    "What the hidden nodes were, on public networks",
-    "The networks that pgmpy ships, all tables known. Hidden: in Asia the diseases (tuberculosis, cancer, "
-    "bronchitis, tuberculosis or cancer), elsewhere every node that has children; all other nodes are seen, in "
-    "states drawn from the network. A question is what one observation says about every hidden node. *Nodes*, "
-    "*compile*: of our circuit, made once and no part of the questions; *refused*: too entangled for a circuit, and "
-    "said so. pyAgrum: LazyPropagation, kept between questions; pgmpy: VariableElimination. *Ratio*: how many times "
-    "as fast idbandits is. *Difference*: the largest between entries of the libraries' posteriors (bar: 1e-9, all "
-    "met).",
+    "Posteriors of latent nodes in public networks",
+    "Networks shipped with pgmpy, all tables known. Hidden: in Asia the diseases (tuberculosis, cancer, bronchitis, "
+    "tuberculosis or cancer), elsewhere every node with children; all other nodes are observed, in states drawn from "
+    "the network. A query asks for the posteriors of all hidden nodes. *Nodes*, *compile*: of the circuit, which is "
+    "compiled once and not part of the queries; *rejected*: too large for a circuit (`ComplexityError`). pyAgrum: "
+    "LazyPropagation, kept between queries; pgmpy: VariableElimination. *Ratio*: speed of idbandits relative to the "
+    "library. *Difference*: largest difference between posteriors; the benchmark stops above 1e-9.",
     ["network", "all", "hidden", "nodes", "compile", "idbandits", "pyAgrum", "ratio", "pgmpy", "ratio", "difference"],
     _rows,
 )

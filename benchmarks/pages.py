@@ -1,8 +1,8 @@
-"""Put results into README.md and docs: `make numbers`, or `python -m benchmarks.pages`, in about three minutes.
+"""Write published numbers into README.md and docs (`make numbers`, about three minutes).
 
-Runs the paper's evaluation (finished runs in the folder of the report are not made again), writes its results to
-docs/results/paper.json, and then all tables and marked numbers of the pages, from this file and benchmarks/results.md.
-`--no-run` leaves the evaluation out, and `--check` only says which pages disagree with the result files.
+Run the paper's evaluation (finished runs in the report folder are reused), write its results to
+docs/results/paper.json, and update all tables and marked numbers of the pages from this file and benchmarks/results.md.
+`--no-run` skips the evaluation; `--check` only lists pages that differ from the result files.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ from idbandits.reproduction.problems import AS_WRITTEN, PAPERS_PROBLEMS, TABLE, 
 from idbandits.reproduction.run_store import version
 
 MARKED = re.compile(r"<!--=([^>]*?)-->(.*?)<!--/-->", re.DOTALL)
-README, LEARNING, DRIFT = ROOT / "README.md", ROOT / "docs" / "learning.md", ROOT / "docs" / "drift.md"
-PAGE = ROOT / "docs" / "paper.md"
+README, DOCS = ROOT / "README.md", ROOT / "docs"
 LIBRARIES = ("numpy", "scipy", "numba")
 
 
 def line_of(cells: Sequence[str]) -> str:
-    """A line of a Markdown table."""
+    """Format a line of a Markdown table."""
     return f"| {' | '.join(cells)} |"
 
 
 def refilled(text: str, heading: Sequence[str], rows: Callable[[list[list[str]]], list[list[str]]]) -> str:
-    """The text, with new rows in the table that has these columns."""
+    """Replace the rows of the table that has these columns."""
     lines = text.splitlines()
     first = next((k for k, line in enumerate(lines) if line.startswith("|") and cells_of(line) == list(heading)), None)
     if first is None:
@@ -53,7 +52,7 @@ def refilled(text: str, heading: Sequence[str], rows: Callable[[list[list[str]]]
 
 
 def marked(text: str, numbers: Callable[[str], str]) -> str:
-    """The text, with the number of its key between each pair of marks.
+    """Replace the number between each pair of marks by the current one.
 
     >>> marked("It takes <!--=time-->2<!--/--> s.", {"time": "3"}.__getitem__)
     'It takes <!--=time-->3<!--/--> s.'
@@ -63,7 +62,9 @@ def marked(text: str, numbers: Callable[[str], str]) -> str:
     return MARKED.sub(lambda mark: f"<!--={mark[1]}-->{numbers(mark[1])}<!--/-->", text)
 
 
-def _readme(text: str, paper: Paper) -> str:
+def _run_times(text: str, paper: Paper) -> str:
+    """Refill Table 1 of the paper."""
+
     def rows(old: list[list[str]]) -> list[list[str]]:
         new = []
         for learner, *_ in old:
@@ -83,17 +84,20 @@ def _paper(text: str, paper: Paper) -> str:
         ["", *PAPERS_PROBLEMS],
         lambda old: [old[0], *([name, *(paper.reward(p, name) for p in PAPERS_PROBLEMS)] for name, *_ in old[1:])],
     )
-    text = refilled(
+    return refilled(
         text, ["claim", "here", "numbers"], lambda _: [[v.claim, v.verdict, v.numbers] for v in paper.verdicts()]
     )
+
+
+def _baselines(text: str, paper: Paper) -> str:
     return refilled(
         text,
-        ["problem", "learner", "ours", "public code"],
-        lambda old: [[problem, learner, paper.reward(problem, learner), theirs] for problem, learner, _, theirs in old],
+        ["problem", "learner", "idbandits", "public code"],
+        lambda old: [[problem, learner, paper.reward(problem, learner), other] for problem, learner, _, other in old],
     )
 
 
-def _learning(text: str, tables: Tables) -> str:
+def _inference(text: str, tables: Tables) -> str:
     by_cell = {(row["problem"], row["learner"]): row for row in tables.rows("Regret on the paper's problems")}
 
     def cell(problem: str, learner: str) -> str:
@@ -109,7 +113,7 @@ def _learning(text: str, tables: Tables) -> str:
 
 
 def _drift(text: str, tables: Tables) -> str:
-    rows = tables.rows("Forgetting in worlds")
+    rows = tables.rows("Forgetting in changing")
     settings = (("5 phases", "5,000", 2), ("constant", "400,000", 2), ("constant", "5,000", 1))
 
     def ratio(model: str, world: str, half_life: str, digits: int) -> str:
@@ -121,29 +125,37 @@ def _drift(text: str, tables: Tables) -> str:
     return refilled(text, heading, lambda old: [[m, *(ratio(m, *setting) for setting in settings)] for m, *_ in old])
 
 
+def _context_features(text: str, tables: Tables) -> str:
+    columns = ["items", "features of items", "coefficients", "act", "update"]
+    if not any(title.startswith("Contexts with features") for title in tables.texts):
+        return text
+    rows = tables.rows("Contexts with features")
+    return refilled(text, columns, lambda _: [[row[column] for column in columns] for row in rows])
+
+
 def pages(paper: Paper, tables: Tables) -> dict[Path, str]:
-    """All pages as the result files say that they are."""
+    """Return all pages with numbers of the result files."""
     sources = Sources(paper, tables)
-    computed = {
-        README: _readme(README.read_text(encoding="utf-8"), paper),
-        PAGE: _paper(PAGE.read_text(encoding="utf-8"), paper),
-        LEARNING: _learning(LEARNING.read_text(encoding="utf-8"), tables),
-        DRIFT: _drift(DRIFT.read_text(encoding="utf-8"), tables),
-    }
-    return {path: marked(text, lambda key: NUMBERS[key](sources)) for path, text in computed.items()}
+    texts = {path: path.read_text(encoding="utf-8") for path in (README, *sorted(DOCS.glob("*.md")))}
+    texts[DOCS / "paper.md"] = _paper(_run_times(texts[DOCS / "paper.md"], paper), paper)
+    texts[DOCS / "baselines.md"] = _baselines(texts[DOCS / "baselines.md"], paper)
+    texts[DOCS / "inference.md"] = _inference(texts[DOCS / "inference.md"], tables)
+    texts[DOCS / "drift.md"] = _drift(texts[DOCS / "drift.md"], tables)
+    texts[DOCS / "requests.md"] = _context_features(texts[DOCS / "requests.md"], tables)
+    return {path: marked(text, lambda key: NUMBERS[key](sources)) for path, text in texts.items()}
 
 
 def differences() -> list[str]:
-    """Lines of pages that differ from what the committed result files say."""
-    found = []
+    """Return lines of pages that differ from the committed result files."""
+    lines_apart = []
     for path, text in pages(Paper.load(), Tables.load()).items():
         lines = zip(path.read_text(encoding="utf-8").splitlines(), text.splitlines(), strict=True)
-        found += [f"{path.name}: {old!r} should be {new!r}" for old, new in lines if old != new]
-    return found
+        lines_apart += [f"{path.name}: {old!r} should be {new!r}" for old, new in lines if old != new]
+    return lines_apart
 
 
 def collected(report: Path) -> dict[str, Any]:
-    """The results in the folder of a report, as plain data: the totals of every run, and what made them."""
+    """Return the results in a report folder as plain data: totals of all runs, commit and versions."""
     frame = pd.read_parquet(report / "results.parquet")
     table = frame[frame["experiment"] == TABLE.key]
     rounds = int(table.loc[table["learner"] == AS_WRITTEN, "round"].max())
@@ -153,12 +165,12 @@ def collected(report: Path) -> dict[str, Any]:
         ["problem", "learner"], sort=False
     ):
         rows = rows.sort_values("run")
-        own = {
+        totals = {
             name: rows[name].round(digits).tolist() for name, digits in (("reward", 6), ("regret", 6), ("seconds", 4))
         }
-        cells.append({"problem": problem, "learner": learner, "rounds": int(rows["round"].iloc[0]), **own})
+        cells.append({"problem": problem, "learner": learner, "rounds": int(rows["round"].iloc[0]), **totals})
     return {
-        "about": "Results of `make paper`, written by `make numbers`: totals of each run after so many rounds.",
+        "about": "Results of `make paper`, written by `make numbers`: totals of each run after `rounds` rounds.",
         "commit": _commit(),
         "sources": version(),
         "versions": {"idbandits": cli_version()} | {name: metadata.version(name) for name in LIBRARIES},
@@ -174,14 +186,14 @@ def collected(report: Path) -> dict[str, Any]:
 
 
 def cli_version() -> str:
-    """The version of the library."""
+    """Return the version of the library."""
     import idbandits
 
     return idbandits.__version__
 
 
 def _commit() -> str:
-    """The commit that the sources are of, with a plus if they were changed since."""
+    """Return the commit of the sources, followed by a plus sign if they were changed."""
 
     def git(*words: str) -> str:
         ended = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -191,7 +203,7 @@ def _commit() -> str:
 
 
 def dumped(data: dict[str, Any]) -> str:
-    """The data as JSON, one line per field and cell, so that changes can be read."""
+    """Format data as JSON with one line per field and cell."""
     cells = ",\n".join(f"  {json.dumps(cell, ensure_ascii=False)}" for cell in data["cells"])
     fields = [
         f" {json.dumps(name)}: {json.dumps(own, ensure_ascii=False)}" for name, own in data.items() if name != "cells"
@@ -200,18 +212,18 @@ def dumped(data: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Rewrite the pages, or compare them."""
+    """Update or check the pages."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.pages", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--report", type=Path, default=ROOT / "report", help="the folder of the evaluation (report)")
-    parser.add_argument("--no-run", action="store_true", help="take the results of docs/results/paper.json")
-    parser.add_argument("--check", action="store_true", help="write nothing; the exit status is 1 if something differs")
+    parser.add_argument("--report", type=Path, default=ROOT / "report", help="report folder (default: report)")
+    parser.add_argument("--no-run", action="store_true", help="use docs/results/paper.json as it is")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with status 1 if pages differ")
     arguments = parser.parse_args()
     if arguments.check:
-        found = differences()
-        print("\n".join(found) or "all pages agree with the result files")
-        return int(bool(found))
+        lines = differences()
+        print("\n".join(lines) or "all pages agree with the result files")
+        return int(bool(lines))
     if not arguments.no_run:
         if status := cli.main(["paper", "--out", str(arguments.report)]):
             return status

@@ -1,4 +1,4 @@
-"""The six problems of the paper's experiments, and the learners that are compared on them."""
+"""The six problems of the paper, and the learners that are compared on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import idbandits as idb
 from idbandits.errors import DiagramError
 from idbandits.reproduction import problems as paper
 
-FULL = paper.FULL  # sees the latent nodes, so that no other learner can be expected to beat it
+FULL = paper.FULL  # observes the latent nodes
 LITERAL = "variational, literal"
 CASCADE_1, CASCADE_2 = "cascade 1", "cascade 2"
 POSITION_BASED_1, POSITION_BASED_2 = "position-based 1", "position-based 2"
@@ -20,29 +20,29 @@ POSITION_BASED_1, POSITION_BASED_2 = "position-based 1", "position-based 2"
 @final
 @dataclass(frozen=True)
 class Problem:
-    """A diagram, and the true means of its tables."""
+    """Diagram and the true means of its tables."""
 
     name: str
     diagram: idb.Diagram
     means: dict[str, Any]
 
     def world(self, seed: int = 0) -> idb.World:
-        """The world with these means."""
+        """Return the world with these means."""
         return idb.World(self.diagram, self.means, seed=seed)
 
 
 def problems() -> Iterator[Problem]:
-    """All six; 20 items and 2 positions, or 8 rows and 10 columns."""
+    """Yield all six problems: 20 items and 2 positions, or 8 rows and 10 columns."""
     return map(problem, paper.PAPERS_PROBLEMS)
 
 
 def problem(name: str) -> Problem:
-    """One of the six."""
+    """Return a problem by name."""
     return Problem(name, paper.PROBLEMS[name].make(), dict(paper.PROBLEMS[name].means))
 
 
 def learners(d: idb.Diagram) -> dict[str, idb.Thompson]:
-    """All learners of a diagram; exact inference only where it is possible."""
+    """Return all learners of a diagram; exact inference only where it is possible."""
     agents = {FULL: idb.Thompson(d.revealed(), "exact")}
     with contextlib.suppress(DiagramError):  # where the observation does not determine the latent nodes
         agents["exact"] = idb.Thompson(d, "exact")

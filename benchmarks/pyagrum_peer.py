@@ -1,4 +1,4 @@
-"""A diagram with known means in pyAgrum: as an influence diagram, or, for a given action, as a Bayesian network."""
+"""Convert a diagram with means to an influence diagram or, given an action, to a Bayesian network of pyAgrum."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from idbandits import Diagram
 from idbandits.diagram.diagram import Node
 from idbandits.diagram.tables import Known
 
-with warnings.catch_warnings():  # SWIG's warnings crash the interpreter where they are errors, as in our tests
+with warnings.catch_warnings():  # warnings of SWIG crash the interpreter if they are errors, as in the tests
     warnings.filterwarnings("ignore", "builtin type .* has no __module__ attribute", DeprecationWarning)
     gum: Any = importlib.import_module("pyagrum")  # its types are incomplete
-    importlib.import_module("pyagrum.influence_diagram")  # which would be imported at its first use
+    importlib.import_module("pyagrum.influence_diagram")  # else imported at its first use
 
 Floats = npt.NDArray[np.float64]
-Told = Literal["all decisions before", "the decision before", "nothing"]
+Memory = Literal["all decisions before", "the decision before", "nothing"]
 
 
 def table_of(d: Diagram, node: Node, means: Mapping[str, Any]) -> Floats:
-    """P(node | parents) under these means: the parents' axes, then the states."""
+    """Return P(node | parents): axes of the parents, then the states."""
     assert node.cpd is not None
     if isinstance(node.cpd, Known):
         return node.cpd.table
@@ -39,21 +39,20 @@ def table_of(d: Diagram, node: Node, means: Mapping[str, Any]) -> Floats:
 
 @final
 class PyAgrumDiagram:
-    """A diagram as pyAgrum's influence diagram, built once and solved under many means.
+    """Influence diagram of pyAgrum, built once and solved under many means.
 
-    Nothing is observed between our decisions, so no chance node points to a decision. As a LIMID in which no decision
-    knows of any other, pyAgrum refuses the diagrams measured here ("not solvable": the best choice of a decision
-    depends on the others). It solves the diagram in which each decision knows all those before it, its no-forgetting
-    assumption. These choices carry no information about the world, so the best first choice, the best second choice
-    after it, and so on, are the best action. Arcs from all earlier decisions are equivalent and take as long. Where
-    the diagram falls into unconnected parts, pyAgrum's decisions are wrong either way (`pyagrum_position_based`).
+    Nothing is observed between decisions, so no chance node points to a decision. As a LIMID in which no decision
+    knows any other, pyAgrum rejects the diagrams measured here ("not solvable"). It solves the diagram in which each
+    decision knows all earlier ones (no-forgetting assumption). Earlier decisions carry no information about the
+    world, so the optimal sequence of decisions is the best action. If the diagram has unconnected parts, the
+    decisions of pyAgrum are wrong either way (`pyagrum_position_based`).
 
-    If each decision knows only `the decision before`, solving is faster from three decisions on. pyAgrum accepts this
-    shortcut silently; its answers are right on cascades, but not in general (`pyagrum_diagrams.one_table`).
+    If each decision knows only the previous one, solving is faster from three decisions on. pyAgrum accepts this
+    shortcut, whose results are correct on cascades, but not in general (`pyagrum_diagrams.one_table`).
     """
 
-    def __init__(self, d: Diagram, told: Told = "all decisions before", one_utility: bool = False) -> None:
-        self.diagram, self.told = d, told
+    def __init__(self, d: Diagram, memory: Memory = "all decisions before", one_utility: bool = False) -> None:
+        self.diagram, self.memory = d, memory
         self.decisions = [n.name for n in d.of_kind("decision")]
         self.graph = gum.InfluenceDiagram()
         for node in d.nodes.values():
@@ -62,7 +61,7 @@ class PyAgrumDiagram:
         for node in d.nodes.values():
             for parent in node.parents:
                 self.graph.addArc(parent, node.name)
-        if told == "the decision before":
+        if memory == "the decision before":
             for before, after in zip(self.decisions, self.decisions[1:], strict=False):
                 self.graph.addArc(before, after)
         terms = [(term.parents, term.table) for term in d.rewards]
@@ -84,21 +83,21 @@ class PyAgrumDiagram:
                 _fill(self.graph.cpt(node.name), (*node.parents, node.name), table)
 
     def solve(self) -> tuple[dict[str, int], Any]:
-        """The best action, and the inference that found it: a new one each time, because inferences keep old tables."""
+        """Return the best action and a new inference object, because inference objects keep old tables."""
         inference = gum.ShaferShenoyLIMIDInference(self.graph)
-        if self.told == "all decisions before":
+        if self.memory == "all decisions before":
             inference.addNoForgettingAssumption(self.decisions)
         inference.makeInference()
         action: dict[str, int] = {}
         for name in self.decisions:
             policy = inference.optimalDecision(name)
-            told = {other: action[other] for other in policy.names if other != name}
-            action[name] = int((policy.extract(told) if told else policy).toarray().argmax())
+            earlier = {other: action[other] for other in policy.names if other != name}
+            action[name] = int((policy.extract(earlier) if earlier else policy).toarray().argmax())
         return action, inference
 
 
 def network(d: Diagram, given: Mapping[str, int], means: Mapping[str, Any]) -> Any:
-    """The chance nodes as pyAgrum's Bayesian network; `given` has decisions and contexts as indices of their values."""
+    """Return the chance nodes as a Bayesian network; `given` contains indices of decisions and contexts."""
     net = gum.BayesNet()
     chance = d.of_kind("latent", "observed")
     for node in chance:
@@ -113,13 +112,13 @@ def network(d: Diagram, given: Mapping[str, int], means: Mapping[str, Any]) -> A
 
 
 def _fill(tensor: Any, axes: Sequence[str], values: Floats) -> None:
-    """Set a tensor of pyAgrum, in which the first variable varies fastest."""
+    """Fill a tensor of pyAgrum, in which the first variable varies fastest."""
     order = [axes.index(name) for name in reversed(tensor.names)]
     tensor.fillWith(np.ascontiguousarray(values.transpose(order)).ravel())
 
 
 def _sum(d: Diagram, terms: Sequence[tuple[Sequence[str], Floats]]) -> tuple[list[str], Floats]:
-    """All terms of the reward as one table over all nodes that they depend on."""
+    """Return the sum of all reward terms as one table."""
     over = list(dict.fromkeys(p for parents, _ in terms for p in parents))
     total = np.zeros([d.nodes[p].states for p in over])
     for parents, table in terms:

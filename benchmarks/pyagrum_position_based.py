@@ -1,4 +1,4 @@
-"""How pyAgrum solves a diagram that falls into unconnected parts: the position-based model."""
+"""Best actions of a diagram with unconnected parts, the position-based model, compared with pyAgrum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 import idbandits as idb
 from benchmarks.circuits import Means, uniform
-from benchmarks.pyagrum_peer import PyAgrumDiagram, Told
+from benchmarks.pyagrum_peer import Memory, PyAgrumDiagram
 from benchmarks.report import DisagreementError, Row, Topic
 
 ITEMS, POSITIONS, INSTANCES = 4, 2, 20
@@ -17,26 +17,26 @@ Solver = Callable[[Means], Sequence[int]]
 
 
 def value(action: Sequence[int], means: Means) -> float:
-    """The expected number of clicks, by the model's formula."""
+    """Return the expected number of clicks."""
     return float(sum(means["attraction"][a] * means["examination"][k] for k, a in enumerate(action)))
 
 
 def by_enumeration(means: Means) -> Sequence[int]:
-    """The best of all actions."""
+    """Return the best of all actions."""
     return max(itertools.product(range(ITEMS), repeat=POSITIONS), key=lambda action: value(action, means))
 
 
 def ours(means: Means) -> Sequence[int]:
-    """Our answer, which must be proven exact."""
+    """Return the best action of idbandits; raise unless it is proven."""
     solution = idb.best_action(idb.models.position_based(ITEMS, POSITIONS, distinct=False), means)
     if not solution.exact:
         raise DisagreementError("position-based model: not proven exact")
     return [int(a) for a in solution.action.values()]
 
 
-def pyagrum(told: Told, one_utility: bool = False) -> Solver:
-    """PyAgrum on the whole diagram; it refuses diagrams that it considers unsolvable."""
-    peer = PyAgrumDiagram(idb.models.position_based(ITEMS, POSITIONS, distinct=False), told, one_utility)
+def pyagrum(memory: Memory, one_utility: bool = False) -> Solver:
+    """Return a solver by pyAgrum on the whole diagram."""
+    peer = PyAgrumDiagram(idb.models.position_based(ITEMS, POSITIONS, distinct=False), memory, one_utility)
 
     def solve(means: Means) -> Sequence[int]:
         peer.fill(means)
@@ -46,7 +46,7 @@ def pyagrum(told: Told, one_utility: bool = False) -> Solver:
 
 
 def pyagrum_by_parts(means: Means) -> Sequence[int]:
-    """PyAgrum on one diagram per position."""
+    """Solve one diagram per position by pyAgrum."""
     action: list[int] = []
     for k in range(POSITIONS):
         peer = PyAgrumDiagram(idb.models.position_based(ITEMS, 1))
@@ -72,16 +72,15 @@ def _rows(quick: bool) -> Iterator[Row]:
         shares = [value(solver(means), means) / top for means, top in zip(instances, best, strict=True)]
         right = sum(share > 1 - 1e-9 for share in shares)
         if name == "idbandits" and right < INSTANCES:
-            raise DisagreementError("position-based model: idbandits is worse than trying all actions")
+            raise DisagreementError("position-based model: idbandits is worse than brute force")
         yield Row([name, f"{right} of {INSTANCES}", f"{np.mean(shares):.1%}", f"{min(shares):.1%}"])
 
 
 TOPIC = Topic(
-    "A diagram of unconnected parts: the position-based model",
-    f"{ITEMS} items, {POSITIONS} positions, repeats allowed, {INSTANCES} instances with uniform means. pyAgrum "
-    "reports the diagram as solvable, yet most decisions that it returns are not the best. They are once the parts "
-    "are connected by a utility node that they share, or solved one by one. The shares are of the best expected "
-    "reward.",
+    "Best action in unconnected diagrams compared with pyAgrum",
+    f"Position-based model with {ITEMS} items and {POSITIONS} positions, repeats allowed, {INSTANCES} instances with "
+    "uniform means. pyAgrum reports the diagram as solvable, but most of its decisions are not the best unless the "
+    "parts are connected by a common utility node or solved one by one. Shares are of the best expected reward.",
     ["solver", "best action found", "share of the best, mean", "worst"],
     _rows,
 )

@@ -1,4 +1,4 @@
-"""Measurements as tables, and many tables as one Markdown file."""
+"""Tables of measurements in Markdown."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from idbandits.reproduction.paper_report import processor
 
 
 class DisagreementError(Exception):
-    """Two libraries answer differently: their times cannot be compared."""
+    """Results of two libraries differ, so that their times cannot be compared."""
 
 
 @final
 @dataclass(frozen=True)
 class Row:
-    """One line of a table, and a few words on each bar that it misses."""
+    """Row of a table, with a description of each target that it misses."""
 
     cells: Sequence[str]
     missed: Sequence[str] = ()
@@ -32,41 +32,41 @@ class Row:
 @final
 @dataclass(frozen=True)
 class Topic:
-    """A table: what it shows, its columns, and the measurement that yields its rows."""
+    """Table of a benchmark: title, description, columns, and the function that measures its rows."""
 
     title: str
     about: str
     columns: Sequence[str]
-    rows: Callable[[bool], Iterator[Row]]  # with whether to be quick
+    rows: Callable[[bool], Iterator[Row]]  # the argument is True for a quick run
 
 
 @final
 @dataclass(frozen=True)
 class Measured:
-    """A topic and its rows."""
+    """Topic with its measured rows."""
 
     topic: Topic
     rows: Sequence[Row]
 
     def markdown(self) -> str:
-        """The section of the topic in the file."""
-        missed = [f"- {row.cells[0]}: {bar}" for row in self.rows for bar in row.missed]
-        below = ["Bars missed:", "", *missed, ""] if missed else []
+        """Return the section of the topic as Markdown."""
+        missed = [f"- {row.cells[0]}: {target}" for row in self.rows for target in row.missed]
+        below = ["Targets missed:", "", *missed, ""] if missed else []
         table = aligned([self.topic.columns, *(row.cells for row in self.rows)])
         return "\n".join([f"## {self.topic.title}", "", textwrap.fill(self.topic.about, 118), "", table, "", *below])
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table that also reads well as plain text; all columns but the first are aligned to the right."""
+    """Return a Markdown table with padded cells; all columns but the first are aligned to the right."""
     widths = [max(_width(line[k]) for line in lines) for k in range(len(lines[0]))]
 
-    def line_of(cells: Sequence[str]) -> str:
+    def row_of(cells: Sequence[str]) -> str:
         gaps = [" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
         padded = [cell + gap if k == 0 else gap + cell for k, (cell, gap) in enumerate(zip(cells, gaps, strict=True))]
         return f"| {' | '.join(padded)} |"
 
     rule = "|".join("-" * (width + 2) if k == 0 else "-" * (width + 1) + ":" for k, width in enumerate(widths))
-    return "\n".join([line_of(lines[0]), f"|{rule}|", *(line_of(cells) for cells in lines[1:])])
+    return "\n".join([row_of(lines[0]), f"|{rule}|", *(row_of(cells) for cells in lines[1:])])
 
 
 def _width(text: str) -> int:
@@ -74,7 +74,7 @@ def _width(text: str) -> int:
 
 
 def duration(seconds: float) -> str:
-    """A time to three digits, in the unit that suits it."""
+    """Format seconds with three significant digits and a unit."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{_three_digits(seconds / size)} {unit}"
@@ -82,7 +82,7 @@ def duration(seconds: float) -> str:
 
 
 def ratio(factor: float) -> str:
-    """How many times faster, to two digits; below 1: slower."""
+    """Format a speed ratio with two significant digits."""
     return f"{float(f'{factor:.2g}'):,.12g}×"
 
 
@@ -91,7 +91,7 @@ def _three_digits(number: float) -> str:
 
 
 def machine(libraries: Sequence[str]) -> str:
-    """What the figures were measured on."""
+    """Describe the machine and the versions of Python and libraries."""
     versions = ", ".join(f"{name} {_version(name)}" for name in libraries)
     load = f"; load average before the run {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     return "\n".join(
@@ -110,6 +110,6 @@ def _version(library: str) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file entirely or not at all; its folder is made if need be."""
+    """Write a file atomically; create its folder if necessary."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text.encode())

@@ -1,4 +1,4 @@
-"""Time one call. Medians of many are reported, because others may use the machine too."""
+"""Time a call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 def timed(
     call: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
 ) -> tuple[Result, float]:
-    """The result of a call, and how many seconds it took."""
+    """Return the result of a call and its duration in seconds."""
     start = time.perf_counter()
     result = call(*args, **kwargs)
     return result, time.perf_counter() - start

@@ -1,8 +1,8 @@
-"""Draw docs/architecture.svg: the rooms, their imports, and the road of one round.
+"""Draw docs/architecture.svg (layers, imports, data flow of a round) and write the tables of docs/architecture.md.
 
-`python docs/architecture.py` draws it; with `--check`, it only says whether the picture still shows what the code has.
-The rooms come from the import contract in pyproject.toml, the imports and what a room is for from the sources. Every
-step of the road names a function, which has to exist. The picture keeps all of these as ids of its elements.
+Layers come from the import contract in pyproject.toml, imports and descriptions from the sources. The steps of a round
+are listed in `STEPS`; after a function has moved or was renamed, edit its step and run `python docs/architecture.py`.
+`--check` compares picture and page with the code, `--files` prints the first line of every module.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "idbandits"
-PICTURE = ROOT / "docs" / "architecture.svg"
+PICTURE, PAGE = ROOT / "docs" / "architecture.svg", ROOT / "docs" / "architecture.md"
 
-# Tints of the palette by Okabe and Ito, which the colour-blind can tell apart; names are always written out, too.
+# Tints of the colour-blind safe palette by Okabe and Ito.
 COLOURS = {
     "#f3dce9": ("__main__", "cli", "reproduction", "theory"),
     "#fbe6bd": ("simulation", "agent", "baselines"),
@@ -34,44 +34,48 @@ COLOURS = {
 INK, PALE = "#222222", "#999999"
 
 
-# -- what there is -------------------------------------------------------------------------------------------------
+# -- sources -------------------------------------------------------------------------------------------------------
 
 
-def rooms() -> list[str]:
-    """The rooms, the highest first, as the import contract has them."""
+def layers() -> list[str]:
+    """Return the layers of the import contract, highest first."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     (contract,) = settings["tool"]["importlinter"]["contracts"]
     return list(contract["layers"])
 
 
-def sources(room: str) -> list[Path]:
-    """The files of a room."""
-    folder = PACKAGE / room
-    return sorted(folder.rglob("*.py")) if folder.is_dir() else [PACKAGE / f"{room}.py"]
+def sources(layer: str) -> list[Path]:
+    """Return the files of a layer."""
+    folder = PACKAGE / layer
+    return sorted(folder.rglob("*.py")) if folder.is_dir() else [PACKAGE / f"{layer}.py"]
 
 
-def imports(room: str) -> set[str]:
-    """The rooms that a room imports from, wherever in its files."""
+def imports(layer: str) -> set[str]:
+    """Return the layers that a layer imports from."""
     modules: set[str] = set()
-    for source in sources(room):
+    for source in sources(layer):
         for node in ast.walk(ast.parse(source.read_text())):
             if isinstance(node, ast.Import):
                 modules.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module is not None:
                 modules.update(f"{node.module}.{alias.name}" for alias in node.names)
     names = [module.split(".") for module in modules]
-    return {parts[1] for parts in names if parts[0] == "idbandits" and len(parts) > 1} - {room}
+    return {parts[1] for parts in names if parts[0] == "idbandits" and len(parts) > 1} - {layer}
 
 
-def purpose(room: str) -> str:
-    """What a room is for: the first sentence of its docstring."""
-    folder = PACKAGE / room
-    home = folder / "__init__.py" if folder.is_dir() else PACKAGE / f"{room}.py"
-    return (ast.get_docstring(ast.parse(home.read_text())) or "").split("\n")[0].rstrip(".").replace("`", "")
+def first_line(source: Path) -> str:
+    """Return the first line of the docstring of a module."""
+    return (ast.get_docstring(ast.parse(source.read_text())) or "").split("\n")[0]
+
+
+def purpose(layer: str) -> str:
+    """Return the first line of the docstring of a layer."""
+    folder = PACKAGE / layer
+    return first_line(folder / "__init__.py" if folder.is_dir() else PACKAGE / f"{layer}.py")
 
 
 def definitions(file: str) -> set[str]:
-    """What a file defines: functions, classes, methods as Class.method, and other names."""
+    """Return the names that a file defines: functions, classes, methods as Class.method, and variables."""
     names: set[str] = set()
     for node in ast.parse((PACKAGE / file).read_text()).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -84,7 +88,7 @@ def definitions(file: str) -> set[str]:
 
 
 class Step(NamedTuple):
-    """A function or class on the road, where it is, and where it is drawn."""
+    """Function or class in the data flow, its file, and its place in the picture."""
 
     file: str
     name: str
@@ -95,22 +99,22 @@ class Step(NamedTuple):
     height: float = 0.85
 
     @property
-    def room(self) -> str:
-        """The room that it is in."""
+    def layer(self) -> str:
+        """Layer of the file."""
         return self.file.partition("/")[0]
 
 
-DIAGRAM = Step("diagram/diagram.py", "Diagram", "what is declared", 0.15, 3.35)
-COMPILE = Step("circuit/model.py", "compile", "a Model: circuits of\nlikelihood and reward", 0.15, 1.65)
+DIAGRAM = Step("diagram/diagram.py", "Diagram", "declared problem", 0.15, 3.35)
+COMPILE = Step("circuit/model.py", "compile", "Model: circuits of\nlikelihood and reward", 0.15, 1.65)
 SOLVER = Step("solve/solver.py", "Solver", "program:\nCircuit + Decisions", 2.75, 3.35)
 EVIDENCE = Step("inference/rounds/evidence.py", "Evidence", "program:\nCircuit + Parts", 2.75, 1.65)
-DRAW = Step("inference/protocol.py", "draw_means", "from the belief", 5.45, 3.35)
-SOLVE = Step("solve/solver.py", "solve", "the best action", 7.85, 3.35)
-STEP = Step("simulation/world.py", "World.step", "the truth, or\nyour own users", 10.2, 1.65, 1.4)
-REDUCE = Step("inference/rounds/reduction.py", "reduce", "what is certain,\nand factors", 10.05, -0.05, 1.65)
-COUNT = Step("inference/rounds/counting.py", "count_round", "equal factors\nare one group", 7.75, -0.05, 1.65)
-VISIT = Step("inference/gibbs/chain.py", "visit", "latent counts anew,\nafter move_pairs", 5.45, -0.05, 1.65)
-STATE = Step("inference/state/state.py", "State", "the belief, and groups\nof equal factors", 5.45, 1.65, 4.15)
+DRAW = Step("inference/protocol.py", "draw_means", "draw from the belief", 5.45, 3.35)
+SOLVE = Step("solve/solver.py", "solve", "best action", 7.85, 3.35)
+STEP = Step("simulation/world.py", "World.step", "simulated world,\nor your users", 10.2, 1.65, 1.4)
+REDUCE = Step("inference/rounds/reduction.py", "reduce", "certain uses\nand factors", 10.05, -0.05, 1.65)
+COUNT = Step("inference/rounds/counting.py", "count_round", "groups of\nequal factors", 7.75, -0.05, 1.65)
+VISIT = Step("inference/gibbs/chain.py", "visit", "draw latent counts\nof groups", 5.45, -0.05, 1.65)
+STATE = Step("inference/state/state.py", "State", "belief, and groups\nof equal factors", 5.45, 1.65, 4.15)
 ARROWS = (  # from, to, bend
     ((1.02, 3.35), (1.02, 2.5), 0.0),
     ((1.9, 2.3), (2.75, 3.5), 0.0),
@@ -127,7 +131,7 @@ ARROWS = (  # from, to, bend
     ((6.27, 0.8), (6.27, 1.65), 0.0),
     ((8.57, 0.8), (8.57, 1.65), 0.0),
 )
-LABELS = (  # what flows, at x and y
+LABELS = (  # x, y, text
     (2.05, 3.05, "reward"),
     (2.32, 1.9, "likelihood"),
     (7.52, 3.93, "means"),
@@ -139,48 +143,72 @@ LABELS = (  # what flows, at x and y
     (6.85, 1.37, "latent counts"),
     (9.2, 1.37, "certain uses"),
 )
-NOTE = """A box is a function or a class, with its room above it.
-What flows is in italics. A program is one or more
-structures, packed into two arrays for kernels.
-A kernel is a function that Numba compiles: act and
-learn are kernels, and the functions in their frames are
-compiled into them (solve is a kernel too, handed to act).
-In simulate, the kernel loop takes the same road without
-returning to Python."""
-ROAD = (DIAGRAM, COMPILE, SOLVER, EVIDENCE, DRAW, SOLVE, STEP, REDUCE, COUNT, VISIT, STATE)
+NOTE = """Boxes are functions or classes, with their layer
+above. Data are in italics. A program is one or more
+structures packed into two arrays for kernels.
+Kernels are functions compiled by Numba: act and learn
+are kernels, and the functions in their frames are
+compiled into them (solve is a kernel passed to act).
+In simulate, the kernel loop makes the same steps
+without returning to Python."""
+STEPS = (DIAGRAM, COMPILE, SOLVER, EVIDENCE, DRAW, SOLVE, STEP, REDUCE, COUNT, VISIT, STATE)
 
 
 def contents() -> set[str]:
-    """All that the picture has to show, as ids of its elements."""
-    every = rooms()
+    """Return the ids of all elements of the picture."""
+    every = layers()
     return {
-        *(f"room:{room}" for room in every),
-        *(f"import:{room}:{other}" for room in every for other in imports(room)),
-        *(f"step:{step.file}:{step.name}" for step in ROAD),
+        *(f"layer:{layer}" for layer in every),
+        *(f"import:{layer}:{other}" for layer in every for other in imports(layer)),
+        *(f"step:{step.file}:{step.name}" for step in STEPS),
     }
 
 
+def tables() -> dict[str, str]:
+    """Return the generated tables of docs/architecture.md by name."""
+    packages = [f"| `{layer}` | {purpose(layer)} |" for layer in layers()]
+    steps = [f"| {' '.join(step.text.split())} | `{step.name}` | `{step.file}` |" for step in STEPS]
+    return {
+        "layers": "\n".join(["| layer | content |", "|---|---|", *packages]),
+        "steps": "\n".join(["| step | name | file |", "|---|---|---|", *steps]),
+    }
+
+
+def page() -> str:
+    """Return docs/architecture.md with current tables."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name, table in tables().items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        head, _, rest = text.partition(begin)
+        _, found, tail = rest.partition(end)
+        if not found:
+            raise SystemExit(f"docs/architecture.md: no {begin.strip()} followed by {end}")
+        text = f"{head}{begin}{table}\n{end}{tail}"
+    return text
+
+
 def differences() -> list[str]:
-    """In what the picture differs from the code."""
-    drawn = set(re.findall(r'id="((?:room|import|step):[^"]+)"', PICTURE.read_text())) if PICTURE.exists() else set()
+    """Return the differences between picture, page and code."""
+    drawn = set(re.findall(r'id="((?:layer|import|step):[^"]+)"', PICTURE.read_text())) if PICTURE.exists() else set()
     now = contents()
     return [
         *(f"not drawn: {name}" for name in sorted(now - drawn)),
-        *(f"drawn, but not there: {name}" for name in sorted(drawn - now)),
-        *(f"no such function: {s.file}: {s.name}" for s in ROAD if s.name not in definitions(s.file)),
+        *(f"drawn, but not in the code: {name}" for name in sorted(drawn - now)),
+        *(f"no such function: {s.file}: {s.name}" for s in STEPS if s.name not in definitions(s.file)),
+        *["docs/architecture.md has other tables"] * (page() != PAGE.read_text(encoding="utf-8")),
     ]
 
 
-# -- how it is drawn: one unit is one inch -------------------------------------------------------------------------
+# -- drawing: one unit is one inch ---------------------------------------------------------------------------------
 
 
-def colour_of(room: str) -> str:
-    """The colour of a room."""
-    return next((colour for colour, members in COLOURS.items() if room in members), "#ffffff")
+def colour_of(layer: str) -> str:
+    """Return the colour of a layer."""
+    return next((colour for colour, members in COLOURS.items() if layer in members), "#ffffff")
 
 
 def draw_box(ax: Axes, x: float, y: float, width: float, height: float, colour: str, gid: str | None = None) -> None:
-    """A rounded box."""
+    """Draw a rounded box."""
     from matplotlib.patches import FancyBboxPatch
 
     style = "round,pad=0,rounding_size=0.06"
@@ -188,7 +216,7 @@ def draw_box(ax: Axes, x: float, y: float, width: float, height: float, colour: 
 
 
 def draw_arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float], bend: float = 0.0) -> None:
-    """An arrow."""
+    """Draw an arrow."""
     from matplotlib.patches import FancyArrowPatch
 
     curve = f"arc3,rad={bend}"
@@ -208,56 +236,56 @@ def draw_arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float], b
 
 
 def in_lines(text: str) -> list[str]:
-    """A text as one line, or as two of about the same length."""
+    """Wrap a text into at most two lines of similar length."""
     return textwrap.wrap(text, 80 if len(text) <= 80 else len(text) // 2 + 6)[:2]
 
 
-def draw_rooms(ax: Axes, top: float) -> None:
-    """One bar per room, what it is for, and a dot for each room that it imports from."""
-    every = rooms()
+def draw_layers(ax: Axes, top: float) -> None:
+    """Draw one bar per layer with its description, and a dot for each import."""
+    every = layers()
     bar, row, width, first, column = 0.31, 0.37, 6.55, 7.05, 0.33
-    middle = {room: top - i * row + bar / 2 for i, room in enumerate(every)}
-    across = {room: first + i * column for i, room in enumerate(every[1:])}  # nothing imports the first
-    ax.text(0.15, top + 0.92, "The rooms", size=15, weight="bold")
-    ax.text(0.15, top + 0.52, "Each imports only from rooms below it: a dot says that the room\n"
-            "on the left imports from the room above.", size=9.5, linespacing=1.3)  # fmt: skip
-    for room in every:
-        draw_box(ax, 0.15, middle[room] - bar / 2, width, bar, colour_of(room), f"room:{room}")
-        ax.text(0.27, middle[room], room, size=10.5, weight="bold", va="center", family="DejaVu Sans Mono")
-        text = "\n".join(in_lines(purpose(room)))
-        ax.text(1.6, middle[room], text, size=8.5, va="center", linespacing=1.0)
-        ax.plot([0.15 + width, max(across.values())], [middle[room]] * 2, color="#d5d5d5", lw=0.6, zorder=0)
-    for room, x in across.items():
+    middle = {layer: top - i * row + bar / 2 for i, layer in enumerate(every)}
+    across = {layer: first + i * column for i, layer in enumerate(every[1:])}  # nothing imports the first one
+    ax.text(0.15, top + 0.92, "Layers", size=15, weight="bold")
+    ax.text(0.15, top + 0.52, "Each layer imports only from layers below it. A dot: the layer\n"
+            "on the left imports from the layer above the column.", size=9.5, linespacing=1.3)  # fmt: skip
+    for layer in every:
+        draw_box(ax, 0.15, middle[layer] - bar / 2, width, bar, colour_of(layer), f"layer:{layer}")
+        ax.text(0.27, middle[layer], layer, size=10.5, weight="bold", va="center", family="DejaVu Sans Mono")
+        text = "\n".join(in_lines(purpose(layer).rstrip(".").replace("`", "")))
+        ax.text(1.6, middle[layer], text, size=8.5, va="center", linespacing=1.0)
+        ax.plot([0.15 + width, max(across.values())], [middle[layer]] * 2, color="#d5d5d5", lw=0.6, zorder=0)
+    for layer, x in across.items():
         ax.plot([x, x], [top + bar + 0.08, middle[every[-1]]], color="#d5d5d5", lw=0.6, zorder=0)
         ax.text(
-            x - 0.06, top + bar + 0.14, room, size=9, rotation=55, rotation_mode="anchor", family="DejaVu Sans Mono"
+            x - 0.06, top + bar + 0.14, layer, size=9, rotation=55, rotation_mode="anchor", family="DejaVu Sans Mono"
         )
-    for room in every:
-        for other in sorted(imports(room)):
-            ax.plot(across[other], middle[room], "o", ms=7, color="#0072b2", gid=f"import:{room}:{other}")
+    for layer in every:
+        for other in sorted(imports(layer)):
+            ax.plot(across[other], middle[layer], "o", ms=7, color="#0072b2", gid=f"import:{layer}:{other}")
 
 
 def draw_step(ax: Axes, step: Step) -> None:
-    """The name of a function, its room, and what it does or gives."""
-    draw_box(ax, step.x, step.y, step.width, step.height, colour_of(step.room), f"step:{step.file}:{step.name}")
+    """Draw the box of a step."""
+    draw_box(ax, step.x, step.y, step.width, step.height, colour_of(step.layer), f"step:{step.file}:{step.name}")
     x, top = step.x + step.width / 2, step.y + step.height
-    ax.text(x, top - 0.13, step.room, size=7.5, ha="center", va="center", color="#555555", style="italic")
+    ax.text(x, top - 0.13, step.layer, size=7.5, ha="center", va="center", color="#555555", style="italic")
     ax.text(x, top - 0.32, step.name, size=9.5, ha="center", va="center", weight="bold", family="DejaVu Sans Mono")
     ax.text(x, top - 0.44, step.text, size=8.5, ha="center", va="top", linespacing=1.2)
 
 
-def draw_road(ax: Axes) -> None:
-    """What flows: once per diagram on the left, in every round on the right."""
+def draw_steps(ax: Axes) -> None:
+    """Draw the data flow: once per diagram on the left, in every round on the right."""
     ax.text(0.15, 5.15, "Once per diagram", size=15, weight="bold")
-    ax.text(5.2, 5.15, "The road of one round", size=15, weight="bold")
+    ax.text(5.2, 5.15, "Data flow of one round", size=15, weight="bold")
     ax.plot([4.85, 4.85], [-0.65, 5.4], color=PALE, lw=0.8, ls=(0, (4, 3)))
     for y, width, title, at in (
         (3.15, 4.65, "Thompson.act → kernel act", 4.52),
-        (-0.55, 6.65, "Thompson.update → kernel learn (of Gibbs, the default)", -0.35),
+        (-0.55, 6.65, "Thompson.update → kernel learn (Gibbs, the default)", -0.35),
     ):
         draw_box(ax, 5.2, y, width, 1.6, "#ffffff")
         ax.text(5.45, at, title, size=9.5, va="center", family="DejaVu Sans Mono")
-    for step in ROAD:
+    for step in STEPS:
         draw_step(ax, step)
     for start, end, bend in ARROWS:
         draw_arrow(ax, start, end, bend)
@@ -267,7 +295,7 @@ def draw_road(ax: Axes) -> None:
 
 
 def draw(path: Path) -> None:
-    """Draw the picture; the same code always gives the same file."""
+    """Draw the picture; the file is deterministic."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -279,24 +307,30 @@ def draw(path: Path) -> None:
         ax.set_xlim(0, 12)
         ax.set_ylim(-0.9, 12.5)
         ax.axis("off")
-        draw_rooms(ax, 11.05)
-        draw_road(ax)
+        draw_layers(ax, 11.05)
+        draw_steps(ax)
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, facecolor="white")
         pyplot.close(figure)
 
 
 def main() -> int:
-    """Draw or check the picture."""
-    parser = argparse.ArgumentParser(description="Draw docs/architecture.svg")
-    parser.add_argument("--check", action="store_true", help="only say whether the picture shows what the code has")
-    parser.add_argument("--out", type=Path, default=PICTURE, help="another file, such as picture.png")
+    """Draw picture and page, check them, or print the modules."""
+    parser = argparse.ArgumentParser(description="Draw docs/architecture.svg and update docs/architecture.md")
+    parser.add_argument("--check", action="store_true", help="only compare picture and page with the code")
+    parser.add_argument("--out", type=Path, default=PICTURE, help="picture to write, such as picture.png")
+    parser.add_argument("--files", action="store_true", help="print the first line of every module")
     options = parser.parse_args()
+    if options.files:
+        for source in sorted(PACKAGE.rglob("*.py")):
+            print(f"{source.relative_to(PACKAGE)}: {first_line(source)}")
+        return 0
     if not options.check:
         draw(options.out)
+        PAGE.write_text(page(), encoding="utf-8")
         return 0
-    found = differences()
-    print("\n".join(found) or "docs/architecture.svg shows what the code has", file=sys.stderr if found else sys.stdout)
-    return 1 if found else 0
+    lines = differences()
+    print("\n".join(lines) or "picture and page agree with the code", file=sys.stderr if lines else sys.stdout)
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":

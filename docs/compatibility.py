@@ -1,4 +1,4 @@
-"""Write the page on which capabilities go together: `python docs/compatibility.py`, a minute or two."""
+"""Write docs/compatibility.md: `python docs/compatibility.py`, in one or two minutes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def main() -> None:
-    """Try all pairs, and write the page."""
+    """Test all pairs and write the page."""
     sys.path.insert(0, str(ROOT / "tests" / "support"))
     text: str = importlib.import_module("capability_pairs").page()
     (ROOT / "docs" / "compatibility.md").write_text(text, encoding="utf-8")

@@ -1,6 +1,6 @@
-"""Draw docs/delayed.svg: estimated purchase rates where many rounds are too young to know how they end.
+"""Draw docs/delayed.svg: estimated purchase rates if outcomes of recent rounds are not known yet.
 
-`python docs/delayed.py` simulates and draws it, in a minute. The page that shows it is docs/carousel.md.
+`python docs/delayed.py` takes a minute. The figure is part of docs/carousel.md.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from idbandits.kernel.array_types import Floats
 
 PICTURE = Path(__file__).resolve().parent / "delayed.svg"
 DAYS = (3, 7, 14, 30)
-RATE, TYPICAL = 0.3, 12.0  # P(purchase within the last of these days); mean of the days until then, were there no last
+RATE, TYPICAL = 0.3, 12.0  # P(purchase by the last day); mean of the exponential delay
 ROUNDS, LOGS = 2_000, 20
-YOUNG = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95])  # shares of rounds
+YOUNG = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95])  # shares of recent rounds
 INK, PALE = "#222222", "#999999"
 
 
 class Log(NamedTuple):
-    """How old rounds are, and on which day after them something was bought (infinity: never)."""
+    """Age of rounds, and days until the purchase (infinity: never)."""
 
     age: Floats
     day: Floats
 
 
 class Estimate(NamedTuple):
-    """A belief about the purchase rate: its mean and standard deviation."""
+    """Mean and standard deviation of the belief about the purchase rate."""
 
     mean: float
     sd: float
 
 
 def logged(young: float, seed: int) -> Log:
-    """A log in which this share of the rounds is younger than the last day."""
+    """Draw a log in which a share of the rounds is younger than the last day."""
     rng, last = np.random.default_rng(seed), DAYS[-1]
     age = np.where(rng.random(ROUNDS) < young, rng.uniform(0, last, ROUNDS), rng.uniform(last, 3 * last, ROUNDS))
-    waiting = -TYPICAL * np.log1p(-rng.random(ROUNDS) * -np.expm1(-last / TYPICAL))  # exponential, cut off
+    waiting = -TYPICAL * np.log1p(-rng.random(ROUNDS) * -np.expm1(-last / TYPICAL))  # truncated exponential
     return Log(age, np.where(rng.random(ROUNDS) < RATE, waiting, np.inf))
 
 
 def delayed(log: Log, seed: int) -> Estimate:
-    """The diagram says that purchases come late."""
+    """Estimate with a diagram that models the delay."""
     d = idb.Diagram("late purchases")
     bought = d.latent("bought", [d.decision("card", ["shoes"])], idb.Learned("rate"))
     d.reward(bought)
@@ -55,8 +55,8 @@ def delayed(log: Log, seed: int) -> Estimate:
     return _learned(d, {node.name: look for node, look in zip(nodes, looks, strict=True)}, seed)
 
 
-def told(bought: Floats, seed: int) -> Estimate:
-    """Purchases as an observed node: 1, 0, or NaN where nothing is told."""
+def naive(bought: Floats, seed: int) -> Estimate:
+    """Estimate with purchases as an observed node: 1, 0, or NaN if not reported."""
     d = idb.Diagram("purchases")
     d.reward(d.observed("bought", [d.decision("card", ["shoes"])], idb.Learned("rate")))
     return _learned(d, {"bought": bought}, seed)
@@ -70,20 +70,20 @@ def _learned(d: idb.Diagram, observations: Mapping[str, Floats], seed: int) -> E
 
 
 def estimates(young: float) -> dict[str, Estimate]:
-    """What is estimated in each way: averages over logs."""
-    found: dict[str, list[Estimate]] = {}
+    """Return estimates by method, averaged over logs."""
+    by_method: dict[str, list[Estimate]] = {}
     for seed in range(LOGS):
         log = logged(young, seed)
         so_far = (log.day <= log.age).astype(float)
         as_it_comes = np.where((so_far == 1) | (log.age >= DAYS[-1]), so_far, np.nan)
-        found.setdefault("as it comes", []).append(told(as_it_comes, seed))
-        found.setdefault("delayed", []).append(delayed(log, seed))
-        found.setdefault("not yet is no", []).append(told(so_far, seed))
-    return {way: Estimate(*np.mean(each, axis=0).tolist()) for way, each in found.items()}
+        by_method.setdefault("as it comes", []).append(naive(as_it_comes, seed))
+        by_method.setdefault("delayed", []).append(delayed(log, seed))
+        by_method.setdefault("not yet is no", []).append(naive(so_far, seed))
+    return {way: Estimate(*np.mean(each, axis=0).tolist()) for way, each in by_method.items()}
 
 
 def draw(path: Path, points: list[dict[str, Estimate]]) -> None:
-    """Draw the picture."""
+    """Draw the figure."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -96,7 +96,7 @@ def draw(path: Path, points: list[dict[str, Estimate]]) -> None:
         for way, colour, marker, x, y, label in (
             ("as it comes", "#D55E00", "s", 0.72, 0.60, "purchases as they come,\nothers after a month"),
             ("delayed", "#0072B2", "o", 0.78, 0.355, "idb.delayed"),
-            ("not yet is no", "#7A5195", "^", 0.5, 0.17, "“not yet” told as “no”"),
+            ("not yet is no", "#7A5195", "^", 0.5, 0.17, "“not yet” reported as “no”"),
         ):
             means = np.array([point[way].mean for point in points])
             ax.plot(YOUNG, means, color=colour, marker=marker, ms=4.5, lw=1.5)
@@ -115,7 +115,7 @@ def draw(path: Path, points: list[dict[str, Estimate]]) -> None:
 def main() -> None:
     """Simulate and draw."""
     parser = argparse.ArgumentParser(description="Draw docs/delayed.svg")
-    parser.add_argument("--out", type=Path, default=PICTURE, help="another file, such as picture.png")
+    parser.add_argument("--out", type=Path, default=PICTURE, help="file to write, such as picture.png")
     options = parser.parse_args()
     points = [estimates(young) for young in YOUNG.tolist()]
     for young, point in zip(YOUNG.tolist(), points, strict=True):

@@ -1,6 +1,6 @@
-"""Draw docs/drift.svg: regret against the half-life, in a world that changes and in one that does not.
+"""Draw docs/drift.svg: regret against half-life in a changing and in a constant world.
 
-`python docs/drift.py` simulates both and draws the picture, in a few minutes. The page that shows it is docs/drift.md.
+`python docs/drift.py` takes a few minutes. The figure is part of docs/drift.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INK, PALE = "#222222", "#999999"
 
 
 class Curve(NamedTuple):
-    """Regret by half-life, as a multiple of that without forgetting; and its standard errors."""
+    """Regret by half-life relative to no forgetting, with standard errors."""
 
     label: str
     colour: str
@@ -49,14 +49,14 @@ def measure(label: str, colour: str, marker: str, means: Any) -> Curve:
 
 
 def worlds() -> dict[str, Callable[[int], Mapping[str, Any]] | Mapping[str, Any]]:
-    """The means of both worlds: the constant one is like the first phase of the other."""
+    """Return the means of both worlds; the constant world is the first phase of the other."""
     rng = np.random.default_rng(0)
     phases = [{"attraction": rng.permutation(np.linspace(0.05, 0.5, ITEMS))} for _ in range(PHASES)]
     return {"changing": lambda t: phases[t // LENGTH], "constant": phases[0]}
 
 
 def draw(path: Path, curves: Sequence[Curve]) -> None:
-    """Draw the picture."""
+    """Draw the figure."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -77,7 +77,7 @@ def draw(path: Path, curves: Sequence[Curve]) -> None:
 
 
 def _frame(ax: Axes) -> None:
-    """Axes, the line of those who never forget, and the advice."""
+    """Draw axes, the line without forgetting, and the recommended half-life."""
     ax.set(xscale="log", yscale="log", xlim=(110, 560_000), ylim=(0.2, 34), xlabel="half-life (rounds)")
     ax.set_ylabel("regret, as a multiple of that\nwithout forgetting")
     ax.set_xticks([100, 1_000, 10_000, 100_000], ["100", "1,000", "10,000", "100,000"])
@@ -93,7 +93,7 @@ def _frame(ax: Axes) -> None:
 def main() -> None:
     """Measure and draw."""
     parser = argparse.ArgumentParser(description="Draw docs/drift.svg")
-    parser.add_argument("--out", type=Path, default=PICTURE, help="another file, such as picture.png")
+    parser.add_argument("--out", type=Path, default=PICTURE, help="file to write, such as picture.png")
     options = parser.parse_args()
     means = worlds()
     changing = f"{PHASES} phases of\n{LENGTH:,} rounds"

@@ -1,7 +1,6 @@
-"""Draw docs/features.svg: what it costs when many new items come at once, with features and without.
+"""Draw docs/features.svg: regret after many new items, with and without features.
 
-`python docs/features.py` simulates both and draws the picture, in a few minutes. The page that shows it is
-docs/features.md.
+`python docs/features.py` takes a few minutes. The figure is part of docs/features.md.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ import idbandits as idb
 
 PICTURE = Path(__file__).resolve().parent / "features.svg"
 OLD, NEW, COLUMNS, POSITIONS = 200, 200, 6, 4
-BEFORE, AFTER, WORLDS, COPIES = 5_000, 5_000, 10, 4  # rounds; each agent goes on so many times after the move
-WINDOW = 100  # rounds that a regret is averaged over
+BEFORE, AFTER, WORLDS, COPIES = 5_000, 5_000, 10, 4  # rounds before and after the move; continuations per agent
+WINDOW = 100  # rounds in a moving average
 INTERCEPT, NOISE = -3.5, 0.3  # of logits
 INK, PALE = "#222222", "#999999"
 LOOKS = {"with features": ("#0072B2", "-"), "without": ("#D55E00", (0, (5, 1.5)))}
@@ -28,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 class Curve(NamedTuple):
-    """The regret per round in windows that end after so many rounds; and its standard error over worlds."""
+    """Regret per round in windows of rounds, with standard error over worlds."""
 
     label: str
     rounds: NDArray[np.int64]
@@ -37,14 +36,14 @@ class Curve(NamedTuple):
 
 
 class Catalogue(NamedTuple):
-    """The features of items, and how attractive they are; the last ones are new."""
+    """Features and attraction of items; the last ones are new."""
 
     features: Floats
     attraction: Floats
 
 
 def catalogue(seed: int) -> Catalogue:
-    """Items whose attraction is the logistic function of features and noise."""
+    """Draw items whose attraction is a logistic function of features and noise."""
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=COLUMNS)
     weights /= np.linalg.norm(weights)
@@ -54,7 +53,7 @@ def catalogue(seed: int) -> Catalogue:
 
 
 def diagrams(features: Floats) -> dict[str, idb.Diagram]:
-    """A cascade of items that have these features, or none."""
+    """Return cascades with and without features."""
     number = len(features)
     return {
         "with features": idb.models.cascade(number, POSITIONS, features={"attraction": features}),
@@ -63,7 +62,7 @@ def diagrams(features: Floats) -> dict[str, idb.Diagram]:
 
 
 def measure() -> list[Curve]:
-    """Let agents learn without the new items, and go on with them."""
+    """Simulate agents before and after new items are added."""
     regrets: dict[str, list[Floats]] = {label: [] for label in LOOKS}
     for seed in range(WORLDS):
         own = catalogue(seed)
@@ -80,24 +79,24 @@ def measure() -> list[Curve]:
 
 
 def ignoring() -> float:
-    """The mean regret per round of whoever shows the best old items, and never a new one."""
+    """Return the mean regret per round of always showing the best old items."""
     attractions = [catalogue(seed).attraction for seed in range(WORLDS)]
     return float(np.mean([unclicked(own[:OLD]) - unclicked(own) for own in attractions]))
 
 
 def unclicked(attraction: Floats) -> float:
-    """How often the best of these items get no click."""
+    """Return the probability that the best list gets no click."""
     return float(np.prod(1 - np.sort(attraction)[-POSITIONS:]))
 
 
 def played(agent: idb.Thompson, attraction: Floats, rounds: int, seed: Any) -> Floats:
-    """Play some rounds of a cascade: the regret of each."""
-    luck, regrets = np.random.default_rng(seed).random((rounds, POSITIONS)), np.zeros(rounds)
+    """Play rounds of a cascade and return the regret of each."""
+    uniforms, regrets = np.random.default_rng(seed).random((rounds, POSITIONS)), np.zeros(rounds)
     least = unclicked(attraction)
     for t in range(rounds):
         action = agent.act()
         items = [int(item) for item in action.values()]
-        attracted = luck[t] < attraction[items]
+        attracted = uniforms[t] < attraction[items]
         clicks = attracted & (np.cumsum(attracted) == 1)
         agent.update(action, {f"C{k + 1}": int(click) for k, click in enumerate(clicks)})
         regrets[t] = float(np.prod(1 - attraction[items])) - least
@@ -105,14 +104,14 @@ def played(agent: idb.Thompson, attraction: Floats, rounds: int, seed: Any) -> F
 
 
 def _curve(label: str, regrets: Floats) -> Curve:
-    """Means in windows; one line of regrets per world."""
+    """Return means in windows, given one row of regrets per world."""
     windows = regrets.reshape(WORLDS, AFTER // WINDOW, WINDOW).mean(axis=2)
     rounds = WINDOW * np.arange(1, AFTER // WINDOW + 1)
     return Curve(label, rounds, windows.mean(axis=0), windows.std(axis=0, ddof=1) / np.sqrt(WORLDS))
 
 
 def draw(path: Path, curves: Sequence[Curve], looks: Mapping[str, Any] = LOOKS) -> None:
-    """Draw the picture."""
+    """Draw the figure."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -141,7 +140,7 @@ def draw(path: Path, curves: Sequence[Curve], looks: Mapping[str, Any] = LOOKS) 
 def main() -> None:
     """Measure and draw."""
     parser = argparse.ArgumentParser(description="Draw docs/features.svg")
-    parser.add_argument("--out", type=Path, default=PICTURE, help="another file, such as picture.png")
+    parser.add_argument("--out", type=Path, default=PICTURE, help="file to write, such as picture.png")
     options = parser.parse_args()
     curves = measure()
     print(f"never shows new items: {ignoring():.3f} per round")

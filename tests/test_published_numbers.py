@@ -1,8 +1,9 @@
-"""Published numbers: pages agree with the committed result files, and these with what the library does now."""
+"""Published numbers: pages agree with the committed result files, and these with the current library."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections import Counter
 from typing import Any
@@ -39,21 +40,23 @@ def test_pages_agree_with_the_result_files() -> None:
 
 
 def test_every_number_is_marked_in_a_page() -> None:
-    keys = {key for path in (pages.README, pages.PAGE) for key, _ in MARKED.findall(path.read_text())}
+    texts = [path.read_text() for path in (pages.README, *pages.DOCS.glob("*.md"))]
+    keys = {key for text in texts for key, _ in MARKED.findall(text)}
     assert keys == set(NUMBERS)
 
 
-def test_a_changed_number_is_found(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = pages.README.read_text().replace("<!--=hold-->", "<!--=hold-->1").replace("| 1,990.5 |", "| 1,990.6 |")
-    (tmp_path / "README.md").write_text(text)
+def test_a_changed_number_is_reported(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(pages.DOCS, tmp_path / "docs")
+    paper = (pages.DOCS / "paper.md").read_text().replace("| 1,990.5 |", "| 1,990.6 |")
+    (tmp_path / "docs" / "paper.md").write_text(paper)
+    (tmp_path / "README.md").write_text(pages.README.read_text().replace("<!--=hold-->", "<!--=hold-->1"))
     monkeypatch.setattr(pages, "README", tmp_path / "README.md")
-    found = differences()
-    assert len(found) == 2
-    assert all(line.startswith("README.md: ") for line in found)
+    monkeypatch.setattr(pages, "DOCS", tmp_path / "docs")
+    assert [line.partition(": ")[0] for line in differences()] == ["README.md", "paper.md"]
 
 
-def test_claims_that_do_not_hold_are_those_that_the_prose_explains() -> None:
-    """README.md and docs/paper.md say in words what does not agree with the paper, and why."""
+def test_claims_that_do_not_hold_are_explained() -> None:
+    """docs/paper.md explains which claims of the paper do not hold."""
     open_claims = {claim.claim: claim.verdict for claim in Paper.load().verdicts() if claim.verdict != HOLDS}
     assert open_claims == {
         "cascade model 1: idTSvi earns more than CascadeKL-UCB": "within noise",
@@ -63,14 +66,14 @@ def test_claims_that_do_not_hold_are_those_that_the_prose_explains() -> None:
         "Table 1: PF (5 particles) earns 0.835 ± 0.019": "does not hold",
         "Table 1: PF (10 particles) earns 0.878 ± 0.015": "does not hold",
         "Table 1: idTSvi takes longest, idTSinc much less": "does not hold",
-    }, "correct what README.md and docs/paper.md say of them, and this list"
+    }, "correct docs/paper.md and this list"
 
 
 PLAYED = [panel for figure in FIGURES if figure.key in ("2", "B1") for panel in figure.panels]
 
 
 @pytest.mark.parametrize("panel", PLAYED, ids=lambda panel: panel.key)
-def test_a_run_that_is_played_again_is_that_of_the_result_file(panel: Any) -> None:
+def test_a_repeated_run_agrees_with_the_result_file(panel: Any) -> None:
     paper = Paper.load()
     for learner in panel.learners:
         published = paper.cells[panel.problem, learner]
@@ -82,7 +85,7 @@ def test_a_run_that_is_played_again_is_that_of_the_result_file(panel: Any) -> No
         assert run.totals[-1, :2].tolist() == pytest.approx(wanted, rel=1e-9, abs=1e-5), f"{learner}: {RENEW}"
 
 
-def test_the_result_file_says_where_it_comes_from() -> None:
+def test_the_result_file_contains_commit_and_versions() -> None:
     data = Paper.load().data
     assert len(data["commit"].rstrip("+")) == 40
     assert set(data["versions"]) == {"idbandits", "numpy", "scipy", "numba"}
@@ -100,7 +103,7 @@ def test_results_are_collected_from_a_report(tmp_path: Any) -> None:
         for number in rounds
     ]
     columns = ["experiment", "problem", "learner", "run", "round", "reward", "regret", "seconds"]
-    again = [("2a", *row[1:]) for row in rows if row[2] == VI]  # in another figure as well
+    again = [("2a", *row[1:]) for row in rows if row[2] == VI]  # also in another figure
     pd.DataFrame(rows + again, columns=columns).to_parquet(tmp_path / "results.parquet")
     data = collected(tmp_path)
     assert json.loads(dumped(data)) == data
@@ -117,10 +120,10 @@ def test_results_are_collected_from_a_report(tmp_path: Any) -> None:
 
 
 def test_numbers_of_tables_by_hand() -> None:
-    text = """## Items that come and go
+    text = """## Replaced items
 
-| model | ratio | a move takes |
-|-------|------:|-------------:|
+| model | ratio | time of a move |
+|-------|------:|---------------:|
 | semi-bandit | 0.32 ± 0.02 | 7.24 ms |
 | cascade | 0.365 ± 0.02 | 900 µs |
 | one latent node | – | 582 ms |

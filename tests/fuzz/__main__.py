@@ -1,4 +1,4 @@
-"""The attacks by hand: `python -m tests.fuzz calls --seed 17 --calls 100000 --minutes 10`, and so on."""
+"""Command line of the fuzz tests: `python -m tests.fuzz calls --seed 17 --calls 100000 --minutes 10`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import processes
 
 
 def main() -> int:
-    """Run an attack; 0 if nothing was found."""
+    """Run a fuzz test; return 0 if nothing was found."""
     parser = argparse.ArgumentParser("python -m tests.fuzz", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="ATTACK")
     calls = commands.add_parser("calls", help="random calls with garbage among their arguments")
@@ -53,13 +53,13 @@ def main() -> int:
     lifetimes.add_argument("--threads", action="store_true", help="pairs of calls at the same time, in two threads")
     lifetimes.set_defaults(run=run_lifetimes)
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # processes that were begun are ended, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # also end child processes
     status: int = arguments.run(arguments)
     return status
 
 
 def run_calls(arguments: argparse.Namespace) -> int:
-    """Random calls."""
+    """Run random calls."""
     if arguments.replay is not None:
         folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
         processes.run_cases(arguments.seed, iter([arguments.replay]), folder, print)
@@ -93,7 +93,7 @@ def run_calls(arguments: argparse.Namespace) -> int:
 
 
 def run_child(arguments: argparse.Namespace) -> int:
-    """Some cases, in this process."""
+    """Run some cases in this process."""
     processes.run_cases(
         arguments.seed, iter(range(arguments.cases[0], arguments.cases[1], arguments.cases[2])), arguments.folder
     )
@@ -101,21 +101,21 @@ def run_child(arguments: argparse.Namespace) -> int:
 
 
 def run_interruptions(arguments: argparse.Namespace) -> int:
-    """Signals."""
+    """Run calls interrupted by signals."""
     from . import interruptions
 
     return interruptions.main(arguments.processes, arguments.alarms, arguments.seed)
 
 
 def run_threads(arguments: argparse.Namespace) -> int:
-    """Threads."""
+    """Run calls in threads."""
     from . import threads
 
     return threads.main(arguments.inference, arguments.rounds, arguments.seconds)
 
 
 def run_lifetimes(arguments: argparse.Namespace) -> int:
-    """Lives."""
+    """Run lifetimes."""
     from . import lifetimes
 
     given = arguments
@@ -125,7 +125,7 @@ def run_lifetimes(arguments: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    if os.environ.get("PYTHONHASHSEED") != "0":  # else the order of sets, and with it a case, differs from run to run
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets, and so a case, would differ between runs
         os.execve(
             sys.executable, [sys.executable, "-m", "tests.fuzz", *sys.argv[1:]], os.environ | {"PYTHONHASHSEED": "0"}
         )

@@ -1,4 +1,4 @@
-"""Calls of agents, and of questions to diagrams with given means."""
+"""Calls of agents, and queries of diagrams with given means."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ READY = [
     lambda: idb.models.rank1(3, ["x", "y"]), lambda: idb.models.dependent_click(3, 2), lambda: idb.models.dynamic_bayesian(3, 2),
     lambda: idb.models.click_chain(3, 2), lambda: idb.models.user_browsing(3, 3), tea_room, shop, *NAMED,
 ]  # fmt: skip
-FEATURED = float(os.environ.get("FUZZ_FEATURED", "0.35"))  # of all problems
+FEATURED = float(os.environ.get("FUZZ_FEATURED", "0.35"))  # share of problems
 PRIORS = [1e-300, 1e-9, 1e-6, 0.01, 0.5, 1.0, 3.0, 1e3, 1e9, 1e12, 1e15]
 
 
 def problem(rng: Rng) -> idb.Diagram:
-    """A diagram to learn in: of a model, with a name, or random; sometimes with features, or with odd priors."""
+    """Return a diagram to learn: a model, a named or a random diagram; sometimes with features or unusual priors."""
     if rng.random() < FEATURED:
         return random_shop(rng) if rng.random() < 0.3 else with_odd_priors(rng, random_menu(rng))
     if rng.random() < 0.4:
@@ -50,27 +50,27 @@ def problem(rng: Rng) -> idb.Diagram:
 
 
 def with_odd_priors(rng: Rng, d: idb.Diagram) -> idb.Diagram:
-    """The same diagram, or sometimes one with odd priors."""
+    """Return the diagram, sometimes with unusual priors."""
     if rng.random() < 0.15:
         data = d.to_dict()
         for table in data["learned"]:
             table["prior"] = [float(PRIORS[i]) for i in rng.integers(len(PRIORS), size=d.learned[table["name"]].states)]
         try:
             return idb.Diagram.from_dict(data)
-        except idb.errors.FormatError:  # they have a range
+        except idb.errors.FormatError:  # priors have a range
             return d
     return d
 
 
 def is_able(name: str, d: idb.Diagram) -> bool:
-    """Whether an inference can learn from the features of a diagram."""
+    """Return True if an inference supports the features of a diagram."""
     if has_requests(d):
         return name in ("exact", "moments", "incremental")
     return name not in ("particles", "own") or not has_regressions(d)
 
 
 def feasible(d: idb.Diagram, action: Any) -> None:
-    """Raise unless this is an action that the constraints allow."""
+    """Raise unless an action satisfies the constraints."""
     assert set(action) == {n.name for n in d.of_kind("decision")}, action
     assert all(action[n.name] in n.values for n in d.of_kind("decision")), action
     for group, excepted in d.constraints:
@@ -79,13 +79,13 @@ def feasible(d: idb.Diagram, action: Any) -> None:
 
 
 def probabilities(values: Any) -> None:
-    """Raise unless these are probabilities."""
+    """Raise unless numbers are probabilities."""
     array = np.asarray(values, float)
     assert ((array >= 0) & (array <= 1 + 1e-9)).all(), array
 
 
 def one_by_one(agent: idb.Thompson, rounds: int, actions: Any, observations: Any, contexts: Any) -> None:
-    """Let an agent learn from a log round by round: what `update_many` takes, `update` takes too, and alike."""
+    """Learn a log round by round: `update` must accept what `update_many` accepts, with equal results."""
     observations = {} if observations is None else observations
     for k in range(rounds):
         action, seen = ({name: cell(column, k) for name, column in own.items()} for own in (actions, observations))
@@ -94,7 +94,7 @@ def one_by_one(agent: idb.Thompson, rounds: int, actions: Any, observations: Any
 
 
 def cell(column: Any, k: int) -> Any:
-    """The k-th value of a column, None if it is missing."""
+    """Return the k-th value of a column, None if it is missing."""
     column = np.asarray(column) if isinstance(column, memoryview) else column
     value = column.iloc[k] if isinstance(column, pd.Series) else column[k]
     value = value.as_py() if hasattr(value, "as_py") else value
@@ -102,7 +102,7 @@ def cell(column: Any, k: int) -> Any:
 
 
 class Agents(Session):
-    """An agent, rounds that it can learn from, and means."""
+    """Agent, rounds that it can learn, and means."""
 
     WEIGHTS: ClassVar[dict[str, int]] = {
         "act": 12, "update": 20, "update_many": 14, "revise": 8, "make": 4, "load_damaged": 3, "load": 2, "save": 2,
@@ -126,10 +126,10 @@ class Agents(Session):
             forget = idb.Forget(half_life=self.one([0.5, 3, 100, 10**9]))
             self.agent = idb.Thompson(self.agent.diagram, self.agent.inference, self.agent.rng, forget=forget)
         self._go_on(self.agent)
-        self.late: list[Played] = []  # rounds of diagrams that the agent was in before
+        self.late: list[Played] = []  # rounds of earlier diagrams
 
     def _go_on(self, agent: idb.Thompson) -> None:
-        """Go on with an agent that may be in another diagram."""
+        """Continue with an agent that may be in another diagram."""
         self.agent, self.d = agent, agent.diagram.copy()
         self.means = random_means(self.rng, self.d)
         self.rounds: list[Played] = play(self.d, self.rng, 12, unseen=0.0 if self.name in ("exact", "own") else 0.2)
@@ -171,7 +171,7 @@ class Agents(Session):
         return Call(kind.__name__, make, settings, lambda agent: agent.posterior(), efforts=tuple(settings))
 
     def call_own_inference(self) -> Call:
-        """An inference of the caller's of which one part is garbage."""
+        """Call a custom inference with one invalid member."""
         own = Counts()
         part = self.one(["settings", "evidence", "start", "belief", "learn"])
         made = getattr(own, part)
@@ -190,11 +190,11 @@ class Agents(Session):
             agent.save("own.idb")
 
         call = Call(f"own inference, {part}", use, {"inference": own}, foreign=True)
-        call.spoil = lambda rng: None  # type: ignore[method-assign]  # it is already
+        call.spoil = lambda rng: None  # type: ignore[method-assign]  # already invalid
         return call
 
     def _made(self, own: Counts, part: str) -> Any:
-        """What a part of an inference returns if it is right."""
+        """Return a valid result of a member of an inference."""
         model = idb.compile(self.d)
         evidence = own.evidence(model)
         state = own.start(model, evidence, self.agent.rng)
@@ -205,7 +205,7 @@ class Agents(Session):
         return Call("act", self.agent.act, arguments, functools.partial(feasible, self.d))
 
     def _allowed(self) -> Any:
-        """Some of the choices, or None."""
+        """Return some of the choices, or None."""
         if self.rng.random() < 0.5:
             return None
         lists = {n.name: [v for v in n.values if self.rng.random() < 0.8] for n in self.d.of_kind("decision")}
@@ -244,7 +244,7 @@ class Agents(Session):
 
     def call_update(self) -> Call:
         played, before, twin = self._round(), self.agent.rounds, self.agent.copy()
-        if self.rng.random() < 0.3:  # what `act` chose is checked another way
+        if self.rng.random() < 0.3:  # choices of `act` are validated differently
             acted = self.agent.act(played.context)
             twin = self.agent.copy()
             if self.d.of_kind("observed") and self.name not in ("exact", "own"):
@@ -255,7 +255,7 @@ class Agents(Session):
         def check(_: Any) -> None:
             assert self.agent.rounds == before + 1
             if not any(isinstance(value, (Changing, NotAMapping)) for value in call.arguments.values()):
-                twin.update(**call.arguments)  # a copy does not know what `act` chose, and must take the same
+                twin.update(**call.arguments)  # a copy does not know the choice of `act`, and must accept it
                 assert knowledge(twin) == knowledge(self.agent)
             self.learned.append(played)
 
@@ -265,7 +265,7 @@ class Agents(Session):
     def call_update_many(self) -> Call:
         log = [self._round() for _ in range(self.number(0, 12))]
         actions, observations, contexts = columns(self.d, log)
-        if self.rng.random() < 0.5:  # lists instead of arrays of objects
+        if self.rng.random() < 0.5:  # lists instead of object arrays
             actions, observations = ({k: v.tolist() for k, v in own.items()} for own in (actions, observations))
         before, twin = self.agent.rounds, self.agent.copy()
         arguments = {"actions": actions, "observations": observations, "contexts": contexts}
@@ -277,10 +277,10 @@ class Agents(Session):
             if all(type(value) is dict for value in call.arguments.values() if value is not None):
                 one_by_one(twin, added, **call.arguments)
                 assert twin.rounds == self.agent.rounds
-                if self.agent.forget is not None:  # what fades is drawn, by other random numbers after other rounds
+                if self.agent.forget is not None:  # discounting is random
                     return
                 assert groups(twin) == groups(self.agent)
-                if has_regressions(self.d):  # which are fitted at other times
+                if has_regressions(self.d):  # fits happen at other times
                     return
                 assert not INFERENCES[self.name].sequential or knowledge(twin) == knowledge(self.agent)
 
@@ -307,7 +307,7 @@ class Agents(Session):
     def call_posterior(self) -> Call:
         def check(belief: Any) -> None:
             for name, table in belief.items():
-                learned = table.alpha[np.isfinite(table.alpha).all(axis=-1)]  # of fixed rows, they are infinite
+                learned = table.alpha[np.isfinite(table.alpha).all(axis=-1)]  # infinite for fixed rows
                 assert learned.size == table.alpha.size - len(self.d.learned[name].fixed) * table.alpha.shape[-1]
                 assert (learned > 0).all(), table.alpha
                 assert np.isfinite(table.sd).all(), table.sd
@@ -317,7 +317,7 @@ class Agents(Session):
         return Call("posterior", self.agent.posterior, {}, check, reads=True)
 
     def call_regression(self) -> Call:
-        """What is shown of regressions: by all that they can be asked for, one of which may be garbage."""
+        """Call all methods of regressions, one argument of which may be invalid."""
         tables = self.agent.posterior()
         regressions = {name: table.regression for name, table in tables.items() if table.regression is not None}
         if not regressions:
@@ -346,7 +346,7 @@ class Agents(Session):
         return Call("regression", ask, arguments, check, reads=True)
 
     def call_structures(self) -> Call:
-        """Several structures at once, of which one has other features."""
+        """Call agents of several structures, one of which has other features."""
 
         def use(d: Any, other: Any, inference: Any) -> None:
             agent = idb.Thompson([d, other], inference, seed=0)
@@ -365,7 +365,7 @@ class Agents(Session):
         belief = self.one(list(self.agent.posterior().values()))
 
         def check(quantiles: Any) -> None:
-            if (np.asarray(call.arguments["q"], float) > 1e-9).all():  # below, SciPy's are NaN here and there
+            if (np.asarray(call.arguments["q"], float) > 1e-9).all():  # SciPy returns NaN below
                 probabilities(quantiles)
 
         call = Call("quantile", belief.quantile, {"q": self.one([0.5, [0.1, 0.9]])}, check)
@@ -465,7 +465,7 @@ class Agents(Session):
 
         return Call("load damaged", load, {"path": "damaged.idb"}, files=True)
 
-    # -- questions ---------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
     def call_compile(self) -> Call:
         return Call("compile", idb.compile, {"d": self.d}, repr)
@@ -514,5 +514,5 @@ def _true(condition: Any) -> None:
 
 
 def any_diagram(rng: Rng) -> idb.Diagram:
-    """A diagram, learned tables or not."""
+    """Return a diagram with or without learned tables."""
     return problem(rng) if rng.random() < 0.5 else random_diagram(rng, most_chance=5, most_joint=200)

@@ -1,14 +1,13 @@
-"""One call with arguments of which some may be spoiled, and what may come of it.
+"""A call with possibly invalid arguments, and its allowed results.
 
 A call may succeed, or raise
 
 - an IdbanditsError;
-- an OSError, if it has to do with files;
-- a TypeError that Python itself raises for arguments of the wrong number or name: before the library's first line;
-- what a hostile object raises in a method of its own (`HostileError`), or a function of the caller's that fills a table:
-  it is the caller's, and passes through as it is.
+- an OSError, if it uses files;
+- a TypeError raised by Python for a wrong number or names of arguments;
+- an error raised by a hostile object (`HostileError`) or by a function of the caller, which propagates unchanged.
 
-After any error, everything is as it was before. Warnings of NumPy about numbers count as errors that are not allowed.
+After any error, all objects are unchanged. Numerical warnings of NumPy count as failures.
 """
 
 from __future__ import annotations
@@ -32,26 +31,26 @@ from internals import knowledge
 from .invalid_values import HostileError, Rng, garbage, shown, spoil
 
 HERE = str(Path(__file__).parent)
-SPOILED = 0.7  # of all calls
-TOO_MUCH = 300, 10**12  # numbers of rounds, draws and the like between these would rightly take very long
+SPOILED = 0.7  # share of all calls
+TOO_MUCH = 300, 10**12  # numbers of rounds or draws between these would take very long
 
 
 @dataclass
 class Call:
-    """A function, its arguments, and what must hold of its result."""
+    """Function, its arguments, and conditions on its result."""
 
     name: str
     function: Callable[..., Any]
     arguments: dict[str, Any] = field(default_factory=dict)
     check: Callable[[Any], Any] = lambda result: None
-    files: bool = False  # it has to do with files
-    efforts: tuple[str, ...] = ()  # arguments that say how much is to be done
-    reads: bool = False  # it changes nothing if it succeeds, either, whatever is then done to its result
-    foreign: bool = False  # it runs code of the caller's that is broken, and may raise anything
+    files: bool = False  # True if the call uses files
+    efforts: tuple[str, ...] = ()  # arguments that determine the amount of work
+    reads: bool = False  # True if the call changes nothing, even if its result is modified
+    foreign: bool = False  # True if the call runs broken code of the caller and may raise anything
     spoiled: bool = False
 
     def spoil(self, rng: Rng) -> None:
-        """Spoil an argument, or add one that the function does not have."""
+        """Make an argument invalid, or add an unknown argument."""
         if not self.arguments or rng.random() < 0.01:
             self.arguments["nonsense"] = garbage(rng)
         else:
@@ -67,7 +66,7 @@ class Call:
 
 
 def _spoiled(rng: Rng, value: Any) -> Any:
-    """A value that is spoiled; garbage, if it is so already that it cannot be looked at."""
+    """Return an invalid variant of a value."""
     try:
         return spoil(rng, value)
     except Exception:
@@ -82,9 +81,9 @@ def _is_too_much(value: Any) -> bool:
 
 
 class Session:
-    """Some objects, and calls that have to do with them: every method whose name begins with `call_` makes one."""
+    """Objects and calls that use them: every method whose name begins with `call_` returns a call."""
 
-    WEIGHTS: ClassVar[dict[str, int]] = {}  # of calls that are made more or less often than others
+    WEIGHTS: ClassVar[dict[str, int]] = {}  # weights of calls
 
     def __init__(self, rng: Rng) -> None:
         self.rng = rng
@@ -94,31 +93,31 @@ class Session:
         self._chances = weights / weights.sum()
 
     def next_call(self) -> Call:
-        """A call at random, spoiled more often than not."""
+        """Return a random call, mostly with invalid arguments."""
         call: Call = self._makers[int(self.rng.choice(len(self._makers), p=self._chances))]()
         if self.rng.random() < SPOILED:
             call.spoil(self.rng)
         return call
 
     def one(self, values: Any) -> Any:
-        """One of several values."""
+        """Return one of several values."""
         return values[int(self.rng.integers(len(values)))]
 
     def number(self, least: int, most: int) -> int:
-        """A whole number in this range."""
+        """Return an integer in a range."""
         return int(self.rng.integers(least, most + 1))
 
     def objects(self) -> list[Any]:
-        """All that must be as it was if a call fails."""
+        """Return all objects that must be unchanged if a call fails."""
         return []
 
     def digest(self) -> list[Any]:
-        """These objects as values that can be compared."""
+        """Return these objects as comparable values."""
         return [digest(thing) for thing in self.objects()]
 
 
 def digest(thing: Any) -> Any:
-    """All that an object knows, to be compared by ==."""
+    """Return the content of an object, comparable by ==."""
     if isinstance(thing, (idb.Thompson, Baseline)):
         return *knowledge(thing), thing.rounds, digest(thing.diagram)
     if isinstance(thing, idb.World):
@@ -133,7 +132,7 @@ def digest(thing: Any) -> Any:
 
 @dataclass
 class Failure:
-    """What must not happen, in words, and where."""
+    """Description and place of a failure."""
 
     what: str
     where: str
@@ -141,7 +140,7 @@ class Failure:
 
 
 def attempt(session: Session, call: Call) -> tuple[Failure | None, bool, float]:
-    """Make a call: what is wrong with what came of it, whether one can go on all the same, and how long it took."""
+    """Make a call; return its failure, whether the session can continue, and its duration."""
     before = session.digest()
     error: BaseException | None = None
     result: Any = None
@@ -175,7 +174,7 @@ def attempt(session: Session, call: Call) -> tuple[Failure | None, bool, float]:
 
 
 def vandalise(result: Any) -> None:
-    """Overwrite all arrays in a result: they are the caller's, and the library must not read them again."""
+    """Overwrite all arrays of a result: they belong to the caller, and the library must not read them again."""
     if isinstance(result, np.ndarray) and result.flags.writeable and result.dtype.kind == "f":
         result.fill(np.nan)
     elif isinstance(result, dict):
@@ -195,9 +194,7 @@ def _is_allowed(error: BaseException, call: Call) -> bool:
         return True
     if isinstance(error, (IdbanditsError, HostileError)) or (call.files and isinstance(error, OSError)):
         return True
-    if isinstance(
-        error, (TypeError, NotImplementedError)
-    ):  # of the call itself: its arguments do not fit, or `*` fails
+    if isinstance(error, (TypeError, NotImplementedError)):  # raised by the call itself: wrong arguments, or `*` fails
         frames = traceback.extract_tb(error.__traceback__)
         return frames[-1].filename.startswith(HERE)
     return False

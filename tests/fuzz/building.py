@@ -1,4 +1,4 @@
-"""Calls that declare diagrams, write and read them, draw them, and make ready ones."""
+"""Calls that declare, save, load and draw diagrams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_NODES = 12
 
 
 class Building(Session):
-    """A diagram that grows."""
+    """Diagram that grows."""
 
     WEIGHTS: ClassVar[dict[str, int]] = {
         "draw": 1,
@@ -93,7 +93,7 @@ class Building(Session):
         return Call("Learned", idb.Learned, arguments, self.tables.append)
 
     def _features(self) -> Any:
-        """Features of two or three rows or values: an array, a frame, or either of them for each of some parents."""
+        """Return features of two or three rows or values: an array, a frame, or one of them per parent."""
         lines = self.number(2, 3)
         columns = {column["name"]: column["values"] for column in random_columns(self.rng, lines)}
         ways: list[Any] = [
@@ -110,11 +110,11 @@ class Building(Session):
         ]
         try:
             return self.one(ways)()
-        except (ValueError, pa.ArrowException):  # not every column can be in every frame
+        except (ValueError, pa.ArrowException):  # some columns do not fit into all frames
             return columns
 
     def _encoded(self, frame: pd.DataFrame) -> Any:
-        """Features with declared encodings, which mostly fit the columns; the frame itself where they do not."""
+        """Return features with declared encodings that mostly match the columns; the frame itself otherwise."""
         try:
             return idb.Features(frame, **self._encodings(frame))
         except idb.errors.DiagramError:
@@ -131,7 +131,7 @@ class Building(Session):
         }
 
     def call_features(self) -> Call:
-        """Declared encodings, and a table that has them."""
+        """Call declared encodings and a table that uses them."""
         lines = self.number(2, 3)
         columns = {column["name"]: column["values"] for column in random_columns(self.rng, lines)}
         frame = pd.DataFrame(columns)
@@ -185,7 +185,9 @@ class Building(Session):
         return Call(method, declare, arguments, self._round_trip)
 
     def _round_trip(self, _: Any = None) -> None:
-        with contextlib.suppress(*[idb.errors.FormatError] if self.d.different else []):  # later decisions may help
+        with contextlib.suppress(
+            *[idb.errors.FormatError] if self.d.different else []
+        ):  # later decisions may make it feasible
             assert digest(idb.Diagram.from_dict(self.d.to_dict())) == digest(self.d)
 
     def call_all_different(self) -> Call:
@@ -198,7 +200,7 @@ class Building(Session):
         )
 
     def call_compile(self) -> Call:
-        """All that may be asked of a diagram, which begins anew where it has grown too large."""
+        """Call all queries of a diagram; restart if it has become too large."""
 
         def ask(d: Any) -> None:
             repr(idb.compile(d))
@@ -287,7 +289,7 @@ class Building(Session):
 
 
 def _spoil_inside(rng: Rng, data: Any) -> None:
-    """Spoil one value somewhere in nested data."""
+    """Make one value inside nested data invalid."""
     while True:
         inner = list(data.items()) if isinstance(data, dict) else list(enumerate(data))
         if not inner:

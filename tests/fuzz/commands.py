@@ -1,4 +1,4 @@
-"""Commands with odd words among their arguments, run in this process; they end with a status and at most one line."""
+"""Commands with invalid arguments, run in this process; they must end with a status and at most one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from idbandits.cli import main as cli
 from .attempts import Call, Session
 from .invalid_values import Rng
 
-# No word names a device itself: if a command ever replaced what it should write to, this must not do harm.
+# No argument names a device, so that a command that replaces its output file does no harm.
 WORDS = [
     "", "-", "--", "---", "-1", "0", "1", "2", "nan", "inf", "-inf", "1e5", "1.5", "99999999999999999999", "0x10", "1_0", "²", "٣", " 2 ",
     "\ud800", "\udcff", "x" * 5000, "é", "\n", "a\nb", "/", ".", "..", "/nonexistent/x", "nul\0", "{", "[", "{}", "[]", "null", "=", "==", "a=b", "attraction=",
@@ -36,7 +36,7 @@ LONG = {
     "--positions",
     "--rows",
     "--columns",
-}  # no huge numbers after these, and no paper
+}  # options without huge numbers; no `paper`
 NUMBERS = ["-1", "0", "1", "2", "x", "", "1.5", "nan", "99999999999999999999999", "1e2", "٣"]
 LINES = [
     "models", "models cascade --items 4 --positions 2", "models rank1 --rows 2 --columns x,y", "models cascade --items a,b --positions 2 --out out.json",
@@ -50,7 +50,7 @@ LINES = [
 
 
 class Commands(Session):
-    """Some files, and commands that read them."""
+    """Files, and commands that read them."""
 
     def __init__(self, rng: Rng) -> None:
         super().__init__(rng)
@@ -90,7 +90,7 @@ class Commands(Session):
             assert status == 0 or not words or len(errors) == 1, (status, lines[-3:])
 
         call = Call(f"idbandits {words[0] if words else ''}", run, {"words": words, "standard_input": standard_input})
-        call.spoil = lambda rng: None  # type: ignore[method-assign]  # its words are spoiled already
+        call.spoil = lambda rng: None  # type: ignore[method-assign]  # arguments are already invalid
         return call
 
     def _spoiled(self, words: list[str]) -> list[str]:
@@ -104,7 +104,7 @@ class Commands(Session):
         elif at < len(spoiled):
             spoiled[at] = word
         if {"paper", "theory"} & set(spoiled) and not {"nonsense", "x", "0"} & set(spoiled):
-            return list(words)  # it would rightly take minutes
+            return list(words)  # would take minutes
         if "simulate" in spoiled and not {"--rounds", "--runs"} <= set(spoiled):
             return list(words)
         return spoiled

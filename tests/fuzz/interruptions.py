@@ -1,13 +1,13 @@
-"""Signals whose handlers raise exceptions, at random moments of a learner's life.
+"""Signals whose handlers raise exceptions at random moments.
 
-Python runs handlers of signals between its instructions, wherever it is: also in code that a library calls from
-machine code, which may not expect an exception there. So:
+Python runs signal handlers between instructions, also in Python code called from machine code, which may not expect an
+exception there.
 
-- `by_ctrl_c`: many processes that each act and learn get one SIGINT. They end with KeyboardInterrupt, and nothing else.
-- `by_alarm`: in one process, a timer's handler raises an exception of its own, many times. After each, the agent is
-  exactly as before the call that was interrupted, or exactly as after it, and goes on from there.
+- `by_ctrl_c`: many processes that act and learn get one SIGINT each and must end with KeyboardInterrupt.
+- `by_alarm`: in one process, the handler of a timer raises exceptions. After each, the agent is exactly as before or
+  exactly as after the interrupted call, and continues.
 
-In each, the processes are forked from one in which everything is compiled.
+Processes are forked from one in which everything is compiled.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from internals import groups, kept
 
 NAMES = [name for name in INFERENCES if name not in ("literal", "random", "own")]
 FEATURED = [("exact", "items"), ("gibbs", "items"), ("ep", "items"), ("moments", "requests")]
-RIGHT, WRONG = 0, 3  # exit statuses of a process that was interrupted
-SECONDS = 0.02  # in which an interruption comes, at a random moment
-HANG = 30  # seconds until a process that was interrupted must have ended
+RIGHT, WRONG = 0, 3  # exit statuses of interrupted processes
+SECONDS = 0.02  # maximum seconds until the interruption
+HANG = 30  # seconds until an interrupted process must have ended
 
 
 def problem(name: str, seed: int, features: str = "") -> tuple[idb.Thompson, idb.World]:
-    """An agent and the world in which it acts, both compiled; with features of items, or of requests."""
+    """Return an agent and its world, both compiled, with features of items or of requests."""
     if features == "requests":
         d: idb.Diagram = feature_diagrams.shop()
         agent, means = agent_of(name, d, seed), {"click": np.linspace(0.1, 0.6, 6)[:, None], "bought": [0.2, 0.6]}
@@ -61,7 +61,7 @@ def problem(name: str, seed: int, features: str = "") -> tuple[idb.Thompson, idb
 
 
 def draw_user(rng: np.random.Generator) -> dict[str, Any]:
-    """A request."""
+    """Draw a request."""
     return {"age": float(rng.normal(40, 15)), "country": ["de", "fr", "it"][int(rng.integers(3))]}
 
 
@@ -69,7 +69,7 @@ def draw_user(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def act_and_learn(agent: idb.Thompson, world: idb.World) -> None:
-    """A plain loop, until it is interrupted."""
+    """Act and learn until interrupted."""
     while True:
         action = agent.act()
         agent.update(action, world.step(action).observation)
@@ -103,7 +103,7 @@ LOOPS = [act_and_learn, only_act, only_update, only_propensity, only_step]
 
 
 def by_ctrl_c(number: int, seed: int = 0, say: Callable[[str], Any] = print) -> list[str]:
-    """What many processes died of that got one SIGINT each, if not of KeyboardInterrupt."""
+    """Interrupt many processes by SIGINT; return exit reasons other than KeyboardInterrupt."""
     rng = np.random.default_rng(seed)
     problems = [problem(name, seed) for name in NAMES]
     wrong = []
@@ -119,7 +119,7 @@ def by_ctrl_c(number: int, seed: int = 0, say: Callable[[str], Any] = print) -> 
 
 
 def _interrupted(loop: Callable[..., None], agent: idb.Thompson, world: idb.World, moment: float) -> int:
-    """The exit status of a process that runs a loop and gets SIGINT after a moment; negative if a signal ended it."""
+    """Return the exit status of a process that gets SIGINT after a moment; negative if a signal ended it."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         status = WRONG
@@ -164,10 +164,10 @@ class AlarmError(Exception):
 
 
 def by_alarm(number: int, name: str, seed: int = 0, features: str = "") -> list[str]:
-    """What is wrong after any of many interruptions of an agent's calls by an exception of the caller's own.
+    """Interrupt calls of an agent by exceptions of a handler; return all inconsistencies.
 
-    All calls are written down before they are made. A second agent then makes the same calls without interruptions:
-    the first must be as this one is without the last call, or with it.
+    All calls are recorded before they are made. A second agent then makes the same calls without interruptions: the
+    first must equal it without or with the last call.
     """
     agent, world = problem(name, seed, features)
     shadow, rng = agent.copy(), np.random.default_rng(seed)
@@ -179,18 +179,18 @@ def by_alarm(number: int, name: str, seed: int = 0, features: str = "") -> list[
             raise AlarmError
 
     def unraisable(hook: Any) -> None:
-        if not isinstance(hook.exc_value, AlarmError):  # an alarm in a destructor is lost, which is Python's way
+        if not isinstance(hook.exc_value, AlarmError):  # Python ignores exceptions in destructors
             sys.__unraisablehook__(hook)
 
     wrong: list[str] = []
     before_handler = signal.signal(signal.SIGALRM, handle)
     before_hook, sys.unraisablehook = sys.unraisablehook, unraisable
-    gc.disable()  # else alarms are lost in callbacks of the garbage collector
+    gc.disable()  # alarms would be lost in callbacks of the garbage collector
     try:
         for k in range(number):
             calls.clear()
             try:
-                signal.setitimer(signal.ITIMER_REAL, 1e-4 + 0.004 * rng.random(), 0.005)  # again, should it be lost
+                signal.setitimer(signal.ITIMER_REAL, 1e-4 + 0.004 * rng.random(), 0.005)  # repeat in case it is lost
                 armed = True
                 _live(agent, world, calls, rng)
             except AlarmError:
@@ -218,7 +218,7 @@ def by_alarm(number: int, name: str, seed: int = 0, features: str = "") -> list[
 def _live(
     agent: idb.Thompson, world: idb.World, calls: list[Callable[[idb.Thompson], Any]], rng: np.random.Generator
 ) -> None:
-    """Act, learn, correct and look, for ever."""
+    """Act, learn, correct and read, forever."""
     revisable = INFERENCES_REVISABLE.get(type(agent.inference).__name__, False)
     revisable = revisable and not agent.diagram.of_kind("context")
     nodes = [n.name for n in agent.diagram.of_kind("observed")]
@@ -255,20 +255,20 @@ INFERENCES_REVISABLE = {
 
 
 def _difference(agent: idb.Thompson, other: idb.Thompson) -> str:
-    """In what two agents differ; empty if they do not."""
+    """Return the difference of two agents; "" if they are equal."""
     if agent.rounds != other.rounds:
         return f"{agent.rounds - other.rounds:+} rounds"
     if groups(agent) != groups(other):
         return "other groups"
     if str(agent.rng.bit_generator.state) != str(other.rng.bit_generator.state):
         return "other random numbers"
-    if kept(agent.copy()) != kept(other):  # a copy has no request that was interrupted
+    if kept(agent.copy()) != kept(other):  # copies have no interrupted request
         return "another belief"
     return ""
 
 
 def alarm_in_a_fork(number: int, name: str, seed: int, features: str = "") -> list[str]:
-    """The same in a process of its own, whose death by a signal is told too."""
+    """Run `by_alarm` in a separate process and report its death by a signal."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         faulthandler.dump_traceback_later(10 * HANG, exit=True)
@@ -290,7 +290,7 @@ def alarm_in_a_fork(number: int, name: str, seed: int, features: str = "") -> li
 
 
 def main(processes: int, alarms: int, seed: int) -> int:
-    """Both attacks; 0 if nothing was found."""
+    """Run both tests; return 0 if nothing was found."""
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     wrong = by_ctrl_c(processes, seed)

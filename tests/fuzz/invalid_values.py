@@ -1,4 +1,4 @@
-"""Values that no function should be given, and ways to spoil those that it should."""
+"""Invalid values, and functions that make valid values invalid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rng = np.random.Generator
 
 
 class HostileError(Exception):
-    """Raised by the methods of hostile objects; the library may let it pass through, since it is the caller's own."""
+    """Raised by methods of hostile objects; the library may let it propagate."""
 
 
 def _raise(*_: Any, **__: Any) -> Any:
@@ -29,7 +29,7 @@ def _raise(*_: Any, **__: Any) -> Any:
 
 
 class NotEqual:
-    """It cannot be compared."""
+    """Object that cannot be compared."""
 
     __eq__ = __ne__ = __lt__ = _raise
     __hash__ = object.__hash__
@@ -60,7 +60,7 @@ class NotAnArray:
 
 
 class NotAMapping(dict[Any, Any]):
-    """A mapping that cannot be read."""
+    """Mapping that cannot be read."""
 
     __getitem__ = __contains__ = keys = items = get = _raise  # type: ignore[assignment]
 
@@ -71,7 +71,7 @@ class LiesAboutItsLength(dict[Any, Any]):
 
 
 class Changing(dict[Any, Any]):
-    """A mapping that answers differently every time."""
+    """Mapping that answers differently every time."""
 
     def __getitem__(self, key: Any) -> Any:
         self[key] = super().__getitem__(key)
@@ -79,19 +79,19 @@ class Changing(dict[Any, Any]):
 
 
 class Text(str):
-    """A string of another type."""
+    """Subclass of str."""
 
 
 class Whole(int):
-    """A whole number of another type."""
+    """Subclass of int."""
 
 
 class Double(float):
-    """A float of another type."""
+    """Subclass of float."""
 
 
 class Everything:
-    """It has every attribute, and every one is itself."""
+    """Object that has every attribute, each of which is itself."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -210,7 +210,7 @@ PLAIN = list({**NUMBERS, **STRINGS}.values())
 
 
 def garbage(rng: Rng) -> Any:
-    """Any hostile value; numbers and strings as often as all others."""
+    """Return any hostile value; numbers and strings as often as all others."""
     return _one(rng, PLAIN if rng.random() < 0.5 else EVERY)()
 
 
@@ -219,7 +219,7 @@ def _one(rng: Rng, values: Any) -> Any:
 
 
 def spoil(rng: Rng, value: Any) -> Any:
-    """A value that is nearly the given one, or garbage in its place."""
+    """Return a value close to the given one, or a hostile value."""
     if rng.random() < 0.25:
         return garbage(rng)
     if isinstance(value, dict):
@@ -330,7 +330,7 @@ def _spoil_number(rng: Rng, value: Any) -> Any:
 
 
 def shown(value: Any, most: int = 120) -> str:
-    """A value in a log, whatever it is."""
+    """Format a value for a log."""
     try:
         text = f"{value!r}"
     except BaseException:

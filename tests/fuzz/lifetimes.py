@@ -1,6 +1,6 @@
-"""Lives of agents: random sequences of calls, each compared with a plain ledger of the surviving rounds.
+"""Lifetimes of agents: random sequences of calls, compared with a plain list of the remaining rounds.
 
-A life that fails is made as short as it can be by leaving out steps, and shown as a call of `lifetime.live`.
+A failing lifetime is shortened by removing steps, and printed as a call of `lifetime.live`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from lifetime_rounds import Setting
 from lifetime_threads import learn_while_learning, learning_of, read_while_learning, reading_of
 
 LENGTH = 60  # steps of a life
-CALLS = 10  # of a thread
+CALLS = 10  # calls of a thread
 
 
 def steps_of(seed: int, number: int, without: Sequence[str]) -> list[Step]:
-    """The steps of a life, without some operations."""
+    """Return the steps of a lifetime, without some operations."""
     rng = np.random.default_rng([seed, number])
     names = sorted(OPERATIONS.keys() - {*without})
     return [Step(names[int(rng.integers(len(names)))], int(rng.integers(2**31))) for _ in range(LENGTH)]
 
 
 def failure_of(setting: Setting, steps: Sequence[Step]) -> BaseException | None:
-    """What is wrong with a life, if anything is."""
+    """Return the failure of a lifetime, if any."""
     try:
         live(setting, steps)
     except Exception as error:
@@ -38,7 +38,7 @@ def failure_of(setting: Setting, steps: Sequence[Step]) -> BaseException | None:
 
 
 def shortened(setting: Setting, steps: list[Step]) -> list[Step]:
-    """A life that fails as well, of which no step can be left out."""
+    """Return a lifetime that still fails and from which no step can be removed."""
     size = len(steps)
     while size:
         first = 0
@@ -53,7 +53,7 @@ def shortened(setting: Setting, steps: list[Step]) -> list[Step]:
 
 
 def main(inference: list[str], kinds: list[str], without: list[str], steps: int, seed: int, first: int) -> int:
-    """Live until so many steps were made in the settings of each inference; 0 if nothing was found."""
+    """Run lifetimes until a number of steps is reached for each inference; return 0 if nothing was found."""
     warnings.simplefilter("ignore")
     failed = False
     for name in inference or dict.fromkeys(setting.inference for setting in SETTINGS):
@@ -83,7 +83,7 @@ def main(inference: list[str], kinds: list[str], without: list[str], steps: int,
 
 
 def main_in_threads(inference: list[str], kinds: list[str], steps: int, seed: int) -> int:
-    """Make random pairs of calls in threads, until each inference made so many calls that learn; 0 if all was right."""
+    """Run random pairs of calls in threads until a number of calls is reached; return 0 if nothing was found."""
     warnings.simplefilter("ignore")
     failed, rng = False, np.random.default_rng(seed)
     for name in inference or dict.fromkeys(setting.inference for setting in SETTINGS):
@@ -110,7 +110,7 @@ def main_in_threads(inference: list[str], kinds: list[str], steps: int, seed: in
 
 
 def show(setting: Setting, steps: Sequence[Step], options: str) -> None:
-    """Print a failure, and how to see it again."""
+    """Print a failure and how to reproduce it."""
     error = failure_of(setting, steps)
     last = traceback.extract_tb(error.__traceback__)[-1] if error is not None else None
     where = "" if last is None else f" in {last.name} ({last.filename.rsplit('/', 1)[-1]}:{last.lineno})"

@@ -1,7 +1,7 @@
-"""Cases of random calls in processes of their own, and the process that watches them.
+"""Random calls in separate processes, and the process that watches them.
 
-A case is a problem and a number of calls, and follows from a seed and a number: it can be replayed alone. Before each
-call, a line about it is written to a file, so that the parent knows what a process was doing when it died or hung.
+A case is a problem and a number of calls, determined by a seed and a number, so that it can be repeated alone. Before
+each call, a line is written to a file, so that the parent knows the last call of a process that died or hung.
 """
 
 from __future__ import annotations
@@ -24,19 +24,26 @@ from typing import Any
 
 from . import ROOT
 
-CALLS = 50  # of a case
-SLOW = 5.0  # seconds that a call may take without being mentioned
-MEMORY = 12 * 2**30  # bytes of addresses of a process: to ask for more fails soon, and harms nobody
-RECORD = 600  # bytes of the line about the present call
-KINDS = {"Agents": 60, "Building": 18, "Worlds": 8, "Baselines": 8, "Theory": 3, "Commands": 3}  # of cases, by weight
-ONLY = "FUZZ_ONLY"  # a variable of the environment: run cases of these kinds only
+CALLS = 50  # calls of a case
+SLOW = 5.0  # seconds after which a slow call is reported
+MEMORY = 12 * 2**30  # address space of a process in bytes
+RECORD = 600  # bytes of the line about the current call
+KINDS = {
+    "Agents": 60,
+    "Building": 18,
+    "Worlds": 8,
+    "Baselines": 8,
+    "Theory": 3,
+    "Commands": 3,
+}  # kinds of cases with weights
+ONLY = "FUZZ_ONLY"  # environment variable: run cases of these kinds only
 
 
-# -- the process that makes calls ------------------------------------------------------------------------------------
+# -- child process ---------------------------------------------------------------------------------------------------
 
 
 def run_cases(seed: int, numbers: Iterator[int], folder: Path, show: Callable[[str], Any] | None = None) -> None:
-    """Run cases in a folder of their own; write what they find to files in `folder`."""
+    """Run cases in a separate folder; write findings to files in `folder`."""
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -57,7 +64,7 @@ def run_cases(seed: int, numbers: Iterator[int], folder: Path, show: Callable[[s
     warm_up()
     parent = os.getppid()
     for case in numbers:
-        if os.getppid() != parent:  # nobody watches any more
+        if os.getppid() != parent:  # the parent is gone
             return
         work = folder / "work"
         shutil.rmtree(work, ignore_errors=True)
@@ -69,7 +76,7 @@ def run_cases(seed: int, numbers: Iterator[int], folder: Path, show: Callable[[s
 
 
 def warm_up() -> None:
-    """Have all kernels compiled that calls may need: this may take minutes, and is not what is looked for."""
+    """Compile all kernels that calls may need."""
     from feature_diagrams import menu, shop
     from idbandits import best_action, models, simulate
     from inferences import INFERENCES, taught
@@ -93,7 +100,7 @@ def warm_up() -> None:
 
 
 def run_case(seed: int, case: int, tell: Callable[[int, int, str], None], find: Callable[[Finding], None]) -> None:
-    """Make the calls of a case, until one goes wrong."""
+    """Make the calls of a case until one fails."""
     import numpy as np
 
     from . import agents, building, commands, worlds
@@ -121,14 +128,14 @@ def run_case(seed: int, case: int, tell: Callable[[int, int, str], None], find: 
                 find(Finding(seed, case, number, text, failure.what, failure.where, failure.details))
                 if not harmless:
                     return
-    except Exception as error:  # in what is valid
+    except Exception as error:  # failure of a valid call
         failure = _failure("an error in what is valid", error)
         find(Finding(seed, case, number, text, failure.what, failure.where, failure.details))
 
 
 @dataclass
 class Finding:
-    """What happened in a call, and how to see it again."""
+    """Result of a call, and how to reproduce it."""
 
     seed: int
     case: int
@@ -140,12 +147,12 @@ class Finding:
 
     @property
     def is_failure(self) -> bool:
-        """Whether it must not happen."""
+        """True if the finding is a failure."""
         return not self.what.startswith("slow")
 
     @property
     def sort(self) -> str:
-        """What findings of one cause have in common."""
+        """Key that findings of one cause share."""
         return f"{self.what.partition(':')[0]} {self.what.split(':')[1].split()[0] if ':' in self.what else ''} {self.where}"
 
     def __str__(self) -> str:
@@ -153,12 +160,12 @@ class Finding:
         return f"{self.what}\n  at   {self.where}\n  call {self.text}\n  see  {again}"
 
 
-# -- the process that watches ----------------------------------------------------------------------------------------
+# -- parent process --------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Watched:
-    """A process that runs every n-th case, begun again after each death."""
+    """Process that runs every n-th case and is restarted after each death."""
 
     seed: int
     next: int
@@ -170,7 +177,7 @@ class Watched:
     since: float = field(default_factory=time.monotonic)
 
     def start(self) -> None:
-        """Begin at the next case."""
+        """Start at the next case."""
         (self.folder / "present").write_bytes(b"")
         numbers = [str(n) for n in (self.next, self.last, self.step)]
         command = [
@@ -190,16 +197,16 @@ class Watched:
         self.seen, self.since = b"", time.monotonic()
 
     def look(self, patience: float) -> Finding | bool | None:
-        """What has become of it: True if it goes on, None if it is done, else what it died of."""
+        """Return the status: True if running, None if done, else the cause of death."""
         assert self.process is not None
         status = self.process.poll()
         record = (self.folder / "present").read_bytes()
         if status is None:
             if record != self.seen:
                 self.seen, self.since = record, time.monotonic()
-            if time.monotonic() - self.since < patience * (1 if record else 10):  # more before the first call
+            if time.monotonic() - self.since < patience * (1 if record else 10):  # longer before the first call
                 return True
-            self.process.send_signal(signal.SIGABRT)  # shows where it is
+            self.process.send_signal(signal.SIGABRT)  # prints its stack
             try:
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
@@ -225,10 +232,10 @@ class Watched:
 def watch(
     seed: int, cases: range, workers: int, patience: float, minutes: float | None, say: Callable[[str], Any]
 ) -> list[Finding]:
-    """Run cases in several processes; all that they find."""
+    """Run cases in several processes and return all findings."""
     findings: list[Finding] = []
     end = None if minutes is None else time.monotonic() + 60 * minutes
-    memory = Path("/dev/shm")  # where no disk is waited for
+    memory = Path("/dev/shm")  # in memory if possible
     folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
     watched = []
     for k in range(workers):

@@ -1,4 +1,4 @@
-"""What the fuzzer found and no other test has: each a call, and how it is refused."""
+"""Bugs found by the fuzzer that no other test covers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SETTINGS = {"world": "cascade", "learners": ["A"], "rounds": 10, "runs": 2, "see
 
 
 class ReadOnce(UserDict[str, Any]):
-    """A mapping that loses what was read."""
+    """Mapping that loses values after reading."""
 
     def __getitem__(self, key: str) -> Any:
         return self.data.pop(key)
 
 
 class Longer(dict[str, Any]):
-    """A mapping that says it is longer than it is."""
+    """Mapping that reports a wrong length."""
 
     def __len__(self) -> int:
         return super().__len__() + 1
@@ -141,7 +141,7 @@ def test_learners_may_change_the_mapping_that_they_are_in() -> None:
 
 
 class OwnError(Exception):
-    """What the handler of a signal may raise."""
+    """Error raised by a signal handler."""
 
 
 def test_the_exception_of_a_signal_is_not_taken_for_that_of_an_odd_value() -> None:

@@ -1,4 +1,4 @@
-"""The attacks of this folder, short ones with fixed seeds; CONTRIBUTING.md says how to run them for longer."""
+"""Short fuzz tests with fixed seeds; CONTRIBUTING.md describes longer runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: object, limit: float = 900) -> None:
-    """Run an attack in a process of its own, which must find nothing; the limit is for hangs that it does not see."""
+    """Run a fuzz test in a separate process, which must find nothing; the timeout detects hangs."""
     command = [sys.executable, "-m", "tests.fuzz", *map(str, arguments)]
     attack = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=limit, check=False
@@ -26,8 +26,8 @@ def test_no_call_crashes_hangs_raises_a_raw_exception_or_changes_anything_when_i
 
 
 def test_interruptions_end_calls_as_exceptions_and_leave_no_round_half_learned() -> None:
-    # Where compiled code was handed a Generator, 88 of 200 processes died by a signal, and all that got 100 alarms.
-    # Were it one in fifty, this would still see it in 98 of 100 runs.
+    # When compiled code received a Generator, 88 of 200 processes died by a signal, and all that got 100 alarms.
+    # A failure rate of one in fifty would be detected in 98 of 100 runs.
     run("interruptions", "--processes", 200, "--alarms", 100)
 
 

@@ -1,13 +1,10 @@
-"""One agent, used by eight threads at once: nothing is lost, nothing hangs, and the belief is that of one thread.
+"""One agent used by eight threads: no lost rounds, no hangs, and the belief of a single thread.
 
-What can be compared depends on what the order of rounds may change:
-
-- `same_round`: all threads learn from one and the same round, while they look at the agent in all ways that draw no
-  random numbers from it. Then the order does not matter for any inference: the agent must be exactly that of one
-  thread, bit by bit, and so must every copy and every file that was made on the way be, after as many rounds.
-- `mixed_rounds`: each thread acts, learns from rounds of its own, takes some back, draws. Then the number of rounds and
-  the counts of all groups must be those of one thread; and the belief, to rounding, for inferences and diagrams in
-  which the order of rounds does not matter.
+- `same_round`: all threads learn the same round and call all methods that consume no random numbers. The order of calls
+  does not matter, so the agent, every copy and every file must be bit-identical to those of one thread.
+- `mixed_rounds`: each thread acts, learns different rounds, removes some, and draws. The number of rounds and the counts
+  of all groups must be those of one thread; the belief as well, up to rounding, for inferences and diagrams in which
+  the order of rounds does not matter.
 """
 
 from __future__ import annotations
@@ -32,14 +29,14 @@ from internals import groups, kept
 from played_rounds import Played, learn, play
 
 THREADS = 8
-HANG = 240  # seconds until threads that do not end are taken to hang
+HANG = 240  # timeout in seconds
 NAMES = [name for name in INFERENCES if name != "own"]
-FIXED_POINT = {"exact": 1e-12, "ep": 1e-6}  # of these, the belief after all rounds does not depend on their order
-CONJUGATE = {*FIXED_POINT, "variational", "random", "incremental", "moments", "gibbs"}  # nor of these in a cascade
+FIXED_POINT = {"exact": 1e-12, "ep": 1e-6}  # inferences whose belief does not depend on the order of rounds
+CONJUGATE = {*FIXED_POINT, "variational", "random", "incremental", "moments", "gibbs"}  # as above, in a cascade
 
 
 def in_threads(work: Callable[[int], None]) -> list[str]:
-    """Call a function in all threads at once, with their numbers; the exceptions that they raised."""
+    """Call a function in all threads at once with their numbers; return the exceptions."""
     raised: list[str] = []
     barrier = threading.Barrier(THREADS)
 
@@ -59,7 +56,7 @@ def in_threads(work: Callable[[int], None]) -> list[str]:
 
 
 class Until:
-    """Counts as far as it should: so many rounds, or as many as fit in so many seconds."""
+    """Counter that ends after a number of rounds or seconds."""
 
     def __init__(self, rounds: int, seconds: float | None) -> None:
         self.rounds, self.end = rounds, None if seconds is None else time.monotonic() + seconds
@@ -71,11 +68,11 @@ class Until:
             k += 1
 
 
-# -- the same round --------------------------------------------------------------------------------------------------
+# -- same round ------------------------------------------------------------------------------------------------------
 
 
 def same_round(name: str, rounds: int, seconds: float | None, folder: Path) -> list[str]:
-    """What is wrong if all threads learn from the same round."""
+    """Return inconsistencies if all threads learn the same round."""
     agent = agent_of(name, idb.models.position_based(4, 2), seed=1)
     played = play(agent.diagram, np.random.default_rng(2), 1)[0]
     alone, snapshots, done = agent.copy(), [agent.copy()], [0] * THREADS
@@ -114,7 +111,7 @@ def same_round(name: str, rounds: int, seconds: float | None, folder: Path) -> l
 
 
 def mixed_rounds(name: str, d: idb.Diagram, rounds: int, seconds: float | None, tolerance: float | None) -> list[str]:
-    """What is wrong if all threads act and learn from rounds of their own."""
+    """Return inconsistencies if all threads act and learn different rounds."""
     agent = agent_of(name, d, seed=1)
     case, d = INFERENCES[name], agent.diagram
     pool = play(d, np.random.default_rng(3), 400)
@@ -135,7 +132,7 @@ def mixed_rounds(name: str, d: idb.Diagram, rounds: int, seconds: float | None, 
                 ]
                 agent.update_many(*columns)
                 learned[number] += two
-            if k % 7 == 0 and case.revisable:  # of a round of its own: it was learned for certain
+            if k % 7 == 0 and case.revisable:  # a round of this thread, which was learned
                 old, new = learned[number].pop(), pool[rng.integers(len(pool))]
                 agent.revise(old.action, old.observation, None)
                 agent.update(new.action, new.observation)
@@ -154,7 +151,7 @@ def mixed_rounds(name: str, d: idb.Diagram, rounds: int, seconds: float | None, 
         wrong.append("the groups are not those of one thread")
     nothing: list[dict[str, list[Any]]] = [{n.name: [] for n in d.of_kind(kind)} for _, kind in COLUMNS]
     for one in (agent, alone) * 5:
-        one.update_many(*nothing)  # which brings beliefs up to date, nearer to their fixed point each time
+        one.update_many(*nothing)  # updates beliefs, closer to their fixed point each time
     beliefs = agent.posterior(), alone.posterior()
     for table in beliefs[0]:
         alpha, wanted = beliefs[0][table].alpha, beliefs[1][table].alpha
@@ -171,8 +168,8 @@ COLUMNS: Any = (("action", "decision"), ("observation", "observed"))
 
 
 def attack(name: str, rounds: int, seconds: float | None) -> list[str]:
-    """All of this for an inference."""
-    wide, conjugate = idb.models.position_based(40, 2), idb.models.cascade(8, 3)  # the first has many groups
+    """Run all checks for an inference."""
+    wide, conjugate = idb.models.position_based(40, 2), idb.models.cascade(8, 3)  # the first diagram has many groups
     with tempfile.TemporaryDirectory() as folder:
         wrong = same_round(name, rounds, seconds, Path(folder))
     wrong += mixed_rounds(name, wide, rounds // 4, seconds, FIXED_POINT.get(name))
@@ -180,7 +177,7 @@ def attack(name: str, rounds: int, seconds: float | None) -> list[str]:
 
 
 def in_a_fork(name: str, rounds: int, seconds: float | None) -> list[str]:
-    """The same in a process of its own, whose death or hang is told too."""
+    """Run `attack` in a separate process and report its death or hang."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         faulthandler.dump_traceback_later(HANG, exit=True)
@@ -200,7 +197,7 @@ def in_a_fork(name: str, rounds: int, seconds: float | None) -> list[str]:
 
 
 def main(names: list[str], rounds: int, seconds: float | None) -> int:
-    """Attack every inference; 0 if nothing was found."""
+    """Test every inference; return 0 if nothing was found."""
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     failed = False

@@ -1,4 +1,4 @@
-"""Calls of worlds, simulations and their results, baselines, and the theory."""
+"""Calls of worlds, simulations, results, baselines and theory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .invalid_values import Rng, garbage, spoil
 
 
 class Worlds(Session):
-    """A world, learners in it, and the result of a simulation."""
+    """World, learners, and the result of a simulation."""
 
     WEIGHTS: ClassVar[dict[str, int]] = {"step": 10, "simulate": 2, "plot": 1, "load": 3, "pickle": 1, "make": 6}
 
@@ -76,7 +76,7 @@ class Worlds(Session):
 
     def call_seen_by(self) -> Call:
         played = self.one(self.rounds)
-        context = None if has_requests(self.d) else played.context  # a world draws its own requests
+        context = None if has_requests(self.d) else played.context  # worlds draw requests
         outcome = self.world.copy().step(played.action, context)
         return Call("seen_by", outcome.seen_by, {"d": self.d.revealed()})
 
@@ -104,7 +104,7 @@ class Worlds(Session):
         )
 
     def call_odd_learner(self) -> Call:
-        """A learner of the caller's that acts oddly."""
+        """Simulate a custom learner that acts unexpectedly."""
         oddity = spoil(self.rng, self.one(self.rounds).action)
         learner = types.SimpleNamespace(
             act=lambda **_: oddity, update=lambda *_, **__: self.one([None, garbage(self.rng)])
@@ -149,10 +149,10 @@ class Worlds(Session):
 
 
 class Baselines(Session):
-    """A baseline, and rounds that it can learn from."""
+    """Baseline, and rounds that it can learn."""
 
     WEIGHTS: ClassVar[dict[str, int]] = {"act": 8, "update": 12, "make": 10}
-    FIT: ClassVar[dict[str, Any]] = {  # diagrams and settings for each
+    FIT: ClassVar[dict[str, Any]] = {  # diagrams and settings by baseline
         "CascadeKLUCB": (lambda: models.cascade(4, 2), {"reading": "first"}), "CascadeUCB1": (lambda: models.cascade(4, 2), {"reading": "last"}),
         "TopRank": (lambda: models.position_based(4, 2), {"horizon": 50, "delta": 0.5}), "UCB1": (lambda: models.cascade(["a", "b", "c"], 2), {}),
         "Rank1Elim": (lambda: models.rank1(3, 3), {"horizon": 30}), "Rank1ElimKL": (lambda: models.rank1(4, 2), {"horizon": 10, "level": 1.0}),
@@ -209,14 +209,14 @@ class Baselines(Session):
 
 
 def fitting(name: str) -> tuple[idb.World, Any]:
-    """A baseline in a world that it fits."""
+    """Return a baseline in a world that it supports."""
     make, settings = Baselines.FIT[name]
     d = make()
     return idb.World(d, random_means(np.random.default_rng(0), d), seed=0), getattr(baselines, name)(d, 0, **settings)
 
 
 class Theory(Session):
-    """A small diagram, and what the theory says of it."""
+    """Small diagram, and calls of the theory."""
 
     WEIGHTS: ClassVar[dict[str, int]] = {"plot": 1, "study": 2}
 

@@ -1,4 +1,4 @@
-"""Diagrams for tests of baselines, and slow formulas to check them by."""
+"""Diagrams for tests of baselines, and reference formulas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORDS = ["tea", "coffee", "juice", "water"]
 
 
 def odd_choices() -> idb.Diagram:
-    """Decisions with choices of their own, some of them the same, one that nothing depends on, and three states."""
+    """Return a diagram whose decisions have different choices, some shared, and nodes of three states."""
     d = idb.Diagram("odd choices")
     a, b = d.decision("A", ["x", "y", "z"]), d.decision("B", ["y", "z", "w", "v"])
     d.decision("idle", ["v", "u"])
@@ -26,7 +26,7 @@ def odd_choices() -> idb.Diagram:
 
 
 def costly() -> idb.Diagram:
-    """A reward that decisions and two observed nodes share in."""
+    """Return a diagram whose reward depends on decisions and two observed nodes."""
     d = idb.Diagram("costly")
     a, b = d.decision("A", 3), d.decision("B", 2)
     x, y = d.observed("X", [a, b]), d.observed("Y", [b], states=3)
@@ -36,7 +36,7 @@ def costly() -> idb.Diagram:
 
 
 def chain(decisions: int, items: int) -> idb.Diagram:
-    """Decisions that each earn a reward of their own."""
+    """Return a diagram in which each decision has a separate reward."""
     d = idb.Diagram("chain")
     for k in range(decisions):
         d.reward(d.observed(f"X{k}", [d.decision(f"A{k}", items)]))
@@ -44,20 +44,20 @@ def chain(decisions: int, items: int) -> idb.Diagram:
 
 
 def actions_of(d: idb.Diagram) -> list[dict[str, Any]]:
-    """All actions that satisfy all_different."""
+    """Return all actions that satisfy `all_different`."""
     nodes = d.of_kind("decision")
     every = (dict(zip((n.name for n in nodes), c, strict=True)) for c in itertools.product(*(n.values for n in nodes)))
     return [a for a in every if all(len({a[n] for n in group}) == len(group) for group in d.different)]
 
 
 def divergence(p: float, q: float) -> float:
-    """The Kullback-Leibler divergence of two coins."""
+    """Return the Kullback-Leibler divergence of two Bernoulli distributions."""
     part = 0.0 if p == 0 else p * math.log(p / q)
     return part + (0.0 if p == 1 else (1 - p) * (math.log1p(-p) - math.log1p(-q)))
 
 
 def kl_index(p: float, allowance: float) -> float:
-    """The highest q whose divergence from p is allowed, by bisection."""
+    """Return the largest q with an allowed divergence from p, by bisection."""
     low, high = p, 1.0
     for _ in range(200):
         middle = (low + high) / 2

@@ -1,7 +1,7 @@
-"""Pairs of capabilities, for each inference: a short life with both, compared with its ledger, or a rejection in time.
+"""Test pairs of capabilities for each inference: a short lifetime with both, or a rejection before learning.
 
-A rejection is in time if it comes when the agent is made, or when the capability is asked for before any round was
-learned, and if it says so: an error about an action or an observation does not.
+A rejection is in time if it is raised when the agent is created, or when the capability is first used before any round
+was learned, and if it is not an error about an action or an observation.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from lifetime_rounds import NAMES, Setting, Shape, random_round
 
 Rng = np.random.Generator
 FIRST, SECOND = Shape("abcd", 2, True), Shape("dbe", 2, True)
-INFERENCES = {**{name: name for name in NAMES}, "custom": "own"}  # as the page calls them, and as the tests do
+INFERENCES = {**{name: name for name in NAMES}, "custom": "own"}  # name on the page -> name in the tests
 MISFITS = ActionError, ContextError, ObservationError
 
 
 class Capability(NamedTuple):
-    """What an agent may be able to do."""
+    """Capability of an agent."""
 
     name: str
-    kind: str = ""  # of agents that have it, if it is declared
-    half_life: Any = None  # of what was learned, if it forgets
-    ask: Callable[[Any, Life], Any] | None = None  # use it before anything was learned
+    kind: str = ""  # kind of agents with the capability, if it is declared
+    half_life: Any = None  # half-life, if the agent forgets
+    ask: Callable[[Any, Life], Any] | None = None  # use the capability before anything was learned
     use: Callable[[Life, Rng], None] | None = None
 
 
 def ask_revise(agent: Any, life: Life) -> None:
-    """Take back a round that was not learned: that is an error about the observation, where rounds can be taken back."""
+    """Remove a round that was not learned: an observation error where rounds can be removed."""
     played = random_round(life.setting, FIRST, np.random.default_rng(0), 0.0)
     try:
         agent.revise(played.action, played.observation, None, played.context, **life.at(0.0, said=True))
@@ -44,27 +44,27 @@ def ask_revise(agent: Any, life: Life) -> None:
 
 
 def ask_late(agent: Any, life: Life) -> None:
-    """Learn from a round of the diagram before."""
+    """Learn a round of an earlier diagram."""
     played = random_round(life.setting, Shape("ac", 2, True), np.random.default_rng(0), 0.0)
     moved = agent.moved_to(life.targets(SECOND))
     moved.update(played.action, played.observation, played.context, **life.at(0.0, said=True))
 
 
 def use_missing(life: Life, rng: Rng) -> None:
-    """Learn from rounds of which much was not seen."""
+    """Learn rounds with many missing values."""
     life.unseen = 0.5
     for _ in range(3):
         life.update(rng)
 
 
 def use_move(life: Life, rng: Rng) -> None:
-    """Move, and go on."""
+    """Move to another diagram and continue."""
     life.move(rng, SECOND)
     life.update(rng)
 
 
 def use_late(life: Life, rng: Rng) -> None:
-    """Move, and learn from rounds that were played before, in both ways."""
+    """Move, then learn earlier rounds in both ways."""
     life.move(rng, SECOND)
     for _ in range(3):
         life.update_late(rng)
@@ -72,20 +72,20 @@ def use_late(life: Life, rng: Rng) -> None:
 
 
 def use_revise(life: Life, rng: Rng) -> None:
-    """Complete a round, correct one, and take one back."""
+    """Complete a round, correct one, and remove one."""
     for how in ("complete", "correct", "take back"):
         life.revise(rng, how)
     life.update(rng)
 
 
 def use_copies(life: Life, rng: Rng) -> None:
-    """Go on with a copy of what was pickled."""
+    """Continue with a copy of a pickled agent."""
     life.copy(rng)
     life.pickle(rng)
 
 
 def use_report(life: Life, rng: Rng) -> None:
-    """Ask whether the structure fits."""
+    """Compute a fit report."""
     assert "rounds" in repr(life.agent.fit_report()) or life.ledger
 
 
@@ -110,22 +110,22 @@ CAPABILITIES = [
 
 
 class Cell(NamedTuple):
-    """What became of a pair of capabilities."""
+    """Result of testing a pair of capabilities."""
 
-    sign: str  # of SIGNS
-    message: str = ""  # of a rejection or of a failure
+    sign: str  # one of SIGNS
+    message: str = ""  # of a rejection or failure
 
 
 SIGNS = {"✓": "tested", "–": "rejected before anything was learned", "✗": "fails"}
 
 
 def cell_of(inference: str, *pair: Capability) -> Cell:
-    """Try a pair of capabilities: tested, rejected in time, or a failure."""
+    """Test a pair of capabilities: works, rejected in time, or fails."""
     half_lives = {c.half_life for c in pair if c.half_life is not None}
     if len(half_lives) > 1:
         return Cell("–", "An agent has one half-life.")
     forget = idb.Forget(half_lives.pop()) if half_lives else None
-    latent = inference not in ("exact", "own") and forget is None  # groups fade at random: test_forgetting.py
+    latent = inference not in ("exact", "own") and forget is None  # discounting of groups is random: test_forgetting.py
     kinds = list(dict.fromkeys(c.kind for c in pair if c.kind)) or ["plain"]
     setting = Setting(inference, "+".join(kinds), latent, forget)
     try:
@@ -148,7 +148,7 @@ def cell_of(inference: str, *pair: Capability) -> Cell:
 
 
 def live(life: Life, pair: tuple[Capability, ...]) -> None:
-    """A short life with both capabilities, in both orders."""
+    """Run a short lifetime with both capabilities, in both orders."""
     rng = np.random.default_rng(0)
     for _ in range(6):
         life.update(rng)
@@ -162,7 +162,7 @@ def live(life: Life, pair: tuple[Capability, ...]) -> None:
 
 
 def cells_of(inference: str) -> dict[tuple[str, str], Cell]:
-    """All pairs of capabilities of an inference, and each alone."""
+    """Test all pairs of capabilities of an inference, and each capability alone."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DiagramWarning)
         pairs = itertools.combinations_with_replacement(CAPABILITIES, 2)
@@ -171,43 +171,45 @@ def cells_of(inference: str) -> dict[tuple[str, str], Cell]:
         }
 
 
-# -- the page ----------------------------------------------------------------------------------------------------------
+# -- page --------------------------------------------------------------------------------------------------------------
 
-HEAD = """# Compatibility
+HEAD = f"""# Compatibility
 
-Each cell is a pair of capabilities of an agent with one inference; on the diagonal, a capability alone. ✓: the test suite takes an
-agent with both through a short life and compares what it holds with a plain list of the surviving rounds. –: it is rejected with the
-message below, when the agent is created or when the capability is first asked for, never after rounds were learned.
+Which capabilities of agents can be combined, by inference. The test suite takes agents with every pair of the capabilities
+{", ".join(capability.name for capability in CAPABILITIES)}
+through random calls and compares their beliefs with a plain list of the remaining rounds. All pairs work except those listed here.
+These are rejected when the agent is created or when the capability is first used, never after rounds were learned.
 
 This page is generated: `python docs/compatibility.py`.
 """
 
 
 def page_of(inference: str, cells: dict[tuple[str, str], Cell]) -> str:
-    """The part of the page that is about an inference."""
+    """Return the section of an inference."""
     return "\n".join(lines_of(inference, cells)) + "\n"
 
 
 def lines_of(inference: str, cells: dict[tuple[str, str], Cell]) -> Iterator[str]:
-    """A heading, a table, and the messages."""
-    names = [capability.name for capability in CAPABILITIES]
-    messages = list(dict.fromkeys(cell.message for cell in cells.values() if cell.message))
+    """Yield a heading and the rejected pairs, grouped by message."""
     yield f"## {inference}\n"
-    yield "| |" + "".join(f" {number + 1} |" for number in range(len(names)))
-    yield "|---|" + ":-:|" * len(names)
-    for row, name in enumerate(names):
-        marks = [mark_of(cells[name, other], messages) for other in names[row:]]
-        yield f"| {row + 1} {name} |" + " |" * row + "".join(f" {mark} |" for mark in marks)
-    if messages:
-        yield ""
-        yield from (f"{number + 1}. {message}" for number, message in enumerate(messages))
+    yield "| rejected | message |"
+    yield "|---|---|"
+    rejected = {pair: cell.message for pair, cell in cells.items() if cell.message}
+    alone = {one for one, other in rejected if one == other}
+    for message in dict.fromkeys(rejected.values()):
+        pairs = [pair for pair, own in rejected.items() if own == message]
+        names = [one + except_of(one, cells) for one, other in pairs if one == other]
+        names += [f"{one} with {other}" for one, other in pairs if not alone & {one, other}]
+        if names:
+            yield f"| {', '.join(names)} | {message} |"
 
 
-def mark_of(cell: Cell, messages: list[str]) -> str:
-    """The sign of a cell, and the number of its message."""
-    return cell.sign + (f"<sup>{messages.index(cell.message) + 1}</sup>" if cell.message else "")
+def except_of(name: str, cells: dict[tuple[str, str], Cell]) -> str:
+    """Return the capabilities with which an otherwise rejected capability works."""
+    working = [other for pair, cell in cells.items() if name in pair and not cell.message for other in {*pair} - {name}]
+    return f" (except with {', '.join(working)})" if working else ""
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     return "\n".join([HEAD, *(page_of(inference, cells_of(inference)) for inference in INFERENCES)])

@@ -1,8 +1,8 @@
-"""Crafted files of agents: every field set to every kind of wrong value, written as the library writes its files.
+"""Crafted agent files: every field set to every kind of wrong value.
 
-`python crafted_files.py FOLDER SHARE SHARES` tries one share of them and prints, as JSON, what became of them. It runs as a
-process of its own, because a crash or a loop in compiled code cannot be caught: the name of the case is in
-FOLDER/case, and a case that takes too long ends the process.
+`python crafted_files.py FOLDER SHARE SHARES` tests one share of them and prints the results as JSON. It runs as a separate
+process, because a crash or an endless loop in compiled code cannot be caught: the name of the case is in FOLDER/case,
+and a timeout ends the process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import idbandits as idb
 from idbandits.errors import IdbanditsError
 
 Parts = dict[str, np.ndarray]
-SECONDS = 120  # for one case: ten thousand times what it takes, and longer than a kernel compiles
+SECONDS = 120  # timeout of a case: ten thousand times its usual time, and longer than compiling a kernel
 
 SETTINGS: dict[str, Any] = {
     "exact": idb.Exact(),
@@ -75,15 +75,15 @@ WRONG_FLOATS = [
 
 
 class Crafted(NamedTuple):
-    """A crafted file."""
+    """Crafted file."""
 
     name: str
-    content: Callable[[], bytes]  # made when it is needed
-    refuse: bool = False  # it must be refused; otherwise it may be harmless
+    content: Callable[[], bytes]  # created on demand
+    refuse: bool = False  # True if the file must be rejected; else it may be valid
 
 
 def diagram(items: int = 3) -> idb.Diagram:
-    """Two parts: a latent node that is seen through noise, and a shared table that one round may use twice."""
+    """Return a diagram with a latent node observed with noise, and a shared table that one round may use twice."""
     d, table = idb.Diagram("crafted"), idb.Learned("table", prior=[1.5, 0.7])
     first, second = d.decision("A", items), d.decision("B", 2)
     hidden = d.latent("Z", [first])
@@ -94,7 +94,7 @@ def diagram(items: int = 3) -> idb.Diagram:
 
 
 def with_features(items: int = 3) -> idb.Diagram:
-    """The same with features: numbers and categories of rows, and a pooled table."""
+    """Return the diagram with features: numeric and categorical columns, and a pooled table."""
     frame = pd.DataFrame({"size": range(1, 6), "kind": list("aabab")}, index=list("vwxyz"))
     d, table = idb.Diagram("crafted features"), idb.Learned("table", prior=[1.5, 0.7], pooled=True)
     first, second = d.decision("A", list("vwxyz")[:items]), d.decision("B", 2)
@@ -105,7 +105,7 @@ def with_features(items: int = 3) -> idb.Diagram:
 
 
 def with_requests(residuals: float, items: int = 3) -> idb.Diagram:
-    """A table that depends on a context with features, and one that does not."""
+    """Return a diagram with a table that depends on a context with features, and one that does not."""
     d = idb.Diagram("crafted requests")
     user = d.context("user", features={"age": (40, 15), "country": ["de", "fr"]})
     features = np.array([[1.0], [2.0], [4.0]])[:items]
@@ -121,7 +121,7 @@ def agent_for(
     forget: idb.Forget | None = None,
     d: idb.Diagram | None = None,
 ) -> idb.Thompson:
-    """An agent with some experience."""
+    """Return an agent that has learned some rounds."""
     d = diagram() if d is None else d
     d = d.revealed() if isinstance(inference, idb.Exact) else d
     agent = idb.Thompson(d, inference, np.random.Generator(getattr(np.random, generator)(1)), forget=forget)
@@ -133,24 +133,24 @@ def agent_for(
 
 
 def context_for(agent: idb.Thompson) -> dict[str, Any] | None:
-    """A request, where there is a context."""
+    """Return a request if there is a context."""
     return {"user": {"age": 30, "country": "fr"}} if agent.diagram.of_kind("context") else None
 
 
 def time_for(agent: idb.Thompson, t: int) -> float | None:
-    """When a round was played, where that has to be said."""
+    """Return the time of a round if it is required."""
     return 3.0 * t if agent.forget is not None and agent.forget.by_time else None
 
 
 def parts_of(agent: idb.Thompson, path: Path) -> Parts:
-    """The arrays in the file of an agent."""
+    """Return the arrays of an agent file."""
     agent.save(path)
     with np.load(path) as file:
         return {name: file[name] for name in file.files}
 
 
 def packed(parts: Parts, how: int = zipfile.ZIP_STORED) -> bytes:
-    """Arrays as a file."""
+    """Pack arrays into a file."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", how, compresslevel=1) as archive:
         for name, array in parts.items():
@@ -161,19 +161,19 @@ def packed(parts: Parts, how: int = zipfile.ZIP_STORED) -> bytes:
 
 
 def with_head(parts: Parts, path: tuple[Any, ...], value: Any) -> bytes:
-    """A file with another value at a place of the head."""
+    """Return a file with a changed value in the header."""
     return packed(parts | {"head": np.array(json.dumps(changed(json.loads(str(parts["head"])), path, value)))})
 
 
 def with_number(parts: Parts, column: str, at: int | None, value: float) -> bytes:
-    """A file with another number in an array, of a table in the last row; or everywhere, if there is no place."""
+    """Return a file with a changed number in an array (in the last row of a table), or in all places."""
     array = parts[column].copy()
     array[... if at is None else (-1, at) if array.ndim == 2 else at] = value
     return packed(parts | {column: array})
 
 
 def places_in(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Paths to everything in JSON data; of long lists, to the first and the last."""
+    """Yield paths to all values in JSON data; of long lists, to the first and last."""
     yield path
     if isinstance(data, dict):
         for key in data:
@@ -184,7 +184,7 @@ def places_in(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 
 def changed(data: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """JSON data with another value at a path; without it if the value is ..."""
+    """Return JSON data with a changed value at a path; without the value if it is `...`."""
     if not path:
         return value
     data = copy.deepcopy(data)
@@ -199,7 +199,7 @@ def changed(data: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 
 def crafted_heads(name: str, parts: Parts, under: tuple[str, ...], without: tuple[str, ...] = ()) -> Iterator[Crafted]:
-    """Every place in the head under some keys: set to all wrong values, missing, doubled, with something extra."""
+    """Yield headers with every value under some keys wrong, missing, duplicated or extended."""
     head = json.loads(str(parts["head"]))
     for path in [p for p in places_in(head) if p[:1] and p[0] in under and not {*without} & {*p[:2]}]:
         where = f"{name}: head.{'.'.join(map(str, path))}"
@@ -217,7 +217,7 @@ def crafted_heads(name: str, parts: Parts, under: tuple[str, ...], without: tupl
 
 
 def crafted_numbers(name: str, those: Parts, whole: Parts | None = None) -> Iterator[Crafted]:
-    """Some numbers of every array, set to all wrong values; or of some arrays of the whole."""
+    """Yield files with some numbers of every array set to wrong values."""
     parts = those if whole is None else whole
     for column in [c for c in those if c != "head"]:
         array = parts[column]
@@ -241,13 +241,13 @@ def crafted_numbers(name: str, those: Parts, whole: Parts | None = None) -> Iter
 
 
 def crafted_mixtures(name: str, parts: Parts, number: int = 40) -> Iterator[Crafted]:
-    """Numbers at the edges of their ranges, many at once: each may be there, and no search or draw may end on them."""
+    """Yield files with many numbers at the edges of their ranges: valid, and no search or draw may fail on them."""
     for seed in range(number):
         yield Crafted(f"{name}: mixture {seed}", partial(with_extremes, parts, seed, name == "particles"))
 
 
 def with_extremes(parts: Parts, seed: int, means: bool) -> bytes:
-    """A file with extreme numbers at random places."""
+    """Return a file with extreme numbers at random places."""
     rng = np.random.default_rng(seed)
     floats = [0.0, 5e-324, 0.5, 1.0] if means else [1e-300, 1e-100, 1e-17, 0.5, 1.0, 1e16, 1e100, 1e300]
     pools: dict[str, list[Any]] = {
@@ -263,7 +263,7 @@ def with_extremes(parts: Parts, seed: int, means: bool) -> bytes:
 
 
 def crafted_arrays(name: str, those: Parts, whole: Parts | None = None) -> Iterator[Crafted]:
-    """Every array in wrong types, shapes and orders, missing, extra and doubled; or some arrays of the whole."""
+    """Yield files with arrays of wrong types, shapes and orders, missing, additional and duplicated arrays."""
     parts = those if whole is None else whole
     for column in those:
         array = parts[column]
@@ -295,7 +295,7 @@ def crafted_arrays(name: str, those: Parts, whole: Parts | None = None) -> Itera
 
 
 def crafted_archives(parts: Parts) -> Iterator[Crafted]:
-    """Archives that are odd themselves, and heads that are too deep, too long or too large."""
+    """Yield unusual archives, and headers that are too deep, too long or too large."""
     good = packed(parts)
     for how in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         yield Crafted(f"compressed by {how}", partial(packed, parts, how), refuse=True)
@@ -324,7 +324,7 @@ def crafted_archives(parts: Parts) -> Iterator[Crafted]:
 
 
 def with_two_heads(content: bytes) -> bytes:
-    """A file with its head again at the end."""
+    """Return a file with a second header at the end."""
     buffer = io.BytesIO(content)
     with zipfile.ZipFile(buffer, "a") as archive, warnings.catch_warnings(action="ignore"):
         archive.writestr("head.npy", archive.read("head.npy"))
@@ -332,7 +332,7 @@ def with_two_heads(content: bytes) -> bytes:
 
 
 def cases(folder: Path) -> Iterator[Crafted]:
-    """All crafted files."""
+    """Yield all crafted files."""
     path = folder / "agent.npz"
     for name, inference in SETTINGS.items():
         agent = agent_for(inference)
@@ -360,7 +360,7 @@ def cases(folder: Path) -> Iterator[Crafted]:
 
 
 def crafted_metadata(parts: Parts) -> Iterator[Crafted]:
-    """Metadata that is no mapping is rejected; whatever is JSON inside of it is harmless."""
+    """Yield metadata: values that are not mappings are rejected, any JSON inside a mapping is valid."""
     for kind, value in WRONG_JSON.items():
         whole = partial(with_head, parts, ("metadata",), value)
         yield Crafted(f"metadata = {kind}", whole, refuse=not isinstance(value, dict))
@@ -371,7 +371,7 @@ def crafted_metadata(parts: Parts) -> Iterator[Crafted]:
 
 
 def crafted_sizes(agent: idb.Thompson, path: Path) -> Iterator[Crafted]:
-    """Small files that would take minutes if anything in them was compared with everything else."""
+    """Yield small files that would take minutes with a quadratic algorithm."""
     parts = parts_of(agent, path)
     earlier = json.loads(str(parts["head"]))["past"]["earlier"]
     assert earlier
@@ -394,7 +394,7 @@ def crafted_sizes(agent: idb.Thompson, path: Path) -> Iterator[Crafted]:
 
 
 def cases_with_features(path: Path) -> Iterator[Crafted]:
-    """Files of agents in diagrams with features: their fits, their retired rows, and beliefs of coefficients."""
+    """Yield files of agents with features: fits, retired rows and beliefs about coefficients."""
     for inference in (idb.Exact(), idb.Variational(2), idb.Gibbs(2), idb.EP(2), idb.Moments()):
         name = f"{type(inference).__name__} with features"
         parts = parts_of(agent_for(inference, d=with_features()), path)
@@ -435,13 +435,13 @@ def cases_with_features(path: Path) -> Iterator[Crafted]:
 
 
 def crafted_fits(name: str, parts: Parts, number: int = 25) -> Iterator[Crafted]:
-    """Numbers of fits at the edges of their range, many at once: no draw and no fit may take for ever, or end on them."""
+    """Yield fits with many numbers at the edges of their ranges: no draw or fit may fail or loop."""
     for seed in range(number):
         yield Crafted(f"{name}: mixture of fits {seed}", partial(with_extreme_fits, parts, seed))
 
 
 def with_extreme_fits(parts: Parts, seed: int) -> bytes:
-    """A file with extreme numbers at random places of its fits, and sometimes of its pseudo-counts."""
+    """Return a file with extreme numbers at random places of its fits, sometimes of its pseudo-counts."""
     rng, changed_parts = np.random.default_rng(seed), dict(parts)
     pools: dict[str, list[Any]] = {
         "fits": [0.0, 5e-324, 1e-300, 1e-12, -1e-12, 0.5, -0.5, 30.0, -30.0, 700.0, -700.0, 1e12, -1e12],
@@ -456,7 +456,7 @@ def with_extreme_fits(parts: Parts, seed: int) -> bytes:
 
 
 def use(agent: idb.Thompson, path: Path) -> None:
-    """Everything that one does with an agent; errors of the library are fine."""
+    """Call all methods of an agent; errors of the library are allowed."""
     observed = {n.name: 1 for n in agent.diagram.of_kind("observed")}
     context = context_for(agent)
     action, at = agent.act(context), time_for(agent, 20)
@@ -481,11 +481,11 @@ def use(agent: idb.Thompson, path: Path) -> None:
 
 
 def try_all(folder: Path, share: int, shares: int) -> dict[str, Any]:
-    """Load and use every crafted file of a share: how many were refused, and what went wrong."""
+    """Load and use every crafted file of a share; return the number of rejections and all failures."""
     refused, harmless, wrong = 0, 0, []
     path, log = folder / "crafted.npz", (folder / "case").open("w")
     for inference in SETTINGS.values():
-        use(agent_for(inference), path)  # all kernels are compiled now
+        use(agent_for(inference), path)  # all kernels are compiled
     for d in (with_features(), with_requests(1.0)):
         use(agent_for(idb.Moments(), d=d), path)
     for number, case in enumerate(cases(folder)):
@@ -519,5 +519,5 @@ def try_all(folder: Path, share: int, shares: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     faulthandler.enable()
-    warnings.simplefilter("ignore")  # odd numbers and odd types of arrays
+    warnings.simplefilter("ignore")  # unusual numbers and dtypes
     print(json.dumps(try_all(Path(sys.argv[1]), *map(int, sys.argv[2:4]))))

@@ -1,4 +1,4 @@
-"""Diagrams: random ones of any structure that the library allows, small enough to enumerate, and some with names."""
+"""Random diagrams, small enough to enumerate, and named diagrams."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Rng = np.random.Generator
 
 
 def random_diagram(rng: Rng, most_chance: int = 8, most_joint: int = 2_000) -> Diagram:
-    """1-3 decisions, 0-2 contexts, up to 8 chance nodes of 2-4 states; known, learned and shared tables."""
+    """Return a diagram with 1-3 decisions, 0-2 contexts and up to 8 chance nodes of 2-4 states."""
     d = Diagram("random")
     labelled = rng.random() < 0.3
     same = int(rng.integers(2, 6))
@@ -48,7 +48,7 @@ def random_diagram(rng: Rng, most_chance: int = 8, most_joint: int = 2_000) -> D
 
 
 def _can_differ(d: Diagram, group: list[str], taken: frozenset[Any] = frozenset()) -> bool:
-    """Whether all decisions of a group can be made differently."""
+    """Return True if all decisions of a group can be different."""
     if not group:
         return True
     return any(v not in taken and _can_differ(d, group[1:], taken | {v}) for v in d.nodes[group[0]].values)
@@ -84,7 +84,7 @@ def _random_cpd(rng: Rng, d: Diagram, parents: list[str], states: int, shared: l
 
 
 def random_means(rng: Rng, d: Diagram) -> dict[str, np.ndarray]:
-    """Means for all learned tables; some are exactly 0 or 1."""
+    """Draw means for all learned tables; some are exactly 0 or 1."""
     means = {}
     for t in d.learned.values():
         full = rng.dirichlet(np.ones(t.states), size=t.shape)
@@ -95,7 +95,7 @@ def random_means(rng: Rng, d: Diagram) -> dict[str, np.ndarray]:
 
 
 def with_fixed_means(d: Diagram, means: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The same means, with those of fixed rows as the diagram says."""
+    """Return means with the values of fixed rows."""
     for t in d.learned.values():
         rows = means[t.name].reshape(math.prod(t.shape), -1)
         for row, values in t.fixed.items():
@@ -104,9 +104,9 @@ def with_fixed_means(d: Diagram, means: dict[str, np.ndarray]) -> dict[str, np.n
 
 
 def with_fixed_rows(rng: Rng, d: Diagram) -> Diagram:
-    """The same diagram with some rows of its learned tables fixed, some of them at certainty.
+    """Return the diagram with some rows of its learned tables fixed, some of them to 0 or 1.
 
-    Tables that nodes read by other labels than the first of them are left as they are.
+    Tables that nodes read by different labels are unchanged.
     """
     saved = d.to_dict()
     for entry in saved["learned"]:
@@ -129,25 +129,25 @@ def with_fixed_rows(rng: Rng, d: Diagram) -> Diagram:
 
 
 def _is_read_alike(d: Diagram, reader: Any) -> bool:
-    """Whether all nodes that read the table of this one have parents with the same values."""
+    """Return True if all nodes that read the table of a node have parents with equal values."""
     others = [n for n in d.nodes.values() if getattr(n.cpd, "name", None) == reader.cpd.name]
     values = [[tuple(d.nodes[p].values) for p in n.parents] for n in others]
     return all(own == values[0] for own in values)
 
 
 def random_given(rng: Rng, d: Diagram) -> tuple[dict[str, int], dict[str, int]]:
-    """An action (without regard to constraints) and a context, as places among the values."""
+    """Draw an action (ignoring constraints) and a context, as indices."""
     action = {n.name: int(rng.integers(n.states)) for n in d.of_kind("decision")}
     return action, {n.name: int(rng.integers(n.states)) for n in d.of_kind("context")}
 
 
 def labels(d: Diagram, places: dict[str, int]) -> dict[str, Any]:
-    """Places among the values, as the values themselves."""
+    """Convert indices to values."""
     return {name: d.nodes[name].values[i] for name, i in places.items()}
 
 
 def random_learning_diagram(seed: int) -> Diagram:
-    """A random diagram with a learned table and an observed node, with priors other than 1."""
+    """Return a random diagram with a learned table, an observed node and random priors."""
     rng = np.random.default_rng(seed)
     while True:
         d = random_diagram(rng, most_chance=5, most_joint=100)
@@ -159,7 +159,7 @@ def random_learning_diagram(seed: int) -> Diagram:
 
 
 def same_table_twice() -> Diagram:
-    """Both latent nodes read the same row where both decisions are equal."""
+    """Return a diagram whose latent nodes read the same row if the decisions are equal."""
     d, table = Diagram("twice"), Learned("table", prior=[1.5, 0.7])
     first, second = (d.latent(f"Z{k}", [d.decision(f"A{k}", 2)], table) for k in (1, 2))
     d.reward(d.observed("X", [first, second], lambda a, b: 0.1 + 0.3 * a + 0.5 * b))
@@ -167,7 +167,7 @@ def same_table_twice() -> Diagram:
 
 
 def three_states() -> Diagram:
-    """A latent node of three states picks the row of a learned table of three states."""
+    """Return a diagram whose latent node of three states selects the row of a learned table."""
     d = Diagram("three states")
     mood = d.latent("Z", [d.decision("A", 2)], Learned("mood", prior=[1.0, 2.0, 0.5]), states=3)
     d.reward(
@@ -177,7 +177,7 @@ def three_states() -> Diagram:
 
 
 def in_context() -> Diagram:
-    """Labelled items, a context, a row that a latent and an observed node select together, and a shared table."""
+    """Return a diagram with labels, a context, a selected row and a shared table."""
     d = Diagram("in context")
     who = d.context("who", ["new", "loyal"])
     item = d.decision("item", ["red", "green", "blue"])
@@ -191,7 +191,7 @@ def in_context() -> Diagram:
 
 
 def shop() -> Diagram:
-    """Two contexts, declared around two decisions that share some choices, a latent node, labels and three states."""
+    """Return a diagram with two contexts, overlapping choices, a latent node, labels and three states."""
     d = Diagram("shop")
     segment = d.context("segment", ["new", "loyal"])
     first = d.decision("first", ["tea", "coffee", "juice"])
@@ -213,17 +213,17 @@ SHOP_CONTEXTS: dict[str, Any] = {"segment": {"loyal": 0.2, "new": 0.8}, "hour": 
 
 
 def learned_conditionals() -> Diagram:
-    """A cascade in which clicks and examination are learned too."""
+    """Return a cascade with learned clicks and examination."""
     return models.cascade(3, 2, learn_conditionals=True)
 
 
 def same_item_twice() -> Diagram:
-    """Both positions may show the same item."""
+    """Return a model in which both positions may show the same item."""
     return models.position_based(2, 2, distinct=False)
 
 
 def partly_known() -> Diagram:
-    """A position-based model whose first position is always looked at, and in which one item is never clicked."""
+    """Return a position-based model with a fixed first examination and an item that is never clicked."""
     return models.position_based(3, 2, distinct=False, fixed={"examination": {0: 1.0}, "attraction": {2: 0.0}})
 
 

@@ -1,4 +1,4 @@
-"""Diagrams and pictures that several tests of this room share."""
+"""Diagrams and pictures for tests of drawing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODELS = [
 
 
 def every_feature() -> dict[str, Any]:
-    """Nodes 0 A, 1 S, 2 L (learned), 3 M (selects rows), 4 R (one row), 5 O (known), 6 T (three states), 7 B."""
+    """Return a diagram with nodes 0 A, 1 S, 2 L (learned), 3 M (selected rows), 4 R (row), 5 O (known), 6 T (three states), 7 B."""
     d = Diagram("every feature")
     a, s, rows = d.decision("A", ["x", "y", "z"]), d.context("S", 2), Learned("rows", rows=3, prior=[2, 1])
     latent = d.latent("L", [a])
@@ -52,7 +52,7 @@ KINDS = {"A": "decision", "C": "observed", "X": "observed", "r": "reward"}
 def picture(
     title: str, edges: Sequence[tuple[str, str]], tables: Mapping[str, str] | None = None, nodes: Iterable[str] = ()
 ) -> Picture:
-    """A picture whose nodes have their kinds by initial: A, C, X, reward; others are latent."""
+    """Return a picture whose nodes have kinds by initial: A, C, X, reward; others are latent."""
     names = dict.fromkeys([*itertools.chain.from_iterable(edges), *nodes])
     boxes = [
         Box(n, KINDS.get(n[0], "latent"), (tables or {}).get(n, ""), "20 choices" if n[0] == "A" else "") for n in names
@@ -73,7 +73,7 @@ def _contexts() -> Picture:
 
 
 def late_page(positions: int, times: Sequence[int]) -> Picture:
-    """Purchases that come late, in several positions."""
+    """Return a diagram of late purchases in several positions."""
     d, attraction, delay = Diagram("late purchases"), Learned("attraction"), Learned("delay")
     for k in range(1, positions + 1):
         bought = d.latent(f"B{k}", [d.decision(f"A{k}", 6)], attraction)
@@ -84,14 +84,14 @@ def late_page(positions: int, times: Sequence[int]) -> Picture:
 
 
 def _far_reaching() -> Picture:
-    """All clicks above a position matter to it, which takes long flat edges."""
+    """Return a picture in which all earlier clicks point to a position, with long flat edges."""
     base = model_picture("position_based", 5)
     browse = tuple((f"C{i}", f"E{j}") for i, j in itertools.combinations(range(1, 6), 2))
     return Picture("Far reaching", base.boxes, base.edges + browse, base.different)
 
 
 def _scattered(stem: str, chance: float, seed: int) -> Picture:
-    """A random acyclic picture of 30 nodes."""
+    """Return a random acyclic picture of 30 nodes."""
     rng = random.Random(seed)
     names = [f"{stem}{i}" if stem else chr(0x3B1 + i) for i in range(30)]
     edges = [pair for pair in itertools.combinations(names, 2) if rng.random() < chance]
@@ -149,5 +149,5 @@ PICTURES = MODEL_PICTURES | OTHER_PICTURES | CROWDED_PICTURES
 
 
 def over(pictures: Mapping[str, Picture]) -> pytest.MarkDecorator:
-    """Run a test for each of these pictures."""
+    """Parametrise a test over pictures."""
     return pytest.mark.parametrize("drawn", pictures.values(), ids=pictures)

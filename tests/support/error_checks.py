@@ -1,4 +1,4 @@
-"""What is expected of every error that the library raises."""
+"""Checks of errors that the library raises."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from internals import knowledge
 
 
 def assert_raises(error: type[Exception], words: Sequence[str], do: Callable[[], Any]) -> None:
-    """A mistake raises exactly this error; its message is short and contains these words."""
+    """Assert that a call raises exactly this error, with a short message that contains these words."""
     with pytest.raises(IdbanditsError) as raised:
         do()
     assert raised.type is error, raised.value
@@ -23,7 +23,7 @@ def assert_raises(error: type[Exception], words: Sequence[str], do: Callable[[],
 
 
 def assert_rejected_by(learner: Any, error: type[Exception], words: Sequence[str], do: Callable[[], Any]) -> None:
-    """A mistake raises an error as above, and leaves the learner as it was."""
+    """Assert that a call raises this error and leaves the learner unchanged."""
     before = knowledge(learner)
     assert_raises(error, words, do)
     assert knowledge(learner) == before

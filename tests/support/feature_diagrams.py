@@ -1,4 +1,4 @@
-"""Diagrams with features: of the rows of tables, and of contexts; small ones that are fixed, and random ones."""
+"""Diagrams with features of rows and of contexts, fixed and random."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Rng = np.random.Generator
 ITEMS = ["tea", "milk", "rice", "soup", "cake", "bread"]
 SEGMENTS = ["new", "loyal"]
 USER: dict[str, Any] = {"age": (40, 15), "country": ["de", "fr", "it"], "visits": None}
-COLUMNS = ["price", "kind", "size", "x0", "x1", "kind=a"]  # names of columns that diagrams may have in common
+COLUMNS = ["price", "kind", "size", "x0", "x1", "kind=a"]  # names of columns that diagrams may share
 
 
-# -- fixed ones --------------------------------------------------------------------------------------------------------
+# -- fixed -------------------------------------------------------------------------------------------------------------
 
 
 def catalogue(items: Sequence[str] = ITEMS) -> pd.DataFrame:
-    """A number, a category and a number that is missing here and there, of each item."""
+    """Return a number, a category and a number with missing values for each item."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {"price": rng.normal(size=6), "kind": ["a", "b", "a", "b", "c", "a"], "size": [1, None, 3, 4, 5, 6]},
@@ -35,7 +35,7 @@ def catalogue(items: Sequence[str] = ITEMS) -> pd.DataFrame:
 
 
 def menu(items: Sequence[str] = ITEMS, features: Any = None, states: int = 2) -> idb.Diagram:
-    """Two positions, whose items have features; the second is seen through noise, and a segment has a rating."""
+    """Return a diagram of two positions whose items have features; the second is observed with noise."""
     d = idb.Diagram("menu")
     segment = d.context("segment", SEGMENTS)
     taste = idb.Learned("taste", features=catalogue(items) if features is None else features)
@@ -48,7 +48,7 @@ def menu(items: Sequence[str] = ITEMS, features: Any = None, states: int = 2) ->
 
 
 def seen_menu(items: Sequence[str] = ITEMS) -> idb.Diagram:
-    """One position where everything is seen, in a table of three states."""
+    """Return a diagram of one fully observed position with a table of three states."""
     d = idb.Diagram("seen menu")
     d.reward(
         d.observed("X", [d.decision("A", list(items))], idb.Learned("taste", features=catalogue(items)), states=3),
@@ -58,7 +58,7 @@ def seen_menu(items: Sequence[str] = ITEMS) -> idb.Diagram:
 
 
 def shop(items: Sequence[str] = ITEMS, user: Any = None, **settings: Any) -> idb.Diagram:
-    """Items with features that users with features click on; a second table does not depend on them."""
+    """Return a diagram of items and users with features, and a table that does not depend on them."""
     d = idb.Diagram("requests")
     context = d.context("user", features=USER if user is None else user)
     item = d.decision("A", list(items))
@@ -69,11 +69,11 @@ def shop(items: Sequence[str] = ITEMS, user: Any = None, **settings: Any) -> idb
     return d
 
 
-# -- random ones -------------------------------------------------------------------------------------------------------
+# -- random ------------------------------------------------------------------------------------------------------------
 
 
 def with_features(rng: Rng, d: idb.Diagram) -> idb.Diagram:
-    """The same diagram with features of some tables: of rows or parents, numbers and texts, odd and missing ones."""
+    """Return the diagram with random features of some tables."""
     data = d.to_dict()
     for entry in data["learned"]:
         table = d.learned[entry["name"]]
@@ -92,18 +92,18 @@ def with_features(rng: Rng, d: idb.Diagram) -> idb.Diagram:
                 entry["features"], entry["products"] = {"parents": own}, bool(rng.random() < 0.5 and len(own) > 1)
     try:
         return idb.Diagram.from_dict(data)
-    except (FormatError, DiagramError):  # rows that nodes read by other labels, or a design that is too large
+    except (FormatError, DiagramError):  # nodes read rows by different labels, or the design is too large
         return d
 
 
 def random_columns(rng: Rng, lines: int) -> list[dict[str, Any]]:
-    """Some columns of plain data; names may be those of other diagrams."""
+    """Draw columns; names may occur in other diagrams."""
     names = rng.permutation(COLUMNS)[: rng.integers(1, 5)].tolist()
     return [{"name": name} | random_encoded_column(rng, lines) for name in names]
 
 
 def random_encoded_column(rng: Rng, lines: int) -> dict[str, Any]:
-    """The values of a column and, now and then, an encoding that is declared for it."""
+    """Draw the values of a column and sometimes a declared encoding."""
     values = random_column(rng, lines)
     data: dict[str, Any] = {"values": values}
     if rng.random() < 0.2:
@@ -116,7 +116,7 @@ def random_encoded_column(rng: Rng, lines: int) -> dict[str, Any]:
 
 
 def random_column(rng: Rng, lines: int) -> list[Any]:
-    """Numbers or texts, ordinary ones more often than not."""
+    """Draw numbers or strings, mostly ordinary ones."""
     makers: list[Callable[[], list[Any]]] = [
         lambda: rng.normal(size=lines).tolist(), lambda: rng.normal(size=lines).tolist(), lambda: rng.integers(3, size=lines).tolist(),
         lambda: rng.choice(list("abcde"), lines).tolist(), lambda: rng.choice(["a", "b", ""], lines).tolist(),
@@ -129,7 +129,7 @@ def random_column(rng: Rng, lines: int) -> list[Any]:
 
 
 def random_menu(rng: Rng) -> idb.Diagram:
-    """A menu of some of the items, with random features: rows come and go where an agent moves from one to another."""
+    """Return a menu of some of the items with random features."""
     items = [item for item in ITEMS if rng.random() < 0.6] or ITEMS[:2]
     kind = int(rng.integers(4))
     if kind == 3:
@@ -139,7 +139,7 @@ def random_menu(rng: Rng) -> idb.Diagram:
 
 
 def random_shop(rng: Rng) -> idb.Diagram:
-    """Contexts with features: of random kinds, and tables that depend on them."""
+    """Return a diagram with random context features and tables that depend on them."""
     items = [item for item in ITEMS if rng.random() < 0.6] or ITEMS[:2]
     kinds: list[Any] = [None, (40, 15), (0.0, 1e-100), (1e100, 1e100), ["de", "fr"], [1, 2, "x"], [True, 2.5, -1]]
     names = [*USER, "odd"]
@@ -155,7 +155,7 @@ def random_shop(rng: Rng) -> idb.Diagram:
 
 
 def random_request(node: Any, rng: Rng) -> dict[str, Any]:
-    """A request that a context with features takes: ordinary, huge or missing values."""
+    """Draw a request with ordinary, huge or missing values."""
     own: dict[str, Any] = {}
     for feature in node.features.features:
         numbers = [rng.normal(40, 15), 0, -1.5, 1e308, -1e300, 5e-324, 10**30, True, float("nan"), None, pd.NA]
@@ -166,7 +166,7 @@ def random_request(node: Any, rng: Rng) -> dict[str, Any]:
 
 
 def chances_of(rng: Rng, d: idb.Diagram) -> dict[str, Any]:
-    """What a world needs to know of its contexts: probabilities, or functions that draw requests."""
+    """Return the distribution of contexts of a world: probabilities, or functions that draw requests."""
     chances: dict[str, Any] = {}
     for node in d.of_kind("context"):
         if node.features is None:
@@ -177,10 +177,10 @@ def chances_of(rng: Rng, d: idb.Diagram) -> dict[str, Any]:
 
 
 def has_regressions(d: idb.Diagram) -> bool:
-    """Whether a table has features, or is pooled, and is not logistic."""
+    """Return True if a table has features or is pooled, and is not logistic."""
     return any(table.features is not None and table.logistic is None for table in d.learned.values())
 
 
 def has_requests(d: idb.Diagram) -> bool:
-    """Whether a context has features."""
+    """Return True if a context has features."""
     return any(node.features is not None for node in d.of_kind("context"))

@@ -1,7 +1,6 @@
-"""All inferences that the tests know: one line per inference, with what is expected of it.
+"""All inferences of the tests, with their expected properties.
 
-A new inference is one more line in INFERENCES; `every` then takes it through the conformance suite and through all other
-tests that hold for every inference.
+Add a new inference as a line in INFERENCES; the conformance suite and all tests of every inference then include it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from played_rounds import learn, play
 
 
 class Counts(Inference):
-    """Custom inference as a user may write it: conjugate counts in plain Python, where every chance node is seen."""
+    """Custom inference: conjugate counts in Python for fully observed diagrams."""
 
     def __init__(self, weight: float = 1.0) -> None:
         self.settings: dict[str, Any] = {"weight": weight}
@@ -43,21 +42,21 @@ class Counts(Inference):
 
 
 class CountsOfFeatures(Counts):
-    """`Counts` for tables with features."""
+    """Custom inference for tables with features: its states contain the prior as second section."""
 
     capabilities = frozenset({FEATURES})
 
 
 class Case(NamedTuple):
-    """How an inference is made, and what is expected of it."""
+    """Constructor of an inference and its expected properties."""
 
     make: Callable[[], Any]
-    revealed: bool = False  # it learns in the revealed diagram, where nothing is latent
-    conjugate: bool = True  # it finds conjugate counts where everything is seen
-    grouped: bool = False  # it keeps groups of equal rounds
-    sequential: bool = False  # it learns from a log as from its rounds, one after the other
-    revisable: bool = False  # it can take rounds back
-    sampled: bool = False  # its posterior is a sample
+    revealed: bool = False  # requires the revealed diagram, in which nothing is latent
+    conjugate: bool = True  # equals conjugate counts if everything is observed
+    grouped: bool = False  # keeps groups of equal rounds
+    sequential: bool = False  # learns a log like its rounds one by one
+    revisable: bool = False  # can remove rounds
+    sampled: bool = False  # posterior is a sample
 
 
 INFERENCES: dict[str, Case] = {
@@ -75,7 +74,7 @@ INFERENCES: dict[str, Case] = {
 
 
 def those(**properties: bool) -> Any:
-    """A test is run for each inference with these properties, by name."""
+    """Parametrise a test over inferences with these properties."""
     names = [name for name, case in INFERENCES.items() if properties.items() <= case._asdict().items()]
     return pytest.mark.parametrize("name", names)
 
@@ -84,32 +83,32 @@ every = those()
 
 
 def agent_of(name: str, d: idb.Diagram, seed: Any = 0) -> idb.Thompson:
-    """An agent in a diagram, or in the revealed diagram if its inference needs that."""
+    """Return an agent in a diagram, or in the revealed diagram if its inference requires it."""
     case = INFERENCES[name]
     return idb.Thompson(d.revealed() if case.revealed else d, case.make(), seed)
 
 
 def taught(name: str, d: idb.Diagram, rounds: int = 15, seed: int = 0) -> idb.Thompson:
-    """An agent after some rounds of random actions in a random world."""
+    """Return an agent after rounds of random actions in a random world."""
     agent = agent_of(name, d, seed)
     return learn(agent, play(agent.diagram, np.random.default_rng(seed), rounds, world=d))
 
 
 def position_based() -> idb.Diagram:
-    """A small diagram with latent nodes."""
+    """Return a small diagram with latent nodes."""
     return idb.models.position_based(4, 2)
 
 
 def position_based_world(seed: int = 5) -> idb.World:
-    """The same world for every agent that learns in `position_based`."""
+    """Return the world of `position_based`, equal for every agent."""
     return idb.World(position_based(), {"attraction": [0.9, 0.5, 0.2, 0.6], "examination": [0.9, 0.4]}, seed=seed)
 
 
 def diagram_of(make: Callable[[], idb.Diagram] | int) -> idb.Diagram:
-    """A named diagram, or the random one with this seed."""
+    """Return a named diagram, or the random diagram with this seed."""
     return random_learning_diagram(make) if isinstance(make, int) else make()
 
 
 def seen_without_clicks(agent: idb.Thompson) -> dict[str, int]:
-    """All that an agent sees of a round without a click in a cascade, where every position is examined."""
+    """Return the full observation of a round without a click in a cascade."""
     return {n.name: int(n.name.startswith("E")) for n in agent.diagram.of_kind("observed")}

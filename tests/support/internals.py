@@ -1,6 +1,6 @@
-"""The one place in the tests that knows how learners, circuits and searches look inside.
+"""Access to private arrays and names of the library for tests.
 
-All other tests use public names. If an array or a private name of the library changes, only this file has to follow.
+All other tests use public names, so that only this file depends on private arrays and names.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = ["EDGE", "begin", "digamma_less_log", "random_numbers"]
 
 
 def alone(part: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel that only calls `part`, which Python cannot call itself."""
+    """Return a kernel that calls `part`, which Python cannot call directly."""
 
     @njit(error_model="numpy")
     def call(*arguments: Any) -> Any:
@@ -63,40 +63,40 @@ def alone(part: Callable[..., Any]) -> Callable[..., Any]:
 
 # -- machine code --------------------------------------------------------------------------------------------------
 
-time_of_last_change = disk._last_change  # of a source of machine code
+time_of_last_change = disk._last_change  # source of machine code
 delete_stale_machine_code = disk.delete_stale  # from a folder
 
 
 # -- learners ------------------------------------------------------------------------------------------------------
 
-Key = tuple[int, ...]  # a factor, as plain numbers
+Key = tuple[int, ...]  # factor as numbers
 
 
 def knowledge(learner: Any) -> tuple[bytes, bytes, bytes, str]:
-    """Everything that decides what an agent or a baseline does next, to be compared by ==."""
+    """Return everything that determines the next steps of an agent or baseline, comparable by ==."""
     state = learner.state
     numbers = state.ints.tobytes(), state.floats.tobytes(), state.fits.tobytes()
     return *numbers, str(learner.rng.bit_generator.state)
 
 
 def kept(agent: idb.Thompson) -> tuple[Any, ...]:
-    """All that a file keeps of an agent, to be compared by ==: the same without scratch numbers, and room for groups."""
+    """Return everything that a file contains of an agent, comparable by ==, without scratch numbers and free capacity."""
     columns = columns_of(agent.state, agent.inference.layout(agent.learner.evidence))
     return *((c.shape, c.tobytes()) for c in columns), str(agent.rng.bit_generator.state)
 
 
 def groups(agent: idb.Thompson) -> dict[tuple[int, ...], int]:
-    """How often each group of rounds was counted, by its key: a factor of the likelihood."""
+    """Return the count of each group by its key."""
     return {key: number for key, number in counted_groups(agent.state).items() if number}
 
 
 def room_for_groups(agent: idb.Thompson) -> int:
-    """For how many groups an agent has room before it needs more."""
+    """Return the number of groups that fit into the state of an agent."""
     return int(agent.state.ints[CAPACITY])
 
 
 def with_more_room(agent: idb.Thompson) -> idb.Thompson:
-    """A copy of an agent with room for sixteen times as many groups."""
+    """Return a copy of an agent with sixteen times the capacity for groups."""
     other = agent.copy()
     for _ in range(4):
         set_state(other, grown(other.state))
@@ -104,17 +104,17 @@ def with_more_room(agent: idb.Thompson) -> idb.Thompson:
 
 
 def set_state(agent: idb.Thompson, state: Any) -> None:
-    """Put a state in place of that of an agent of one structure."""
+    """Replace the state of an agent of one structure."""
     agent._known = agent._known._replace(states=(state,))
 
 
 def sampled(agent: idb.Thompson) -> Any:
-    """The sample of rounds that an agent keeps."""
+    """Return the sample of rounds of an agent."""
     return agent._known.sample
 
 
 def determined(agent: idb.Thompson) -> np.ndarray:
-    """The pseudo-counts of what was determined by observations, without the groups."""
+    """Return the pseudo-counts of certain uses, without groups."""
     size = agent.learner.evidence.learned
     return agent.state.floats[int(agent.state.ints[BASE]) :][:size]
 
@@ -122,19 +122,19 @@ def determined(agent: idb.Thompson) -> np.ndarray:
 def learn_repeatedly(
     agent: idb.Thompson, action: Mapping[str, Any], observation: Mapping[str, Any], times: int
 ) -> None:
-    """Let an agent learn from any number of equal rounds at once."""
+    """Learn any number of equal rounds at once."""
     _learn(agent, agent.learner.model.action_vector(action), agent._eras[0].seen(observation), times, NOW)
 
 
 def learn_without_settling(
     agent: idb.Thompson, action: Mapping[str, Any], observation: Mapping[str, Any], context: Mapping[str, Any] | None
 ) -> None:
-    """Let an agent count a round, and leave its belief as it is."""
+    """Count a round without updating the belief."""
     _learn(agent, agent.learner.model.action_vector(action, context), agent._eras[0].seen(observation), 1, LATER)
 
 
 def settle(agent: idb.Thompson) -> None:
-    """Let an agent bring its belief up to date, as after a round."""
+    """Update the belief as after a round."""
     _learn(agent, agent.learner.solver.blank_action(None, check=False), agent.learner.blank.seen, 0, NOW)
 
 
@@ -143,7 +143,7 @@ def _learn(agent: idb.Thompson, vector: np.ndarray, seen: np.ndarray, times: int
 
 
 class Held(NamedTuple):
-    """What one structure of an agent has learned."""
+    """State of one structure of an agent."""
 
     inference: Any
     evidence: Any
@@ -151,7 +151,7 @@ class Held(NamedTuple):
 
 
 def held_by(agent: Any) -> dict[str, Held]:
-    """The evidence and the state of every structure of an agent, by name: the only place that reads them for lifetimes."""
+    """Return evidence and state of every structure of an agent, by name."""
     known = agent._known
     return {
         name: Held(learner.inference, learner.evidence, state)
@@ -160,7 +160,7 @@ def held_by(agent: Any) -> dict[str, Held]:
 
 
 def knowledge_of(agent: Any) -> tuple[Any, ...]:
-    """All that a file keeps of an agent, also of one of several structures, to be compared by ==."""
+    """Return everything that a file contains of an agent of one or several structures, comparable by ==."""
     columns = [
         [(c.shape, c.tobytes()) for c in columns_of(held.state, held.inference.layout(held.evidence))]
         for held in held_by(agent).values()
@@ -169,15 +169,15 @@ def knowledge_of(agent: Any) -> tuple[Any, ...]:
 
 
 def certain_counts(held: Held) -> np.ndarray:
-    """How often each learned entry was used for certain, beyond the prior that a state has by now."""
+    """Return the certain uses of each learned entry, without the current prior."""
     size, floats = held.evidence.learned, held.state.floats
     return floats[int(held.state.ints[BASE]) :][:size] - prior_in(held.evidence, held.state)
 
 
 def log_likelihood_held(held: Held, mean_of: Callable[[RowName], np.ndarray], *, rounded: bool = True) -> float:
-    """The log-likelihood of all rounds in a state, in plain Python, less constants: certain uses and groups.
+    """Return the log-likelihood of all rounds in a state, up to constants: certain uses and groups.
 
-    Groups count as often as draws are made for them, or by their weights if these are not `rounded`.
+    Groups count by their number of draws, or by their weights unless `rounded`.
     """
     entries, learned = held.evidence.entries, held.evidence.learned
     values = np.empty(learned + len(entries.known))
@@ -195,7 +195,7 @@ def log_likelihood_held(held: Held, mean_of: Callable[[RowName], np.ndarray], *,
 
 
 def _value_of_factor(key: Key, values: np.ndarray) -> float:
-    """The value of a factor: nodes are sums of products of entries and of earlier nodes (inference/rounds/factors.py)."""
+    """Return the value of a factor: nodes are sums of products of entries and earlier nodes."""
     numbers, nodes = iter(key), list[float]()
     for _ in range(next(numbers)):
         terms = []
@@ -207,12 +207,12 @@ def _value_of_factor(key: Key, values: np.ndarray) -> float:
 
 
 def row_names(d: idb.Diagram) -> list[RowName]:
-    """The names of the rows of all learned tables, in order: table, number of states, labels."""
+    """Return the names of the rows of all learned tables in order: table, number of states, labels."""
     return list(names_of(idb.compile(d)))
 
 
 def ambiguous_observation(d: idb.Diagram) -> dict[str, int]:
-    """The observation for which the library refuses exact inference, as places among the states; -1 is not seen."""
+    """Return the observation for which exact inference is rejected, as indices; -1 if not observed."""
     model = idb.compile(d)
     ambiguous = exact._find_ambiguous(model)
     assert ambiguous is not None
@@ -233,7 +233,7 @@ digamma_less_log = in_python(tail)
 
 
 def best_assignment(scores: np.ndarray) -> np.ndarray:
-    """For each row of scores a column of its own, with the highest sum; zeros where there are none."""
+    """Return the assignment of rows to different columns with the highest sum of scores; zeros if there are none."""
     positions, items = scores.shape
     action = np.zeros(positions, dtype=np.int64)
     room = np.empty(2 * items + 2, dtype=np.int64), np.empty(positions + 1 + 2 * (items + 1))
@@ -257,7 +257,7 @@ def _split(c: Circuit, weights: Any, values: Any, same: Any, times: int, rng: An
 
 
 def as_arrays(structure: Any) -> Any:
-    """A structure for kernels, its rows as arrays: what is compiled for pointers works on them too."""
+    """Return a structure for kernels with its rows as arrays instead of pointers."""
     rows = (np.asarray(row, None if isinstance(row, np.ndarray) else np.int64) for row in structure)
     return type(structure)(*(row if row.ndim else int(row) for row in rows))
 
@@ -268,19 +268,19 @@ def size_of(d: idb.Diagram, circuit: str) -> int:
 
 
 def place_of(d: idb.Diagram, table: str, entry: Sequence[int]) -> int:
-    """Where an entry of a learned table stands among all learned entries."""
+    """Return the index of an entry of a learned table among all learned entries."""
     learned = d.learned[table]
     start = idb.compile(d).parameters.offsets[table]
     return int(start + np.ravel_multi_index(tuple(entry), (*learned.shape, learned.states)))
 
 
 def learned_size(d: idb.Diagram) -> int:
-    """The number of learned entries."""
+    """Return the number of learned entries."""
     return int(idb.compile(d).parameters.learned_size)
 
 
 class Evaluated:
-    """One circuit of a likelihood, evaluated in one round; actions, contexts and observations are places."""
+    """Circuit of a likelihood evaluated in one round; actions, contexts and observations are indices."""
 
     def __init__(
         self, d: idb.Diagram, circuit: str, given: Mapping[str, int], seen: Mapping[str, int], means: Mapping[str, Any],
@@ -302,29 +302,29 @@ class Evaluated:
 
     @property
     def root(self) -> float:
-        """The value of the circuit."""
+        """Value of the circuit."""
         return float(self.values[-1])
 
     def weighted_derivatives(self, before: float = 0.0) -> np.ndarray:
-        """Weight × derivative of the root by it, for every slot, added to `before`."""
+        """Return weight × derivative of the root for every slot, added to `before`."""
         by_slot, slopes = np.full(self.circuit.slots, before), np.zeros_like(self.values)
         slopes[-1] = 1.0
         _down(as_arrays(self.circuit), self.weights, self.values, slopes, by_slot)
         return by_slot
 
     def by_entry(self, by_slot: np.ndarray) -> np.ndarray:
-        """Numbers of slots, summed into the learned entries that the slots stand for."""
+        """Sum numbers of slots into learned entries."""
         total = np.zeros((*by_slot.shape[:-1], self.learned), dtype=by_slot.dtype)
         learned = self.entries < self.learned
         np.add.at(total.T, self.entries[learned], by_slot.T[learned])
         return total
 
     def weighted_counts(self) -> np.ndarray:
-        """Weight × derivative of every learned entry."""
+        """Return weight × derivative of every learned entry."""
         return self.by_entry(self.weighted_derivatives())
 
     def draws(self, times: int, number: int, seed: int) -> np.ndarray:
-        """Draws of how often each learned entry is used in `times` equal rounds, one row per draw."""
+        """Draw the uses of each learned entry in `times` equal rounds, one row per draw."""
         c, rng = self.circuit, np.random.default_rng(seed)
         visits = np.empty(c.leaves + c.inner, dtype=np.int64)
         by_slot, unmarked = np.zeros((number, c.slots), dtype=np.int64), np.zeros(c.inner, dtype=np.int64)
@@ -333,14 +333,14 @@ class Evaluated:
         return self.by_entry(by_slot)
 
 
-# -- what a round says ---------------------------------------------------------------------------------------------
+# -- reduced rounds ------------------------------------------------------------------------------------------------
 
 
 class Reduced(NamedTuple):
-    """What a round says: a product of entries, of factors and of a constant."""
+    """Reduced round: product of entries, factors and a constant."""
 
-    possible: bool  # all else says nothing if not
-    uses: list[int]  # the entries that were used for certain
+    possible: bool  # False: all other fields are meaningless
+    uses: list[int]  # certain uses
     factors: list[Key]
     constant: float
 
@@ -348,7 +348,7 @@ class Reduced(NamedTuple):
 def reduced(
     d: idb.Diagram, given: Mapping[str, int], seen: Mapping[str, int], *, literal: bool = False, whole: bool = False
 ) -> Reduced:
-    """What a round says; actions, contexts and observations are places. `whole`: as where there is no room to divide."""
+    """Reduce a round given by indices. `whole`: as if there were no room to divide it."""
     model = idb.compile(d)
     evidence = model.derived(idb.inference.literal if literal else idb.inference.folded)
     action = np.array([given[n.name] for n in (*model.decisions, *model.contexts)], dtype=np.int64)
@@ -386,12 +386,12 @@ def _reduce(evidence: Any, state: Any, action: Any, seen: Any, out: Any, whole: 
 
 
 def all_entries(d: idb.Diagram, means: Mapping[str, Any]) -> np.ndarray:
-    """The numbers that uses and factors stand for: means of the learned entries, then the known ones."""
+    """Return the means of learned entries followed by known entries."""
     return np.array(idb.compile(d).parameter_vector(means))
 
 
 def row_of(d: idb.Diagram, entry: int) -> tuple[str, int] | None:
-    """The learned table that an entry is of, and the number of its row; None for a known entry."""
+    """Return the learned table and row number of an entry; None for known entries."""
     model = idb.compile(d)
     for name, table in model.learned.items():
         place = entry - model.parameters.offsets[name]
@@ -401,32 +401,32 @@ def row_of(d: idb.Diagram, entry: int) -> tuple[str, int] | None:
 
 
 def first_wrong(d: idb.Diagram, keys: Sequence[Key], sizes: Sequence[int] | None = None) -> int:
-    """The number of the first key that is not a factor in a diagram, -1 if all are."""
+    """Return the number of the first key that is not a factor of a diagram; -1 if all are."""
     evidence = idb.compile(d).derived(idb.inference.folded)
     numbers = np.array([number for key in keys for number in key], dtype=np.int64)
     lengths = np.array([len(key) for key in keys] if sizes is None else sizes, dtype=np.int64)
     assert lengths.sum() == len(numbers)
-    assert (lengths > 0).all()  # as files are checked before
+    assert (lengths > 0).all()  # files are checked like this first
     return int(factors.find_wrong(*evidence.packed, numbers, lengths))
 
 
 class Limits(NamedTuple):
-    """How large a factor in a diagram may be."""
+    """Size limits of a factor of a diagram."""
 
     nodes: int
     terms: int
-    entries: int  # learned and known ones
+    entries: int  # learned and known entries
 
 
 def limits_of(d: idb.Diagram) -> Limits:
-    """How large a factor in a diagram may be."""
+    """Return the size limits of a factor of a diagram."""
     evidence = idb.compile(d).derived(idb.inference.folded)
     entries = evidence.learned + len(idb.compile(d).parameters.known)
     return Limits(evidence.longest.nodes, evidence.longest.terms, entries)
 
 
 class _Guarded:
-    """Numbers that nobody may read beyond."""
+    """Numbers that raise if read out of bounds."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self._numbers = numbers
@@ -437,7 +437,7 @@ class _Guarded:
 
 
 def is_factor(limits: Limits, key: Sequence[int]) -> bool:
-    """Whether numbers are a factor, by the library's own code in Python, which fails if it reads beyond them."""
+    """Return True if numbers are a factor, by the code of the library in Python, which fails if it reads out of bounds."""
     parts = Parts._make([0] * len(Parts._fields))._replace(
         most_nodes=limits.nodes, most_terms=limits.terms, parameter_count=limits.entries
     )
@@ -448,29 +448,29 @@ def is_factor(limits: Limits, key: Sequence[int]) -> bool:
 
 
 def number_of_groups(agent: idb.Thompson) -> int:
-    """The number of groups, also of those whose rounds were all taken back."""
+    """Return the number of groups, including empty ones."""
     return int(agent.state.ints[USED])
 
 
 def next_group(agent: idb.Thompson) -> int:
-    """The group that was visited last in turn."""
+    """Return the group that was last visited in turn."""
     return int(agent.state.ints[gibbs.DECLARED.integer("next")])
 
 
 def latent_counts(agent: idb.Thompson) -> list[np.ndarray]:
-    """Of every group: how often each number of its key was used, in the latent counts that were drawn last."""
+    """Return the latent counts of every number of the key of every group."""
     starts = group_columns(agent.state.ints).starts
     latent = agent.state.floats[int(agent.state.ints[BEFORE]) :]
     return [latent[first:end].copy() for first, end in itertools.pairwise(starts.tolist())]
 
 
 def pseudo_counts(agent: idb.Thompson) -> np.ndarray:
-    """The pseudo-counts of all learned entries that the next action is drawn from: given latent counts."""
+    """Return the pseudo-counts from which the next action is drawn."""
     return agent.state.floats[: agent.learner.evidence.learned].copy()
 
 
 def with_all_derived_again(agent: idb.Thompson) -> idb.Thompson:
-    """A copy of an agent of which all that is derived was spoilt, and derived again as after loading."""
+    """Return a copy of an agent whose derived arrays were overwritten and rebuilt as after loading."""
     other = agent.copy()
     size = agent.learner.evidence.learned
     other.state.ints[int(other.state.ints[GROUPS]) :][: 2 * size] = -1  # heads of links
@@ -481,7 +481,7 @@ def with_all_derived_again(agent: idb.Thompson) -> idb.Thompson:
 
 
 def pseudo_counts_of_updates(agent: idb.Thompson, number: int) -> np.ndarray:
-    """The pseudo-counts after each of so many updates without a round, one per row."""
+    """Return the pseudo-counts after each of several updates without a round, one per row."""
     action, nothing = agent.learner.solver.blank_action(None, check=False), agent.learner.blank.seen
     kept = np.empty((number, agent.learner.evidence.learned))
     for row in kept:
@@ -491,7 +491,7 @@ def pseudo_counts_of_updates(agent: idb.Thompson, number: int) -> np.ndarray:
 
 
 def moved(agent: idb.Thompson, means: np.ndarray, moves: int, *, tables: bool) -> np.ndarray:
-    """Draws of all means, one per row, after so many moves of each: of pairs, or of tables."""
+    """Return draws of all means, one per row, after a number of moves of pairs or tables."""
     state, after = agent.state.copy(), means.copy()
     _move(agent.learner.evidence.packed, state, np.random.default_rng(0), after, moves, tables)
     return after
@@ -503,7 +503,7 @@ def _move(evidence: Any, state: Any, rng: Any, draws: Any, moves: int, tables: b
     w = workspace(evidence, int_scratch, float_scratch)
     chain = gibbs.chain_in(w, state, False, pointer(state.ints, 0), 0)
     gibbs.begin_tuning(chain)
-    w.places[0] = 0  # no round was just counted
+    w.places[0] = 0  # no round was counted before
     for i in range(len(draws)):
         gibbs.begin_epoch(chain)
         for e in range(w.v.learned):
@@ -521,7 +521,7 @@ def _move(evidence: Any, state: Any, rng: Any, draws: Any, moves: int, tables: b
 def rescaled(
     agent: idb.Thompson, parameters: np.ndarray, means: np.ndarray, moves: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The parameters of an agent's only regression and all means, after so many moves of whole tables."""
+    """Return the parameters of the regression of an agent and all means after a number of moves of whole tables."""
     state, after = agent.state.copy(), means.copy()
     size = len(parameters)
     current = state.fits[size * (size + 1) : size * (size + 2)]
@@ -550,7 +550,7 @@ def _rescale(evidence: Any, state: Any, rng: Any, means: Any, moves: int) -> Any
 
 
 class Measured(NamedTuple):
-    """The logarithm of a posterior density up to a constant, its gradient, and minus its Hessian."""
+    """Log posterior density up to a constant, its gradient, and minus its Hessian."""
 
     value: float
     gradient: np.ndarray
@@ -558,7 +558,7 @@ class Measured(NamedTuple):
 
 
 def measured(agent: idb.Thompson, counts: Any, parameters: Any, scale: float = 1.0) -> Measured:
-    """The density of the only regression of an agent, at parameters, with these counts of all entries."""
+    """Evaluate the density of the regression of an agent at parameters, given counts of all entries."""
     size = len(parameters)
     gradient, hessian = np.empty(size), np.empty(size * size)
     numbers = (np.array(values, np.float64).ravel() for values in (counts, parameters))
@@ -595,18 +595,18 @@ _try_all, _try_patterns, _value_at = alone(search.try_all), alone(order.try_patt
 
 
 class SearchResult(NamedTuple):
-    """What a search for the best action of a group found."""
+    """Result of a search for the best action of a group."""
 
     search: str
-    value: float  # of the action, as the search says
-    evaluated: float  # of the action, by evaluating the circuit
-    bound: float  # no action has a higher value, as the search says
+    value: float  # value reported by the search
+    evaluated: float  # value by the circuit
+    bound: float  # upper bound reported by the search
     feasible: bool
-    proves: bool  # whether the search goes on until nothing better is left
+    proves: bool  # True if the search continues until it has a proof
 
 
 class Group:
-    """Decisions whose choices are searched for together, under given means and in a given context."""
+    """Decisions that are searched together, under given means and in a given context."""
 
     def __init__(
         self, d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int], number: int, allowed: Any
@@ -625,15 +625,15 @@ class Group:
         p = model.parameter_vector(means)
         self._search = Search(run, s, p, self.size, members, start, eligible, candidates, 0.0)
         _find_candidates(self._search, self._action.copy())
-        if FORMS[_form_of(self._search, number)] != self.form:  # decisions that are to be sorted have lists that differ
+        if FORMS[_form_of(self._search, number)] != self.form:  # decisions to sort have different lists
             self.form = "general"
 
     def best_value(self) -> float:
-        """The value of the best action, by trying all."""
+        """Return the value of the best action by enumeration."""
         return float(_try_all(self._search, self._action.copy()))
 
     def search_all(self) -> list[SearchResult]:
-        """What every search finds that is made for a group of this form."""
+        """Return the results of all searches that apply to a group."""
         results = []
         for budget in (1e9, 0.0):
             methods = {"branch": _branch}
@@ -649,7 +649,7 @@ class Group:
                 results.append(self._result("relay", action, value, bound, budget > 0))
             action = self._action.copy()
             value, bound = _sweep(self._search, self.number, action, budget)
-            if bound < np.inf:  # else it does not apply
+            if bound < np.inf:  # does not apply otherwise
                 results.append(self._result("sweep", action, value, bound, budget > 0))
         action = self._action.copy()
         if self.form == "general" and _can_choose_and_sort(self._search, self.number):
@@ -659,7 +659,7 @@ class Group:
         if self.form == "free":
             value = _try_patterns(self._search, action)
             results.append(self._result("try patterns", action, value, value, True))
-        if self.form in ("sum", "product") and _assign(self._search, self.number, action):  # else it does not apply
+        if self.form in ("sum", "product") and _assign(self._search, self.number, action):  # does not apply otherwise
             value = self._evaluated(action)
             results.append(self._result("assign", action, value, value, True))
         return results
@@ -677,13 +677,13 @@ _all_fit = alone(search.all_fit)
 
 
 def forms_of(d: idb.Diagram) -> list[str]:
-    """What the reward of each group of decisions is composed of."""
+    """Return the form of the reward of each group of decisions."""
     s = structure.decisions_of(idb.compile(d))
     return [FORMS[int(form)] for form in s.form]
 
 
 def frontiers_of(d: idb.Diagram) -> list[list[int] | None]:
-    """For each group of decisions, how many numbers later stages see of each; None where there are no stages."""
+    """Return the frontier sizes of each group of decisions; None without stages."""
     s = structure.decisions_of(idb.compile(d))
     widths = np.diff(s.frontier_start).tolist()
     return [
@@ -695,6 +695,6 @@ def frontiers_of(d: idb.Diagram) -> list[list[int] | None]:
 def groups_of_decisions(
     d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int], allowed: Any = None
 ) -> list[Group]:
-    """The groups of decisions that are searched one after the other."""
+    """Return the groups of decisions that are searched one after the other."""
     groups = [Group(d, means, context, number, allowed) for number in range(len(forms_of(d)))]
     return [group for group in groups if group.size]

@@ -1,4 +1,4 @@
-"""A diagram with labels of all kinds, and a log of four rounds in it."""
+"""Diagram with labels of all kinds, and a log of four rounds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from idbandits import Diagram
 
 
 def tea_room() -> Diagram:
-    """Labelled decisions and states, a context, a latent node, a node of three states."""
+    """Return a diagram with labelled decisions and states, a context, a latent node and a node of three states."""
     d = Diagram("tea room")
     segment = d.context("segment", ["new", "loyal"])
     first = d.decision("first", ["tea", "coffee", "juice"])

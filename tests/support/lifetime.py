@@ -1,14 +1,14 @@
-"""An agent's lifetime: calls of all kinds in any order, and what must hold after each of them.
+"""Lifetime of an agent: calls of all kinds in any order, and invariants after each of them.
 
-The model is a plain list, the *ledger*, of the rounds that survive: those learned, less those taken back, each in the
-diagram that it was played in. After any sequence of calls, an agent must hold what its ledger says:
+The model is a plain list, the *ledger*, of the remaining rounds (learned and not removed), each with its diagram. After
+any sequence of calls, the belief of an agent must agree with its ledger:
 
 - *counts and groups*: the log-likelihood in the state of an inference that counts is the sum of `idb.log_likelihood`
   over the ledger, at random means of all rows (up to a constant, so differences between means are compared);
 - *order-dependent beliefs* (`IN_ORDER`): pseudo-counts are those of an agent that never moved, in a diagram that has
   everything, and received the same rounds;
-- *every inference*: an agent that received only the calls that learn or move (no files, copies, pickles, looks) is
-  equal bit by bit, including its random numbers.
+- *every inference*: an agent that received only the calls that learn or move (no files, copies, pickles, reads) is
+  bit-identical, including its random numbers.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ from lifetime_rounds import (
     row_mean,
 )  # fmt: skip
 
-# -- a lifetime --------------------------------------------------------------------------------------------------------
+# -- lifetime ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Clock:
-    """What an agent that forgets tells ages by: a round counts in full until the step of its time is over."""
+    """Clock of an agent with forgetting: a round has full weight until the step of its time ends."""
 
     forget: idb.Forget | None
-    now: float = 0.0  # seconds, or the number of rounds that were ever learned
-    step: float = 1.0  # that all has faded to
+    now: float = 0.0  # seconds, or number of rounds ever learned
+    step: float = 1.0  # last step of discounting
 
     @property
     def by_time(self) -> bool:
-        """Whether rounds have times."""
+        """True if rounds have times."""
         return self.forget is not None and self.forget.by_time
 
     def learn(self, at: float) -> None:
-        """Let all fade, as when a round of this time is learned or revised."""
+        """Advance the clock to the time of a learned or revised round."""
         if self.forget is not None:
             self.step = max(self.step, self._step_of(at if self.by_time else self.now))
 
@@ -83,16 +83,16 @@ class Clock:
         return self._half_life / 64 if self.by_time else max(1.0, self._half_life / 64)
 
     def weight(self, at: float) -> float:
-        """How much a round counts by now."""
+        """Return the current weight of a round."""
         if self.forget is None:
             return 1.0
         return float(0.5 ** ((self.step - min(self.step, self._step_of(at))) * self._length / self._half_life))
 
 
 class Life:
-    """An agent, its ledger, and the agents that it is compared with. Operations take random numbers and check nothing."""
+    """Agent, its ledger, and the agents it is compared with. Operations take random numbers and check nothing."""
 
-    unseen = 0.2  # the probability that a node was not seen
+    unseen = 0.2  # probability that a node is missing
 
     def __init__(self, setting: Setting, seed: int = 0, shape: Shape | None = None, *, mirrored: bool = True) -> None:
         self.setting, self.shape = setting, setting.shapes[0] if shape is None else shape
@@ -101,48 +101,48 @@ class Life:
         self.agent: Any = self.new_agent(self.shape, seed)
         self.mirror: Any = self.new_agent(self.shape, seed) if mirrored else None
         self.settled: Any = self.unmoved() if setting.in_order else None
-        self.reordered = False  # rounds were revised: the belief is near that of the surviving rounds in order
-        self.weighed = True  # structures were weighed round by round, in time: not by logs, whose blocks they predict
+        self.reordered = False  # rounds were revised: the belief is close to that of the remaining rounds in order
+        self.weighed = True  # structures were weighed round by round, not by blocks of logs
         self.clock = Clock(setting.forget, step=-np.inf if Clock(setting.forget).by_time else 0.0)
 
     def new_agent(self, shape: Shape, seed: Any = 0) -> Any:
-        """A new agent."""
+        """Return a new agent."""
         inference = INFERENCES[self.setting.inference].make()
         return idb.Thompson(self.targets(shape), inference, seed, forget=self.setting.forget)
 
     def unmoved(self) -> Any:
-        """A new agent in a diagram that has everything; it begins in that of this one, which says what features mean."""
+        """Return a new agent in a diagram that contains everything, with the encodings of this one."""
         return self.new_agent(self.first).moved_to(self.targets(EVERYTHING))
 
     def targets(self, shape: Shape) -> Any:
-        """The diagram of a shape, or all of its structures."""
+        """Return the diagram of a shape, or all of its structures."""
         diagrams = diagrams_of(self.setting, shape)
         return diagrams if self.setting.has("several") else next(iter(diagrams.values()))
 
     # -- learning
 
     def both(self, call: Callable[[Any], Any]) -> Any:
-        """Make a call of the agent and of its mirror; what the agent returned."""
+        """Call the agent and its mirror; return the result of the agent."""
         result = call(self.agent)
         if self.mirror is not None:
             call(self.mirror)
         return result
 
     def time(self, rng: Rng, late: bool = False) -> float:
-        """When the next round is played: of a late one, some time ago."""
+        """Return the time of the next round; late rounds are older."""
         if not self.clock.by_time:
             return float(rng.integers(int(self.clock.now) + 1)) if late else self.clock.now
         self.clock.now += float(rng.integers(3600)) * (not late)
         return self.clock.now - float(rng.integers(20_000)) * late
 
     def at(self, at: float, *, said: bool) -> dict[str, Any]:
-        """The argument that says when a round was played, where it is to be said."""
+        """Return the time argument if it is required."""
         if self.setting.forget is None or not (said or self.clock.by_time):
             return {}
         return {"at": at if self.clock.by_time else int(at)}
 
     def enter(self, played: Played) -> None:
-        """Write a round into the ledger."""
+        """Append a round to the ledger."""
         self.clock.learn(played.at)
         self.ledger.append(played)
         if self.setting.counts:
@@ -153,11 +153,11 @@ class Life:
             self.clock.now += 1
 
     def learn_unmoved(self, played: Played) -> None:
-        """Let the agent that never moved learn a round."""
+        """Learn a round with the agent that never moved."""
         self.settled.update(played.action, played.observation, played.context, **self.at(played.at, said=True))
 
     def learn(self, played: Played, late: bool, rng: Rng) -> None:
-        """Learn from a round by `update`."""
+        """Learn a round by `update`."""
         self.weighed &= not late
         played.at = self.time(rng, late)
         when = self.at(played.at, said=late)
@@ -165,7 +165,7 @@ class Life:
         self.enter(played)
 
     def act(self, rng: Rng) -> None:
-        """Act, with or without restrictions, and learn what came of it."""
+        """Act, with or without eligible items, and learn the result."""
         played = random_round(self.setting, self.shape, rng)
         number = int(rng.integers(self.shape.positions, len(self.shape.items) + 1))
         allowed = rng.permutation(list(self.shape.items))[:number].tolist() if rng.random() < 0.5 else None
@@ -176,11 +176,11 @@ class Life:
         self.learn(played, False, rng)
 
     def update(self, rng: Rng) -> None:
-        """Learn from a round that someone else played."""
+        """Learn a round played by someone else."""
         self.learn(random_round(self.setting, self.shape, rng, self.unseen), False, rng)
 
     def update_impossible(self, rng: Rng) -> None:
-        """Learn nothing from a round that cannot be."""
+        """Check that an impossible round is rejected."""
         if (wrong := impossible_round(self.setting, self.shape, rng)) is not None:
             when = self.at(self.time(rng), said=False)
 
@@ -191,20 +191,20 @@ class Life:
             self.both(call)
 
     def late_shapes(self) -> list[Shape]:
-        """Earlier diagrams."""
+        """Return the earlier diagrams."""
         return [shape for shape in self.visited if shape != self.shape]
 
     def update_late(self, rng: Rng) -> None:
-        """Learn from a round of an earlier diagram."""
+        """Learn a round of an earlier diagram."""
         if shapes := self.late_shapes():
             self.learn(random_round(self.setting, shapes[int(rng.integers(len(shapes)))], rng, self.unseen), True, rng)
 
     def update_many(self, rng: Rng) -> None:
-        """Learn from a log: of any length, with late rounds, with impossible ones, or with neither."""
+        """Learn a log of any length, with or without late and impossible rounds."""
         own = (self.shape.positions, self.shape.rated)
         shapes = [shape for shape in self.late_shapes() if (shape.positions, shape.rated) == own]
         rounds, impossible = list[Played](), list[Played]()
-        least = 1 if self.setting.has("users") else 0  # a log without rounds has no columns of features
+        least = 1 if self.setting.has("users") else 0  # an empty log has no columns of features
         self.weighed, length = False, max(least, int(rng.choice([0, 1, 2, 8, 40])))
         skips, lates = rng.random() < 0.5, rng.choice([0.0, 0.5, 0.97])
         for _ in range(length):
@@ -227,10 +227,10 @@ class Life:
                 played.at = times[number] if by_time else self.clock.now
                 self.enter(played)
         if sum(played.shape != self.shape for played in rounds) > 0.5 * len(self.ledger):
-            self.check_belief()  # at once: later rounds would make up for a log that was not learned
+            self.check_belief()  # immediately: later rounds could hide a log that was not learned
 
     def by_diagram(self, rounds: Sequence[Played]) -> list[Played]:
-        """Rounds of a log, sorted by the diagram that has them, the present one first: it may learn in this order."""
+        """Sort rounds of a log by diagram, the current one first: agents may learn in this order."""
         own = self.shape._replace(items="")  # a log has the columns of one shape
         latest = [shape for shape in reversed([*self.late_shapes(), self.shape]) if shape._replace(items="") == own]
         return sorted(
@@ -238,7 +238,7 @@ class Life:
         )
 
     def update_many_impossible(self, rng: Rng) -> None:
-        """Learn nothing from a log with a round that cannot be."""
+        """Check that a log with an impossible round is rejected."""
         if (wrong := impossible_round(self.setting, self.shape, rng)) is None:
             return
         rounds = [random_round(self.setting, self.shape, rng) for _ in range(int(rng.integers(4)))]
@@ -253,7 +253,7 @@ class Life:
         self.both(call)
 
     def revise(self, rng: Rng, how: str = "") -> None:
-        """Complete or correct a round, late or not, or take it back."""
+        """Complete, correct or remove a round, late or not."""
         if not takes_back(self.setting) or not self.ledger:
             return
         old = self.ledger[int(rng.integers(len(self.ledger)))]
@@ -262,18 +262,18 @@ class Life:
         if how != "take back":
             unseen = 0.0 if how == "complete" else self.unseen
             new = random_observation(self.setting, old.shape, old.action, rng, unseen)
-        if how == "complete":  # what was seen stays
+        if how == "complete":  # observed values stay
             new = {**(new or {}), **{name: value for name, value in old.observation.items() if value is not None}}
         when = self.at(old.at, said=True)
         self.both(lambda agent: agent.revise(old.action, old.observation, new, old.context, **when))
         self.clock.learn(old.at)
         place = self.ledger.index(old)
-        if self.settled is not None:  # of equal rounds, perhaps of different diagrams, the latest is revised
+        if self.settled is not None:  # the latest of equal rounds is revised
             place = max(k for k, other in enumerate(self.ledger) if told(other) == told(old) and other.at == old.at)
         self.ledger.pop(place)
         later = len(self.ledger) - place
         if new is not None:
-            now = self.clock.now  # it is not another round
+            now = self.clock.now  # the number of rounds is unchanged
             self.enter(Played(old.shape, old.action, new, old.context, old.at))
             self.clock.now = now
             self.ledger.insert(place, self.ledger.pop())
@@ -282,10 +282,10 @@ class Life:
             for played in self.ledger:
                 self.learn_unmoved(played)
 
-    # -- moving, saving, looking
+    # -- moving, saving, reading
 
     def move(self, rng: Rng, shape: Shape | None = None) -> None:
-        """Move to a diagram, perhaps one that it was in before."""
+        """Move to a diagram, possibly an earlier one."""
         self.shape = self.setting.shapes[int(rng.integers(len(self.setting.shapes)))] if shape is None else shape
         target = self.targets(self.shape)
         self.agent = self.agent.moved_to(target)
@@ -293,7 +293,7 @@ class Life:
         self.visited = [shape for shape in self.visited if shape != self.shape] + [self.shape]
 
     def save(self, rng: Rng) -> None:
-        """Write the agent to a file, and go on with what was read from it."""
+        """Save the agent and continue with the loaded one."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "agent"
             self.agent.save(path)
@@ -301,15 +301,15 @@ class Life:
             self.agent = idb.Thompson.load(path, **own)
 
     def copy(self, rng: Rng) -> None:
-        """Go on with a copy."""
+        """Continue with a copy."""
         self.agent = self.agent.copy() if rng.random() < 0.5 else copy.deepcopy(self.agent)
 
     def pickle(self, rng: Rng) -> None:
-        """Go on with what was pickled."""
+        """Continue with a pickled agent."""
         self.agent = pickle.loads(pickle.dumps(self.agent))
 
     def look(self, rng: Rng) -> None:
-        """Ask for all that can be asked for: nothing changes."""
+        """Call all methods that read; nothing changes."""
         played = random_round(self.setting, self.shape, rng)
         agent, context = self.agent, played.context
         looks: list[Callable[[], Any]] = [
@@ -322,7 +322,7 @@ class Life:
             looks += [agent.fit_report] if not self.setting.has("users") else []
         looks[int(rng.integers(len(looks)))]()
 
-    # -- what must hold
+    # -- invariants
 
     def check(self) -> None:
         """Compare the agent with its ledger, its mirror and the agent that never moved."""
@@ -335,10 +335,10 @@ class Life:
             self.check_order()
 
     def check_belief(self) -> None:
-        """The belief is near that of a new agent; how near, depends on how far inferences go after each round.
+        """Check that the belief is close to that of a new agent.
 
-        In 380 lives, no mean was off by more than 0.35 standard deviations: sweeps that are still to come, and the
-        error of chains. A chain that keeps to a regression on one draw of latent counts is off by 1.5 to 6.
+        In 380 lifetimes, means differed by at most 0.35 standard deviations, because of pending sweeps and the error of
+        chains. A chain with a regression fitted to one draw of latent counts differs by 1.5 to 6.
         """
         regression = self.setting.has("features") or self.setting.has("pooled")
         approximate = regression and self.setting.latent and self.setting.inference != "gibbs"
@@ -350,31 +350,29 @@ class Life:
             assert off.max() < 1.0, f"{table}: means are off by {off.max():.2f} standard deviations"
 
     def check_mirror(self) -> None:
-        """Files, copies, pickles and looks change nothing, not even random numbers."""
+        """Check that files, copies, pickles and reads change nothing, including random numbers."""
         assert knowledge_of(self.agent) == knowledge_of(self.mirror)
 
     def expected(self, structure: str) -> np.ndarray:
-        """The log-likelihood of the ledger at all means, weighted by age."""
+        """Return the log-likelihood of the ledger at all means, weighted by age."""
         total = np.zeros(MEANS)
         for played in self.ledger:
             total += self.clock.weight(played.at) * played.log_likelihoods[structure]
         return total
 
     def check_likelihood(self) -> None:
-        """The log-likelihood in the state is that of the ledger, up to a constant."""
+        """Check that the log-likelihood of the state is that of the ledger, up to a constant."""
         for name, held in held_by(self.agent).items():
             if self.agent.weights()[name] == 0:
-                continue  # a structure that is out learns nothing more
+                continue  # excluded structures do not learn
             mean_of = [functools.partial(row_mean, self.setting, k) for k in range(MEANS)]
             found = [log_likelihood_held(held, mean, rounded=False) for mean in mean_of]
             wanted, faded = self.expected(name), self.setting.forget is not None and self.setting.latent
-            slack = (
-                0.05 if faded else 1e-9 * (1 + abs(wanted).max())
-            )  # groups of which almost nothing is left are dropped
+            slack = 0.05 if faded else 1e-9 * (1 + abs(wanted).max())  # groups with negligible weight are dropped
             np.testing.assert_allclose(np.subtract(found, found[0]), wanted - wanted[0], rtol=1e-9, atol=slack)
 
     def rebuilt(self) -> Any:
-        """A new agent that moved through all diagrams first, and then received the surviving rounds in order."""
+        """Return a new agent that moved through all diagrams and then learned the remaining rounds in order."""
         agent = self.new_agent(self.first)
         for shape in self.visited:
             agent = agent.moved_to(self.targets(shape))
@@ -384,11 +382,10 @@ class Life:
         return agent
 
     def check_order(self) -> None:
-        """Rows have the pseudo-counts that they have in an agent that never moved.
+        """Check that rows have the pseudo-counts of an agent that never moved.
 
-        Where contexts have features, rounds that came after a revised one are learned again, if these are few. Else
-        coefficients are about the same: what a round says depends on what was known before it, so that also the order
-        of rounds changes them, by up to half a standard deviation.
+        With context features, rounds after a revised one are learned again if they are few. Otherwise coefficients are
+        approximately equal: they depend on the order of rounds, by up to half a standard deviation.
         """
         wanted = rows_of(self.settled)
         if self.weighed:
@@ -402,13 +399,13 @@ class Life:
 
 
 def told(played: Played) -> tuple[Any, ...]:
-    """What an agent is told of a round."""
+    """Return the arguments of `update` for a round."""
     seen = {name: value for name, value in played.observation.items() if value is not None}
     return played.action, seen, played.context
 
 
 def rows_of(agent: Any) -> dict[Any, np.ndarray]:
-    """The pseudo-counts of an agent's beliefs, by the names of rows; of coefficients, means and deviations by name."""
+    """Return pseudo-counts by row name; of coefficients, means and deviations by name."""
     several = len(agent.diagrams) > 1
     diagrams = agent.diagrams if several else {"lifetime": agent.diagram}
     beliefs = agent.posterior() if several else {"lifetime": agent.posterior()}
@@ -427,7 +424,7 @@ def rows_of(agent: Any) -> dict[Any, np.ndarray]:
 
 @functools.cache
 def takes_back(setting: Setting) -> bool:
-    """Whether rounds can be taken back; where a context has features, a new agent is asked to take one back."""
+    """Return True if rounds can be removed; with context features, a new agent is tested."""
     if not setting.has("users"):
         return INFERENCES[setting.inference].revisable
     life, played = Life(setting), random_round(setting, setting.shapes[0], np.random.default_rng(0))
@@ -446,7 +443,7 @@ OPERATIONS: dict[str, Callable[[Life, Rng], None]] = {
     "move": Life.move, "save": Life.save, "copy": Life.copy, "pickle": Life.pickle, "look": Life.look,
 }  # fmt: skip
 
-HALF_LIVES = (40, "2d")  # so long that no row has faded so far that a move leaves it behind
+HALF_LIVES = (40, "2d")  # long enough that moves retire no row because of discounting
 SETTINGS = [
     setting
     for name in NAMES
@@ -460,14 +457,14 @@ SETTINGS = [
 
 
 class Step(NamedTuple):
-    """One operation of a life, with the seed of its random numbers."""
+    """Operation of a lifetime, with the seed of its random numbers."""
 
     operation: str
     seed: int
 
 
 def live(setting: Setting, steps: Sequence[Step]) -> Life:
-    """A life of these steps; raises if anything is wrong after one of them."""
+    """Run the steps of a lifetime; raise if a check fails."""
     life = Life(setting)
     for step in steps:
         OPERATIONS[step.operation](life, np.random.default_rng(step.seed))

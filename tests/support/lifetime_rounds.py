@@ -1,4 +1,4 @@
-"""The diagrams and rounds of agents' lifetimes: what agents are like, where they move, and what they may see."""
+"""Diagrams and rounds of lifetimes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Labels = dict[str, Any]
 
 KINDS = ("plain", "fixed", "pooled", "features", "users", "several")
 NAMES = ("exact", "gibbs", "ep", "variational", "incremental", "moments", "particles")
-IN_ORDER = ("incremental", "moments")  # a belief that depends on the order of rounds, and on nothing random
+IN_ORDER = ("incremental", "moments")  # beliefs that depend on the order of rounds, but not on random numbers
 SEGMENTS = ("new", "loyal")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 CATALOGUE = pd.DataFrame(
     {"price": [1.0, 2.0, 4.0, 3.0, 9.0, *range(21)], "kind": list("xxyzy" + 21 * "x")}, index=list(LETTERS)
 )
 USER: dict[str, Any] = {"age": (40, 15), "country": ["de", "fr"]}
-FIXED = {("attraction", ("c",)): 0.0, ("examination", (0,)): 1.0}  # where the kind is "fixed"
+FIXED = {("attraction", ("c",)): 0.0, ("examination", (0,)): 1.0}  # if the kind is "fixed"
 MEANS = 4  # sets of random means at which log-likelihoods are compared
 
 
@@ -34,11 +34,11 @@ MEANS = 4  # sets of random means at which log-likelihoods are compared
 
 
 class Shape(NamedTuple):
-    """What differs between the diagrams that an agent moves through."""
+    """Parameters of a diagram that an agent moves through."""
 
-    items: str  # one letter each
+    items: str  # one letter per item
     positions: int = 2
-    rated: bool = False  # whether a rating of the first item is observed, too
+    rated: bool = False  # True if a rating of the first item is observed
 
 
 EVERYTHING = Shape("abcde", 2, True)
@@ -50,11 +50,11 @@ TWO_POSITIONS = tuple(shape for shape in SHAPES if shape.positions == 2)
 
 
 class Setting(NamedTuple):
-    """What an agent is like."""
+    """Kind of agent."""
 
     inference: str
-    kind: str = "plain"  # one of KINDS, or several of them: "fixed+pooled"
-    latent: bool = True  # clicks are seen only where an item was examined; else everything is seen
+    kind: str = "plain"  # one of KINDS, or several: "fixed+pooled"
+    latent: bool = True  # False: everything is observed
     forget: idb.Forget | None = None
 
     def __str__(self) -> str:
@@ -62,30 +62,30 @@ class Setting(NamedTuple):
         return "-".join(words + ([] if self.forget is None else [str(self.forget.settings["half_life"])]))
 
     def has(self, kind: str) -> bool:
-        """Whether it is of this kind."""
+        """Return True if the setting is of a kind."""
         return kind in self.kind.split("+")
 
     @property
     def counts(self) -> bool:
-        """Whether the state holds the likelihood of all rounds exactly."""
+        """True if the state contains the likelihood of all rounds exactly."""
         if self.has("users") or self.inference == "particles":
             return False
         return not self.latent or self.inference not in IN_ORDER
 
     @property
     def in_order(self) -> bool:
-        """Whether the belief is that of an agent that never moved."""
+        """True if the belief is that of an agent that never moved."""
         deterministic = self.inference in IN_ORDER and self.kind in ("plain", "fixed", "several")
         return (self.has("users") and not self.has("several")) or (self.latent and deterministic)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """The diagrams to move through; an agent in EVERYTHING can have all rounds of two positions."""
+        """Return the diagrams to move through; EVERYTHING contains all rounds of two positions."""
         return TWO_POSITIONS if self.in_order else SHAPES
 
 
 def is_supported(setting: Setting) -> bool:
-    """Whether such an agent can be made; others are rejected when they are (test_capability_pairs.py)."""
+    """Return True if the agent can be created; others are rejected (test_capability_pairs.py)."""
     if setting.inference == "exact" and setting.latent:
         return False
     if setting.inference == "particles":
@@ -95,13 +95,13 @@ def is_supported(setting: Setting) -> bool:
 
 @functools.cache
 def diagrams_of(setting: Setting, shape: Shape) -> dict[str, idb.Diagram]:
-    """The structures of an agent by name; one, unless there are several."""
+    """Return the structures of an agent by name."""
     structures = {"lifetime": declared("lifetime", setting, shape)}
     return structures | ({"noisy": declared("noisy", setting, shape, noise=0.1)} if setting.has("several") else {})
 
 
 def declared(name: str, setting: Setting, shape: Shape, noise: float = 0.0) -> idb.Diagram:
-    """Clicks on items that users see in positions, and a rating of the first item."""
+    """Return a diagram of clicks on items in positions, with a rating of the first item."""
     d, items, latent = idb.Diagram(name), list(shape.items), setting.latent
     segment = d.context("segment", SEGMENTS)
     user = [d.context("user", features=USER)] if setting.has("users") else []
@@ -141,7 +141,7 @@ def declared(name: str, setting: Setting, shape: Shape, noise: float = 0.0) -> i
 
 @functools.cache
 def row_mean(setting: Setting, number: int, name: Any) -> np.ndarray:
-    """One of some random means of a row: those of the same row are the same in every diagram."""
+    """Return a random mean of a row, equal for equal rows of all diagrams."""
     table, states, labels = name
     if setting.has("fixed") and (table, labels) in FIXED:
         return np.array([1 - FIXED[table, labels], FIXED[table, labels]])
@@ -150,7 +150,7 @@ def row_mean(setting: Setting, number: int, name: Any) -> np.ndarray:
 
 @functools.cache
 def table_means(setting: Setting, number: int, shape: Shape, structure: str) -> dict[str, np.ndarray]:
-    """The same means, as `idb.log_likelihood` takes them."""
+    """Return the means of `row_mean` in the form of `idb.log_likelihood`."""
     d = diagrams_of(setting, shape)[structure]
     rows: dict[str, list[np.ndarray]] = {}
     for name in row_names(d):
@@ -168,22 +168,22 @@ def table_means(setting: Setting, number: int, shape: Shape, structure: str) -> 
 
 @dataclass(eq=False)
 class Played:
-    """A round that was learned from."""
+    """Learned round."""
 
     shape: Shape
     action: Labels
     observation: Labels
     context: Labels
-    at: float = 0.0  # when: seconds, or how many rounds were learned before it
+    at: float = 0.0  # seconds, or number of rounds learned before
     log_likelihoods: dict[str, np.ndarray] = field(default_factory=dict)  # by structure, at all means
 
     def evaluate(self, setting: Setting) -> None:
-        """Compute the log-likelihoods, by the library's public function."""
+        """Compute the log-likelihoods by the public function."""
         unseen = {node.name for node in diagrams_of(setting, self.shape)["lifetime"].of_kind("observed")} - {
             name for name, value in self.observation.items() if value is not None
         }
         for structure, d in diagrams_of(setting, self.shape).items():
-            if setting.inference == "own" and unseen:  # the custom inference of the tests learns nothing then
+            if setting.inference == "own" and unseen:  # the custom inference of the tests learns nothing
                 self.log_likelihoods[structure] = np.zeros(MEANS)
                 continue
             tables = (table_means(setting, k, self.shape, structure) for k in range(MEANS))
@@ -193,7 +193,7 @@ class Played:
 
 
 def random_round(setting: Setting, shape: Shape, rng: Rng, unseen: float = 0.2) -> Played:
-    """A round that is possible; some of it was not seen."""
+    """Draw a possible round with missing values."""
     items = rng.permutation(list(shape.items))[: shape.positions].tolist()
     action = {f"A{k + 1}": item for k, item in enumerate(items)}
     context: Labels = {"segment": str(rng.choice(SEGMENTS))}
@@ -203,7 +203,7 @@ def random_round(setting: Setting, shape: Shape, rng: Rng, unseen: float = 0.2) 
 
 
 def random_observation(setting: Setting, shape: Shape, action: Labels, rng: Rng, unseen: float) -> Labels:
-    """What may be seen after an action; nodes that were not seen are None, or left out."""
+    """Draw an observation of an action; nodes that are not observed are None or omitted."""
     seen: Labels = {}
     for k in range(shape.positions):
         never = setting.has("fixed") and action[f"A{k + 1}"] == "c"
@@ -219,7 +219,7 @@ def random_observation(setting: Setting, shape: Shape, action: Labels, rng: Rng,
 
 
 def impossible_round(setting: Setting, shape: Shape, rng: Rng) -> Played | None:
-    """A round that the diagram rules out; None if it rules out none."""
+    """Return an impossible round; None if there is none."""
     if not setting.has("fixed") or "c" not in shape.items:
         return None
     played = random_round(setting, shape, rng, unseen=0.0)
@@ -231,7 +231,7 @@ def impossible_round(setting: Setting, shape: Shape, rng: Rng) -> Played | None:
 
 
 def log_of(rounds: Sequence[Played], shape: Shape) -> tuple[Labels, Labels, Labels]:
-    """Rounds with the decisions and nodes of a shape, as the arguments of `update_many`."""
+    """Return rounds as arguments of `update_many`."""
 
     def column(values: list[Any]) -> np.ndarray:
         array = np.empty(len(values), dtype=object)

@@ -1,9 +1,9 @@
-"""Two calls of one agent at the same time, again and again: what comes of them is what some order of them gives.
+"""Two concurrent calls of one agent: the result must be that of some sequential order.
 
-Each thread makes a list of calls that was made up before. Sequential runs say what may come out:
+Each thread makes a prepared list of calls. Sequential runs determine the allowed results:
 
-- after both have ended, rounds and the log-likelihood in the state do not depend on the order of the calls;
-- what a thread reads while the other one learns is what it would have read after some of the other's calls.
+- after both threads have ended, rounds and the log-likelihood of the state do not depend on the order of calls;
+- a read during learning returns the result after some of the calls of the other thread.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from lifetime import Life, takes_back
 from lifetime_rounds import LETTERS, MEANS, Played, Setting, Shape, log_of, random_observation, random_round, row_mean
 
 Rng = np.random.Generator
-OLD, NEW = Shape(LETTERS), Shape("dbe")  # most late rounds show items that nothing was learned of yet
-BEFORE = 12  # rounds of each diagram that an agent has learned when threads begin
+OLD, NEW = Shape(LETTERS), Shape("dbe")  # most late rounds show items without any learned round
+BEFORE = 12  # rounds of each diagram learned before threads start
 
 
-Learning = Callable[[Any], Any]  # a call of an agent that learns
+Learning = Callable[[Any], Any]  # a call that learns
 
 
 def prepared(setting: Setting, seed: int) -> Life:
-    """An agent that moved, with rounds of both diagrams."""
+    """Return an agent that moved, with rounds of both diagrams."""
     life, rng = Life(setting, seed), np.random.default_rng(seed)
     for life.shape, shown in ((OLD, "abcd"), (NEW, NEW.items)):
         life.agent, life.settled = life.agent.moved_to(life.targets(life.shape)), None
@@ -49,7 +49,7 @@ def prepared(setting: Setting, seed: int) -> Life:
 
 
 def one_round(life: Life, rng: Rng, late: bool) -> Played:
-    """A round of the present diagram, or one that only the earlier one can have."""
+    """Return a round of the current diagram, or one that only the earlier diagram allows."""
     played = random_round(life.setting, OLD if late else NEW, rng)
     while late and set(played.action.values()) <= set(NEW.items):
         played = random_round(life.setting, OLD, rng)
@@ -57,19 +57,19 @@ def one_round(life: Life, rng: Rng, late: bool) -> Played:
 
 
 def updating(life: Life, rng: Rng, late: bool) -> Learning:
-    """A call of `update`."""
+    """Return a call of `update`."""
     played = one_round(life, rng, late)
     return lambda agent: agent.update(played.action, played.observation, played.context)
 
 
 def logging(life: Life, rng: Rng, late: bool) -> Learning:
-    """A call of `update_many`: with late rounds, they are among others."""
+    """Return a call of `update_many` with late rounds among others."""
     rounds = [one_round(life, rng, late and k % 2 == 0) for k in range(4)]
     return lambda agent: agent.update_many(*log_of(rounds, NEW))
 
 
 def revising(life: Life, rng: Rng, late: bool) -> Learning:
-    """A call of `revise` of a round that no other call revises."""
+    """Return a call of `revise` of a round that no other call revises."""
     own = [played for played in life.ledger if late != (set(played.action.values()) <= set(NEW.items))]
     if not own:
         return updating(life, rng, late)
@@ -90,7 +90,7 @@ LEARNING: dict[str, Callable[[Life, Rng], Learning]] = {
 
 
 def learning_of(setting: Setting) -> list[str]:
-    """The calls that learn which an agent has."""
+    """Return the calls that learn."""
     return [name for name in LEARNING if takes_back(setting) or "revise" not in name]
 
 
@@ -100,7 +100,7 @@ Read = tuple[float, ...]
 
 
 def held_numbers(setting: Setting, agent: Any) -> Read:
-    """Rounds, and differences of log-likelihoods in the state: all that does not depend on the order of rounds."""
+    """Return rounds and differences of log-likelihoods: everything that does not depend on the order of rounds."""
     numbers = [float(agent.rounds)]
     for held in held_by(agent).values() if setting.counts else ():
         found = [log_likelihood_held(held, functools.partial(row_mean, setting, k)) for k in range(MEANS)]
@@ -109,19 +109,19 @@ def held_numbers(setting: Setting, agent: Any) -> Read:
 
 
 def saved(setting: Setting, agent: Any) -> Read:
-    """What a file holds."""
+    """Return the content of a file."""
     with tempfile.TemporaryDirectory() as folder:
         agent.save(Path(folder) / "agent")
         return held_numbers(setting, idb.Thompson.load(Path(folder) / "agent"))
 
 
 def moved(setting: Setting, agent: Any, life: Life) -> Read:
-    """What an agent holds that moved back."""
+    """Return the belief of an agent that moved back."""
     return held_numbers(setting, agent.moved_to(life.targets(OLD)))
 
 
 def believed(setting: Setting, agent: Any) -> Read:
-    """In how many rounds each row mattered: where everything is seen, that is a count."""
+    """Return the number of rounds of each row, an exact count if everything is observed."""
     posterior = agent.posterior()
     tables = (
         posterior.values() if not setting.has("several") else [t for own in posterior.values() for t in own.values()]
@@ -132,7 +132,7 @@ def believed(setting: Setting, agent: Any) -> Read:
 
 
 def chosen(setting: Setting, agent: Any, life: Life) -> Read:
-    """The value of the best action, where the belief is a count."""
+    """Return the value of the best action if the belief is a count."""
     solution = agent.best_action(context_of(life))
     assert set(solution.action.values()) <= set(NEW.items)
     exact = setting.inference == "exact" and setting.kind in ("plain", "fixed")
@@ -140,13 +140,13 @@ def chosen(setting: Setting, agent: Any, life: Life) -> Read:
 
 
 def acted(agent: Any, life: Life) -> Read:
-    """Nothing that depends on the moment: the action is drawn."""
+    """Act; the result is random."""
     assert set(agent.act(context_of(life)).values()) <= set(NEW.items)
     return ()
 
 
 def probable(agent: Any, life: Life) -> Read:
-    """Probabilities, which are of some moment."""
+    """Estimate probabilities of some moment."""
     action = {"A1": NEW.items[0], "A2": NEW.items[1]}
     assert 0 <= agent.propensity(action, context_of(life), draws=5).probability <= 1
     agent.marginals(context_of(life), draws=5)
@@ -154,18 +154,18 @@ def probable(agent: Any, life: Life) -> Read:
 
 
 def drawn(agent: Any) -> Read:
-    """Draws, which are of some moment."""
+    """Draw means of some moment."""
     assert all(((draws >= 0) & (draws <= 1)).all() for draws in agent.draws(3).values())
     return ()
 
 
 def reported(agent: Any) -> Read:
-    """The rounds that a report examines are among those that were learned."""
+    """Check that the rounds of a fit report are among those learned."""
     return (float(agent.fit_report().rounds),)
 
 
 def context_of(life: Life) -> Any:
-    """A context to act in."""
+    """Return a context to act in."""
     return random_round(life.setting, NEW, np.random.default_rng(0)).context
 
 
@@ -184,21 +184,21 @@ READING: dict[str, Callable[[Life, Any], Read]] = {
 
 
 def reading_of(setting: Setting) -> list[str]:
-    """The calls that read which an agent has, and whose result can be told wrong."""
+    """Return the calls that read and whose result can be checked."""
     lacks = {"several": {"draws", "fit_report"}, "users": {"fit_report"}}.get(setting.kind, set())
     return [name for name in READING if name not in lacks]
 
 
 def are_equal(one: Read, other: Read) -> bool:
-    """Whether numbers are the same, rounding aside."""
+    """Return True if numbers are equal up to rounding."""
     return np.allclose(one, other, rtol=1e-9, atol=1e-7)
 
 
-# -- two at once -------------------------------------------------------------------------------------------------------
+# -- threads -----------------------------------------------------------------------------------------------------------
 
 
 def in_threads(*works: Callable[[], None]) -> None:
-    """Run functions in threads that begin together; raises what the first of them raised."""
+    """Run functions in threads that start together; raise the first exception."""
     raised, barrier = list[BaseException](), threading.Barrier(len(works))
 
     def run(work: Callable[[], None]) -> None:
@@ -224,7 +224,7 @@ def in_threads(*works: Callable[[], None]) -> None:
 
 
 def learn_while_learning(setting: Setting, names: Sequence[str], calls: int, seed: int) -> None:
-    """Calls that learn, one sort per thread: the agent holds what one thread would hold."""
+    """Check that concurrent calls that learn have the result of one thread."""
     life = prepared(setting, seed)
     rng = np.random.default_rng([seed, 1])
     lists = [[LEARNING[name](life, rng) for _ in range(calls)] for name in names]
@@ -236,7 +236,7 @@ def learn_while_learning(setting: Setting, names: Sequence[str], calls: int, see
 
 
 def read_while_learning(setting: Setting, learning: str, reading: str, calls: int, seed: int) -> None:
-    """One thread reads while another one learns: it reads what there is after some of the other's calls."""
+    """Check that reads during learning return the result after some of the other calls."""
     life = prepared(setting, seed)
     rng = np.random.default_rng([seed, 2])
     learn, read = [LEARNING[learning](life, rng) for _ in range(calls)], functools.partial(READING[reading], life)

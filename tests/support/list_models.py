@@ -1,4 +1,4 @@
-"""The models of lists, and a check of every way of searching for the best action."""
+"""Models of lists, and a check of all search methods for the best action."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LISTS: dict[str, Callable[..., idb.Diagram]] = {
 
 
 def impatient(items: int, positions: int, *, distinct: bool = True) -> idb.Diagram:
-    """A dynamic Bayesian network in which going on depends on the position: its stages differ, so it takes a search."""
+    """Return a dynamic Bayesian network whose continuation depends on the position, so that stages differ."""
     d = idb.Diagram("impatient users")
     attraction, satisfaction = idb.Learned("attraction"), idb.Learned("satisfaction")
     continuation = idb.Learned("continuation", rows=positions)
@@ -45,7 +45,7 @@ def impatient(items: int, positions: int, *, distinct: bool = True) -> idb.Diagr
 
 
 def hard_means(d: idb.Diagram, seed: int) -> dict[str, np.ndarray]:
-    """Means of `impatient` under which users look far, so that the best list is hard to prove."""
+    """Draw means of `impatient` under which the best list is hard to prove."""
     rng = np.random.default_rng(seed)
     means = {t.name: rng.random(t.means_shape) for t in d.learned.values()}
     return means | {"continuation": 0.9 + 0.1 * means["continuation"]}
@@ -54,7 +54,7 @@ def hard_means(d: idb.Diagram, seed: int) -> dict[str, np.ndarray]:
 def check_all_searches(
     d: idb.Diagram, means: Mapping[str, Any], context: Mapping[str, int], allowed: Any = None
 ) -> set[str]:
-    """Every search finds a feasible action, the best one if it is to prove that; which searches there were."""
+    """Check that every search finds a feasible action, the best one if it proves it; return the searches."""
     tried = set()
     for group in groups_of_decisions(d, means, context, allowed):
         best = group.best_value()

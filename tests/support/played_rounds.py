@@ -1,4 +1,4 @@
-"""Rounds: played in a world, and as agents and the oracle take them in."""
+"""Rounds played in a world, in the forms of agents and of the oracle."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Rng = np.random.Generator
 
 
 class Played(NamedTuple):
-    """One round: labels for an agent, places among the values for the oracle."""
+    """Round with labels for agents and indices for the oracle."""
 
     action: dict[str, Any]
-    observation: dict[str, Any]  # nodes that were not seen are None or left out
+    observation: dict[str, Any]  # missing nodes are None or omitted
     context: dict[str, Any] | None
     round: reference.Round
 
 
 def play(d: Diagram, rng: Rng, count: int, unseen: float = 0.0, world: Diagram | None = None) -> list[Played]:
-    """Rounds of random feasible actions in a world with random means, whose diagram may differ from the learner's."""
+    """Play random feasible actions in a world with random means, whose diagram may differ from that of the learner."""
     truth = d if world is None else world
     requests = {n.name: partial(random_request, n) for n in truth.of_kind("context") if n.features is not None}
     real = World(truth, random_means(rng, truth), seed=int(rng.integers(2**32)), contexts=requests or None)
@@ -44,30 +44,30 @@ def play(d: Diagram, rng: Rng, count: int, unseen: float = 0.0, world: Diagram |
 
 
 def places(d: Diagram, values: Mapping[str, Any]) -> dict[str, int]:
-    """Values as their places among all values of their nodes."""
+    """Convert values to indices."""
     return {name: 0 if d.nodes[name].features else list(d.nodes[name].values).index(v) for name, v in values.items()}
 
 
 def rounds_of(played: Sequence[Played]) -> list[reference.Round]:
-    """Rounds as the oracle reads them."""
+    """Return rounds in the form of the oracle."""
     return [p.round for p in played]
 
 
 def learn(agent: Thompson, played: Sequence[Played]) -> Thompson:
-    """The agent, after it learned from rounds one by one."""
+    """Return the agent after learning rounds one by one."""
     for p in played:
         agent.update(p.action, p.observation, p.context)
     return agent
 
 
 def learn_at_once(agent: Thompson, played: Sequence[Played]) -> Thompson:
-    """The agent, after it learned from rounds as a log."""
+    """Return the agent after learning rounds as a log."""
     agent.update_many(*columns(agent.diagram, played))
     return agent
 
 
 def columns(d: Diagram, played: Sequence[Played]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]:
-    """Rounds as the arguments of `update_many`."""
+    """Return rounds as arguments of `update_many`."""
 
     def column(values: list[Any]) -> np.ndarray:
         array = np.empty(len(values), dtype=object)
@@ -81,27 +81,27 @@ def columns(d: Diagram, played: Sequence[Played]) -> tuple[dict[str, Any], dict[
 
 
 def alpha_of(agent: Thompson) -> dict[str, np.ndarray]:
-    """An agent's pseudo-counts."""
+    """Return the pseudo-counts of an agent."""
     return {name: p.alpha for name, p in agent.posterior().items()}
 
 
 def assert_close(alpha: reference.Alpha, wanted: reference.Alpha, rtol: float = 1e-8, atol: float = 0.0) -> None:
-    """Pseudo-counts are those that are wanted."""
+    """Assert that pseudo-counts are close to the expected ones."""
     assert alpha.keys() == wanted.keys()
     for name in wanted:
         np.testing.assert_allclose(alpha[name], wanted[name], rtol=rtol, atol=atol, err_msg=name)
 
 
-# -- a learner that acts -------------------------------------------------------------------------------------------
+# -- acting learner ------------------------------------------------------------------------------------------------
 
 
 def world_of(d: Diagram, seed: int = 0) -> World:
-    """A world with random means."""
+    """Return a world with random means."""
     return World(d, random_means(np.random.default_rng(seed), d), seed=seed)
 
 
 def go_on(world: World, learner: Any, rounds: int) -> list[tuple[Any, ...]]:
-    """Let a learner act and learn; each round's action, what was seen, reward and regret."""
+    """Act and learn; return action, observation, reward and regret of each round."""
     contextual = bool(world.diagram.of_kind("context"))
     history = []
     for _ in range(rounds):
@@ -115,12 +115,12 @@ def go_on(world: World, learner: Any, rounds: int) -> list[tuple[Any, ...]]:
 
 
 def totals_by_hand(world: World, learner: Any, name: str, seed: int, run: int, rounds: int) -> np.ndarray:
-    """Total reward and regret after every round of a run of `simulate`, by calling act and update."""
+    """Return total reward and regret of a run of `simulate` by calling `act` and `update`."""
     history = go_on(*begin(world, learner, name, seed, run), rounds)
     return np.cumsum([round[2:] for round in history], axis=0)
 
 
 def totals_of(result: Result, name: str, run: int) -> np.ndarray:
-    """Total reward and regret at every checkpoint of a run."""
+    """Return total reward and regret at every checkpoint of a run."""
     frame = result.frame
     return frame[(frame["learner"] == name) & (frame["run"] == run)][["reward", "regret"]].to_numpy()

@@ -1,4 +1,4 @@
-"""Random rounds, and the circuits of their diagrams evaluated in them."""
+"""Random rounds, and circuits evaluated in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from internals import Evaluated, learned_size, place_of
 
 @dataclass
 class Round:
-    """A diagram with means, an action in a context, and an observation that is possible; all as places."""
+    """Diagram with means, action, context and a possible observation, all as indices."""
 
     d: Diagram
     means: dict[str, np.ndarray]
@@ -23,11 +23,11 @@ class Round:
     seen: dict[str, int]
 
     def evaluated(self, circuit: str, entries: np.ndarray | None = None) -> Evaluated:
-        """A circuit in this round, under its means or with these numbers for all learned entries."""
+        """Evaluate a circuit in a round, under its means or other numbers."""
         return Evaluated(self.d, circuit, self.given, self.seen, self.means, entries)
 
     def as_vector(self, counts: Iterable[tuple[tuple[str, tuple[int, ...]], float]]) -> np.ndarray:
-        """Counts of entries of learned tables, as one number per learned entry."""
+        """Convert counts of learned tables to one number per learned entry."""
         vector = np.zeros(learned_size(self.d))
         for (name, entry), count in counts:
             vector[place_of(self.d, name, entry)] += count
@@ -35,7 +35,7 @@ class Round:
 
 
 def random_round(seed: int, most_chance: int = 7, most_joint: int = 500) -> Round:
-    """A round in a random diagram with random means; some observed nodes were not seen."""
+    """Draw a round in a random diagram with random means and missing values."""
     rng = np.random.default_rng(seed)
     d = random_diagram(rng, most_chance, most_joint)
     means = random_means(rng, d)

@@ -1,4 +1,4 @@
-"""The oracle: the paper's equations by plain enumeration of all joint states, slow and obvious."""
+"""Oracle: the equations of the paper by enumeration of all joint states."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from idbandits import Diagram
 from idbandits.diagram.diagram import Node
 from idbandits.diagram.tables import Known, Use
 
-Values = Mapping[str, Any]  # node name -> the place of its value among its values
-Round = tuple[Values, Values]  # decisions and contexts given, observed nodes seen
+Values = Mapping[str, Any]  # node name -> index of its value
+Round = tuple[Values, Values]  # decisions and contexts, observed nodes
 Alpha = Mapping[str, np.ndarray]  # learned table -> pseudo-counts, states on the last axis
 Posterior = list[tuple[dict[str, int], float]]  # q(z) of one round: joint states and their probabilities
 
 
 def entry_of(d: Diagram, node: Node, values: Values) -> tuple[str, tuple[int, ...]]:
-    """The learned table and the row that a node is drawn from."""
+    """Return the learned table and the row that a node is drawn from."""
     assert isinstance(node.cpd, Use)
     at = tuple(values[p] for p in node.parents)
     if isinstance(node.cpd.rows, int):
@@ -30,14 +30,14 @@ def entry_of(d: Diagram, node: Node, values: Values) -> tuple[str, tuple[int, ..
     if node.cpd.rows is not None:
         return node.cpd.name, (int(node.cpd.rows[at]),)
     shape = d.learned[node.cpd.name].shape
-    if len(shape) != len(at):  # declared with rows, read by all combinations in turn
+    if len(shape) != len(at):  # table with rows, read by all combinations in order
         sizes = [d.nodes[p].states for p in node.parents]
         return node.cpd.name, (int(np.ravel_multi_index(at, sizes)),)
     return node.cpd.name, at
 
 
 def probability(d: Diagram, node: Node, values: Values, means: Mapping[str, Any]) -> float:
-    """P(node = its value | its parents' values)."""
+    """Return P(node = its value | values of its parents)."""
     state = values[node.name]
     if isinstance(node.cpd, Known):
         return float(node.cpd.table[(*(values[p] for p in node.parents), state)])
@@ -49,7 +49,7 @@ def probability(d: Diagram, node: Node, values: Values, means: Mapping[str, Any]
 
 
 def joint(d: Diagram, given: Values, means: Mapping[str, Any]) -> Iterator[tuple[dict[str, int], float]]:
-    """Every joint state of all nodes, with its probability given decisions and contexts."""
+    """Yield every joint state of all nodes with its probability, given decisions and contexts."""
     chance = [n for n in d.nodes.values() if n.is_chance]
     for states in itertools.product(*(range(n.states) for n in chance)):
         values = {**given, **{n.name: s for n, s in zip(chance, states, strict=True)}}
@@ -57,22 +57,22 @@ def joint(d: Diagram, given: Values, means: Mapping[str, Any]) -> Iterator[tuple
 
 
 def reward(d: Diagram, values: Values) -> float:
-    """r(x, z)."""
+    """Return r(x, z)."""
     return sum(float(term.table[tuple(values[p] for p in term.parents)]) for term in d.rewards)
 
 
 def expected_reward(d: Diagram, given: Values, means: Mapping[str, Any]) -> float:
-    """r(a, theta)."""
+    """Return r(a, theta)."""
     return sum(p * reward(d, values) for values, p in joint(d, given, means))
 
 
 def likelihood(d: Diagram, given: Values, seen: Values, means: Mapping[str, Any]) -> float:
-    """P(x | a, theta)."""
+    """Return P(x | a, theta)."""
     return sum(p for values, p in joint(d, given, means) if all(values[n] == s for n, s in seen.items()))
 
 
 def posterior_of_latents(d: Diagram, given: Values, seen: Values, means: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """P(z_i | x, a, theta) for every latent node."""
+    """Return P(z_i | x, a, theta) for every latent node."""
     latent = [n for n in d.nodes.values() if n.kind == "latent"]
     sums = {n.name: np.zeros(n.states) for n in latent}
     for values, p in joint(d, given, means):
@@ -83,7 +83,7 @@ def posterior_of_latents(d: Diagram, given: Values, seen: Values, means: Mapping
 
 
 def entries_used(d: Diagram, values: Values) -> Counter[tuple[str, tuple[int, ...]]]:
-    """How often each entry of a learned table is used in a joint state."""
+    """Return the uses of each entry of a learned table in a joint state."""
     used: Counter[tuple[str, tuple[int, ...]]] = Counter()
     for n in d.nodes.values():
         if isinstance(n.cpd, Use):
@@ -95,7 +95,7 @@ def entries_used(d: Diagram, values: Values) -> Counter[tuple[str, tuple[int, ..
 def distribution_of_counts(
     d: Diagram, given: Values, seen: Values, means: Mapping[str, Any]
 ) -> dict[frozenset[tuple[tuple[str, tuple[int, ...]], int]], float]:
-    """The posterior distribution of the counts of all entries in one round."""
+    """Return the posterior distribution of the counts of all entries in one round."""
     total: Counter[Any] = Counter()
     for values, p in joint(d, given, means):
         if p > 0 and all(values[n] == s for n, s in seen.items()):
@@ -105,7 +105,7 @@ def distribution_of_counts(
 
 
 def feasible(d: Diagram, action: Values) -> bool:
-    """Whether an action satisfies all_different."""
+    """Return True if an action satisfies `all_different`."""
     labels = {name: d.nodes[name].values[choice] for name, choice in action.items()}
     return all(
         labels[a] != labels[b] or labels[a] in excepted
@@ -115,7 +115,7 @@ def feasible(d: Diagram, action: Values) -> bool:
 
 
 def actions(d: Diagram) -> Iterator[dict[str, int]]:
-    """All actions that satisfy the constraints."""
+    """Yield all feasible actions."""
     decisions = [n for n in d.nodes.values() if n.kind == "decision"]
     for choice in itertools.product(*(range(n.states) for n in decisions)):
         action = {n.name: c for n, c in zip(decisions, choice, strict=True)}
@@ -124,27 +124,27 @@ def actions(d: Diagram) -> Iterator[dict[str, int]]:
 
 
 def best_value(d: Diagram, context: Values, means: Mapping[str, Any]) -> float:
-    """The highest expected reward of any action."""
+    """Return the largest expected reward of any action."""
     return max(expected_reward(d, {**action, **context}, means) for action in actions(d))
 
 
 def prior_of(d: Diagram) -> dict[str, np.ndarray]:
-    """The pseudo-counts before the first round."""
+    """Return the pseudo-counts of the prior."""
     return {name: np.array(table.prior) for name, table in d.learned.items()}
 
 
 def rows_of(alpha: Alpha) -> list[tuple[str, tuple[int, ...]]]:
-    """Every row of every learned table."""
+    """Yield every row of every learned table."""
     return [(name, row) for name, a in alpha.items() for row in np.ndindex(a.shape[:-1])]
 
 
 def known_part(d: Diagram, values: Values) -> float:
-    """The probability of a joint state as far as known tables go."""
+    """Return the probability of a joint state by known tables only."""
     return math.prod(probability(d, n, values, {}) for n in d.nodes.values() if isinstance(n.cpd, Known))
 
 
 def consistent(d: Diagram, round: Round) -> Iterator[dict[str, int]]:
-    """Every joint state that agrees with what was seen and that the known tables allow."""
+    """Yield every joint state that is consistent with the observation and known tables."""
     given, seen = round
     chance = [n for n in d.nodes.values() if n.is_chance]
     for states in itertools.product(*(range(n.states) for n in chance)):
@@ -154,19 +154,19 @@ def consistent(d: Diagram, round: Round) -> Iterator[dict[str, int]]:
 
 
 def expected_logs(alpha: Alpha) -> dict[str, np.ndarray]:
-    """E log theta of every entry."""
+    """Return E log theta of every entry."""
     return {name: digamma(a) - digamma(a.sum(axis=-1, keepdims=True)) for name, a in alpha.items()}
 
 
 def expected_log_joint(d: Diagram, values: Values, logs: Alpha) -> float:
-    """E log P(x, z | theta), from E log theta."""
+    """Return E log P(x, z | theta), given E log theta."""
     return math.log(known_part(d, values)) + sum(
         n * logs[name][entry] for (name, entry), n in entries_used(d, values).items()
     )
 
 
 def normalised(states: Sequence[tuple[dict[str, int], float]]) -> Posterior:
-    """Joint states with log weights, as a distribution."""
+    """Normalise joint states with log weights."""
     whole = logsumexp([log for _, log in states])
     return [(values, math.exp(log - whole)) for values, log in states]
 
@@ -174,7 +174,7 @@ def normalised(states: Sequence[tuple[dict[str, int], float]]) -> Posterior:
 def variational_step(
     d: Diagram, rounds: Sequence[Round], alpha: Alpha, prior: Alpha
 ) -> tuple[dict[str, np.ndarray], list[Posterior]]:
-    """The E-step (eq. estep) of every round, then the M-step (eq. mstep): the new pseudo-counts, and each q(z)."""
+    """Return pseudo-counts and each q(z) after the E-step (eq. estep) of every round and the M-step (eq. mstep)."""
     logs = expected_logs(alpha)
     q = [normalised([(z, expected_log_joint(d, z, logs)) for z in consistent(d, round)]) for round in rounds]
     new = {name: a.copy() for name, a in prior.items()}
@@ -186,7 +186,7 @@ def variational_step(
 
 
 def elbo(d: Diagram, rounds: Sequence[Round], alpha: Alpha, q: Sequence[Posterior], prior: Alpha) -> float:
-    """L(q) for q(theta) of pseudo-counts `alpha` and q(z) of every round (eq. lq)."""
+    """Return L(q) for q(theta) with pseudo-counts `alpha` and q(z) of every round (eq. lq)."""
     logs = expected_logs(alpha)
     total = 0.0
     for (given, seen), posterior in zip(rounds, q, strict=True):
@@ -201,17 +201,17 @@ def elbo(d: Diagram, rounds: Sequence[Round], alpha: Alpha, q: Sequence[Posterio
 
 
 def expected_log_dirichlet(counts: np.ndarray, logs: np.ndarray) -> float:
-    """E log Dirichlet(theta; counts), given E log theta."""
+    """Return E log Dirichlet(theta; counts), given E log theta."""
     return float(((counts - 1) * logs).sum() - log_beta(counts))
 
 
 def log_beta(counts: np.ndarray) -> float:
-    """The logarithm of the multivariate beta function."""
+    """Return the logarithm of the multivariate beta function."""
     return float(gammaln(counts).sum() - gammaln(counts.sum()))
 
 
 def incremental_step(d: Diagram, round: Round, alpha: Alpha, iterations: int) -> dict[str, np.ndarray]:
-    """idTSinc: E- and M-steps for the newest round only; what was learned before it is its prior."""
+    """Return the pseudo-counts of idTSinc: E- and M-steps for the last round, given the earlier belief."""
     new = {name: a.copy() for name, a in alpha.items()}
     for _ in range(iterations):
         new, _ = variational_step(d, [round], new, alpha)
@@ -219,7 +219,7 @@ def incremental_step(d: Diagram, round: Round, alpha: Alpha, iterations: int) ->
 
 
 def counts_in(d: Diagram, values: Values, alpha: Alpha) -> dict[str, np.ndarray]:
-    """How often each entry is used in a joint state, as arrays like `alpha`."""
+    """Return the uses of each entry in a joint state, as arrays like `alpha`."""
     counts = {name: np.zeros_like(a) for name, a in alpha.items()}
     for (name, entry), n in entries_used(d, values).items():
         counts[name][entry] = n
@@ -227,7 +227,7 @@ def counts_in(d: Diagram, values: Values, alpha: Alpha) -> dict[str, np.ndarray]
 
 
 def moments_step(d: Diagram, round: Round, alpha: Alpha) -> dict[str, np.ndarray]:
-    """Each row's exact posterior after one round, a mixture over z, as the Dirichlet of its mean and total variance."""
+    """Return the exact posterior of each row after one round, matched by mean and total variance."""
     states = []
     for values in consistent(d, round):
         counts = counts_in(d, values, alpha)
@@ -247,15 +247,15 @@ def moments_step(d: Diagram, round: Round, alpha: Alpha) -> dict[str, np.ndarray
 def posterior_moments_by_quadrature(
     d: Diagram, rounds: Sequence[Round], points: int = 40
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Mean and variance of P(state 1) of every row under the exact posterior; for a few rows of two states.
+    """Return mean and variance of P(state 1) of every row under the exact posterior, for few rows of two states.
 
-    Exact as long as no row is used more than 2 points - 3 times: then all that is integrated are polynomials.
+    Exact if no row is used more than 2 points - 3 times: then all integrands are polynomials.
     """
     prior = prior_of(d)
     rows = rows_of(prior)
     assert all(t.states == 2 for t in d.learned.values())
     assert points ** len(rows) < 10_000_000
-    theta = {}  # P(state 1) of each row, along an axis of its own
+    theta = {}  # P(state 1) of each row along a separate axis
     log_density = np.zeros([1] * len(rows))
     for k, (name, row) in enumerate(rows):
         shape = [points if axis == k else 1 for axis in range(len(rows))]
@@ -263,7 +263,7 @@ def posterior_moments_by_quadrature(
         if fixed is not None:
             theta[name, row] = np.full([1] * len(rows), fixed[1])
             continue
-        nodes, weights = roots_jacobi(points, *(prior[name][row] - 1))  # Gauss-Legendre where the prior is uniform
+        nodes, weights = roots_jacobi(points, *(prior[name][row] - 1))  # Gauss-Legendre if the prior is uniform
         theta[name, row] = (nodes.reshape(shape) + 1) / 2
         log_density = log_density + np.log(weights.reshape(shape))
     for round in rounds:
@@ -284,13 +284,13 @@ def posterior_moments_by_quadrature(
     return mean, variance
 
 
-Counted = frozenset[tuple[tuple[str, tuple[int, ...]], int]]  # how often each entry was used
+Counted = frozenset[tuple[tuple[str, tuple[int, ...]], int]]  # uses of each entry
 
 
 def histories(d: Diagram, rounds: Sequence[Round]) -> list[tuple[dict[str, np.ndarray], float]]:
-    """The exact posterior: a mixture of Dirichlet rows over all joint histories, as pseudo-counts and weights.
+    """Return the exact posterior as a mixture of Dirichlet rows over all joint histories: pseudo-counts and weights.
 
-    Histories that use all entries equally often are one.
+    Histories with equal uses of all entries are merged.
     """
     prior = prior_of(d)
     ways: dict[Counted, float] = {frozenset(): 1.0}
@@ -315,7 +315,7 @@ def histories(d: Diagram, rounds: Sequence[Round]) -> list[tuple[dict[str, np.nd
 
 
 def posterior_moments_by_enumeration(d: Diagram, rounds: Sequence[Round]) -> tuple[np.ndarray, np.ndarray]:
-    """First and second moment of every learned entry, in order, under the exact posterior; for a few rounds."""
+    """Return first and second moments of every learned entry under the exact posterior, for few rounds."""
     first: Any = 0.0
     second: Any = 0.0
     for alpha, weight in histories(d, rounds):
@@ -327,7 +327,7 @@ def posterior_moments_by_enumeration(d: Diagram, rounds: Sequence[Round]) -> tup
 
 
 def exact_step(d: Diagram, rounds: Sequence[Round], prior: Alpha) -> dict[str, np.ndarray]:
-    """Conjugate counts, where every chance node was seen in every round."""
+    """Return conjugate counts if every chance node was observed in every round."""
     new = {name: a.copy() for name, a in prior.items()}
     for given, seen in rounds:
         assert all(n.name in seen for n in d.nodes.values() if n.is_chance)
@@ -337,7 +337,7 @@ def exact_step(d: Diagram, rounds: Sequence[Round], prior: Alpha) -> dict[str, n
 
 
 def log_evidence(d: Diagram, rounds: Sequence[Round], prior: Alpha) -> float:
-    """log P(x), by the conjugate formula for every joint history of the latent nodes."""
+    """Return log P(x) by the conjugate formula for every joint history of the latent nodes."""
     logs = []
     for history in itertools.product(*(list(consistent(d, round)) for round in rounds)):
         after = exact_step(d.revealed(), [(values, values) for values in history], prior)

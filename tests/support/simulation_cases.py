@@ -1,4 +1,4 @@
-"""Worlds of all kinds, and learners written in Python, for tests of `simulate`."""
+"""Worlds, and learners in Python, for tests of `simulate`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from played_rounds import world_of
 
 
 def labelled() -> idb.Diagram:
-    """Nodes of three states, labelled or not, latent and observed."""
+    """Return a diagram with latent and observed nodes of three states, with and without labels."""
     d = idb.Diagram("labelled")
     a, b = d.decision("A", 4), d.decision("B", ["x", "y"])
     mood = d.latent("mood", [a], states=3)
@@ -28,7 +28,7 @@ def labelled() -> idb.Diagram:
 
 
 def random_world(seed: int) -> idb.World:
-    """A random diagram with random means and random probabilities of contexts."""
+    """Return a random diagram with random means and probabilities of contexts."""
     rng = np.random.default_rng(seed)
     d = random_diagram(rng, most_chance=6)
     chances = {n.name: rng.dirichlet(np.ones(n.states)) for n in d.of_kind("context")}
@@ -55,7 +55,7 @@ def coins(
     context: str = "",
     values: Any = 2,
 ) -> idb.Diagram:
-    """A decision among coins, and what is seen of the one that is thrown; in a context if that has a name."""
+    """Return a diagram of a decision among coins, in a context if it has a name."""
     d = idb.Diagram("coins")
     parents = [d.decision(decision, choices)]
     if context:
@@ -65,7 +65,7 @@ def coins(
 
 
 def coin_world() -> idb.World:
-    """Three coins, the last one best."""
+    """Return a world of three coins, the last of which is best."""
     return idb.World(coins(), {"heads": [0.2, 0.5, 0.8]})
 
 
@@ -73,7 +73,7 @@ def coin_world() -> idb.World:
 
 
 class Wrapped:
-    """A Thompson agent that the simulation takes for a learner in Python."""
+    """Thompson agent that `simulate` treats as a learner in Python."""
 
     def __init__(self, agent: idb.Thompson) -> None:
         self.agent = agent
@@ -90,7 +90,7 @@ class Wrapped:
 
 
 class Greedy:
-    """A learner without a diagram: the first choice that is not worse than the others so far."""
+    """Learner without a diagram: takes the first choice with the best average."""
 
     def __init__(self, decision: str, choices: int, reward: str) -> None:
         self.decision, self.reward = decision, reward
@@ -106,7 +106,7 @@ class Greedy:
 
 
 class Always(Greedy):
-    """A learner that always takes the same choice, right or wrong."""
+    """Learner that always takes the same choice."""
 
     def __init__(self, choice: int) -> None:
         super().__init__("coin", 3, "heads")
@@ -117,7 +117,7 @@ class Always(Greedy):
 
 
 class Seeded:
-    """A learner that chooses at random, with random numbers of its own."""
+    """Learner that chooses at random."""
 
     def __init__(self, seed: Any = 0) -> None:
         self.rng = np.random.default_rng(seed)
@@ -135,6 +135,6 @@ TOTALS = ["learner", "run", "round", "reward", "regret"]
 
 
 def assert_same_totals(one: pd.DataFrame, other: pd.DataFrame) -> None:
-    """Results are equal in all but the time that they took."""
+    """Assert that results are equal except for times."""
     frames = (frame[TOTALS].astype({"learner": str}).reset_index(drop=True) for frame in (one, other))
     pd.testing.assert_frame_equal(*frames, check_exact=True)

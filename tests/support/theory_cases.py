@@ -1,4 +1,4 @@
-"""Diagrams that the tests of the theory share."""
+"""Diagrams for tests of the theory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from idbandits import Diagram
 
 
 def without_contexts(seed: int, *, two_states: bool = False) -> Diagram:
-    """A random diagram with learned tables and without contexts."""
+    """Return a random diagram with learned tables and without contexts."""
     for attempt in itertools.count():
         d = random_diagram(np.random.default_rng([seed, attempt]), most_chance=6, most_joint=200)
         if d.of_kind("context") or not d.learned:
@@ -23,7 +23,7 @@ def without_contexts(seed: int, *, two_states: bool = False) -> Diagram:
 
 
 def gates(seed: int) -> Diagram:
-    """Random gates above latent coins, some of them seen: much can be inferred, not all of it fairly."""
+    """Return a diagram of random gates over latent coins, some of them observed."""
     rng = np.random.default_rng(seed)
     d = Diagram("gates")
     arms = [d.decision(f"A{k}", 3) for k in range(2)]
