@@ -9,12 +9,12 @@ from idbandits.errors import check_flag, check_whole
 from idbandits.inference.ageing import fade
 from idbandits.inference.protocol import DONE, IMPOSSIBLE, MOST_STEPS, BuiltIn, Round, coded, learner
 from idbandits.inference.rounds.evidence import Evidence
-from idbandits.inference.rounds.factors import add_counts, expect
+from idbandits.inference.rounds.factors import add_counts, expect, list_entries, list_marked, unmark
 from idbandits.inference.rounds.reduction import reduce
-from idbandits.inference.rounds.workspace import GENERIC, GEOMETRIC, Workspace
+from idbandits.inference.rounds.workspace import GEOMETRIC, Workspace
 from idbandits.inference.state.state import FIGURES, PRIOR, ROUNDS, SETTING, State, drawable, no_groups, section
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import inlined, unmanaged
+from idbandits.kernel.compile import unmanaged
 from idbandits.kernel.structs import pointer
 
 ITERATIONS, START = range(SETTING, SETTING + 2)  # of the header
@@ -67,26 +67,10 @@ def touched_entries(w: Workspace) -> int:
     """List the learned entries that a round reads, each once, in `rows`; their number."""
     number = 0
     for i in range(1, w.uses[0] + 1):
-        number = list_entry(w, number, w.uses[i])
+        number = list_marked(w, number, w.uses[i])
     for k in range(w.places[0]):
-        factor = pointer(w.factors, w.places[1 + k])
-        expect(w, factor, GENERIC, w.v.generic, w.v.generic)
-        for t in range(w.first_term[factor[0]]):
-            at = w.term_at[t]
-            for i in range(at + 1, at + 1 + factor[at]):
-                number = list_entry(w, number, factor[i])
-    for i in range(number):
-        w.marks[w.rows[i]] = 0
-    return number
-
-
-@inlined
-def list_entry(w: Workspace, number: int, e: int) -> int:
-    """Put an entry on the list, if it is a learned one and not there yet."""
-    if 0 <= e < w.v.learned and w.marks[e] == 0:
-        w.marks[e] = 1
-        w.rows[number] = e
-        number += 1
+        number = list_entries(w, pointer(w.factors, w.places[1 + k]), number)
+    unmark(w, number)
     return number
 
 

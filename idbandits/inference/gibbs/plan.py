@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
 
 from idbandits.circuit.build import starts
 from idbandits.inference.rounds.evidence import Evidence
+from idbandits.inference.rounds.factors import terms_of_keys
 from idbandits.inference.state.state import FILLED, HEADER, USED, State, group_columns
 from idbandits.inference.state.state_likelihood import keeps_evidence
 from idbandits.kernel.array_types import Bools, Indices, Ints
-from idbandits.kernel.compile import INTS, kernel
 from idbandits.kernel.messages import say
 from idbandits.kernel.structs import Packed, pack, unpacker
 
@@ -69,23 +68,6 @@ class Planned(NamedTuple):
         """Tell the user that steps of the chain take long, if they do."""
         if self.cost * steps > LONG:
             say(f"drawing {len(self.columns):,} means along a chain of {steps:,} steps; this takes a while …")
-
-
-@kernel(types.void(INTS, INTS, types.int64, types.int64, INTS))
-def mark_past(keys: Ints, sizes: Ints, live: int, learned: int, marks: Ints) -> None:
-    """Mark the groups that read a retired row."""
-    first = 0
-    for g in range(len(sizes)):
-        at = first + 1
-        for _ in range(keys[first]):
-            terms = keys[at]
-            at += 1
-            for _ in range(terms):
-                for i in range(at + 1, at + 1 + keys[at]):
-                    if live <= keys[i] < learned:
-                        marks[g] = 1
-                at += 1 + keys[at]
-        first += sizes[g]
 
 
 class Visits(NamedTuple):
@@ -143,13 +125,15 @@ def _changing_rows(evidence: Evidence, state: State) -> Bools:
 
 def _visits(evidence: Evidence, state: State) -> Visits:
     groups = group_columns(state.ints)
-    past = np.zeros(len(groups.counts), np.int64)
-    mark_past(groups.keys, np.diff(groups.starts), evidence.live, evidence.learned, past)
-    current = np.flatnonzero(past == 0)
-    if len(past) - len(current) <= FEW_GROUPS:
-        current = np.arange(len(past))
+    current = np.arange(used := len(groups.counts))
+    if evidence.live < evidence.learned:
+        retired = (groups.keys >= evidence.live) & (groups.keys < evidence.learned)
+        retired &= terms_of_keys(groups.keys, sizes := np.diff(groups.starts)) >= 0
+        past = np.unique(np.repeat(current, sizes)[retired])
+        if len(past) > FEW_GROUPS:
+            current = np.delete(current, past)
     number = min(len(current), MOST_VISITS)
-    sweep_every = max(1, -(-len(past) // max(number, FEW_GROUPS)))
+    sweep_every = max(1, -(-used // max(number, FEW_GROUPS)))
     return Visits(current, number, sweep_every if sweep_every == 1 else int(SWEEP_COST * sweep_every))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from idbandits.circuit.build import UNIT
 from idbandits.circuit.circuit import PRODUCT
-from idbandits.inference.rounds.factors import add_counts, expect
+from idbandits.inference.rounds.factors import add_counts, expect, list_entries, unmark
 from idbandits.inference.rounds.workspace import GENERIC, Workspace, log_weigh, read_round, walk
 from idbandits.kernel.array_types import Ints
 from idbandits.kernel.compile import inlined, unmanaged
@@ -234,28 +234,19 @@ def is_certain(w: Workspace, factor: Ints) -> bool:
 
     If so, they join the certain uses of the round. A constant factor has none.
     """
-    v = w.v
-    expect(w, factor, GENERIC, v.generic, v.generic)
-    terms = w.first_term[factor[0]]
-    for t in range(terms):
-        at = w.term_at[t]
-        for i in range(at + 1, at + 1 + factor[at]):
-            if 0 <= factor[i] < v.learned:
-                w.other[factor[i]] = 0.0
+    expect(w, factor, GENERIC, w.v.generic, w.v.generic)
+    number = list_entries(w, factor, 0)
+    unmark(w, number)
+    for r in range(number):
+        w.other[w.rows[r]] = 0.0
     add_counts(w, factor, 1.0, w.other)
-    for t in range(terms):
-        at = w.term_at[t]
-        for i in range(at + 1, at + 1 + factor[at]):
-            if 0 <= factor[i] < v.learned and abs(w.other[factor[i]] - np.floor(w.other[factor[i]] + 0.5)) > ROUNDING:
-                return False
-    for t in range(terms):
-        at = w.term_at[t]
-        for i in range(at + 1, at + 1 + factor[at]):
-            if 0 <= factor[i] < v.learned:
-                for _ in range(int(np.floor(w.other[factor[i]] + 0.5))):
-                    w.uses[0] += 1
-                    w.uses[w.uses[0]] = factor[i]
-                w.other[factor[i]] = 0.0
+    for r in range(number):
+        if abs(w.other[w.rows[r]] - np.floor(w.other[w.rows[r]] + 0.5)) > ROUNDING:
+            return False
+    for r in range(number):
+        for _ in range(int(np.floor(w.other[w.rows[r]] + 0.5))):
+            w.uses[0] += 1
+            w.uses[w.uses[0]] = w.rows[r]
     return True
 
 
