@@ -21,11 +21,11 @@ from idbandits.inference import BY_NAME, DONE, LATER, NOW, Evidence, Inference, 
 from idbandits.inference import check_bridging, check_regressing, name_of  # isort: skip
 from idbandits.inference.algorithms.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, When
-from idbandits.inference.regression.density import ACTING, put_back
+from idbandits.inference.regression.density import ACTING
 from idbandits.inference.regression.logistic_setup import Contribution, bridged, request_in, take_back
 from idbandits.inference.regression.logistic_update import learn_request
 from idbandits.inference.regression.mixture import by_modes
-from idbandits.inference.regression.prior import fit_regressions, sections_of
+from idbandits.inference.regression.prior import fit_regressions, put_priors, sections_of
 from idbandits.inference.repeat_act import NOTHING, count_acts
 from idbandits.inference.rounds.counting import FADED_ROW
 from idbandits.inference.rounds.evidence import Longest
@@ -326,7 +326,7 @@ class Learner:
         if not len(self._sections):
             return state
         state = state.copy()
-        put_back(*self.evidence.packed, state.floats, self.evidence.prior, self._sections)
+        put_priors(self.evidence, self._sections, state, self.evidence.prior)
         return state
 
     def settled(self, state: State, rng: Rng, effort: int) -> State:

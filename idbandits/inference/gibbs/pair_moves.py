@@ -1,8 +1,8 @@
-"""Moves of means along directions in which the likelihood hardly changes: one is multiplied, another divided.
+"""Moves of pairs of means along directions in which the likelihood hardly changes.
 
-If only the product of two means is known, each of them is hardly known at all, but given the other it is known well: a
-chain that draws one after the other takes tiny steps. A move multiplies one mean and divides the other by the same
-number, and is accepted by the ratio of the posterior densities, latent nodes summed out.
+If only the product of two means is known, each is uncertain, but nearly fixed given the other: a chain that draws one
+after the other takes tiny steps. A move multiplies one mean and divides the other by the same factor, and is accepted
+by the ratio of the posterior densities, with latent nodes summed out (Metropolis and Hastings).
 """
 
 from typing import NamedTuple
@@ -22,11 +22,11 @@ WIDTH = 0.3  # standard deviation of the logarithm by which a pair moves
 MAX_LINKS = 256  # groups that the rows of a pair may be in
 LINKS_OF_MOVES = 400  # groups that consecutive moves may read, with up to MANY_GROUPS in all; else fewer
 FEWEST_LINKS, MANY_GROUPS = 32, 500
-EDGE = 1e-12  # how near to 1 a mean may be moved
+EDGE = 1e-12  # distance of means from 1, at least
 
 
 class Direction(NamedTuple):
-    """Two entries, one of which is multiplied by what the other is divided by; -1 where there are none."""
+    """Two entries: one is multiplied and the other divided by the same factor; -1 if there are none."""
 
     up: int
     down: int
@@ -34,9 +34,9 @@ class Direction(NamedTuple):
 
 @unmanaged
 def choose_direction(w: Workspace, factor: Ints, rng: Rng) -> Direction:
-    """Two rows that meet in a factor, and the entries of them whose product the factor depends on, if on any.
+    """Choose two rows that meet in a factor, and the entries of them whose product the factor depends on, if any.
 
-    It is chosen without a look at the present means, at generic ones: so it is chosen alike before and after a move.
+    The choice depends on generic means, not on those of the chain, so it is equally likely before and after a move.
     """
     v = w.v
     number = list_rows(w, factor)
@@ -65,7 +65,7 @@ def choose_direction(w: Workspace, factor: Ints, rng: Rng) -> Direction:
 
 @inlined
 def uses_of_row(w: Workspace, row: int) -> float:
-    """The expected uses of all entries of a row, which are in `other`."""
+    """Return the expected uses of all entries of a row, which are in `other`."""
     uses = 0.0
     for i in range(row, row + w.v.size[row]):
         uses += w.other[i]
@@ -74,14 +74,14 @@ def uses_of_row(w: Workspace, row: int) -> float:
 
 @inlined
 def slope(w: Workspace, e: int, uses: float) -> float:
-    """The derivative of a factor's logarithm by that of an entry, the others of its row making room; by `other`."""
+    """Return the derivative of the log of a factor by the log of an entry, by `other`; its row stays normalised."""
     p = w.v.generic[e]
     return w.other[e] - p / (1.0 - p) * (uses - w.other[e])
 
 
 @inlined
 def log_density_ratio(v: Parts, chain: Chain, e: int, log_factor: float) -> float:
-    """What multiplying an entry adds to the logarithm of its row's density under certain counts, volumes included."""
+    """Return the change of the log-density of a row under certain counts by multiplying an entry, with volumes."""
     p = chain.means[e]
     others = 0.0
     for i in range(v.row[e], v.row[e] + v.size[e]):
@@ -92,13 +92,13 @@ def log_density_ratio(v: Parts, chain: Chain, e: int, log_factor: float) -> floa
 
 @inlined
 def can_be_multiplied(mean: float, factor: float) -> bool:
-    """Whether a mean stays clear of 1, where nothing is left for the others of its row."""
+    """Return whether a mean stays below 1 if it is multiplied."""
     return bool(mean <= 1.0 - EDGE and mean * factor <= 1.0 - EDGE)
 
 
 @inlined
 def multiply(v: Parts, means: Floats, e: int, factor: float) -> None:
-    """Multiply a mean; the others of its row make room."""
+    """Multiply a mean; scale the others of its row."""
     rest = (1.0 - means[e] * factor) / (1.0 - means[e])
     for i in range(v.row[e], v.row[e] + v.size[e]):
         means[i] *= factor if i == e else rest
@@ -106,7 +106,7 @@ def multiply(v: Parts, means: Floats, e: int, factor: float) -> None:
 
 @unmanaged
 def log_likelihood_of_row(w: Workspace, chain: Chain, row: int, but: int, rng: Rng) -> float:
-    """The logarithm of the likelihood of all groups that read a row, but not the row `but`, latent nodes summed out."""
+    """Return the log-likelihood of all groups that read a row, except those that read the row `but`."""
     groups = chain.groups
     total = 0.0
     at = groups.heads[row]

@@ -1,4 +1,4 @@
-"""The fit of regressions: where the posterior of their parameters is highest, and how wide it is there."""
+"""Fit of regressions: the mode of the posterior of their parameters, and its width."""
 
 from typing import NamedTuple
 
@@ -6,15 +6,14 @@ import numpy as np
 from numba import types
 
 from idbandits.inference.rounds.workspace import Regressions, unpack
-from idbandits.inference.state.state import PRIOR, section
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
+from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, unmanaged
 from idbandits.kernel.rng import RNG
 from idbandits.kernel.special import change
 from idbandits.kernel.structs import pointer
 
 from idbandits.inference.regression.density import (  # isort: skip
-    HIGH, LOG_STRENGTHS, LOW, MIN_COUNT, SCALE, TableRegression, prior_sd, put_priors, regression_at, row_shares, shift,
+    HIGH, LOG_STRENGTHS, LOW, MIN_COUNT, SCALE, TableRegression, draw_parameters, prior_sd, regression_at, row_shares,
     strength_of, total_count,
 )  # fmt: skip
 from idbandits.kernel.linalg import (  # isort: skip
@@ -295,29 +294,19 @@ def fit_table(g: TableRegression, counts: Floats, scale_steps: int, w: Work) -> 
             g.factor[i * size + j] = w.factor[i * size + j] if j <= i else 0.0
 
 
-@linked
-def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
-    """Fit all regressions to the counts of their rows; return the size of the scratch, which keeps it alive."""
+@kernel(types.int64(INTS, FLOATS, FLOATS, FLOATS, RNG, types.boolean))
+def refit(program: Ints, numbers: Floats, counts: Floats, fits: Floats, rng: Rng, drawn: bool) -> int:
+    """Fit all regressions to the counts of their rows; current parameters are drawn, or those at the mode."""
+    _, _, r = unpack(program, numbers)
     scratch = np.empty(size_of_work(r))
     w = work_in(r, pointer(scratch, 0))
     for t in range(r.number):
-        fit_table(regression_at(r, t, fits), counts, SCALE_STEPS, w)
-    return len(scratch)
-
-
-@kernel(types.int64(INTS, FLOATS, FLOATS, FLOATS, FLOATS, RNG, types.boolean, INTS))
-def refit(
-    program: Ints, numbers: Floats, counts: Floats, floats: Floats, fits: Floats, rng: Rng, drawn: bool, sections: Ints
-) -> int:  # fmt: skip
-    """Fit all regressions to counts, and replace the priors by theirs; return the number of entries.
-
-    Priors are by parameters that are drawn, or by those at the mode. `sections` are where pseudo-counts begin that are
-    shifted with the prior.
-    """
-    _, v, r = unpack(program, numbers)
-    scratch = np.empty(v.learned)
-    fresh, prior = pointer(scratch, 0), section(floats, PRIOR, v.learned)
-    fit(r, pointer(counts, 0), pointer(fits, 0))
-    put_priors(r, pointer(fits, 0), rng, drawn, fresh)
-    shift(r, pointer(floats, 0), pointer(sections, 0), len(sections), prior, fresh)
-    return len(scratch)
+        fit_table(regression_at(r, t, pointer(fits, 0)), pointer(counts, 0), SCALE_STEPS, w)
+    for t in range(r.number):
+        g = regression_at(r, t, pointer(fits, 0))
+        if drawn:
+            draw_parameters(g, 1.0, rng, g.current)
+        else:
+            for i in range(g.size):
+                g.current[i] = g.mode[i]
+    return len(scratch)  # keeps it alive until here
