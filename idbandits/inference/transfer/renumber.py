@@ -1,4 +1,4 @@
-"""What was learned, for states with other entries: groups and pseudo-counts are renumbered, all else stays."""
+"""States carried to other entries: groups and pseudo-counts are renumbered."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -41,7 +41,7 @@ def first_of_rows(keys: Ints, sizes: Ints, rows: Ints) -> Ints:
 
 
 class Old(NamedTuple):
-    """What was learned, and what it is about."""
+    """Columns of a state, with its entries and layout."""
 
     entries: Entries
     layout: Layout
@@ -61,9 +61,9 @@ def without_empty_groups(columns: Columns) -> Columns:
 
 
 def needed(old: Old, new: Entries, has_residual: Bools) -> Entries:
-    """The new entries with all that the old columns are about: rows that something was learned of, and known values.
+    """Return new entries with all that the old columns depend on: rows that were learned about, and known values.
 
-    `has_residual` marks old entries of rows of which something was learned besides.
+    `has_residual` marks old entries of rows whose residuals were learned.
     """
     keys, is_needed = old.columns.keys, np.zeros(old.entries.learned + len(old.entries.known), np.bool_)
     is_needed[keys[(terms_of_keys(keys, old.columns.sizes) >= 0) & (keys >= 0)]] = True
@@ -72,9 +72,9 @@ def needed(old: Old, new: Entries, has_residual: Bools) -> Entries:
 
 
 def _is_learned(old: Old) -> Bools:
-    """Of every old entry: whether its pseudo-counts are not those of the prior, what has faded aside.
+    """Return whether pseudo-counts differ from the prior, for every old entry, except for what has faded.
 
-    Means do not say: all may be learned, after the first round.
+    Means do not tell: after the first round, all entries count as learned.
     """
     prior, rounds = old.entries.prior, int(old.columns.ints[list(ALWAYS).index(ROUNDS)])
     changed = np.zeros(len(prior), np.bool_)
@@ -87,12 +87,12 @@ def _is_learned(old: Old) -> Bools:
 
 
 def _by_entry(run: Floats, learned: int) -> Floats:
-    """A run with one number per entry, once or several times: one line each time; none without entries."""
+    """Return a run with one number per entry, once or several times, as a matrix with a column per entry."""
     return run.reshape(len(run) // max(1, learned), learned)
 
 
 def _kept_runs(floats: Floats, layout: Layout) -> Iterator[tuple[Kind, Floats]]:
-    """Views of the runs of kept floats. Pseudo-counts and means have one number per entry, once or several times."""
+    """Yield views of the runs of kept floats with their kinds."""
     first = 0
     for kind, size in layout.floats:
         if kind.kept:
@@ -101,7 +101,7 @@ def _kept_runs(floats: Floats, layout: Layout) -> Iterator[tuple[Kind, Floats]]:
 
 
 def renumbered(old: Old, new: Entries, layout: Layout, fresh: Columns) -> Columns:
-    """What was learned, in columns for new entries; what these have besides is as in fresh columns."""
+    """Return old columns for new entries; entries that are new are as in `fresh`."""
     places, columns = new.places_of_entries(old.entries), old.columns
     floats = fresh.floats.copy()
     own = np.flatnonzero(places[: old.entries.learned] >= 0)
