@@ -150,7 +150,7 @@ def unclear(program: Ints, numbers: Floats, action: Ints, seen: Ints, marks: Flo
         drop_certain(w)
         number = 0
         for i in range(w.places[0]):
-            number = list_entries(w, pointer(w.factors, w.places[1 + i]), number)
+            number = list_entries(w, pointer(w.factors, w.places[1 + i]), number, False)
         for r in range(number):
             marks[w.rows[r]] = 1.0
     return int(held(number, int_scratch, float_scratch))

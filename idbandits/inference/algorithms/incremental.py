@@ -69,7 +69,7 @@ def touched_entries(w: Workspace) -> int:
     for i in range(1, w.uses[0] + 1):
         number = list_marked(w, number, w.uses[i])
     for k in range(w.places[0]):
-        number = list_entries(w, pointer(w.factors, w.places[1 + k]), number)
+        number = list_entries(w, pointer(w.factors, w.places[1 + k]), number, False)
     unmark(w, number)
     return number
 

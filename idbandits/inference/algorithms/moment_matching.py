@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from idbandits.inference.rounds.factors import expect, list_rows, members
+from idbandits.inference.rounds.factors import expect, list_entries, members, unmark
 from idbandits.inference.rounds.workspace import MEANS, Workspace, row_sum
 from idbandits.inference.state.state import drawable
 from idbandits.kernel.array_types import Floats, Ints
@@ -163,7 +163,8 @@ def match_terms(w: Workspace, factor: Ints, alpha: Floats, extra: Floats) -> boo
     if number_of_terms(w, factor) > MOST_TERMS:
         return False
     shift, inside, live, choice = w.fresh, w.other, w.visits, w.stack
-    number = list_rows(w, factor)
+    number = list_entries(w, factor, 0, True)
+    unmark(w, number)
     for r in range(number):
         for i in range(w.rows[r], w.rows[r] + v.size[w.rows[r]]):
             shift[i], inside[i] = 0.0, 0.0

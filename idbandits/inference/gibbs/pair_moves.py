@@ -11,7 +11,7 @@ import numpy as np
 
 from idbandits.inference.gibbs.chain import Chain, draw_row_once, prepare, visit
 from idbandits.inference.rounds.counting import factor_of
-from idbandits.inference.rounds.factors import add_counts, expect, list_rows, value_of_factor
+from idbandits.inference.rounds.factors import add_counts, expect, list_entries, unmark, value_of_factor
 from idbandits.inference.rounds.workspace import GENERIC, GIVEN, Parts, Workspace
 from idbandits.inference.state.state import USED
 from idbandits.kernel.array_types import Floats, Ints, Rng
@@ -39,7 +39,8 @@ def choose_direction(w: Workspace, factor: Ints, rng: Rng) -> Direction:
     The choice depends on generic means, not on those of the chain, so it is equally likely before and after a move.
     """
     v = w.v
-    number = list_rows(w, factor)
+    number = list_entries(w, factor, 0, True)
+    unmark(w, number)
     if number < 2:
         return Direction(-1, -1)
     for r in range(number):

@@ -12,6 +12,7 @@ from idbandits.inference.gibbs.chain import Chain
 from idbandits.inference.gibbs.table_moves import put_current_priors
 from idbandits.inference.regression.fit import SCALE_KNOWN, SCALES, Work, fit_table
 from idbandits.inference.rounds.workspace import Workspace
+from idbandits.inference.state.state import copy
 from idbandits.kernel.array_types import Floats, Rng
 from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.linalg import solve_lower_transposed
@@ -58,8 +59,7 @@ def move_parameters(g: TableRegression, counts: Floats, proposed: Floats, scratc
     gain = other - density + log_proposal(g, present) - log_proposal(g, proposed)
     if np.log(1.0 - rng.random()) < gain:
         moved, density = True, other
-        for i in range(g.size):
-            present[i] = proposed[i]
+        copy(proposed, present, g.size)
     width = NEAR / np.sqrt(g.size) * NEAREST ** rng.random()
     for i in range(g.size):
         proposed[i] = width * rng.standard_normal()
@@ -68,8 +68,7 @@ def move_parameters(g: TableRegression, counts: Floats, proposed: Floats, scratc
         proposed[i] += present[i]
     if np.log(1.0 - rng.random()) < log_density(g, counts, proposed, scratch) - density:
         moved = True
-        for i in range(g.size):
-            present[i] = proposed[i]
+        copy(proposed, present, g.size)
     return moved
 
 

@@ -30,7 +30,7 @@ MIN_COUNT = 1e-9  # rows with fewer counts are ignored
 
 
 class TableRegression(NamedTuple):
-    """The regression of one table: pointers into a program and into `fits` of a state."""
+    """Regression of one table: pointers into a program and into `fits` of a state."""
 
     states: int
     columns: int

@@ -6,6 +6,7 @@ import numpy as np
 from numba import types
 
 from idbandits.inference.rounds.workspace import Regressions, unpack
+from idbandits.inference.state.state import copy
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, unmanaged
 from idbandits.kernel.rng import RNG
@@ -138,8 +139,7 @@ def find_coefficients(g: TableRegression, counts: Floats, scale: float, w: Work)
         damping = factorise_damped(here.hessian, size, last, damping, w.spare)
         if not (abs(value) < np.inf and damping < MAX_DAMPING):
             return np.nan
-        for i in range(last):
-            w.step[i] = here.gradient[i]
+        copy(here.gradient, w.step, last)
         solve_lower(w.spare, size, 0, last, w.step)
         solve_lower_transposed(w.spare, size, last, w.step)
         decrement, longest = 0.0, 0.0
@@ -155,10 +155,9 @@ def find_coefficients(g: TableRegression, counts: Floats, scale: float, w: Work)
         if proposed >= value:
             value = proposed
             damping = 0.1 * damping if damping > 1e-4 else 0.0
-            for i in range(size):
-                here.parameters[i], here.gradient[i] = there.parameters[i], there.gradient[i]
-            for i in range(size * size):
-                here.hessian[i] = there.hessian[i]
+            copy(there.parameters, here.parameters, size)
+            copy(there.gradient, here.gradient, size)
+            copy(there.hessian, here.hessian, size * size)
         elif value - proposed < 1e-9 * (1.0 + abs(value)):
             break
         else:
@@ -222,8 +221,7 @@ def find_mode(g: TableRegression, counts: Floats, scale: float, w: Work) -> floa
         if abs(shift) < 0.1 * sd or k == STRENGTH_STEPS - 1:
             break
         follow(w, g.size, shift)
-        for i in range(g.size):
-            w.here.parameters[i] = w.there.parameters[i]
+        copy(w.there.parameters, w.here.parameters, g.size)
     return value
 
 
@@ -277,8 +275,7 @@ def fit_table(g: TableRegression, counts: Floats, scale_steps: int, w: Work) -> 
     The scale of slopes stays without `scale_steps`.
     """
     scale, value, size = g.shape[SCALE], 0.0, g.size
-    for i in range(size):
-        w.here.parameters[i] = g.mode[i]
+    copy(g.mode, w.here.parameters, size)
     for _ in range(max(1, scale_steps)):
         value = find_mode(g, counts, scale, w)
         better = scale_of_slopes(g, scale, w) if scale_steps > 0 and abs(value) < np.inf else scale
@@ -288,8 +285,8 @@ def fit_table(g: TableRegression, counts: Floats, scale_steps: int, w: Work) -> 
     if not abs(value) < np.inf:
         return
     g.shape[SCALE] = scale
+    copy(w.here.parameters, g.mode, size)
     for i in range(size):
-        g.mode[i] = w.here.parameters[i]
         for j in range(size):
             g.factor[i * size + j] = w.factor[i * size + j] if j <= i else 0.0
 
@@ -307,6 +304,5 @@ def refit(program: Ints, numbers: Floats, counts: Floats, fits: Floats, rng: Rng
         if drawn:
             draw_parameters(g, 1.0, rng, g.current)
         else:
-            for i in range(g.size):
-                g.current[i] = g.mode[i]
+            copy(g.mode, g.current, g.size)
     return len(scratch)  # keeps it alive until here

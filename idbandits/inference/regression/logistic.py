@@ -14,6 +14,7 @@ from numba import types
 from idbandits.circuit.circuit import Circuit
 from idbandits.inference.regression.density import clamp_logit
 from idbandits.inference.rounds.workspace import Parts, Regressions
+from idbandits.inference.state.state import copy
 from idbandits.kernel.array_types import Bools, Floats, Indices, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
 from idbandits.kernel.linalg import add_outer_product, dot, factorise, solve_upper, solve_upper_transposed
@@ -25,7 +26,7 @@ LEAST_COUNT, MOST_COUNT = 1e-3, 1e12  # of these pseudo-counts
 
 
 class Logistics(NamedTuple):
-    """The logistic tables, as a structure for kernels."""
+    """Logistic tables, as a structure for kernels."""
 
     number: int  # of tables that the diagram has
     every: int  # number including tables of earlier diagrams, whose rows are all retired
@@ -102,10 +103,8 @@ def design_line(b: LogisticTable, k: int) -> Floats:
 def write_line(b: LogisticTable, k: int, x: Floats) -> None:
     """Write the features of row k, of the current request, and their products: the factors of the coefficients."""
     own, at = design_line(b, k), b.columns + b.width
-    for i in range(b.columns):
-        x[i] = own[i]
-    for j in range(b.width):
-        x[b.columns + j] = b.request[j]
+    copy(own, x, b.columns)
+    copy(b.request, pointer(x, b.columns), b.width)
     for i in range(1, b.columns if b.products else 1):
         for j in range(b.width):
             x[at] = own[i] * b.request[j]
@@ -115,8 +114,7 @@ def write_line(b: LogisticTable, k: int, x: Floats) -> None:
 @unmanaged
 def combine(b: LogisticTable, coefficients: Floats, combined: Floats) -> None:
     """Write the coefficients of the columns of the design, given the current request."""
-    for i in range(b.columns):
-        combined[i] = coefficients[i]
+    copy(coefficients, combined, b.columns)
     for i in range(b.columns if b.products else 1):
         combined[i] += dot(pointer(coefficients, b.columns + i * b.width), b.request, 0, b.width)
 
@@ -200,8 +198,7 @@ def bridge_rows(program: Ints, numbers: Floats, fits: Floats, alpha: Floats) -> 
             for j in range(b.size):
                 half[j] = 0.0
             half[i] = 1.0
-            for j in range(b.width if i == 0 or b.products else 0):
-                half[n + i * b.width + j] = b.request[j]
+            copy(b.request, pointer(half, n + i * b.width), b.width if i == 0 or b.products else 0)
             solve_upper_transposed(b.factor, b.size, half)
             for j in range(i + 1):
                 covariance[i * n + j] = dot(half, pointer(halves, j * b.size), 0, b.size)
@@ -305,8 +302,7 @@ def fade_logistic(q: Logistics, fits: Floats, keep: float) -> None:
                 b.factor[i * n + j] = lower[j * n + i]
         solve_upper_transposed(b.factor, n, shift)
         solve_upper(b.factor, n, shift)
-        for i in range(n):
-            b.mean[i] = shift[i]
+        copy(shift, b.mean, n)
         for k in range(b.total if b.prior_variance > 0.0 else 0):
             before = 1.0 / b.variance[k]
             b.variance[k] = 1.0 / (keep * before + (1.0 - keep) / b.prior_variance)

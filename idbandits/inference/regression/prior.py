@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from idbandits.circuit.build import starts
+from idbandits.diagram.features.design import TableFeatures
 from idbandits.diagram.tables import LearnedTable
 from idbandits.errors import FormatError
 from idbandits.inference.regression.density import HIGH, LOW, SCALE, write_priors
@@ -51,10 +52,9 @@ def regressions_of(entries: Entries) -> Regressions:
     states, columns, rows, designs = list[int](), list[int](), list[list[int]](), list[Floats]()
     of_table = [-1] * (int(entries.table.max(initial=-1)) + 1)
     centres, spreads = list[Floats](), list[Floats]()
-    for first, table in zip(entries.table_firsts, entries.model.learned.values(), strict=True):
-        if table.features is None or table.logistic is not None:
-            continue
-        features, own = table.features, [k for k in range(table.size // table.states) if k not in table.fixed]
+    firsts = dict(zip(entries.model.learned, entries.table_firsts, strict=True))
+    for table, features in _regressing(entries):
+        first, own = firsts[table.name], [k for k in range(table.size // table.states) if k not in table.fixed]
         retired = list(entries.retired_of(table.name, table.states))
         of_table[entries.table[first]] = len(states)
         states.append(table.states)
@@ -94,28 +94,27 @@ def carry_fits(old: Evidence, before: State, new: Evidence, after: State) -> Non
 
     A fit stops near the mode, at a point that depends on its start: otherwise the move alone would change rows.
     """
-    places = {table.name: t for t, table in enumerate(_regressing(old))}
+    places = {table.name: t for t, (table, _) in enumerate(_regressing(old.entries))}
     tables = old.entries.model.learned
-    for t, table in enumerate(_regressing(new)):
+    for t, (table, features) in enumerate(_regressing(new.entries)):
         there, other = places.get(table.name), tables.get(table.name)
         if there is None or other is None or other.features is None or other.states != table.states:
             continue
-        assert table.features is not None
         known, own = _fit(old.regressions, there, before), _fit(new.regressions, t, after)
         columns = {column: i for i, column in enumerate(other.features.names)}
-        here = [i for i, column in enumerate(table.features.names) if column in columns]
-        from_ = [columns[table.features.names[i]] for i in here]
+        here = [i for i, column in enumerate(features.names) if column in columns]
+        from_ = [columns[features.names[i]] for i in here]
         states = table.states - 1
         own.mode[:-1].reshape(states, -1)[:, here] = known.mode[:-1].reshape(states, -1)[:, from_]
         own.mode[-1], own.shape[:] = known.mode[-1], known.shape
-        if table.features.names == other.features.names:
+        if features.names == other.features.names:
             own.factor[:] = known.factor
 
 
-def _regressing(evidence: Evidence) -> list[LearnedTable]:
-    """Return the tables whose prior is a regression, in their order in `fits`."""
-    tables = evidence.entries.model.learned.values()
-    return [table for table in tables if table.features is not None and table.logistic is None]
+def _regressing(entries: Entries) -> list[tuple[LearnedTable, TableFeatures]]:
+    """Return the tables whose prior is a regression with their features, in their order in `fits`."""
+    tables = entries.model.learned.values()
+    return [(table, table.features) for table in tables if table.features is not None and table.logistic is None]
 
 
 class _Fit(NamedTuple):
@@ -150,7 +149,7 @@ def prior_in(evidence: Evidence, state: State) -> Floats:
 
 def check_fits(evidence: Evidence, state: State) -> None:
     """Raise if a state from a file has invalid fits of regressions."""
-    for t, table in enumerate(_regressing(evidence)):
+    for t, (table, _) in enumerate(_regressing(evidence.entries)):
         (mode, factor, shape), owner = _fit(evidence.regressions, t, state), f"learned table {table.name!r}"
         factor = factor.reshape(len(mode), len(mode))
         if not (np.diag(factor) >= LEAST_DIAGONAL).all() or np.triu(factor, 1).any():

@@ -46,35 +46,24 @@ def members(factor: Ints, at: int) -> range:
 
 
 @unmanaged
-def list_entries(w: Workspace, factor: Ints, number: int) -> int:
+def list_entries(w: Workspace, factor: Ints, number: int, by_row: bool) -> int:
     """Append the learned entries of a factor to the first `number` of `rows`, and mark them; return the new number.
 
-    Entries that are marked already are skipped; `unmark` clears all marks.
+    If `by_row`, list the first entries of their rows. Marked entries are skipped; `unmark` clears all marks.
     """
     term = first_term(factor)
     while term.nodes > 0:
         for i in members(factor, term.at):
-            number = list_marked(w, number, factor[i] if factor[i] < w.v.learned else -1)
+            if 0 <= factor[i] < w.v.learned:
+                number = list_marked(w, number, w.v.row[factor[i]] if by_row else factor[i])
         term = next_term(factor, term)
-    return number
-
-
-@unmanaged
-def list_rows(w: Workspace, factor: Ints) -> int:
-    """List the learned rows of a factor in `rows`, each once; return their number."""
-    number, term = 0, first_term(factor)
-    while term.nodes > 0:
-        for i in members(factor, term.at):
-            number = list_marked(w, number, w.v.row[factor[i]] if 0 <= factor[i] < w.v.learned else -1)
-        term = next_term(factor, term)
-    unmark(w, number)
     return number
 
 
 @inlined
 def list_marked(w: Workspace, number: int, e: int) -> int:
-    """Append an entry to `rows` and mark it, unless it is negative or marked; return the new number."""
-    if e >= 0 and w.marks[e] == 0:
+    """Append an entry to `rows` and mark it, unless it is marked; return the new number."""
+    if w.marks[e] == 0:
         w.marks[e] = 1
         w.rows[number] = e
         number += 1

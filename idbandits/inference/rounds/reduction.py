@@ -227,7 +227,7 @@ def is_certain(w: Workspace, factor: Ints) -> bool:
     If so, add them to the certain uses of the round. A constant factor has none.
     """
     expect(w, factor, GENERIC, w.v.generic, w.v.generic)
-    number = list_entries(w, factor, 0)
+    number = list_entries(w, factor, 0, False)
     unmark(w, number)
     for r in range(number):
         w.other[w.rows[r]] = 0.0

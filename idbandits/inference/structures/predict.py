@@ -36,7 +36,7 @@ unpack = unpacker(Circuit, Nodes)
 
 @final
 class Predictor:
-    """The likelihood of a model, packed for `predict`."""
+    """Likelihood of a model, packed for `predict`."""
 
     def __init__(self, model: Model) -> None:
         likelihood, observed, offsets = model.likelihood, model.observed, model.parameters.offsets
