@@ -21,11 +21,11 @@ from idbandits.inference.algorithms.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, tick_before, weight_left
 from idbandits.inference.learn import learn_all
 from idbandits.inference.protocol import CHAIN
-from idbandits.inference.regression.density import ACTING, put_back
+from idbandits.inference.regression.density import ACTING
 from idbandits.inference.regression.logistic_setup import Contribution, bridged, take_back
 from idbandits.inference.regression.logistic_update import learn_request
 from idbandits.inference.regression.mixture import by_modes
-from idbandits.inference.regression.prior import fit_regressions, sections_of
+from idbandits.inference.regression.prior import fit_regressions, put_priors, sections_of
 from idbandits.inference.rounds.counting import FADED_ROW
 from idbandits.inference.rounds.evidence import Longest
 from idbandits.inference.rounds.round import AMBIGUOUS, DONE, IMPOSSIBLE, LATER, NO_FEATURES, NOW, UNKNOWN, Round
@@ -302,7 +302,7 @@ class Learner:
         if not len(self._shifted):
             return state
         state = state.copy()
-        put_back(*self.evidence.packed, state.floats, self.evidence.prior, self._shifted)
+        put_priors(self.evidence, self._shifted, state, self.evidence.prior)
         return state
 
     def settled(self, state: State, rng: Rng, effort: int) -> State:

@@ -1,4 +1,4 @@
-"""Several structures at once: weights, what is shared, what is refused, and what is all or nothing."""
+"""Several structures at once: weights, shared evidence, rejected input, and atomic updates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def some(items: int = 4, positions: int = 2) -> dict[str, Diagram]:
 
 
 def played(agent: Any, rounds: int, seed: int = 0, most: int = 2) -> list[Round]:
-    """Let an agent play rounds whose clicks are drawn by a fair coin, at most so many of them."""
+    """Let an agent play rounds whose clicks are drawn by a fair coin, up to a maximum number."""
     rng, log = np.random.default_rng(seed), []
     for _ in range(rounds):
         action = agent.act()
@@ -188,7 +188,7 @@ def test_structures_that_do_not_fit_are_rejected(structures: Any, said: str) -> 
 
 
 def test_nodes_and_values_may_come_in_another_order() -> None:
-    """The same structure, written in another order, learns the same; its marginals are compared state by state."""
+    """A structure declared in another order learns the same; marginals are compared state by state."""
     plain, turned = Diagram("plain"), Diagram("turned")
     plain.reward(plain.observed("C", [plain.context("S", ["s", "t"]), plain.decision("A", ["x", "y", "z"])], states=3))
     plain.observed("D", [plain.decision("B", ["l", "r"])])
@@ -290,7 +290,7 @@ def test_an_interrupted_round_is_learned_by_all_or_none() -> None:
     assert hits > 10
 
 
-# -- what agents do besides --------------------------------------------------------------------------------------------
+# -- other capabilities ------------------------------------------------------------------------------------------------
 
 
 def test_update_many_learns_what_updates_learn() -> None:

@@ -1,4 +1,4 @@
-"""Keys of groups from files: those of agents are accepted, all that is not a factor is refused."""
+"""Keys of groups from files: those of agents are accepted, everything that is not a factor is rejected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def keys_of(make: Callable[[], idb.Diagram] | int) -> tuple[idb.Diagram, list[Ke
 
 
 def places_in(key: Key) -> tuple[list[int], list[int], list[list[int]]]:
-    """Where the numbers of terms stand in a key, the numbers of members, and the members of each term."""
+    """Return the places of numbers of terms, numbers of members, and members of each term in a key."""
     of_terms, of_members, members = [], [], []
     at = 1
     for _ in range(key[0]):

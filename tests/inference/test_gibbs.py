@@ -147,7 +147,7 @@ def test_moves_keep_the_exact_posterior(case: str, tables: bool) -> None:
 
 
 def saved_and_loaded(agent: idb.Thompson, path: Path) -> idb.Thompson:
-    """The same agent from a file."""
+    """Return the agent after saving and loading."""
     agent.save(path)
     return idb.Thompson.load(path)
 

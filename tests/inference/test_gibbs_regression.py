@@ -94,7 +94,7 @@ def test_draws_are_those_of_the_exact_posterior() -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_coefficients_have_the_uncertainty_of_latent_counts(seed: int) -> None:
-    """Where nothing identifies the scale, the constant of a regression is known no better than the scale."""
+    """If nothing identifies the scale, the constant of a regression is as uncertain as the scale."""
     rng, items = np.random.default_rng(seed), 30
     d = models.position_based(items, 2, features={"attraction": rng.normal(size=items)})
     agent = idb.Thompson(d, "gibbs", seed=seed)

@@ -1,4 +1,4 @@
-"""What a round says: certain uses, factors and a constant, against enumeration."""
+"""Reduction of rounds to certain uses, factors and a constant, against enumeration."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def random_round(rng: np.random.Generator, d: idb.Diagram) -> tuple[dict[str, in
 
 
 def product(said: Reduced, entries: np.ndarray) -> float:
-    """What a reduced round says its likelihood is."""
+    """Return the likelihood of a reduced round."""
     return float(said.constant * entries[said.uses].prod() * math.prod(value(key, entries) for key in said.factors))
 
 
 def is_single_product(d: idb.Diagram, key: Key, free: bool) -> bool:
-    """Whether the logarithm of a factor is a sum of multiples of logarithms of entries, and of a constant.
+    """Return whether the logarithm of a factor is a sum of multiples of logarithms of entries, and of a constant.
 
     That is asked for all means, or, if they are free, for all numbers in place of the learned entries: what latent nodes
     were does not matter to the likelihood of a round, but literal evidence counts them.

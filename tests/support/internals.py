@@ -29,7 +29,17 @@ from idbandits.inference.regression.fit import Point, measure
 from idbandits.inference.regression.prior import prior_in
 from idbandits.inference.rounds import counting, factors, reduction
 from idbandits.inference.rounds.workspace import Parts, held, scratch, tail, unpack, workspace
-from idbandits.inference.state.state import BASE, BEFORE, CAPACITY, GROUPS, NO_STATE, USED, counted_groups, group_columns, grown
+from idbandits.inference.state.state import (
+    BASE,
+    BEFORE,
+    CAPACITY,
+    GROUPS,
+    NO_STATE,
+    USED,
+    counted_groups,
+    group_columns,
+    grown,
+)
 from idbandits.inference.state.state_file import columns_of
 from idbandits.inference.transfer.row_index import RowName, names_of
 from idbandits.kernel import disk_cache as disk

@@ -10,7 +10,15 @@ from idbandits.inference.learn import learner
 from idbandits.inference.protocol import FEATURES, FORGET, MOST_STEPS, REVISE, Inference, asymmetric
 from idbandits.inference.rounds.counting import count_round, factor_of, look_up
 from idbandits.inference.rounds.evidence import Evidence
-from idbandits.inference.rounds.factors import add_counts, expect, split, value_of_factor
+from idbandits.inference.rounds.factors import (
+    add_counts,
+    expect,
+    first_term,
+    members,
+    next_term,
+    split,
+    value_of_factor,
+)
 from idbandits.inference.rounds.round import DONE, LATER, THOROUGHLY, Round
 from idbandits.inference.rounds.workspace import GIVEN, Workspace
 from idbandits.inference.rounds.workspace import MEANS as BY_MEANS
@@ -113,19 +121,16 @@ def keep_site(groups: Groups, own: Sections, g: int) -> None:
 @inlined
 def find_sites(w: Workspace, factor: Ints, each: int) -> int:
     """List the entries of all rows that a factor reads, in `sites`, and their places in its site, in `offsets`."""
-    v, number, at = w.v, 0, 1
-    for _ in range(factor[0]):
-        terms = factor[at]
-        at += 1
-        for _ in range(terms):
-            for i in range(at + 1, at + 1 + factor[at]):
-                if 0 <= factor[i] < v.learned and w.marks[v.row[factor[i]]] == 0:
-                    row = v.row[factor[i]]
-                    w.marks[row] = 1
-                    for k in range(v.size[row]):
-                        w.sites[number], w.offsets[number] = row + k, i * each + k
-                        number += 1
-            at += 1 + factor[at]
+    v, number, term = w.v, 0, first_term(factor)
+    while term.nodes > 0:
+        for i in members(factor, term.at):
+            if 0 <= factor[i] < v.learned and w.marks[v.row[factor[i]]] == 0:
+                row = v.row[factor[i]]
+                w.marks[row] = 1
+                for k in range(v.size[row]):
+                    w.sites[number], w.offsets[number] = row + k, i * each + k
+                    number += 1
+        term = next_term(factor, term)
     for i in range(number):
         w.marks[w.sites[i]] = 0
     return number

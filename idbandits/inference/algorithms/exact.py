@@ -14,10 +14,10 @@ from idbandits.inference.learn import learner
 from idbandits.inference.protocol import CONTEXT_FEATURES, FEATURES, FORGET, REVISE, Inference
 from idbandits.inference.rounds.counting import add_uses, drop_certain, is_below_prior, lift
 from idbandits.inference.rounds.evidence import Evidence, folded
-from idbandits.inference.rounds.factors import expect
+from idbandits.inference.rounds.factors import list_entries
 from idbandits.inference.rounds.reduction import reduce
 from idbandits.inference.rounds.round import AMBIGUOUS, DONE, IMPOSSIBLE, UNKNOWN, Round
-from idbandits.inference.rounds.workspace import GENERIC, Workspace, held, scratch, workspace
+from idbandits.inference.rounds.workspace import Workspace, held, scratch, workspace
 from idbandits.inference.state.state import NO_STATE, ROUNDS, STATE, State
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, kernel, unmanaged
@@ -146,12 +146,7 @@ def unclear(evidence: Packed, state: State, action: Ints, seen: Ints, marks: Flo
         drop_certain(w)
         number = 0
         for i in range(w.places[0]):
-            factor = pointer(w.factors, w.places[1 + i])
-            expect(w, factor, GENERIC, w.v.generic, w.v.generic)
-            for t in range(w.first_term[factor[0]]):
-                at = w.term_at[t]
-                for k in range(at + 1, at + 1 + factor[at]):
-                    if 0 <= factor[k] < w.v.learned:
-                        marks[factor[k]] = 1.0
-                        number += 1
+            number = list_entries(w, pointer(w.factors, w.places[1 + i]), number, False)
+        for r in range(number):
+            marks[w.rows[r]] = 1.0
     return int(held(number, int_scratch, float_scratch))

@@ -10,14 +10,14 @@ from idbandits.inference.ageing import fade
 from idbandits.inference.learn import learner
 from idbandits.inference.protocol import CONTEXT_FEATURES, FEATURES, FORGET, MOST_STEPS, Inference, check_word
 from idbandits.inference.rounds.evidence import Evidence
-from idbandits.inference.rounds.factors import add_counts, expect
+from idbandits.inference.rounds.factors import add_counts, expect, list_entries, list_marked, unmark
 from idbandits.inference.rounds.reduction import reduce
 from idbandits.inference.rounds.round import DONE, IMPOSSIBLE, Round
-from idbandits.inference.rounds.workspace import GENERIC, GEOMETRIC, Workspace
+from idbandits.inference.rounds.workspace import GEOMETRIC, Workspace
 from idbandits.inference.state.sections import DERIVED, PSEUDO_COUNTS, Declaration, per_entry, setting
 from idbandits.inference.state.state import ROUNDS, State, drawable
 from idbandits.kernel.array_types import Floats, Rng
-from idbandits.kernel.compile import inlined, unmanaged
+from idbandits.kernel.compile import unmanaged
 from idbandits.kernel.structs import pointer
 
 WARM, RANDOM = range(2)
@@ -81,26 +81,10 @@ def touched_entries(w: Workspace) -> int:
     """List the learned entries that a round reads, each once, in `rows`; their number."""
     number = 0
     for i in range(1, w.uses[0] + 1):
-        number = list_entry(w, number, w.uses[i])
+        number = list_marked(w, number, w.uses[i])
     for k in range(w.places[0]):
-        factor = pointer(w.factors, w.places[1 + k])
-        expect(w, factor, GENERIC, w.v.generic, w.v.generic)
-        for t in range(w.first_term[factor[0]]):
-            at = w.term_at[t]
-            for i in range(at + 1, at + 1 + factor[at]):
-                number = list_entry(w, number, factor[i])
-    for i in range(number):
-        w.marks[w.rows[i]] = 0
-    return number
-
-
-@inlined
-def list_entry(w: Workspace, number: int, e: int) -> int:
-    """Put an entry on the list, if it is a learned one and not there yet."""
-    if 0 <= e < w.v.learned and w.marks[e] == 0:
-        w.marks[e] = 1
-        w.rows[number] = e
-        number += 1
+        number = list_entries(w, pointer(w.factors, w.places[1 + k]), number, False)
+    unmark(w, number)
     return number
 
 

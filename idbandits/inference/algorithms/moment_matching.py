@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from idbandits.inference.rounds.factors import expect
+from idbandits.inference.rounds.factors import expect, list_entries, members, unmark
 from idbandits.inference.rounds.workspace import MEANS, Workspace, row_sum
 from idbandits.inference.state.state import drawable
 from idbandits.kernel.array_types import Floats, Ints
@@ -70,8 +70,8 @@ def may_clash(w: Workspace, factor: Ints) -> bool:
     clash = False
     for n in range(factor[0]):
         for t in range(w.first_term[n], w.first_term[n + 1]):
-            at, last = w.term_at[t], -1
-            for i in range(at + 1, at + 1 + factor[at]):
+            last = -1
+            for i in members(factor, w.term_at[t]):
                 if 0 <= factor[i] < v.learned:
                     row = v.row[factor[i]]
                     clash |= row == last  # members are sorted
@@ -81,8 +81,7 @@ def may_clash(w: Workspace, factor: Ints) -> bool:
                     last = row
     if several:
         for t in range(w.first_term[factor[0]]):
-            at = w.term_at[t]
-            for i in range(at + 1, at + 1 + factor[at]):
+            for i in members(factor, w.term_at[t]):
                 if 0 <= factor[i] < v.learned:
                     w.marks[v.row[factor[i]]] = 0
     return clash
@@ -97,13 +96,11 @@ def match_factor(w: Workspace, factor: Ints, alpha: Floats, masses: Floats) -> N
         return
     terms = w.first_term[factor[0]]
     for t in range(terms):
-        at = w.term_at[t]
-        for i in range(at + 1, at + 1 + factor[at]):
+        for i in members(factor, w.term_at[t]):
             if 0 <= factor[i] < v.learned:
                 masses[factor[i]] += w.term_counts[t]
     for t in range(terms):
-        at = w.term_at[t]
-        for i in range(at + 1, at + 1 + factor[at]):
+        for i in members(factor, w.term_at[t]):
             if 0 <= factor[i] < v.learned:
                 match_uses(v.row[factor[i]], v.size[factor[i]], alpha, masses)
 
@@ -131,8 +128,8 @@ def number_of_terms(w: Workspace, factor: Ints) -> float:
     for n in range(factor[0]):
         total = 0.0
         for t in range(w.first_term[n], w.first_term[n + 1]):
-            at, product = w.term_at[t], 1.0 if is_possible(w, t) else 0.0
-            for i in range(at + 1, at + 1 + factor[at]):
+            product = 1.0 if is_possible(w, t) else 0.0
+            for i in members(factor, w.term_at[t]):
                 if factor[i] >= 0:
                     break
                 product *= w.node_slopes[-1 - factor[i]]
@@ -148,7 +145,7 @@ def is_possible(w: Workspace, t: int) -> bool:
 
 
 @unmanaged
-def next_term(w: Workspace, n: int, t: int) -> int:
+def next_possible(w: Workspace, n: int, t: int) -> int:
     """The first term of a node from `t` on that is not zero, or -1."""
     for term in range(t, w.first_term[n + 1]):
         if is_possible(w, term):
@@ -166,7 +163,8 @@ def match_terms(w: Workspace, factor: Ints, alpha: Floats, extra: Floats) -> boo
     if number_of_terms(w, factor) > MOST_TERMS:
         return False
     shift, inside, live, choice = w.fresh, w.other, w.visits, w.stack
-    number = touched_rows(w, factor)
+    number = list_entries(w, factor, 0, True)
+    unmark(w, number)
     for r in range(number):
         for i in range(w.rows[r], w.rows[r] + v.size[w.rows[r]]):
             shift[i], inside[i] = 0.0, 0.0
@@ -181,14 +179,13 @@ def match_terms(w: Workspace, factor: Ints, alpha: Floats, extra: Floats) -> boo
         for n in range(nodes - 1, -1, -1):
             if live[n]:
                 if choice[n] < 0:
-                    choice[n] = next_term(w, n, w.first_term[n])
+                    choice[n] = next_possible(w, n, w.first_term[n])
                 if choice[n] < 0:  # numbers were too extreme: a node is zero that is used
                     for r in range(number):
                         for i in range(w.rows[r], w.rows[r] + v.size[w.rows[r]]):
                             extra[i] = 0.0
                     return False
-                at = w.term_at[choice[n]]
-                for i in range(at + 1, at + 1 + factor[at]):
+                for i in members(factor, w.term_at[choice[n]]):
                     e = factor[i]
                     if e < 0:
                         live[-1 - e] = 1
@@ -211,7 +208,7 @@ def match_terms(w: Workspace, factor: Ints, alpha: Floats, extra: Floats) -> boo
         n = 0  # the next term: the lowest choice that can move on does, all below it begin again
         while n < nodes:
             if live[n]:
-                choice[n] = next_term(w, n, choice[n] + 1)
+                choice[n] = next_possible(w, n, choice[n] + 1)
                 if choice[n] >= 0:
                     break
             choice[n] = -1
@@ -229,20 +226,3 @@ def match_terms(w: Workspace, factor: Ints, alpha: Floats, extra: Floats) -> boo
             for i in range(first, last):
                 alpha[i] = drawable(fresh * (alpha[i] / total + shift[i] / sum_of_weights))
     return True
-
-
-@unmanaged
-def touched_rows(w: Workspace, factor: Ints) -> int:
-    """List the learned rows that a factor reads, each once; `marks` is zero before and after. Their number."""
-    v, number = w.v, 0
-    for t in range(w.first_term[factor[0]]):
-        at = w.term_at[t]
-        for i in range(at + 1, at + 1 + factor[at]):
-            e = factor[i]
-            if 0 <= e < v.learned and w.marks[v.row[e]] == 0:
-                w.rows[number] = v.row[e]
-                w.marks[v.row[e]] = 1
-                number += 1
-    for r in range(number):
-        w.marks[w.rows[r]] = 0
-    return number

@@ -9,10 +9,10 @@ from idbandits.inference.learn import learner
 from idbandits.inference.protocol import CONTEXT_FEATURES, FEATURES, FORGET, Inference, asymmetric
 from idbandits.inference.rounds.counting import add_uses, drop_certain
 from idbandits.inference.rounds.evidence import Evidence
-from idbandits.inference.rounds.factors import expect, value_of_factor
+from idbandits.inference.rounds.factors import expect, first_term, members, next_term
 from idbandits.inference.rounds.reduction import reduce, reduce_whole
 from idbandits.inference.rounds.round import DONE, IMPOSSIBLE, Round
-from idbandits.inference.rounds.workspace import GENERIC, MEANS, Workspace
+from idbandits.inference.rounds.workspace import MEANS, Workspace
 from idbandits.inference.state.sections import DERIVED, PSEUDO_COUNTS, Declaration, per_entry
 from idbandits.inference.state.state import ROUNDS, State
 from idbandits.kernel.array_types import Floats, Rng
@@ -76,14 +76,14 @@ def shares_rows(w: Workspace) -> bool:
     for forget in (False, True):
         for k in range(w.places[0]):
             factor = pointer(w.factors, w.places[1 + k])
-            value_of_factor(w, factor, GENERIC, v.generic, v.generic)
-            for t in range(w.first_term[factor[0]]):
-                at = w.term_at[t]
-                for i in range(at + 1, at + 1 + factor[at]):
+            term = first_term(factor)
+            while term.nodes > 0:
+                for i in members(factor, term.at):
                     if 0 <= factor[i] < v.learned:
                         row = v.row[factor[i]]
                         shared |= not forget and w.marks[row] not in (0, k + 1)
                         w.marks[row] = 0 if forget else k + 1
+                term = next_term(factor, term)
     for i in range(1, w.uses[0] + 1):
         w.marks[v.row[w.uses[i]]] = 0
     return shared

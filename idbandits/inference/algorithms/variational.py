@@ -13,7 +13,7 @@ from idbandits.inference.learn import learner
 from idbandits.inference.protocol import ELBO, FEATURES, FORGET, MOST_STEPS, REVISE, Inference, check_word
 from idbandits.inference.rounds.counting import count_round, factor_of, look_up
 from idbandits.inference.rounds.evidence import Evidence
-from idbandits.inference.rounds.factors import add_counts, expect
+from idbandits.inference.rounds.factors import add_counts, expect, members
 from idbandits.inference.rounds.reduction import log_constant
 from idbandits.inference.rounds.round import DONE, LATER, THOROUGHLY, Round
 from idbandits.inference.state.drop_groups import drop_empty_groups
@@ -123,9 +123,8 @@ def sweep(w: Workspace, groups: Groups, alpha: Floats, base: Floats, memo: Float
         term = log_value if asked else 0.0
         add_counts(w, factor, times, w.fresh)
         for t in range(w.first_term[factor[0]] if asked else 0):
-            at = w.term_at[t]
-            for i in range(at + 1, at + 1 + factor[at] if w.term_counts[t] > 0.0 else 0):
-                if 0 <= factor[i] < v.learned:
+            for i in members(factor, w.term_at[t]):
+                if w.term_counts[t] > 0.0 and 0 <= factor[i] < v.learned:
                     term -= w.term_counts[t] * log_weigh(v, REMEMBERED, factor[i], alpha, memo)
         total += times * term
     copy(w.fresh, alpha, v.learned)

@@ -25,7 +25,7 @@ from idbandits.inference.regression.density import regression_at
 from idbandits.inference.regression.fit import size_of_work, work_in
 from idbandits.inference.rounds.counting import count_round, factor_of, look_up
 from idbandits.inference.rounds.evidence import Evidence
-from idbandits.inference.rounds.factors import value_of_factor
+from idbandits.inference.rounds.factors import members, value_of_factor
 from idbandits.inference.rounds.round import DONE, LATER, NOW, Round
 from idbandits.inference.rounds.workspace import MEANS as BY_MEANS
 from idbandits.inference.rounds.workspace import Workspace, held, scratch, workspace
@@ -276,8 +276,7 @@ def restore(evidence: Packed, state: State) -> int:
         factor, latent = factor_of(chain.groups, g), pointer(chain.latent, chain.groups.start[g])
         value_of_factor(w, factor, BY_MEANS, chain.base, chain.base)
         for t in range(w.first_term[factor[0]]):
-            at = w.term_at[t]
-            for i in range(at + 1, at + 1 + factor[at]):
+            for i in members(factor, w.term_at[t]):
                 if 0 <= factor[i] < w.v.learned:
                     count_latent(chain, factor[i], latent[i])
     return int(held(used, int_scratch, float_scratch))

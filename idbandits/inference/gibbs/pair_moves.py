@@ -1,8 +1,8 @@
-"""Moves of means along directions in which the likelihood hardly changes: one is multiplied, another divided.
+"""Moves of pairs of means along directions in which the likelihood hardly changes.
 
-If only the product of two means is known, each of them is hardly known at all, but given the other it is known well: a
-chain that draws one after the other takes tiny steps. A move multiplies one mean and divides the other by the same
-number, and is accepted by the ratio of the posterior densities, latent nodes summed out.
+If only the product of two means is known, each is uncertain, but nearly fixed given the other: a chain that draws one
+after the other takes tiny steps. A move multiplies one mean and divides the other by the same factor, and is accepted
+by the ratio of the posterior densities, with latent nodes summed out (Metropolis and Hastings).
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 
 from idbandits.inference.gibbs.chain import Chain, draw_row_once, prepare, visit
 from idbandits.inference.rounds.counting import factor_of
-from idbandits.inference.rounds.factors import expect, value_of_factor
+from idbandits.inference.rounds.factors import add_counts, expect, list_entries, unmark, value_of_factor
 from idbandits.inference.rounds.workspace import GENERIC, GIVEN, Parts, Workspace
 from idbandits.inference.state.state import USED
 from idbandits.kernel.array_types import Floats, Ints, Rng
@@ -19,13 +19,14 @@ from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.sampling import below
 
 WIDTH = 0.3  # standard deviation of the logarithm by which a pair moves
-MOST_LINKS = 256  # groups that the rows of a pair may be in
-MOST_LINKS_OF_MOVES = 400  # in a row
-EDGE = 1e-12  # how near to 1 a mean may be moved
+MAX_LINKS = 256  # groups that the rows of a pair may be in
+LINKS_OF_MOVES = 400  # groups that consecutive moves may read, with up to MANY_GROUPS in all; else fewer
+FEWEST_LINKS, MANY_GROUPS = 32, 500
+EDGE = 1e-12  # distance of means from 1, at least
 
 
 class Direction(NamedTuple):
-    """Two entries, one of which is multiplied by what the other is divided by; -1 where there are none."""
+    """Two entries: one is multiplied and the other divided by the same factor; -1 if there are none."""
 
     up: int
     down: int
@@ -33,29 +34,20 @@ class Direction(NamedTuple):
 
 @unmanaged
 def choose_direction(w: Workspace, factor: Ints, rng: Rng) -> Direction:
-    """Two rows that meet in a factor, and the entries of them whose product the factor depends on, if on any.
+    """Choose two rows that meet in a factor, and the entries of them whose product the factor depends on, if any.
 
-    It is chosen without a look at the present means, at generic ones: so it is chosen alike before and after a move.
+    The choice depends on generic means, not on those of the chain, so it is equally likely before and after a move.
     """
     v = w.v
-    expect(w, factor, GENERIC, v.generic, v.generic)
-    number = 0
-    for t in range(w.first_term[factor[0]]):
-        at = w.term_at[t]
-        for i in range(at + 1, at + 1 + factor[at]):
-            e = factor[i]
-            if 0 <= e < v.learned:
-                if w.marks[v.row[e]] == 0:
-                    w.marks[v.row[e]] = 1
-                    w.rows[number] = v.row[e]
-                    number += 1
-                    for k in range(v.row[e], v.row[e] + v.size[e]):
-                        w.other[k] = 0.0
-                w.other[e] += w.term_counts[t]
-    for r in range(number):
-        w.marks[w.rows[r]] = 0
+    number = list_entries(w, factor, 0, True)
+    unmark(w, number)
     if number < 2:
         return Direction(-1, -1)
+    for r in range(number):
+        for e in range(w.rows[r], w.rows[r] + v.size[w.rows[r]]):
+            w.other[e] = 0.0
+    expect(w, factor, GENERIC, v.generic, v.generic)
+    add_counts(w, factor, 1.0, w.other)
     a = below(rng, number)
     b = below(rng, number - 1)
     b += b >= a
@@ -74,7 +66,7 @@ def choose_direction(w: Workspace, factor: Ints, rng: Rng) -> Direction:
 
 @inlined
 def uses_of_row(w: Workspace, row: int) -> float:
-    """The expected uses of all entries of a row, which are in `other`."""
+    """Return the expected uses of all entries of a row, which are in `other`."""
     uses = 0.0
     for i in range(row, row + w.v.size[row]):
         uses += w.other[i]
@@ -83,14 +75,14 @@ def uses_of_row(w: Workspace, row: int) -> float:
 
 @inlined
 def slope(w: Workspace, e: int, uses: float) -> float:
-    """The derivative of a factor's logarithm by that of an entry, the others of its row making room; by `other`."""
+    """Return the derivative of the log of a factor by the log of an entry, by `other`; its row stays normalised."""
     p = w.v.generic[e]
     return w.other[e] - p / (1.0 - p) * (uses - w.other[e])
 
 
 @inlined
 def log_density_ratio(v: Parts, chain: Chain, e: int, log_factor: float) -> float:
-    """What multiplying an entry adds to the logarithm of its row's density under certain counts, volumes included."""
+    """Return the change of the log-density of a row under certain counts by multiplying an entry, with volumes."""
     p = chain.means[e]
     others = 0.0
     for i in range(v.row[e], v.row[e] + v.size[e]):
@@ -101,13 +93,13 @@ def log_density_ratio(v: Parts, chain: Chain, e: int, log_factor: float) -> floa
 
 @inlined
 def can_be_multiplied(mean: float, factor: float) -> bool:
-    """Whether a mean stays clear of 1, where nothing is left for the others of its row."""
+    """Return whether a mean stays below 1 if it is multiplied."""
     return bool(mean <= 1.0 - EDGE and mean * factor <= 1.0 - EDGE)
 
 
 @inlined
 def multiply(v: Parts, means: Floats, e: int, factor: float) -> None:
-    """Multiply a mean; the others of its row make room."""
+    """Multiply a mean; scale the others of its row."""
     rest = (1.0 - means[e] * factor) / (1.0 - means[e])
     for i in range(v.row[e], v.row[e] + v.size[e]):
         means[i] *= factor if i == e else rest
@@ -115,7 +107,7 @@ def multiply(v: Parts, means: Floats, e: int, factor: float) -> None:
 
 @unmanaged
 def log_likelihood_of_row(w: Workspace, chain: Chain, row: int, but: int, rng: Rng) -> float:
-    """The logarithm of the likelihood of all groups that read a row, but not the row `but`, latent nodes summed out."""
+    """Return the log-likelihood of all groups that read a row, except those that read the row `but`."""
     groups = chain.groups
     total = 0.0
     at = groups.heads[row]
@@ -130,20 +122,27 @@ def log_likelihood_of_row(w: Workspace, chain: Chain, row: int, but: int, rng: R
 
 @unmanaged
 def move_pairs(w: Workspace, chain: Chain, moves: int, rng: Rng) -> None:
-    """So many moves of two means, or fewer, where each is in many groups."""
-    seen = 0
+    """Move up to `moves` pairs of means; fewer if they are in many groups, so that the work is bounded.
+
+    The more groups there are, the less a pair matters and the longer it takes to read its groups: then the last move
+    is made with the probability by which its expected work is what is left of the budget.
+    """
+    groups = chain.groups.header[USED]
+    is_small = groups <= MANY_GROUPS
+    budget = LINKS_OF_MOVES if is_small else max(FEWEST_LINKS, LINKS_OF_MOVES * MANY_GROUPS // groups)
     for _ in range(moves):
-        seen += move_pair(w, chain, rng)
-        if seen > MOST_LINKS_OF_MOVES:
+        budget -= move_pair(w, chain, MAX_LINKS if is_small else budget, rng)
+        if budget < 0:
             return
 
 
 @unmanaged
-def move_pair(w: Workspace, chain: Chain, rng: Rng) -> int:
+def move_pair(w: Workspace, chain: Chain, budget: int, rng: Rng) -> int:
     """Propose to multiply a mean and to divide another by the same number; if accepted, draw what depends on them.
 
-    The two meet in any group that matters or, half of the time, in one of the round that was just counted: what is
-    shown now matters most. Returns how many groups it looked at.
+    The two meet in any current group or, half of the time, in one of the round that was just counted. A move that
+    reads more groups than `budget` is made with a probability of `budget` divided by their number, which does not
+    depend on the means. Returns the number of groups.
     """
     v, groups, means = w.v, chain.groups, chain.means
     g = chain.current[below(rng, chain.currents)] if chain.currents > 0 else below(rng, groups.header[USED])
@@ -156,8 +155,10 @@ def move_pair(w: Workspace, chain: Chain, rng: Rng) -> int:
     up, down = direction.up, direction.down
     one, two = v.row[up], v.row[down]
     links = groups.heads[v.learned + one] + groups.heads[v.learned + two]
-    if links > MOST_LINKS:
+    if links > MAX_LINKS:
         return 0
+    if links > budget and rng.random() * links >= budget:
+        return links
     draw_row_once(v, chain, one, rng)
     draw_row_once(v, chain, two, rng)
     factor = np.exp(log_factor)

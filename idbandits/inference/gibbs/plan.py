@@ -1,7 +1,7 @@
-"""What a chain that describes a posterior does in each step: rows to draw, groups to visit, entries to record.
+"""Plan of a chain that describes a posterior: rows to draw, groups to visit and entries to record in each step.
 
-Rows in no group need no draws: their pseudo-counts say all. Groups that read a retired row are visited in some steps
-only, together with all others: so the cost of a step is that of the present diagram, however often an agent moved.
+Rows in no group need no draws: their pseudo-counts are the posterior. Groups that read a retired row are visited only
+in some steps, together with all others, so the cost of a step does not grow with the moves of an agent.
 """
 
 from __future__ import annotations
@@ -9,41 +9,40 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
 
 from idbandits.circuit.build import starts
 from idbandits.inference.rounds.evidence import Evidence
+from idbandits.inference.rounds.factors import terms_of_keys
 from idbandits.inference.state.state import FILLED, GROUPS, USED, State, group_columns
 from idbandits.inference.state.state_likelihood import keeps_evidence
 from idbandits.kernel.array_types import Bools, Indices, Ints
-from idbandits.kernel.compile import INTS, kernel
 from idbandits.kernel.messages import say
 from idbandits.kernel.structs import Packed, pack, unpacker
 
 CHAIN = 2000  # steps that describe a posterior, if they are affordable
-FEWEST_STEPS = 100  # else
-WARM_UP = 0.2  # the part of these that is not recorded
-BUDGET, LONGEST = 6e8, 5e9  # about how many nanoseconds they may take; more than the first only to be as many as that
+FEWEST_STEPS = 100  # otherwise
+WARM_UP = 0.2  # part of these that is discarded
+BUDGET, LONGEST = 6e8, 5e9  # nanoseconds that they may take: more than the first only for FEWEST_STEPS
 FEWEST_SWEEPS = 20  # of all groups
-LONG = 1.5e9  # nanoseconds, by this estimate, which is low where a latent node has many states: the user is told
-SWEEP_COST = 1.5  # of a group in a sweep, in which tables move, as a multiple of that in other steps
+LONG = 1.5e9  # estimated nanoseconds that are announced; the estimate is low for latent nodes with many states
+SWEEP_COST = 1.5  # of a group in a sweep, in which tables move, relative to other steps
 FEW_GROUPS = 64  # not worth a distinction
-MOST_VISITS = 10_000  # of groups in a step, unless it is a sweep of all
-# about how many nanoseconds a step takes for a number in a key, for an entry that is drawn, and for one that moves
+MOST_VISITS = 10_000  # of groups in a step that is not a sweep
+# nanoseconds of a step, roughly: for a number in a key, for an entry that is drawn, and for one that moves
 NUMBER, ENTRY, MOVED_ENTRY = 25.0, 40.0, 60.0
 
 
 class Plan(NamedTuple):
-    """What a chain does in each step, as a structure for kernels."""
+    """Plan of a chain, as a structure for kernels."""
 
     rows: int
     row: Indices  # rows to draw in every step, by their first entries
     currents: int
     current: Indices  # groups to visit in every step
     visits: int  # of these, in a step
-    sweep_every: int  # steps: then all groups are visited, and tables move
-    update_every: int  # steps: then the parameters of regressions are drawn
-    fit_every: int  # steps, a multiple: then regressions are fitted again
+    sweep_every: int  # steps between visits to all groups, in which tables move
+    update_every: int  # steps between draws of the parameters of regressions
+    fit_every: int  # steps between fits of regressions, a multiple of `update_every`
     columns: int
     column: Indices  # entries to record
     symmetries: int  # sets of latent states that are interchangeable
@@ -57,58 +56,24 @@ unpack_plan = unpacker(Plan)
 
 
 class Planned(NamedTuple):
-    """A plan, and what follows from it."""
+    """A plan with its length and cost."""
 
     packed: Packed
     columns: Ints  # entries that are recorded
     steps: int  # that are affordable
-    warm_up: int  # steps before these, in which the chain forgets where it started
-    cost: float  # of a step: about how many nanoseconds
+    warm_up: int  # steps before these, which are discarded
+    cost: float  # of a step: nanoseconds, roughly
 
     def announce(self, steps: int) -> None:
-        """Tell the user that steps of the chain take long, if they do."""
+        """Print a notice if steps of the chain take long."""
         if self.cost * steps > LONG:
             say(f"drawing {len(self.columns):,} means along a chain of {steps:,} steps; this takes a while …")
 
 
-@kernel(types.void(INTS, INTS, types.int64, types.int64, INTS))
-def mark_past(keys: Ints, sizes: Ints, live: int, learned: int, marks: Ints) -> None:
-    """Mark the groups that read a retired row."""
-    first = 0
-    for g in range(len(sizes)):
-        at = first + 1
-        for _ in range(keys[first]):
-            terms = keys[at]
-            at += 1
-            for _ in range(terms):
-                for i in range(at + 1, at + 1 + keys[at]):
-                    if live <= keys[i] < learned:
-                        marks[g] = 1
-                at += 1 + keys[at]
-        first += sizes[g]
-
-
-class Visits(NamedTuple):
-    """Which groups are visited in which steps."""
-
-    current: Ints  # in every step, or in turn if there are many
-    number: int  # of these in a step
-    sweep_every: int  # steps: then all groups
-
-
-class Pace(NamedTuple):
-    """How many steps are affordable, and in which of them regressions are drawn and fitted."""
-
-    update_every: int
-    fit_every: int
-    steps: int
-    cost: float  # of a step: about how many nanoseconds
-
-
 def planned(evidence: Evidence, state: State, *, whole: bool) -> Planned:
-    """The plan for a state. All live rows are drawn and recorded if `whole`, else those that need it.
+    """Return the plan for a state. All live rows are drawn and recorded if `whole`, else those that need it.
 
-    Of rows with two states, only the second one is recorded then.
+    If not `whole`, only the second state is recorded of rows with two states.
     """
     live, own = evidence.live, evidence.entries
     changing = _changing_rows(evidence, state)
@@ -116,60 +81,57 @@ def planned(evidence: Evidence, state: State, *, whole: bool) -> Planned:
     rows = firsts if whole else firsts[changing[firsts]]
     shown = changing[own.row[:live]] & ((own.size[:live] != 2) | (own.row[:live] != entries))
     columns = entries if whole else np.flatnonzero(shown)
-    visits = _visits(evidence, state)
-    pace = _pace(evidence, state, visits, rows, changing)
+    current = _current_groups(evidence, state)
+    groups, numbers, visits = int(state.ints[USED]), int(state.ints[FILLED]), min(len(current), MOST_VISITS)
+    sweep_every = max(1, -(-groups // max(visits, FEW_GROUPS)))
+    sweep_every = sweep_every if sweep_every == 1 else int(SWEEP_COST * sweep_every)
+    moved_entries = float(own.size[own.firsts[:-1][changing[own.firsts[:-1]]]].sum())
+    cost = 1000.0 + ENTRY * float(own.size[rows].sum()) + (NUMBER * numbers + MOVED_ENTRY * moved_entries) / sweep_every
+    if sweep_every > 1:
+        cost += NUMBER * numbers * visits / groups
+    with_features = np.asarray(evidence.regressions.row, np.int64)
+    update_every = max(1, -(-len(with_features) // max(FEW_GROUPS, int((with_features < live).sum()))))
+    fit_every = update_every * (1 + int(evidence.cost_of_fit / (cost * update_every)))
+    cost += evidence.cost_of_fit / fit_every
+    fewest = max(FEWEST_STEPS if cost * FEWEST_STEPS < LONGEST else 0, FEWEST_SWEEPS * sweep_every)
+    steps = int(np.clip(BUDGET / cost, min(fewest, CHAIN), CHAIN))
     sets = symmetries_of(evidence, state)
     orders = [order for every in sets for order in every]
     moved = [np.flatnonzero(order != entries).tolist() for order in orders]
     plan = Plan(
-        rows=len(rows), row=rows.tolist(), currents=len(visits.current), current=visits.current.tolist(),
-        visits=visits.number, sweep_every=visits.sweep_every, update_every=pace.update_every, fit_every=pace.fit_every,
+        rows=len(rows), row=rows.tolist(), currents=len(current), current=current.tolist(), visits=visits,
+        sweep_every=sweep_every, update_every=update_every, fit_every=fit_every,
         columns=len(columns), column=columns.tolist(), symmetries=len(sets), symmetry=starts(sets),
         exchange=starts(moved), target=[e for places in moved for e in places],
         source=[e for order, places in zip(orders, moved, strict=True) for e in order[places].tolist()],
     )  # fmt: skip
-    # `learn` leaves a chain where it belongs, but for regressions, which it keeps, and for logs that are long
-    is_settled = pace.steps == CHAIN and not evidence.regressions.number
-    return Planned(pack(plan), columns, pace.steps, 0 if is_settled else int(WARM_UP * pace.steps), pace.cost)
+    # `learn` leaves a chain in equilibrium, except for regressions, which it keeps, and for long logs
+    is_settled = steps == CHAIN and not evidence.regressions.number
+    return Planned(pack(plan), columns, steps, 0 if is_settled else int(WARM_UP * steps), cost)
 
 
 def _changing_rows(evidence: Evidence, state: State) -> Bools:
-    """Of the first entry of a row: whether a group reads the row, or its prior is a regression."""
+    """Return whether a group reads a row or its prior is a regression, for the first entry of every row."""
     n = evidence.learned
     changing: Bools = state.ints[int(state.ints[GROUPS]) + n :][:n] > 0
     changing[np.asarray(evidence.regressions.row, np.int64)] = True
     return changing
 
 
-def _visits(evidence: Evidence, state: State) -> Visits:
+def _current_groups(evidence: Evidence, state: State) -> Ints:
+    """Return the groups that read no retired row; all groups if the others are few."""
     groups = group_columns(state.ints)
-    past = np.zeros(len(groups.counts), np.int64)
-    mark_past(groups.keys, np.diff(groups.starts), evidence.live, evidence.learned, past)
-    current = np.flatnonzero(past == 0)
-    if len(past) - len(current) <= FEW_GROUPS:
-        current = np.arange(len(past))
-    number = min(len(current), MOST_VISITS)
-    sweep_every = max(1, -(-len(past) // max(number, FEW_GROUPS)))
-    return Visits(current, number, sweep_every if sweep_every == 1 else int(SWEEP_COST * sweep_every))
-
-
-def _pace(evidence: Evidence, state: State, visits: Visits, rows: Ints, changing: Bools) -> Pace:
-    own, numbers, groups = evidence.entries, int(state.ints[FILLED]), int(state.ints[USED])
-    firsts = own.firsts[:-1]
-    sweep = NUMBER * numbers + MOVED_ENTRY * float(own.size[firsts[changing[firsts]]].sum())
-    cost = 1000.0 + ENTRY * float(own.size[rows].sum()) + sweep / visits.sweep_every
-    if visits.sweep_every > 1:
-        cost += NUMBER * numbers * visits.number / groups
-    with_features = np.asarray(evidence.regressions.row, np.int64)
-    update_every = max(1, -(-len(with_features) // max(FEW_GROUPS, int((with_features < evidence.live).sum()))))
-    fit_every = update_every * (1 + int(evidence.cost_of_fit / (cost * update_every)))
-    cost += evidence.cost_of_fit / fit_every
-    fewest = max(FEWEST_STEPS if cost * FEWEST_STEPS < LONGEST else 0, FEWEST_SWEEPS * visits.sweep_every)
-    return Pace(update_every, fit_every, int(np.clip(BUDGET / cost, min(fewest, CHAIN), CHAIN)), cost)
+    every = np.arange(len(groups.counts))
+    if evidence.live == evidence.learned:
+        return every
+    sizes = np.diff(groups.starts)
+    retired = (groups.keys >= evidence.live) & (groups.keys < evidence.learned)
+    past = np.unique(np.repeat(every, sizes)[retired & (terms_of_keys(groups.keys, sizes) >= 0)])
+    return np.delete(every, past) if len(past) > FEW_GROUPS else every
 
 
 def symmetries_of(evidence: Evidence, state: State) -> list[list[Ints]]:
-    """Sets of exchanges of neighbouring latent states that leave all that is known in a state unchanged.
+    """Return sets of exchanges of neighbouring latent states that leave prior and likelihood of a state unchanged.
 
     An exchange is an order of the entries that actions read.
     """

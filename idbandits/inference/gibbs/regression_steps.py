@@ -1,9 +1,9 @@
-"""Steps of a chain that draw the parameters of regressions given counts, latent ones included.
+"""Steps of a chain that draw the parameters of regressions given counts, including latent ones.
 
-Given the counts of all rows, with means summed out, the density of the parameters of a regression is known up to a
-constant. A step proposes parameters from the normal distribution of a fit to these counts, then others near the
-present ones, and accepts both by Metropolis and Hastings: the chain has the exact joint posterior of parameters, means
-and latent counts. The common scale of all slopes has a conjugate prior and is drawn given them.
+Given the counts of all rows, the density of the parameters of a regression is known up to a constant, with means
+integrated out. A step proposes parameters from the normal distribution of a fit to these counts, then others near the
+current ones (Metropolis and Hastings): the chain has the exact joint posterior of parameters, means and latent counts.
+The common scale of all slopes has a conjugate prior and is drawn given them.
 """
 
 import numpy as np
@@ -12,6 +12,7 @@ from idbandits.inference.gibbs.chain import Chain
 from idbandits.inference.gibbs.table_moves import put_current_priors
 from idbandits.inference.regression.fit import SCALE_KNOWN, SCALES, Work, fit_table
 from idbandits.inference.rounds.workspace import Workspace
+from idbandits.inference.state.state import copy
 from idbandits.kernel.array_types import Floats, Rng
 from idbandits.kernel.compile import inlined, unmanaged
 from idbandits.kernel.linalg import solve_lower_transposed
@@ -24,9 +25,9 @@ from idbandits.inference.regression.density import (  # isort: skip
     total_count,
 )  # fmt: skip
 
-WIDER = 1.1  # a factor on the deviations of proposals: tails that are too light would hold a chain
-NEAR = 2.38  # a factor on those of proposals near the present parameters, over the root of their number
-NEAREST = 0.1  # the least factor on these in turn
+WIDER = 1.1  # factor on the deviations of proposals: with too light tails a chain gets stuck
+NEAR = 2.38  # factor on deviations of proposals near the current parameters, over the root of their number
+NEAREST = 0.1  # smallest factor on these
 
 
 @unmanaged
@@ -50,7 +51,7 @@ def update_regressions(w: Workspace, chain: Chain, work: Work, fits_again: bool,
 
 @unmanaged
 def move_parameters(g: TableRegression, counts: Floats, proposed: Floats, scratch: Floats, rng: Rng) -> bool:
-    """Propose parameters twice, from the fit and near the present ones; return whether they have changed."""
+    """Propose parameters twice, from the fit and near the current ones; return whether they have changed."""
     present, moved = g.current, False
     density = log_density(g, counts, present, scratch)
     draw_parameters(g, WIDER, rng, proposed)
@@ -58,8 +59,7 @@ def move_parameters(g: TableRegression, counts: Floats, proposed: Floats, scratc
     gain = other - density + log_proposal(g, present) - log_proposal(g, proposed)
     if np.log(1.0 - rng.random()) < gain:
         moved, density = True, other
-        for i in range(g.size):
-            present[i] = proposed[i]
+        copy(proposed, present, g.size)
     width = NEAR / np.sqrt(g.size) * NEAREST ** rng.random()
     for i in range(g.size):
         proposed[i] = width * rng.standard_normal()
@@ -68,8 +68,7 @@ def move_parameters(g: TableRegression, counts: Floats, proposed: Floats, scratc
         proposed[i] += present[i]
     if np.log(1.0 - rng.random()) < log_density(g, counts, proposed, scratch) - density:
         moved = True
-        for i in range(g.size):
-            present[i] = proposed[i]
+        copy(proposed, present, g.size)
     return moved
 
 

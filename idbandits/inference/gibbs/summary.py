@@ -10,13 +10,13 @@ import numpy as np
 from idbandits.kernel.array_types import Floats, Ints
 
 CHUNK = 2_000_000  # numbers that are drawn at once
-EXACT = 4_000_000  # numbers that are kept as they are
-KEPT = 20_000_000  # numbers that are kept at most, with seven digits
-FEWEST_KEPT = 100  # draws, however many numbers these are
+EXACT = 4_000_000  # numbers that are stored in double precision
+KEPT = 20_000_000  # numbers that are stored in single precision, at most
+FEWEST_KEPT = 100  # draws that are stored in any case
 
 
 class Moments:
-    """Mean and variance of columns, of lines that come in chunks."""
+    """Running mean and variance of columns."""
 
     def __init__(self, columns: int) -> None:
         self._lines, self.mean, self._squares = 0, np.zeros(columns), np.zeros(columns)
@@ -30,16 +30,16 @@ class Moments:
 
     @property
     def sd(self) -> Floats:
-        """The standard deviation of each column."""
+        """Standard deviation of each column."""
         return np.asarray(np.sqrt(self._squares / self._lines))
 
 
 @final
 class Summary(NamedTuple):
-    """What a chain says of entries: mean and standard deviation over all steps, and draws that are evenly spaced.
+    """Summary of a chain: mean and standard deviation of entries over all steps, and evenly spaced draws.
 
-    A quantile is that of the draws kept. If k are kept that are as good as independent, the probability below the
-    quantile at q has a standard error of sqrt(q (1 - q) / k): 0.005 at 5 % for 2,000, and 0.02 for 100.
+    Quantiles are those of the stored draws. With k nearly independent draws, the probability below the quantile at q
+    has a standard error of sqrt(q (1 - q) / k): 0.005 at 5 % for 2,000, and 0.02 for 100.
     """
 
     entries: Ints
@@ -50,7 +50,7 @@ class Summary(NamedTuple):
 
 
 def summary_of(entries: Ints, steps: int, draw: Callable[[int], tuple[Floats, Floats]]) -> Summary:
-    """Summarise so many steps of a chain; `draw` goes on for some steps, and returns means and parameters."""
+    """Summarise steps of a chain; `draw` advances it by some steps, and returns their means and parameters."""
     width = max(1, len(entries))
     every = -(-steps // max(FEWEST_KEPT, min(steps, KEPT // width)))
     kept = np.empty((-(-steps // every), len(entries)), np.float64 if steps * width <= EXACT else np.float32)

@@ -1,11 +1,9 @@
-"""Moves of whole tables: all means of one become larger, all of another smaller, so that their products hardly change.
+"""Moves of tables: all means of one table grow and all of another shrink, so that their products hardly change.
 
-`pair_moves` does this for two rows; here it is done for all rows of two tables at once: if only products of their means
-are known, no step that leaves the others unchanged gets far. Means are multiplied, or tilted (their odds are
-multiplied, so that they stay below 1: in a table of many rows, one is so close to 1 that hardly any number can multiply
-all). A table with features has a prior learned from its rows, which would hold them back: so the constant of its
-regression moves with them, like a row whose other features are average. Rows in no group move only if they have
-features.
+`pair_moves` moves two rows; if only products of means of two tables are known, moves of single rows do not get far.
+Means are multiplied, or tilted: their odds are multiplied, so that they stay below 1, since some mean of a large table
+is close to 1. A table with features has a prior learned from its rows, which would hold them back: the constant of its
+regression moves with them, like a row with average features. Rows in no group move only if they have features.
 """
 
 from typing import NamedTuple
@@ -25,16 +23,16 @@ from idbandits.kernel.sampling import below
 from idbandits.kernel.special import log_gamma
 from idbandits.kernel.structs import pointer
 
-LOG_WIDTHS = -4.6, -0.7  # the range of the logarithm of the width of moves that do not adapt
+LOG_WIDTHS = -4.6, -0.7  # range of the log of the width of moves that do not adapt
 LOG_WIDTH, TRIED = range(2)  # of the tuning of a chain
 FIRST_WIDTH = -3.0  # the logarithm
-ACCEPTED = 0.35  # the part of moves that tuning lets be accepted
+ACCEPTED = 0.35  # target of tuning: part of moves that are accepted
 JITTER = 1.0  # on the logarithm of the width
-MIN_RESPONSE = 0.4  # of a table to the tilt of another: how far it is divided where small means are multiplied by 1
+MIN_RESPONSE = 0.4  # of a table to the tilt of another, relative to small means
 
 
 class Rescaling(NamedTuple):
-    """A move of a table: of the entry at the same place in every row."""
+    """A move of a table: of the entry at one place in every row."""
 
     table: int
     place: int  # of the entry in its row

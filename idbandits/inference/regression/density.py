@@ -1,9 +1,9 @@
-"""Regressions: the prior of a row that has features, learned from the counts of all rows of its table.
+"""Regressions: priors of rows with features, learned from the counts of all rows of a table.
 
-Row r of a table with features x_r has the prior Dirichlet(M softmax(x_r G)). Its coefficients G are normal, its
-strength M is log-normal. Given counts, each row adds the probability of its counts with its means summed out (a
-Dirichlet-multinomial), so the posterior of (G, log M) never needs the likelihood of rounds. Its mode is found by
-Newton's method with exact derivatives, and a normal distribution with the curvature there takes its place (Laplace).
+Row r of a table with features x_r has the prior Dirichlet(M softmax(x_r G)). The coefficients G are normal, the
+strength M is log-normal. Given counts, each row adds the probability of its counts with its means integrated out (a
+Dirichlet-multinomial), so the posterior of (G, log M) never needs the likelihood of rounds. It is approximated by a
+normal distribution at its mode (Laplace), which Newton's method finds with exact derivatives.
 
 The parameters of a regression are the coefficients of all columns for the second state, those for the third and so on,
 then log M.
@@ -16,7 +16,6 @@ import numpy as np
 from numba import types
 
 from idbandits.inference.rounds.workspace import Regressions, unpack
-from idbandits.inference.state.state import drawable, prior_section
 from idbandits.kernel.array_types import Bools, Floats, Indices, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
 from idbandits.kernel.linalg import solve_lower_transposed
@@ -25,13 +24,13 @@ from idbandits.kernel.structs import pointer
 MIN_PRIOR = 1e-3  # of an entry: a row that can only be 0 or 1 would be stuck there
 LOG_STRENGTHS = math.log(0.5), math.log(1e6)  # the range of log M
 MAX_LOGIT = 30.0
-ACTING = 0.7  # a factor on deviations of parameters that actions are drawn by: rows deviate from their priors, too
+ACTING = 0.7  # factor on deviations of parameters that actions are drawn by: rows deviate from their priors, too
 LOW, HIGH, SCALE = range(3)  # of `shape`
 MIN_COUNT = 1e-9  # rows with fewer counts are ignored
 
 
 class TableRegression(NamedTuple):
-    """The regression of one table: pointers into a program and into `fits` of a state."""
+    """Regression of one table: pointers into a program and into `fits` of a state."""
 
     states: int
     columns: int
@@ -68,12 +67,18 @@ def strength_of(g: TableRegression, parameters: Floats) -> float:
 
 
 @inlined
+def clamp_logit(logit: float, most: float) -> float:
+    """Clamp a logit; NaN maps to the minimum."""
+    return min(logit, most) if logit > -most else -most
+
+
+@inlined
 def logit(g: TableRegression, k: int, j: int, parameters: Floats) -> float:
-    """Return the linear predictor of row k for the state after the j-th, clamped; NaN maps to the minimum."""
+    """Return the linear predictor of row k for the state after the j-th, clamped."""
     line, coefficients, total = pointer(g.design, k * g.columns), pointer(parameters, j * g.columns), 0.0
     for i in range(g.columns):
         total += line[i] * coefficients[i]
-    return min(total, MAX_LOGIT) if total > -MAX_LOGIT else -MAX_LOGIT
+    return clamp_logit(total, MAX_LOGIT)
 
 
 @unmanaged
@@ -146,7 +151,7 @@ def is_any(flags: Bools, first: int, last: int) -> bool:
 def draw_acting_counts(
     r: Regressions, alpha: Floats, prior: Floats, fits: Floats, readable: Bools, spread: float, rng: Rng, acting: Floats
 ) -> None:
-    """Write pseudo-counts to act by: what was counted beyond the prior, and a prior by parameters that are drawn.
+    """Write pseudo-counts to act by: the counts in addition to a prior by parameters that are drawn.
 
     If some rows are `readable`, only these are written.
     """
@@ -168,42 +173,14 @@ def draw_acting_counts(
 # -- priors in states ------------------------------------------------------------------------------------------------
 
 
-@unmanaged
-def write_priors(g: TableRegression, parameters: Floats, prior: Floats) -> None:
-    """Write the priors of all rows of a table by parameters."""
-    strength = strength_of(g, parameters)
-    for k in range(g.rows):
-        row_prior(g, k, parameters, strength, pointer(prior, g.row[k]))
-
-
-@unmanaged
-def put_priors(r: Regressions, fits: Floats, rng: Rng, drawn: bool, prior: Floats) -> None:
-    """Write the priors of all rows with features: by parameters that are drawn, or by those at the mode."""
+@kernel(types.int64(INTS, FLOATS, FLOATS, types.boolean, FLOATS))
+def write_priors(program: Ints, numbers: Floats, fits: Floats, at_modes: bool, prior: Floats) -> int:
+    """Write the priors of all rows with features, by parameters at the modes or by current ones."""
+    _, _, r = unpack(program, numbers)
     for t in range(r.number):
-        g = regression_at(r, t, fits)
-        if drawn:
-            draw_parameters(g, 1.0, rng, g.current)
-        else:
-            for i in range(g.size):
-                g.current[i] = g.mode[i]
-        write_priors(g, g.current, prior)
-
-
-@unmanaged
-def shift(r: Regressions, floats: Floats, sections: Indices, number: int, old: Floats, new: Floats) -> None:
-    """Shift pseudo-counts in several sections of a state, which begin at these places, with the prior."""
-    for t in range(r.number):
-        for k in range(r.start[t], r.start[t + 1]):
-            for e in range(r.row[k], r.row[k] + r.states[t]):
-                for i in range(number):
-                    at = sections[i] + e
-                    floats[at] = drawable(floats[at] + (new[e] - old[e]))
-                old[e] = new[e]
-
-
-@kernel(types.void(INTS, FLOATS, FLOATS, FLOATS, INTS))
-def put_back(program: Ints, numbers: Floats, floats: Floats, declared: Floats, sections: Ints) -> None:
-    """Put the declared priors back in place."""
-    _, v, r = unpack(program, numbers)
-    prior = prior_section(floats, v.learned)
-    shift(r, pointer(floats, 0), pointer(sections, 0), len(sections), prior, pointer(declared, 0))
+        g = regression_at(r, t, pointer(fits, 0))
+        parameters = g.mode if at_modes else g.current
+        strength = strength_of(g, parameters)
+        for k in range(g.rows):
+            row_prior(g, k, parameters, strength, pointer(prior, g.row[k]))
+    return r.number

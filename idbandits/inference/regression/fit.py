@@ -1,4 +1,4 @@
-"""The fit of regressions: where the posterior of their parameters is highest, and how wide it is there."""
+"""Fit of regressions: the mode of the posterior of their parameters, and its width."""
 
 from typing import NamedTuple
 
@@ -6,15 +6,15 @@ import numpy as np
 from numba import types
 
 from idbandits.inference.rounds.workspace import Regressions, unpack
-from idbandits.inference.state.state import prior_section
+from idbandits.inference.state.state import copy
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
+from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, unmanaged
 from idbandits.kernel.rng import RNG
 from idbandits.kernel.special import change
 from idbandits.kernel.structs import pointer
 
 from idbandits.inference.regression.density import (  # isort: skip
-    HIGH, LOG_STRENGTHS, LOW, MIN_COUNT, SCALE, TableRegression, prior_sd, put_priors, regression_at, row_shares, shift,
+    HIGH, LOG_STRENGTHS, LOW, MIN_COUNT, SCALE, TableRegression, draw_parameters, prior_sd, regression_at, row_shares,
     strength_of, total_count,
 )  # fmt: skip
 from idbandits.kernel.linalg import (  # isort: skip
@@ -139,8 +139,7 @@ def find_coefficients(g: TableRegression, counts: Floats, scale: float, w: Work)
         damping = factorise_damped(here.hessian, size, last, damping, w.spare)
         if not (abs(value) < np.inf and damping < MAX_DAMPING):
             return np.nan
-        for i in range(last):
-            w.step[i] = here.gradient[i]
+        copy(here.gradient, w.step, last)
         solve_lower(w.spare, size, 0, last, w.step)
         solve_lower_transposed(w.spare, size, last, w.step)
         decrement, longest = 0.0, 0.0
@@ -156,10 +155,9 @@ def find_coefficients(g: TableRegression, counts: Floats, scale: float, w: Work)
         if proposed >= value:
             value = proposed
             damping = 0.1 * damping if damping > 1e-4 else 0.0
-            for i in range(size):
-                here.parameters[i], here.gradient[i] = there.parameters[i], there.gradient[i]
-            for i in range(size * size):
-                here.hessian[i] = there.hessian[i]
+            copy(there.parameters, here.parameters, size)
+            copy(there.gradient, here.gradient, size)
+            copy(there.hessian, here.hessian, size * size)
         elif value - proposed < 1e-9 * (1.0 + abs(value)):
             break
         else:
@@ -223,8 +221,7 @@ def find_mode(g: TableRegression, counts: Floats, scale: float, w: Work) -> floa
         if abs(shift) < 0.1 * sd or k == STRENGTH_STEPS - 1:
             break
         follow(w, g.size, shift)
-        for i in range(g.size):
-            w.here.parameters[i] = w.there.parameters[i]
+        copy(w.there.parameters, w.here.parameters, g.size)
     return value
 
 
@@ -278,8 +275,7 @@ def fit_table(g: TableRegression, counts: Floats, scale_steps: int, w: Work) -> 
     The scale of slopes stays without `scale_steps`.
     """
     scale, value, size = g.shape[SCALE], 0.0, g.size
-    for i in range(size):
-        w.here.parameters[i] = g.mode[i]
+    copy(g.mode, w.here.parameters, size)
     for _ in range(max(1, scale_steps)):
         value = find_mode(g, counts, scale, w)
         better = scale_of_slopes(g, scale, w) if scale_steps > 0 and abs(value) < np.inf else scale
@@ -289,35 +285,24 @@ def fit_table(g: TableRegression, counts: Floats, scale_steps: int, w: Work) -> 
     if not abs(value) < np.inf:
         return
     g.shape[SCALE] = scale
+    copy(w.here.parameters, g.mode, size)
     for i in range(size):
-        g.mode[i] = w.here.parameters[i]
         for j in range(size):
             g.factor[i * size + j] = w.factor[i * size + j] if j <= i else 0.0
 
 
-@linked
-def fit(r: Regressions, counts: Floats, fits: Floats) -> int:
-    """Fit all regressions to the counts of their rows; return the size of the scratch, which keeps it alive."""
+@kernel(types.int64(INTS, FLOATS, FLOATS, FLOATS, RNG, types.boolean))
+def refit(program: Ints, numbers: Floats, counts: Floats, fits: Floats, rng: Rng, drawn: bool) -> int:
+    """Fit all regressions to the counts of their rows; current parameters are drawn, or those at the mode."""
+    _, _, r = unpack(program, numbers)
     scratch = np.empty(size_of_work(r))
     w = work_in(r, pointer(scratch, 0))
     for t in range(r.number):
-        fit_table(regression_at(r, t, fits), counts, SCALE_STEPS, w)
-    return len(scratch)
-
-
-@kernel(types.int64(INTS, FLOATS, FLOATS, FLOATS, FLOATS, RNG, types.boolean, INTS))
-def refit(
-    program: Ints, numbers: Floats, counts: Floats, floats: Floats, fits: Floats, rng: Rng, drawn: bool, sections: Ints
-) -> int:  # fmt: skip
-    """Fit all regressions to counts, and replace the priors by theirs; return the number of entries.
-
-    Priors are by parameters that are drawn, or by those at the mode. `sections` are where pseudo-counts begin that are
-    shifted with the prior.
-    """
-    _, v, r = unpack(program, numbers)
-    scratch = np.empty(v.learned)
-    fresh, prior = pointer(scratch, 0), prior_section(floats, v.learned)
-    fit(r, pointer(counts, 0), pointer(fits, 0))
-    put_priors(r, pointer(fits, 0), rng, drawn, fresh)
-    shift(r, pointer(floats, 0), pointer(sections, 0), len(sections), prior, fresh)
-    return len(scratch)
+        fit_table(regression_at(r, t, pointer(fits, 0)), pointer(counts, 0), SCALE_STEPS, w)
+    for t in range(r.number):
+        g = regression_at(r, t, pointer(fits, 0))
+        if drawn:
+            draw_parameters(g, 1.0, rng, g.current)
+        else:
+            copy(g.mode, g.current, g.size)
+    return len(scratch)  # keeps it alive until here

@@ -1,7 +1,7 @@
-"""Beliefs of rows with features: pseudo-counts that allow for all that is not known of the regression.
+"""Beliefs of rows with features: pseudo-counts that include the uncertainty of the regression.
 
-Given the parameters of a regression, a row is Dirichlet(counts + prior). Over the parameters that are possible, it is a
-mixture of these. `mixed` replaces it by the Dirichlet distribution with the same mean and the same total variance.
+Given the parameters of a regression, a row is Dirichlet(counts + prior). Over the posterior of the parameters, it is a
+mixture. `mixed` replaces the mixture by the Dirichlet distribution with its mean and its total variance.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from idbandits.inference.regression.density import draw_parameters, regression_at, row_prior, strength_of, write_priors
-from idbandits.inference.regression.prior import prior_in
+from idbandits.inference.regression.density import draw_parameters, regression_at, row_prior, strength_of
+from idbandits.inference.regression.prior import entries_with_features, prior_in, priors_by_fits
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.workspace import unpack
-from idbandits.inference.state.state import State, prior_section
+from idbandits.inference.state.state import State
 from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, kernel
 from idbandits.kernel.rng import RNG
@@ -25,7 +25,7 @@ MIN_SIZE, MAX_SIZE = 1e-9, 1e15  # of the pseudo-counts of a row
 
 
 def mixed(evidence: Evidence, state: State, belief: Floats, rng: Rng) -> Floats:
-    """Pseudo-counts like these, in which rows with features have the uncertainty of their regressions, too."""
+    """Return pseudo-counts in which rows with features include the uncertainty of their regressions."""
     belief = belief.copy()
     draws = int(np.clip(AFFORDABLE / max(1, len(evidence.regressions.design)), MIN_DRAWS, MAX_DRAWS))
     counts = np.maximum(belief - prior_in(evidence, state), 0.0)
@@ -34,12 +34,13 @@ def mixed(evidence: Evidence, state: State, belief: Floats, rng: Rng) -> Floats:
 
 
 def by_modes(evidence: Evidence, state: State, belief: Floats) -> Floats:
-    """Pseudo-counts like these, in which the priors of rows with features are those at the modes of the fits.
+    """Return pseudo-counts in which the priors of rows with features are those at the modes of the fits.
 
-    In the state of a chain, they are by parameters that were drawn.
+    In the state of a chain, priors are by parameters that were drawn.
     """
-    belief = belief.copy()
-    put_modes(*evidence.packed, state.floats, state.fits, belief)
+    belief, own = belief.copy(), entries_with_features(evidence.regressions)
+    counts = np.maximum(belief[own] - prior_in(evidence, state)[own], 0.0)
+    belief[own] = counts + priors_by_fits(evidence, state, at_modes=True)[own]
     return belief
 
 
@@ -73,18 +74,3 @@ def mix(program: Ints, numbers: Floats, counts: Floats, fits: Floats, rng: Rng, 
             size = spread / variance - 1.0 if variance > 0.0 else MAX_SIZE
             for e in range(row, row + g.states):
                 belief[e] = means[e] * min(max(size, MIN_SIZE), MAX_SIZE)
-
-
-@kernel(types.int64(INTS, FLOATS, FLOATS, FLOATS, FLOATS))
-def put_modes(program: Ints, numbers: Floats, floats: Floats, fits: Floats, belief: Floats) -> int:
-    """Replace the priors in pseudo-counts by those at the modes of the fits; return the number of entries."""
-    _, v, r = unpack(program, numbers)
-    scratch = np.empty(v.learned)
-    prior = prior_section(floats, v.learned)
-    for t in range(r.number):
-        g = regression_at(r, t, pointer(fits, 0))
-        write_priors(g, g.mode, pointer(scratch, 0))
-        for k in range(g.rows):
-            for e in range(g.row[k], g.row[k] + g.states):
-                belief[e] = max(belief[e] - prior[e], 0.0) + scratch[e]
-    return len(scratch)

@@ -1,20 +1,21 @@
-"""Priors that are regressions on features: built from a diagram, kept in states, and fitted when it is worth it."""
+"""Priors that are regressions on features: built from a diagram, stored in states, and fitted on a schedule."""
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from idbandits.circuit.build import starts
+from idbandits.diagram.features.design import TableFeatures
 from idbandits.diagram.tables import LearnedTable
 from idbandits.errors import FormatError
-from idbandits.inference.regression.density import HIGH, LOW, SCALE
+from idbandits.inference.regression.density import HIGH, LOW, SCALE, write_priors
 from idbandits.inference.regression.fit import SCALES, SKEWS, refit
-from idbandits.inference.regression.logistic_setup import first_beliefs
+from idbandits.inference.regression.logistic_setup import first_beliefs, offsets
 from idbandits.inference.rounds.workspace import Regressions
 from idbandits.inference.state.sections import PSEUDO_COUNTS, Layout
-from idbandits.inference.state.state import NEXT_FIT, ROUNDS, State
+from idbandits.inference.state.state import LEAST, MOST, NEXT_FIT, ROUNDS, State
 from idbandits.inference.transfer.row_index import Entries
 from idbandits.kernel.array_types import Floats, Ints, Rng
 
@@ -22,11 +23,11 @@ if TYPE_CHECKING:  # `evidence` imports this module
     from idbandits.inference.rounds.evidence import Evidence
 
 MOST_COUNT = 1e12  # of an entry, for a fit
-LEAST_DIAGONAL = 1e-7  # of the factor of a precision: those that are found are larger
+LEAST_DIAGONAL = 1e-7  # of the factor of a precision, in files
 
 
 class Schedule(NamedTuple):
-    """When regressions are fitted anew: whatever it is, every action is by parameters that are drawn for it."""
+    """Rounds after which regressions are fitted again; every action draws parameters from the last fit."""
 
     growth: float = 0.02  # the part of all rounds that is learned between two fits
     most_between: int = 100  # rounds between two fits, unless they are expensive
@@ -34,12 +35,12 @@ class Schedule(NamedTuple):
     early: int = 5_000  # rounds whose share may be spent from the beginning
 
     def next(self, rounds: int, cost: float) -> int:
-        """The round of the next fit, of one that takes so many nanoseconds, after so many rounds."""
+        """Return the round of the next fit after this one, which takes `cost` nanoseconds."""
         between = min(self.growth * rounds, self.most_between)
         return rounds + max(1, int(between), int(cost / self.allowance(rounds)))
 
     def allowance(self, rounds: int) -> float:
-        """How many nanoseconds of fitting a round may cost after so many others."""
+        """Return how many nanoseconds of fitting a round may cost."""
         return self.fitting * (1.0 + self.early / max(1, rounds))
 
 
@@ -47,14 +48,13 @@ SCHEDULE = Schedule()
 
 
 def regressions_of(entries: Entries) -> Regressions:
-    """The tables with features among these entries, for kernels."""
+    """Return the tables whose priors are regressions, for kernels."""
     states, columns, rows, designs = list[int](), list[int](), list[list[int]](), list[Floats]()
     of_table = [-1] * (int(entries.table.max(initial=-1)) + 1)
     centres, spreads = list[Floats](), list[Floats]()
-    for first, table in zip(entries.table_firsts, entries.model.learned.values(), strict=True):
-        if table.features is None or table.logistic is not None:
-            continue
-        features, own = table.features, [k for k in range(table.size // table.states) if k not in table.fixed]
+    firsts = dict(zip(entries.model.learned, entries.table_firsts, strict=True))
+    for table, features in _regressing(entries):
+        first, own = firsts[table.name], [k for k in range(table.size // table.states) if k not in table.fixed]
         retired = list(entries.retired_of(table.name, table.states))
         of_table[entries.table[first]] = len(states)
         states.append(table.states)
@@ -71,16 +71,16 @@ def regressions_of(entries: Entries) -> Regressions:
     sizes = [len(centre) for centre in centres]
     return Regressions(
         number=len(states), most_parameters=max(sizes, default=0), states=states, columns=columns,
-        first=[0, *accumulate(sizes)][:-1], fit=[0, *accumulate(n * (n + 2) + 3 for n in sizes)][:-1],
-        start=[0, *accumulate(map(len, rows))], of_table=of_table, row=[e for own in rows for e in own],
-        line=[0, *accumulate(len(own) * n for own, n in zip(rows, columns, strict=True))][:-1],
-        design=np.concatenate([np.empty(0), *designs]),
-        centre=np.concatenate([np.empty(0), *centres]), spread=np.concatenate([np.empty(0), *spreads]),
+        first=offsets(sizes), fit=offsets(n * (n + 2) + 3 for n in sizes), start=starts(rows), of_table=of_table,
+        row=np.array([e for own in rows for e in own], np.int64),
+        line=offsets(len(own) * n for own, n in zip(rows, columns, strict=True)),
+        design=np.concatenate([np.empty(0), *designs]), centre=np.concatenate([np.empty(0), *centres]),
+        spread=np.concatenate([np.empty(0), *spreads]),
     )  # fmt: skip
 
 
 def first_fits(r: Regressions) -> Floats:
-    """The fits before the first round: what is known beforehand."""
+    """Return the fits before the first round: the hyperpriors."""
     fits = list[Floats]()
     for first, states, columns in zip(r.first, r.states, r.columns, strict=True):
         own = slice(first, first + columns * (states - 1) + 1)
@@ -90,36 +90,35 @@ def first_fits(r: Regressions) -> Floats:
 
 
 def carry_fits(old: Evidence, before: State, new: Evidence, after: State) -> None:
-    """Let the regressions of a state start from those of a state of another diagram, by the names of columns.
+    """Start the regressions of a state from those of a state of another diagram, by the names of columns.
 
-    A fit stops near the mode, and where that is depends on its start: rows would change by the move alone.
+    A fit stops near the mode, at a point that depends on its start: otherwise the move alone would change rows.
     """
-    places = {table.name: t for t, table in enumerate(_regressing(old))}
+    places = {table.name: t for t, (table, _) in enumerate(_regressing(old.entries))}
     tables = old.entries.model.learned
-    for t, table in enumerate(_regressing(new)):
+    for t, (table, features) in enumerate(_regressing(new.entries)):
         there, other = places.get(table.name), tables.get(table.name)
         if there is None or other is None or other.features is None or other.states != table.states:
             continue
-        assert table.features is not None
         known, own = _fit(old.regressions, there, before), _fit(new.regressions, t, after)
         columns = {column: i for i, column in enumerate(other.features.names)}
-        here = [i for i, column in enumerate(table.features.names) if column in columns]
-        from_ = [columns[table.features.names[i]] for i in here]
+        here = [i for i, column in enumerate(features.names) if column in columns]
+        from_ = [columns[features.names[i]] for i in here]
         states = table.states - 1
         own.mode[:-1].reshape(states, -1)[:, here] = known.mode[:-1].reshape(states, -1)[:, from_]
         own.mode[-1], own.shape[:] = known.mode[-1], known.shape
-        if table.features.names == other.features.names:
+        if features.names == other.features.names:
             own.factor[:] = known.factor
 
 
-def _regressing(evidence: Evidence) -> list[LearnedTable]:
-    """The tables whose prior is a regression, in their order in `fits`."""
-    tables = evidence.entries.model.learned.values()
-    return [table for table in tables if table.features is not None and table.logistic is None]
+def _regressing(entries: Entries) -> list[tuple[LearnedTable, TableFeatures]]:
+    """Return the tables whose prior is a regression with their features, in their order in `fits`."""
+    tables = entries.model.learned.values()
+    return [(table, table.features) for table in tables if table.features is not None and table.logistic is None]
 
 
 class _Fit(NamedTuple):
-    """What a state has of a regression: views."""
+    """Fit of a regression in a state: views."""
 
     mode: Floats  # coefficients by state, then the logarithm of the strength
     factor: Floats
@@ -133,7 +132,7 @@ def _fit(r: Regressions, t: int, state: State) -> _Fit:
 
 
 def with_regressions(evidence: Evidence, state: State) -> State:
-    """A new state with the regressions of tables that have features, and the beliefs of logistic ones."""
+    """Return a new state with the fits of regressions, and the beliefs of logistic tables."""
     if evidence.regressions.number:
         state.ints[NEXT_FIT] = 1
     beliefs = first_beliefs(evidence.entries, evidence.logistics)
@@ -142,27 +141,27 @@ def with_regressions(evidence: Evidence, state: State) -> State:
 
 
 def prior_in(evidence: Evidence, state: State) -> Floats:
-    """The prior of all entries in a state: as declared, or as regressions have it by now (a view)."""
+    """Return the prior of all entries in a state: as declared, or by regressions (a view)."""
     if not evidence.regressions.number:
         return evidence.prior
     return state.floats[evidence.learned : 2 * evidence.learned]
 
 
 def check_fits(evidence: Evidence, state: State) -> None:
-    """Refuse a state from a file with fits of regressions that are none."""
-    for t, table in enumerate(_regressing(evidence)):
+    """Raise if a state from a file has invalid fits of regressions."""
+    for t, (table, _) in enumerate(_regressing(evidence.entries)):
         (mode, factor, shape), owner = _fit(evidence.regressions, t, state), f"learned table {table.name!r}"
         factor = factor.reshape(len(mode), len(mode))
         if not (np.diag(factor) >= LEAST_DIAGONAL).all() or np.triu(factor, 1).any():
-            raise FormatError(f"{owner}: the precision of its regression has no such factor")
+            raise FormatError(f"{owner}: the factor of a precision must be triangular and positive")
         if not (min(SKEWS) <= shape[LOW] <= max(SKEWS) and min(SKEWS) <= shape[HIGH] <= max(SKEWS)):
-            raise FormatError(f"{owner}: the strength has two widths from {SKEWS[0]} to {SKEWS[1]}, not {shape[:2]}")
+            raise FormatError(f"{owner}: widths of the strength must be in [{SKEWS[0]}, {SKEWS[1]}], got {shape[:2]}")
         if not SCALES[0] <= shape[SCALE] <= SCALES[1]:
-            raise FormatError(f"{owner}: the scale of slopes is from {SCALES[0]} to {SCALES[1]}, not {shape[SCALE]}")
+            raise FormatError(f"{owner}: the scale of slopes must be in [{SCALES[0]}, {SCALES[1]}], got {shape[SCALE]}")
 
 
 def sections_of(layout: Layout, learned: int) -> Ints:
-    """Where the sections of pseudo-counts begin that are shifted with the prior: all but the prior itself."""
+    """Return the places of the sections of pseudo-counts that are shifted with the prior: all but the prior itself."""
     first, sections = 0, [0]
     for kind, size in layout.floats:
         if kind is PSEUDO_COUNTS:
@@ -172,21 +171,44 @@ def sections_of(layout: Layout, learned: int) -> Ints:
 
 
 def counts_in(evidence: Evidence, state: State) -> Floats:
-    """What was learned in a state beyond the prior."""
+    """Return the counts of a state: pseudo-counts without the prior."""
     return np.clip(state.floats[: evidence.learned] - prior_in(evidence, state), 0.0, MOST_COUNT)
 
 
 def fit_regressions(evidence: Evidence, sections: Ints, state: State, rng: Rng, *, drawn: bool) -> None:
-    """Fit all regressions of a state to what was learned, and put the priors that they give in place.
+    """Fit all regressions of a state to its counts, and replace its priors by theirs.
 
-    These are by the parameters at the mode, or by parameters that are drawn.
+    Priors are by parameters that are drawn, or by those at the mode.
     """
-    refit(*evidence.packed, counts_in(evidence, state), state.floats, state.fits, rng, drawn, sections)
+    refit(*evidence.packed, counts_in(evidence, state), state.fits, rng, drawn)
+    put_priors(evidence, sections, state, priors_by_fits(evidence, state, at_modes=False))
     state.ints[NEXT_FIT] = SCHEDULE.next(int(state.ints[ROUNDS]), evidence.cost_of_fit)
 
 
+def priors_by_fits(evidence: Evidence, state: State, *, at_modes: bool) -> Floats:
+    """Return a prior with rows by regressions: by parameters at the modes of the fits, or by current ones."""
+    prior = np.zeros(evidence.learned)
+    write_priors(*evidence.packed, state.fits, at_modes, prior)
+    return prior
+
+
+def put_priors(evidence: Evidence, sections: Ints, state: State, prior: Floats) -> None:
+    """Replace the priors of rows with features, and shift the pseudo-counts in sections of the state with them."""
+    own, old = entries_with_features(evidence.regressions), prior_in(evidence, state)
+    places = np.add.outer(sections, own)
+    shifted = state.floats[places] + (prior[own] - old[own])
+    state.floats[places] = np.where(shifted > LEAST, np.minimum(shifted, MOST), LEAST)
+    old[own] = prior[own]
+
+
+def entries_with_features(r: Regressions) -> Ints:
+    """Return the entries of all rows with features."""
+    row, sizes = np.asarray(r.row), np.repeat(np.asarray(r.states, np.int64), np.diff(r.start))
+    return np.asarray(np.repeat(row - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum()))
+
+
 def cost_of_fit(r: Regressions) -> float:
-    """About how many nanoseconds a fit takes, if all rows have counts."""
+    """Return about how many nanoseconds a fit takes, if all rows have counts."""
     lengths = np.diff(r.start)
     sizes = np.asarray(r.columns, np.float64) * (np.asarray(r.states, np.float64) - 1) + 1
     return float((3 * (lengths * (80.0 * np.asarray(r.states) + 0.5 * sizes**2) + sizes**3)).sum())

@@ -1,9 +1,11 @@
-"""Factors: what a round says, less what is certain. A factor is a small circuit over table entries, as plain numbers.
+"""Factors: the ambiguous parts of rounds, as small circuits over table entries.
 
-Its first number says how many nodes it has; the nodes follow, children first, and the last one is its value. A node is
-a sum: the number of its terms, then the terms. A term is a product: the number of its members, then these in ascending
-order; a member is an entry, or -1 - n for node n. Rounds that say the same have equal factors, whatever else was shown.
+A factor is a row of integers: the number of its nodes, then the nodes, children first; the last one is its value. A
+node is a sum: the number of its terms, then the terms. A term is a product: the number of its members, then these in
+ascending order; a member is an entry, or -1 - n for node n. Equal factors of different rounds are counted together.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -14,9 +16,94 @@ from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, unmanaged
 from idbandits.kernel.structs import pointer
 
 
+class Cursor(NamedTuple):
+    """A term of a factor, by which `next_term` finds the next one."""
+
+    nodes: int  # left, including that of the term; 0 after the last term
+    terms: int  # left of the node, including this one
+    at: int  # place of the term in the factor
+
+
+@inlined
+def first_term(factor: Ints) -> Cursor:
+    """Return a cursor at the first term of a factor."""
+    return Cursor(factor[0], factor[1], 2)
+
+
+@inlined
+def next_term(factor: Ints, term: Cursor) -> Cursor:
+    """Return a cursor at the term after a term."""
+    at = term.at + 1 + factor[term.at]
+    if term.terms > 1:
+        return Cursor(term.nodes, term.terms - 1, at)
+    return Cursor(term.nodes - 1, factor[at] if term.nodes > 1 else 0, at + 1)
+
+
+@inlined
+def members(factor: Ints, at: int) -> range:
+    """Return the places of the members of the term at a place; nodes come before entries."""
+    return range(at + 1, at + 1 + factor[at])
+
+
+@unmanaged
+def list_entries(w: Workspace, factor: Ints, number: int, by_row: bool) -> int:
+    """Append the learned entries of a factor to the first `number` of `rows`, and mark them; return the new number.
+
+    If `by_row`, list the first entries of their rows. Marked entries are skipped; `unmark` clears all marks.
+    """
+    term = first_term(factor)
+    while term.nodes > 0:
+        for i in members(factor, term.at):
+            if 0 <= factor[i] < w.v.learned:
+                number = list_marked(w, number, w.v.row[factor[i]] if by_row else factor[i])
+        term = next_term(factor, term)
+    return number
+
+
+@inlined
+def list_marked(w: Workspace, number: int, e: int) -> int:
+    """Append an entry to `rows` and mark it, unless it is marked; return the new number."""
+    if w.marks[e] == 0:
+        w.marks[e] = 1
+        w.rows[number] = e
+        number += 1
+    return number
+
+
+@inlined
+def unmark(w: Workspace, number: int) -> None:
+    """Clear the marks of the first `number` of `rows`."""
+    for r in range(number):
+        w.marks[w.rows[r]] = 0
+
+
+@kernel(types.void(INTS, INTS, INTS))
+def number_terms(keys: Ints, sizes: Ints, terms: Ints) -> None:
+    """Write the numbers of terms for `terms_of_keys`."""
+    first, number = 0, 0
+    for g in range(len(sizes)):
+        factor = pointer(keys, first)
+        for i in range(first, first + sizes[g]):
+            terms[i] = -1
+        term = first_term(factor)
+        while term.nodes > 0:
+            for i in members(factor, term.at):
+                terms[first + i] = number
+            term = next_term(factor, term)
+            number += 1
+        first += sizes[g]
+
+
+def terms_of_keys(keys: Ints, sizes: Ints) -> Ints:
+    """Return the number of its term for every member in consecutive factors; -1 for numbers that are not members."""
+    terms = np.empty(len(keys), np.int64)
+    number_terms(keys, sizes, terms)
+    return terms
+
+
 @inlined
 def value_of_factor(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: Floats) -> float:
-    """The value of a factor; the values of its nodes and terms are left in the workspace."""
+    """Return the value of a factor; write the values of its nodes and terms to the workspace."""
     at, t = 1, 0
     for n in range(factor[0]):
         w.first_term[n] = t
@@ -24,13 +111,13 @@ def value_of_factor(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: 
         at += 1
         total = 0.0
         for _ in range(terms):
-            product, end = 1.0, at + 1 + factor[at]
-            for i in range(at + 1, end):
+            product = 1.0
+            for i in members(factor, at):
                 member = factor[i]
                 product *= w.node_values[-1 - member] if member < 0 else weigh(w.v, kind, member, alpha, memo)
             w.term_at[t], w.term_values[t] = at, product
             total += product
-            at = end
+            at += 1 + factor[at]
             t += 1
         w.node_values[n] = total
     w.first_term[factor[0]] = t
@@ -39,7 +126,7 @@ def value_of_factor(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: 
 
 @inlined
 def expect(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: Floats) -> float:
-    """The E-step: the expected uses of every term of a factor; the logarithm of its value."""
+    """Write the expected uses of every term of a factor (the E-step); return the logarithm of its value."""
     value = value_of_factor(w, factor, kind, alpha, memo)
     if not value > TINY:
         return expect_in_logs(w, factor, kind, alpha, memo)
@@ -57,9 +144,8 @@ def expect(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: Floats) -
             uses = slope * w.term_values[t]
             w.term_counts[t] = uses
             if uses > 0.0:
-                at = w.term_at[t]
-                for i in range(at + 1, at + 1 + factor[at]):
-                    if factor[i] >= 0:  # members are sorted: nodes come first
+                for i in members(factor, w.term_at[t]):
+                    if factor[i] >= 0:
                         break
                     w.node_slopes[-1 - factor[i]] += uses / w.node_values[-1 - factor[i]]
     return np.log(value)
@@ -67,13 +153,13 @@ def expect(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: Floats) -
 
 @unmanaged
 def expect_in_logs(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: Floats) -> float:
-    """The same by logarithms, for values that are too small for numbers."""
+    """Variant of `expect` in logarithms, for values that underflow."""
     last = factor[0] - 1
     for n in range(last + 1):
         high = -np.inf
         for t in range(w.first_term[n], w.first_term[n + 1]):
-            at, total = w.term_at[t], 0.0
-            for i in range(at + 1, at + 1 + factor[at]):
+            total = 0.0
+            for i in members(factor, w.term_at[t]):
                 member = factor[i]
                 total += w.node_values[-1 - member] if member < 0 else log_weigh(w.v, kind, member, alpha, memo)
             w.term_values[t] = total
@@ -82,7 +168,7 @@ def expect_in_logs(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: F
         for t in range(w.first_term[n], w.first_term[n + 1]):
             rest += np.exp(w.term_values[t] - high) if high > -np.inf else 0.0
         w.node_values[n] = high + np.log(rest) if high > -np.inf else high
-        w.node_slopes[n] = 0.0  # here: how often the node is expected to be used
+        w.node_slopes[n] = 0.0  # here: the expected uses of the node
     log_value = w.node_values[last]
     w.node_slopes[last] = 1.0 if log_value > -np.inf else 0.0
     for n in range(last, -1, -1):
@@ -91,8 +177,7 @@ def expect_in_logs(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: F
             if w.node_slopes[n] > 0.0 and w.term_values[t] > -np.inf:
                 uses = w.node_slopes[n] * np.exp(w.term_values[t] - w.node_values[n])
             w.term_counts[t] = uses
-            at = w.term_at[t]
-            for i in range(at + 1, at + 1 + factor[at]):
+            for i in members(factor, w.term_at[t]):
                 if factor[i] >= 0:
                     break
                 w.node_slopes[-1 - factor[i]] += uses
@@ -101,10 +186,10 @@ def expect_in_logs(w: Workspace, factor: Ints, kind: int, alpha: Floats, memo: F
 
 @inlined
 def split(w: Workspace, factor: Ints, times: int, rng: Rng) -> None:
-    """Draw how often each term is used in `times` equal rounds, after `value_of_factor`: into `term_counts`.
+    """Draw the uses of each term in `times` equal rounds into `term_counts`, after `value_of_factor`.
 
-    A sum splits its count multinomially in proportion to its terms, and a term hands its own to all members: exact, at
-    a cost that does not grow with `times`.
+    A sum splits its count multinomially in proportion to its terms, and a term hands its count to all members: exact,
+    at a cost that does not grow with `times`.
     """
     last = factor[0] - 1
     for n in range(last):
@@ -113,7 +198,7 @@ def split(w: Workspace, factor: Ints, times: int, rng: Rng) -> None:
     for n in range(last, -1, -1):
         left, rest = w.visits[n], w.node_values[n]
         first, end = w.first_term[n], w.first_term[n + 1]
-        final = first  # the last term takes all that is left, whatever rounding did to `rest`
+        final = first  # takes all that is left, since `rest` is subject to rounding
         for t in range(first, end):
             if w.term_values[t] > 0.0:
                 final = t
@@ -125,8 +210,7 @@ def split(w: Workspace, factor: Ints, times: int, rng: Rng) -> None:
                 left -= drawn
             w.term_counts[t] = drawn
             if drawn > 0 and last > 0:
-                at = w.term_at[t]
-                for i in range(at + 1, at + 1 + factor[at]):
+                for i in members(factor, w.term_at[t]):
                     if factor[i] >= 0:
                         break
                     w.visits[-1 - factor[i]] += drawn
@@ -134,19 +218,18 @@ def split(w: Workspace, factor: Ints, times: int, rng: Rng) -> None:
 
 @inlined
 def add_counts(w: Workspace, factor: Ints, times: float, alpha: Floats) -> None:
-    """Add the uses of a factor's terms, so many times, to the learned entries."""
+    """Add the uses of the terms of a factor, multiplied by `times`, to the learned entries."""
     for t in range(w.first_term[factor[0]]):
         uses = times * w.term_counts[t]
         if uses > 0.0:
-            at = w.term_at[t]
-            for i in range(at + 1, at + 1 + factor[at]):
+            for i in members(factor, w.term_at[t]):
                 if 0 <= factor[i] < w.v.learned:
                     alpha[factor[i]] += uses
 
 
 @kernel(types.int64(INTS, FLOATS, INTS, INTS))
 def find_wrong(program: Ints, numbers: Floats, keys: Ints, sizes: Ints) -> int:
-    """The number of the first of several keys, one after the other, that is not a factor; -1 if all are."""
+    """Return the number of the first of consecutive keys that is not a factor; -1 if all are."""
     _, v, _ = unpack(program, numbers)
     first = 0
     for g in range(len(sizes)):
@@ -158,7 +241,7 @@ def find_wrong(program: Ints, numbers: Floats, keys: Ints, sizes: Ints) -> int:
 
 @unmanaged
 def is_factor(v: Parts, key: Ints, size: int) -> bool:
-    """Whether numbers are a factor that fits into a workspace."""
+    """Return whether a key is a factor that fits into a workspace."""
     if not 1 <= key[0] <= v.most_nodes:
         return False
     at, all_terms = 1, 0

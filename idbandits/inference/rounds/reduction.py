@@ -1,15 +1,15 @@
-"""What a round says: the entries that were used for certain, and factors for the rest.
+"""Reduction of a round to the entries that were certainly used, and factors for the rest.
 
-Given what was seen, much of a circuit is zero. A node that every remaining term goes through divides the likelihood
-into what is above it and what is below, so the likelihood is a product: of entries, which are just counted, and of
-factors, which are small, and the same for many rounds (`factors`).
+Given an observation, much of a circuit is zero. A node in every remaining term divides the likelihood into the parts
+above and below it, so the likelihood is a product of entries, which are just counted, and of factors, which are small
+and occur in many rounds (`factors`).
 """
 
 import numpy as np
 
 from idbandits.circuit.build import UNIT
 from idbandits.circuit.circuit import PRODUCT
-from idbandits.inference.rounds.factors import add_counts, expect
+from idbandits.inference.rounds.factors import add_counts, expect, list_entries, unmark
 from idbandits.inference.rounds.workspace import GENERIC, Workspace, log_weigh, read_round, walk
 from idbandits.kernel.array_types import Ints
 from idbandits.kernel.compile import inlined, unmanaged
@@ -20,7 +20,7 @@ ROUNDING = 1e-9
 
 @unmanaged
 def reduce(w: Workspace, action: Ints, seen: Ints) -> bool:
-    """Find the certain uses and the factors of a round; False if its probability is zero, whatever the means."""
+    """Find the certain uses and the factors of a round; return False if its probability is zero for all means."""
     w.uses[0], w.places[0], w.places[1], w.log_value[0] = 0, 0, 0, 0.0
     for j in range(w.v.parts):
         missing = read_round(w, j, action, seen)
@@ -37,7 +37,7 @@ def reduce(w: Workspace, action: Ints, seen: Ints) -> bool:
 
 @unmanaged
 def reduce_whole(w: Workspace, action: Ints, seen: Ints) -> bool:
-    """The same with one factor for the whole round, and no certain uses."""
+    """Reduce a round to a single factor, without certain uses."""
     c, v, factor = w.c, w.v, w.factors
     w.uses[0], w.places[0], w.places[1], w.log_value[0] = 0, 0, 0, 0.0
     factor[0], end = 0, 1
@@ -47,6 +47,7 @@ def reduce_whole(w: Workspace, action: Ints, seen: Ints) -> bool:
         if log_value > -np.inf:
             for n in range(v.node[j], v.node[j + 1]):
                 w.certain[c.leaves + n] = 0
+            size_below(w, v.node[j], v.node[j + 1] - 1)
             end = write_nodes(w, v.node[j], v.node[j + 1] - 1, factor, end)
             w.pending[j] = factor[0] - 1
         forget_same(w, j, missing)
@@ -65,7 +66,7 @@ def reduce_whole(w: Workspace, action: Ints, seen: Ints) -> bool:
 
 @inlined
 def forget_same(w: Workspace, j: int, missing: bool) -> None:
-    """Take the marks of `mark_same` away again."""
+    """Clear the marks of `mark_same`."""
     if missing:
         for n in range(w.v.node[j], w.v.node[j + 1]):
             w.same[n] = 0
@@ -73,7 +74,7 @@ def forget_same(w: Workspace, j: int, missing: bool) -> None:
 
 @unmanaged
 def divide(w: Workspace, j: int) -> bool:
-    """Divide a part into certain uses and factors; False if there is no room for them, where many nodes are shared."""
+    """Divide a part into certain uses and factors; return False if they do not fit, since many nodes are shared."""
     c, v = w.c, w.v
     first, pending = v.node[j], 1
     w.pending[0] = v.node[j + 1] - 1
@@ -90,9 +91,13 @@ def divide(w: Workspace, j: int) -> bool:
         if not w.same[n]:
             edge, terms = live_edge(w, n)
         if terms > 1:
-            if w.places[0] == v.most_groups or w.places[1 + w.places[0]] + size_below(w, first, n) > v.most_numbers:
+            at = w.places[1 + w.places[0]]
+            if w.places[0] == v.most_groups or at + size_below(w, first, n) > v.most_numbers:
                 return False
-            write_factor(w, first, n)
+            factor = pointer(w.factors, at)
+            factor[0] = 0
+            w.places[0] += 1
+            w.places[1 + w.places[0]] = at + write_nodes(w, first, n, factor, 1)
             for m in range(first, n):
                 if w.reached[m] and w.certain[c.leaves + m]:
                     w.pending[pending] = m
@@ -111,26 +116,25 @@ def divide(w: Workspace, j: int) -> bool:
 
 @inlined
 def is_live(w: Workspace, e: int) -> bool:
-    """Whether an edge leads to what is not zero."""
+    """Return whether an edge is not zero."""
     return bool(w.alive[w.c.child[e]] and (w.c.slot[e] < 0 or w.weights[w.c.slot[e]] > 0.0))
 
 
 @inlined
 def live_edge(w: Workspace, n: int) -> tuple[int, int]:
-    """The first edge of a sum that is not zero, and the number of such edges."""
-    c = w.c
-    found, number = c.start[n], 0
-    for e in range(c.start[n], c.start[n + 1]):
+    """Return the first edge of a sum that is not zero, and the number of these edges."""
+    first, number = w.c.start[n], 0
+    for e in range(w.c.start[n], w.c.start[n + 1]):
         if is_live(w, e):
             if number == 0:
-                found = e
+                first = e
             number += 1
-    return found, number
+    return first, number
 
 
 @unmanaged
 def size_below(w: Workspace, first: int, root: int) -> int:
-    """Mark the nodes between a node and the next that every term goes through; how long their factor is at most."""
+    """Mark the nodes between a node and the next ones in every term; return the maximum length of their factor."""
     c = w.c
     for n in range(first, root):
         w.reached[n] = 0
@@ -149,28 +153,16 @@ def size_below(w: Workspace, first: int, root: int) -> int:
 
 
 @unmanaged
-def write_factor(w: Workspace, first: int, root: int) -> None:
-    """Write the factor of what lies between a node and the next that every term goes through."""
-    at = w.places[1 + w.places[0]]
-    factor = pointer(w.factors, at)
-    factor[0] = 0
-    end = write_nodes(w, first, root, factor, 1)
-    w.places[0] += 1
-    w.places[1 + w.places[0]] = at + end
-
-
-@unmanaged
 def write_nodes(w: Workspace, first: int, root: int, factor: Ints, end: int) -> int:
-    """Write the nodes of what lies between a node and the next that every term goes through; where they end."""
+    """Write the nodes that `size_below` marked to a factor; return the end of the factor."""
     c = w.c
-    size_below(w, first, root)
     for n in range(first, root + 1):
         if w.reached[n] == 0 or (n < root and w.certain[c.leaves + n]):
             continue
         terms = 1
         if c.kind[n] != PRODUCT and not w.same[n]:
             _, terms = live_edge(w, n)
-        w.number[n] = -1  # a product becomes part of the term that it is in, if it is in one only
+        w.number[n] = -1  # a product that is in one term only becomes part of it
         if terms == 1 and w.reached[n] == 1 and n < root:
             continue
         factor[end] = terms
@@ -188,7 +180,7 @@ def write_nodes(w: Workspace, first: int, root: int, factor: Ints, end: int) -> 
 
 @unmanaged
 def write_term(w: Workspace, factor: Ints, end: int, slot: int, node: int) -> int:
-    """Write the product of a slot and a node as a term; where it ends."""
+    """Write the product of a slot and a node as a term; return its end."""
     c = w.c
     factor[end] = 0
     if slot >= 0:
@@ -219,7 +211,7 @@ def write_term(w: Workspace, factor: Ints, end: int, slot: int, node: int) -> in
 
 @inlined
 def add_member(factor: Ints, term: int, member: int) -> None:
-    """Add a member to a term, in its place."""
+    """Insert a member into a term, in ascending order."""
     factor[term] += 1
     i = term + factor[term]
     while i > term + 1 and factor[i - 1] > member:
@@ -230,38 +222,29 @@ def add_member(factor: Ints, term: int, member: int) -> None:
 
 @unmanaged
 def is_certain(w: Workspace, factor: Ints) -> bool:
-    """Whether a factor is a single product, whatever the means: then the uses of all entries are whole numbers.
+    """Return whether a factor is a single product for all means: the expected uses of all entries are integers.
 
-    If so, they join the certain uses of the round. A constant factor has none.
+    If so, add them to the certain uses of the round. A constant factor has none.
     """
-    v = w.v
-    expect(w, factor, GENERIC, v.generic, v.generic)
-    terms = w.first_term[factor[0]]
-    for t in range(terms):
-        at = w.term_at[t]
-        for i in range(at + 1, at + 1 + factor[at]):
-            if 0 <= factor[i] < v.learned:
-                w.other[factor[i]] = 0.0
+    expect(w, factor, GENERIC, w.v.generic, w.v.generic)
+    number = list_entries(w, factor, 0, False)
+    unmark(w, number)
+    for r in range(number):
+        w.other[w.rows[r]] = 0.0
     add_counts(w, factor, 1.0, w.other)
-    for t in range(terms):
-        at = w.term_at[t]
-        for i in range(at + 1, at + 1 + factor[at]):
-            if 0 <= factor[i] < v.learned and abs(w.other[factor[i]] - np.floor(w.other[factor[i]] + 0.5)) > ROUNDING:
-                return False
-    for t in range(terms):
-        at = w.term_at[t]
-        for i in range(at + 1, at + 1 + factor[at]):
-            if 0 <= factor[i] < v.learned:
-                for _ in range(int(np.floor(w.other[factor[i]] + 0.5))):
-                    w.uses[0] += 1
-                    w.uses[w.uses[0]] = factor[i]
-                w.other[factor[i]] = 0.0
+    for r in range(number):
+        if abs(w.other[w.rows[r]] - np.floor(w.other[w.rows[r]] + 0.5)) > ROUNDING:
+            return False
+    for r in range(number):
+        for _ in range(int(np.floor(w.other[w.rows[r]] + 0.5))):
+            w.uses[0] += 1
+            w.uses[w.uses[0]] = w.rows[r]
     return True
 
 
 @unmanaged
 def log_constant(w: Workspace) -> float:
-    """The logarithm of the constant by which a round's likelihood exceeds its certain uses and factors."""
+    """Return the log of the ratio of the likelihood of a round to the product of its certain uses and factors."""
     v = w.v
     constant = w.log_value[0]
     for i in range(1, w.uses[0] + 1):

@@ -1,4 +1,4 @@
-"""Dropping groups that have faded away: what a learner that forgets keeps stays bounded."""
+"""Removal of faded groups, which bounds the state of a learner that forgets."""
 
 from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.compile import unmanaged
@@ -8,22 +8,21 @@ from idbandits.inference.state.state import (  # isort: skip
     BEFORE, EACH, FILLED, LINKED, USED, Groups, fill_table, groups_in, is_faded,
 )  # fmt: skip
 
-FEW = 64  # groups that are not worth the work
+FEW = 64  # groups that are not worth the effort
 
 
 @unmanaged
 def drop_empty_groups(ints: Ints, floats: Floats) -> None:
-    """Drop the groups that have faded, once they are half of all: the others move up, in order.
+    """Drop faded groups once they are half of all; the others move up, in order.
 
-    When this happens depends on the groups alone, not on the room there is, so that a learner from a file goes on as
-    the one that was saved.
+    This depends on the groups alone, not on capacities, so a learner from a file behaves like the one that was saved.
     """
     groups, empty = groups_in(ints), 0
     for g in range(ints[USED]):
         empty += is_faded(groups, g)
     if ints[USED] < FEW or 2 * empty < ints[USED]:
         return
-    number, shift = groups.table, pointer(groups.table, groups.capacity)  # the hash table has room, and is made anew
+    number, shift = groups.table, pointer(groups.table, groups.capacity)  # the hash table, which is filled again later
     left, filled = 0, 0
     for g in range(ints[USED]):
         number[g], shift[g] = -1, groups.start[g] - filled
@@ -42,7 +41,7 @@ def drop_empty_groups(ints: Ints, floats: Floats) -> None:
 
 @unmanaged
 def relink(groups: Groups, row: int, rows: int, number: Ints, shift: Ints) -> None:
-    """Take the groups that are dropped out of the links of a row, which then lead to where the others will be."""
+    """Remove dropped groups from the links of a row, and point the links to the new places of the others."""
     at, last, length = groups.heads[row], -1, 0
     groups.heads[row] = -1
     while at >= 0:
@@ -62,7 +61,7 @@ def relink(groups: Groups, row: int, rows: int, number: Ints, shift: Ints) -> No
 
 @unmanaged
 def move_up(groups: Groups, beside: Floats, each: int, linked: bool) -> None:
-    """Move the keys of groups that have not faded up, with their counts, links, and floats; the rest becomes zero."""
+    """Move up the keys of groups that have not faded, with their counts, links and floats; zero the rest."""
     used, filled, left = groups.header[USED], groups.header[FILLED], 0
     target, first = 0, 0
     for g in range(used):

@@ -1,4 +1,4 @@
-"""The log-likelihood of all that a state holds: certain counts and groups of rounds, at given means."""
+"""Log-likelihood of the rounds of a state: of certain counts and groups, at given means."""
 
 import numpy as np
 from numba import types
@@ -13,12 +13,12 @@ from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.compile import FLOATS, kernel, unmanaged
 from idbandits.kernel.structs import PACKED, Packed, pointer
 
-SAME = 1e-9  # relative difference of log-likelihoods that are equal but for rounding
+SAME = 1e-9  # relative difference of log-likelihoods by rounding
 
 
 @unmanaged
 def log_likelihood_of_group(w: Workspace, groups: Groups, g: int, means: Floats) -> float:
-    """Log-likelihood of all rounds of a group, latent nodes summed out."""
+    """Return the log-likelihood of all rounds of a group, with latent nodes summed out."""
     if groups.weights[g] <= 0.0:
         return 0.0
     factor = factor_of(groups, g)
@@ -30,7 +30,7 @@ def log_likelihood_of_group(w: Workspace, groups: Groups, g: int, means: Floats)
 
 @kernel(types.float64(PACKED, STATE, FLOATS, FLOATS))
 def log_likelihood_held(evidence: Packed, state: State, counts: Floats, means: Floats) -> float:
-    """Log-likelihood of certain counts and of all groups of a state."""
+    """Return the log-likelihood of certain counts and of all groups of a state."""
     int_scratch, float_scratch = scratch(evidence, state)
     w = workspace(evidence, int_scratch, float_scratch)
     groups, total = groups_in(state.ints), 0.0
@@ -43,7 +43,7 @@ def log_likelihood_held(evidence: Packed, state: State, counts: Floats, means: F
 
 
 def certain_counts(evidence: Evidence, state: State) -> Floats:
-    """How often each learned entry was certainly used: pseudo-counts without the prior and without latent counts."""
+    """Return the certain uses of each learned entry: pseudo-counts without the prior and without latent counts."""
     if state.ints[ACTS_ON_MEANS]:
         raise IdbanditsError("the state must hold pseudo-counts, got means: particles keep no counts of rounds")
     n, first = evidence.learned, int(state.ints[BASE])
@@ -51,19 +51,19 @@ def certain_counts(evidence: Evidence, state: State) -> Floats:
 
 
 def log_likelihood_of_state(evidence: Evidence, state: State, means: Floats) -> float:
-    """Log-likelihood of all rounds that a state holds, at means of all learned entries, retired ones included.
+    """Return the log-likelihood of all rounds in a state, at means of all learned entries, including retired ones.
 
-    It is exact for inferences that keep all evidence: exact, gibbs, ep and variational. After rounds that were neither
-    forgotten nor revised, it is the sum of the log-likelihoods of these rounds.
+    It is exact for inferences that keep all evidence: exact, gibbs, ep and variational. If no rounds were forgotten or
+    revised, it is the sum of the log-likelihoods of the rounds.
     """
     return float(log_likelihood_held(evidence.packed, state, certain_counts(evidence, state), means))
 
 
 def keeps_evidence(evidence: Evidence, state: State, order: Ints) -> bool:
-    """Whether an order of the learned entries leaves prior, certain counts and likelihood of a state unchanged.
+    """Return whether an order of the learned entries leaves prior, certain counts and likelihood of a state unchanged.
 
-    The likelihood is compared at means without a pattern. Rounds of earlier diagrams may tell latent states apart that
-    rounds of the present one cannot.
+    The likelihood is compared at generic means. Rounds of earlier diagrams may tell latent states apart that are
+    interchangeable in the current one.
     """
     prior = evidence.prior
     counts = certain_counts(evidence, state)

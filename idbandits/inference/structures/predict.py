@@ -1,4 +1,4 @@
-"""How probable a belief holds a round, before it learns from it: what structures are compared by."""
+"""Predictive probability of a round, by which structures are compared."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TINY = 1e-250  # a probability below which logarithms are used
 
 
 class Nodes(NamedTuple):
-    """What the circuit of a likelihood does not say itself, as a structure for kernels."""
+    """Entries and observed nodes of a likelihood, as a structure for kernels."""
 
-    learned: int  # entries of learned tables: how many
+    learned: int  # number of learned entries
     row: Indices  # of a learned entry: the first entry of its row
     size: Indices  # of a learned entry: the number of entries of its row
-    observed: int  # nodes: how many
+    observed: int  # number of observed nodes
     leaf: Indices  # of an observed node: its first leaf
     states: Indices  # of an observed node
     known: Floats  # the known entries
@@ -35,7 +35,7 @@ unpack = unpacker(Circuit, Nodes)
 
 @final
 class Predictor:
-    """The likelihood of a model, packed for `predict`."""
+    """Likelihood of a model, packed for `predict`."""
 
     def __init__(self, model: Model) -> None:
         likelihood, observed, offsets = model.likelihood, model.observed, model.parameters.offsets
@@ -55,7 +55,7 @@ class Predictor:
 
 @inlined
 def mean(v: Nodes, state: State, place: int) -> float:
-    """The mean of an entry under the pseudo-counts that actions are drawn from; a known entry is its own."""
+    """Return the mean of a learned entry under pseudo-counts, or a known entry."""
     if place >= v.learned:
         return v.known[place - v.learned]
     if state.ints[ACTS_ON_MEANS]:
@@ -68,9 +68,9 @@ def mean(v: Nodes, state: State, place: int) -> float:
 
 @linked
 def predicted(program: Ints, numbers: Floats, state: State, action: Ints, seen: Ints, marginals: Floats) -> float:
-    """The logarithm of the probability of what was seen; `marginals` get those of all states of each observed node.
+    """Return the log-probability of an observation; write the probabilities of all states of observed nodes.
 
-    Both are at the mean of the belief, which is what it predicts on average where no row is used twice in a round.
+    Both are at the mean of the belief, which is exact if no row is used twice in a round.
     """
     c, v = unpack(program, numbers)
     run = Run(c, 0, c.inner)
@@ -103,7 +103,7 @@ def predicted(program: Ints, numbers: Floats, state: State, action: Ints, seen: 
 
 @kernel(types.float64(INTS, FLOATS, STATE, INTS, INTS, FLOATS))
 def predict(program: Ints, numbers: Floats, state: State, action: Ints, seen: Ints, marginals: Floats) -> float:
-    """The same for Python."""
+    """Kernel of `predicted`."""
     return predicted(program, numbers, state, action, seen, marginals)
 
 
@@ -115,7 +115,7 @@ MANY = types.int64(INTS, FLOATS, STATE, ROUNDS, types.int64, FLOATS, types.float
 def predict_all(
     program: Ints, numbers: Floats, state: State, rounds: Ints, width: int, joint: Floats, marginals: Floats
 ) -> int:
-    """Predict many rounds by one belief: each row is an action of this width, then what was seen."""
+    """Predict many rounds by one belief; each is an action of this width, then an observation."""
     for t in range(len(rounds)):
         joint[t] = predicted(program, numbers, state, rounds[t, :width], rounds[t, width:], marginals[t])
     return len(rounds)

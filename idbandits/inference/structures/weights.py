@@ -1,11 +1,11 @@
-"""Which of several structures to act by: a weight for each, by how well it predicted.
+"""Weights of several structures, by their predictions.
 
-Two things are kept. *Weights* are those of the prequential likelihood of all that was seen, mixed a little with equal
-ones at rounds 1, 2, 4, 8, …, so that a structure that predicts well late makes up for its beginnings soon. But the
-likelihood may prefer a structure for what does not matter for acting, such as how clicks depend on each other. So the
-richest structure, the one with most learned numbers, also bets against the others, on the nodes that are rewarded
-alone, anew from each of these rounds. If the other is right and its belief exact, the wealth that it wins in all is a
-martingale that stays below `LIMIT` with a probability of 1 - 1 / LIMIT; above, the other is not acted by.
+*Weights* are those of the prequential likelihood of all observations, mixed slightly with equal weights at rounds 1, 2,
+4, 8, …, so that a structure that predicts well late catches up soon. But the likelihood may prefer a structure for
+reasons that do not matter for acting, such as the dependence of clicks. So the richest structure, the one with most
+learned numbers, also bets against the others on rewarded nodes alone, starting again at each of these rounds. If the
+other structure is right and its belief exact, the total wealth won from it is a martingale that stays below `LIMIT`
+with a probability of 1 - 1 / LIMIT; above, the agent does not act by that structure.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from idbandits.kernel.array_types import Floats, Indices, Ints
 from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
 from idbandits.kernel.structs import Packed, pack, unpacker
 
-LIMIT = 20.0  # the wealth that a structure may lose to a richer one before it is no longer acted by
-BOLDNESS = 0.5  # of what a wager may lose at worst in one round
+LIMIT = 20.0  # wealth that a structure may lose to a richer one before the agent no longer acts by it
+BOLDNESS = 0.5  # part of its wealth that a wager may lose in one round
 
 
 class Standing(NamedTuple):
-    """How several structures stand."""
+    """Current comparison of several structures."""
 
-    rounds: Ints  # one number: how many they were compared by
-    weights: Floats  # of a structure: the logarithm of its weight; minus infinity once it was impossible
-    wealth: Floats  # of a pair: the logarithm of what the first has won from the second
+    rounds: Ints  # one number: compared rounds
+    weights: Floats  # of a structure: its log-weight; minus infinity after an impossible round
+    wealth: Floats  # of a pair: the log of the wealth that the first has won from the second
 
     def copy(self) -> Standing:
-        """The same, to be changed apart."""
+        """Return an independent copy."""
         return Standing(self.rounds.copy(), self.weights.copy(), self.wealth.copy())
 
     def is_out(self) -> list[bool]:
-        """Of each structure, whether a round was impossible in it."""
+        """Return whether a round was impossible, for each structure."""
         return [weight == -np.inf for weight in self.weights.tolist()]
 
 
 def first_standing(structures: int) -> Standing:
-    """Equal weights, and nothing won."""
+    """Return equal weights without wealth."""
     wealth = np.full((structures, structures), -np.inf)
     return Standing(np.zeros(1, np.int64), np.full(structures, -np.log(structures)), wealth)
 
 
 class Rewarded(NamedTuple):
-    """The observed nodes that wagers are on, as a structure for kernels; in the order of the first structure."""
+    """Rewarded nodes, as a structure for kernels; in the order of the first structure."""
 
-    nodes: int  # how many
+    nodes: int
     node: Indices  # their numbers among the observed nodes
     start: Indices  # of a node: its first column
     columns: int
     place: Indices  # of a structure and a column, which is a state of a node: its place among the marginals
-    richness: Indices  # of a structure: how many numbers it learns
+    richness: Indices  # of a structure: its number of learned numbers
 
 
 def pack_rewarded(node: list[int], states: list[int], places: list[list[int]], richness: list[int]) -> Packed:
-    """The nodes that wagers are on, their numbers of states, and for each structure their columns and its richness."""
+    """Pack the rewarded nodes, their numbers of states, and for each structure their columns and its richness."""
     start = starts([range(n) for n in states])
     return pack(Rewarded(len(node), node, start, sum(states), [place for own in places for place in own], richness))
 
@@ -69,9 +69,9 @@ unpack = unpacker(Rewarded)
 
 @linked
 def settled(program: Ints, numbers: Floats, standing: Standing, joint: Floats, marginals: Floats, seen: Ints) -> bool:
-    """Take in a round that all structures predicted: by the logarithm of its probability, and node by node.
+    """Update weights and wealth by a round: by its log-probability in each structure, and node by node.
 
-    False, and nothing changes, if it is impossible in all that are left.
+    Return False, without changes, if it is impossible in all remaining structures.
     """
     r, weights, wealth = unpack(program, numbers), standing.weights, standing.wealth
     structures, left, richest = len(weights), 0, 0
@@ -98,7 +98,7 @@ def settled(program: Ints, numbers: Floats, standing: Standing, joint: Floats, m
 
 @inlined
 def beginning(t: int) -> float:
-    """What begins anew with round t: a part that makes 1 over all rounds, at each power of two; else nothing."""
+    """Return the part that starts again at round t, a power of two, else 0; over all rounds, parts sum to 1."""
     if t & (t - 1) != 0:
         return 0.0
     k = np.log2(t) + 1.0
@@ -107,13 +107,13 @@ def beginning(t: int) -> float:
 
 @kernel(types.boolean(INTS, FLOATS, STANDING, FLOATS, types.float64[:, ::1], INTS))
 def settle(program: Ints, numbers: Floats, standing: Standing, joint: Floats, marginals: Floats, seen: Ints) -> bool:
-    """The same for Python."""
+    """Kernel of `settled`."""
     return settled(program, numbers, standing, joint, marginals, seen)
 
 
 @kernel(types.int64(INTS, FLOATS, STANDING, types.float64[:, ::1], types.float64[:, :, ::1], types.int64[:, ::1]))
 def settle_all(program: Ints, numbers: Floats, standing: Standing, joint: Floats, marginals: Floats, seen: Ints) -> int:
-    """The same for rounds one after the other, until one is impossible in all; how many were taken in."""
+    """Settle rounds in order, until one is impossible in all structures; return the number of settled rounds."""
     for t in range(len(joint)):
         if not settled(program, numbers, standing, joint[t], marginals[t], seen[t]):
             return t
@@ -122,7 +122,7 @@ def settle_all(program: Ints, numbers: Floats, standing: Standing, joint: Floats
 
 @unmanaged
 def share(weights: Floats, part: float) -> None:
-    """Scale weights, given as logarithms, to sum to 1, and mix them with equal ones."""
+    """Normalise log-weights, and mix them with equal weights."""
     highest, total, left = -np.inf, 0.0, 0
     for i in range(len(weights)):
         highest = max(highest, weights[i])
@@ -130,16 +130,16 @@ def share(weights: Floats, part: float) -> None:
     for i in range(len(weights)):
         total += np.exp(weights[i] - highest)
     for i in range(len(weights)):
-        if weights[i] > -np.inf:  # in logarithms: a weight may be too small for a number, and is not zero
+        if weights[i] > -np.inf:  # in logarithms, since weights may underflow
             weights[i] = np.logaddexp(np.log1p(-part) + weights[i] - highest - np.log(total), np.log(part / left))
 
 
 @unmanaged
 def wager(r: Rewarded, marginals: Floats, seen: Ints, first: int, second: int) -> float:
-    """What a structure wins from another in a round, in parts of its wealth: never less than -BOLDNESS.
+    """Return the part of its wealth that a structure wins from another in a round: never less than -BOLDNESS.
 
-    On each node it bets by its own probabilities at the other's odds, so it wins nothing on average if the other's
-    probabilities are right, however the nodes depend on each other.
+    On each node it bets by its probabilities at the odds of the other, so it wins nothing on average if the
+    probabilities of the other are right, for any dependence between nodes.
     """
     won, at_stake = 0.0, 0.0
     for j in range(r.nodes):
@@ -159,7 +159,7 @@ def wager(r: Rewarded, marginals: Floats, seen: Ints, first: int, second: int) -
 
 @kernel(types.int64(STANDING, FLOATS))
 def weigh(standing: Standing, acting: Floats) -> int:
-    """The weights to act by: of all that have not lost too much. The richest that is left never has."""
+    """Write the weights to act by: structures that lost too much get none. The richest one never loses."""
     weights, wealth = standing.weights, standing.wealth
     structures, total, highest = len(weights), 0.0, -np.inf
     for i in range(structures):

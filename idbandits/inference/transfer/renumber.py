@@ -1,97 +1,48 @@
-"""What was learned, for states with other entries: groups and pseudo-counts are renumbered, all else stays."""
+"""States carried to other entries: groups and pseudo-counts are renumbered."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
 
 from idbandits.inference.rounds.counting import FADED_ROW
+from idbandits.inference.rounds.factors import terms_of_keys
 from idbandits.inference.state.sections import MEANS, PSEUDO_COUNTS, Kind, Layout
 from idbandits.inference.state.state import LEAST, NEXT_FIT, ROUNDS
 from idbandits.inference.state.state_file import ALWAYS, Columns
 from idbandits.inference.transfer.row_index import Entries
 from idbandits.kernel.array_types import Bools, Floats, Ints
-from idbandits.kernel.compile import INTS, kernel
 
 ROUNDING = 1e-9  # of pseudo-counts, as a part of them
 
 
-@kernel(types.void(INTS, INTS, INTS))
-def mark_entries(keys: Ints, sizes: Ints, marks: Ints) -> None:
-    """Mark the entries that factors read."""
-    first = 0
-    for g in range(len(sizes)):
-        at = first + 1
-        for _ in range(keys[first]):
-            terms = keys[at]
-            at += 1
-            for _ in range(terms):
-                for i in range(at + 1, at + 1 + keys[at]):
-                    if keys[i] >= 0:
-                        marks[keys[i]] = 1
-                at += 1 + keys[at]
-        first += sizes[g]
+def rename(keys: Ints, sizes: Ints, places: Ints) -> tuple[Ints, Ints]:
+    """Return keys with renumbered entries, members of terms in ascending order; and the old place of each number."""
+    terms = terms_of_keys(keys, sizes)
+    is_member = terms >= 0
+    renamed, source = keys.copy(), np.arange(len(keys))
+    entries = np.flatnonzero(is_member & (keys >= 0))
+    renamed[entries] = places[keys[entries]]
+    own = np.flatnonzero(is_member)
+    source[own] = own[np.lexsort((renamed[own], terms[own]))]
+    return renamed[source], source
 
 
-@kernel(types.void(INTS, INTS, INTS, INTS))
-def rename(keys: Ints, sizes: Ints, places: Ints, source: Ints) -> None:
-    """Put the new number of every entry in place of the old one, in the ascending order of members of a term.
-
-    `source` says where each number of the keys stood before.
-    """
-    first = 0
-    for g in range(len(sizes)):
-        at = first + 1
-        for i in range(first, first + sizes[g]):
-            source[i] = i
-        for _ in range(keys[first]):
-            terms = keys[at]
-            at += 1
-            for _ in range(terms):
-                end = at + 1 + keys[at]
-                for i in range(at + 1, end):
-                    member = places[keys[i]] if keys[i] >= 0 else keys[i]
-                    k = i
-                    while k > at + 1 and keys[k - 1] > member:
-                        keys[k], source[k] = keys[k - 1], source[k - 1]
-                        k -= 1
-                    keys[k], source[k] = member, i
-                at = end
-        first += sizes[g]
-
-
-@kernel(types.void(INTS, INTS, INTS, INTS))
-def find_first_of_rows(keys: Ints, sizes: Ints, rows: Ints, firsts: Ints) -> None:
-    """For every number of the keys that is a learned entry, where its row occurs first in the factor; -1 for others.
+def first_of_rows(keys: Ints, sizes: Ints, rows: Ints) -> Ints:
+    """Return the place where its row occurs first in the factor, for every learned entry in keys; -1 for others.
 
     `rows` has the first entry of the row of each learned entry.
     """
-    first = 0
-    for g in range(len(sizes)):
-        at = first + 1
-        firsts[first] = -1
-        for _ in range(keys[first]):
-            terms = keys[at]
-            firsts[at] = -1
-            at += 1
-            for _ in range(terms):
-                end = at + 1 + keys[at]
-                firsts[at] = -1
-                for i in range(at + 1, end):
-                    firsts[i] = -1
-                    if 0 <= keys[i] < len(rows):
-                        firsts[i] = i
-                        for k in range(first + 1, i):
-                            if firsts[k] == k and rows[keys[k]] == rows[keys[i]]:
-                                firsts[i] = k
-                                break
-                at = end
-        first += sizes[g]
+    firsts = np.full(len(keys), -1)
+    own = np.flatnonzero((terms_of_keys(keys, sizes) >= 0) & (keys >= 0) & (keys < len(rows)))
+    group = np.repeat(np.arange(len(sizes)), sizes)[own]
+    _, first, number = np.unique(group * max(1, len(rows)) + rows[keys[own]], return_index=True, return_inverse=True)
+    firsts[own] = own[first[number]]
+    return firsts
 
 
 class Old(NamedTuple):
-    """What was learned, and what it is about."""
+    """Columns of a state, with its entries and layout."""
 
     entries: Entries
     layout: Layout
@@ -111,20 +62,20 @@ def without_empty_groups(columns: Columns) -> Columns:
 
 
 def needed(old: Old, new: Entries, has_residual: Bools) -> Entries:
-    """The new entries with all that the old columns are about: rows that something was learned of, and known values.
+    """Return new entries with all that the old columns depend on: rows that were learned about, and known values.
 
-    `has_residual` marks old entries of rows of which something was learned besides.
+    `has_residual` marks old entries of rows whose residuals were learned.
     """
-    marks = np.zeros(old.entries.learned + len(old.entries.known), np.int64)
-    mark_entries(old.columns.keys, old.columns.sizes, marks)
-    marks[: old.entries.learned] |= _is_learned(old) | has_residual
-    return new.including(old.entries, marks > 0)
+    keys, is_needed = old.columns.keys, np.zeros(old.entries.learned + len(old.entries.known), np.bool_)
+    is_needed[keys[(terms_of_keys(keys, old.columns.sizes) >= 0) & (keys >= 0)]] = True
+    is_needed[: old.entries.learned] |= _is_learned(old) | has_residual
+    return new.including(old.entries, is_needed)
 
 
 def _is_learned(old: Old) -> Bools:
-    """Of every old entry: whether its pseudo-counts are not those of the prior, what has faded aside.
+    """Return whether pseudo-counts differ from the prior, for every old entry, except for what has faded.
 
-    Means do not say: all may be learned, after the first round.
+    Means do not tell: after the first round, all entries count as learned.
     """
     prior, rounds = old.entries.prior, int(old.columns.ints[list(ALWAYS).index(ROUNDS)])
     changed = np.zeros(len(prior), np.bool_)
@@ -137,12 +88,12 @@ def _is_learned(old: Old) -> Bools:
 
 
 def _by_entry(run: Floats, learned: int) -> Floats:
-    """A run with one number per entry, once or several times: one line each time; none without entries."""
+    """Return a run with one number per entry, once or several times, as a matrix with a column per entry."""
     return run.reshape(len(run) // max(1, learned), learned)
 
 
 def _kept_runs(floats: Floats, layout: Layout) -> Iterator[tuple[Kind, Floats]]:
-    """Views of the runs of kept floats. Pseudo-counts and means have one number per entry, once or several times."""
+    """Yield views of the runs of kept floats with their kinds."""
     first = 0
     for kind, size in layout.floats:
         if kind.kept:
@@ -151,7 +102,7 @@ def _kept_runs(floats: Floats, layout: Layout) -> Iterator[tuple[Kind, Floats]]:
 
 
 def renumbered(old: Old, new: Entries, layout: Layout, fresh: Columns) -> Columns:
-    """What was learned, in columns for new entries; what these have besides is as in fresh columns."""
+    """Return old columns for new entries; entries that are new are as in `fresh`."""
     places, columns = new.places_of_entries(old.entries), old.columns
     floats = fresh.floats.copy()
     own = np.flatnonzero(places[: old.entries.learned] >= 0)
@@ -168,15 +119,13 @@ def renumbered(old: Old, new: Entries, layout: Layout, fresh: Columns) -> Column
             _by_entry(after, new.learned)[:, at] = known
         else:
             after[:] = before
-    keys, source = columns.keys.copy(), np.empty(len(columns.keys), np.int64)
-    rename(keys, columns.sizes, places, source)
+    keys, source = rename(columns.keys, columns.sizes, places)
     sites = np.zeros((len(keys), fresh.sites.shape[1]))
     width = min(sites.shape[1], columns.sites.shape[1])
     sites[:, :width] = columns.sites[source, :width]
     if layout.sites_by_row:
-        first_before, first_after = np.empty_like(source), np.empty_like(source)
-        find_first_of_rows(columns.keys, columns.sizes, old.entries.row, first_before)
-        find_first_of_rows(keys, columns.sizes, new.row, first_after)
+        first_before = first_of_rows(columns.keys, columns.sizes, old.entries.row)
+        first_after = first_of_rows(keys, columns.sizes, new.row)
         firsts = np.flatnonzero(first_after == np.arange(len(keys)))
         sites[first_after >= 0] = 0.0
         sites[firsts, :width] = columns.sites[first_before[source[firsts]], :width]

@@ -1,16 +1,16 @@
-"""The entries that a state is about: those of a diagram's learned tables, those of retired rows, and known values.
+"""Entries of a state: those of the learned tables of a diagram, those of retired rows, and known values.
 
-An agent that moved to another diagram still has rounds of the old one, about rows that the new one lacks. Such rows
-are *retired*: no action reads them, but they are learned as before. In a state, the entries of the diagram's own tables
-come first, in the order of its model, then those of retired rows; all numbers from there on stand for known values.
+An agent that moved to another diagram still has rounds of the old one, about rows that the new one lacks. These rows
+are *retired*: no action reads them, but they are learned as before. In a state, the entries of the diagram's tables
+come first, in the order of its model, then those of retired rows; all larger numbers stand for known values.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
@@ -27,7 +27,7 @@ RowName: TypeAlias = tuple[str, int, tuple[Label, ...]]  # a learned table, its 
 
 @final
 class RetiredRow(NamedTuple):
-    """A row that the diagram does not have any more."""
+    """A row of an earlier diagram that the diagram lacks."""
 
     table: str
     labels: tuple[Label, ...]
@@ -36,12 +36,12 @@ class RetiredRow(NamedTuple):
 
     @property
     def name(self) -> RowName:
-        """What it is called."""
+        """Name of the row."""
         return self.table, len(self.prior), self.labels
 
 
 class Row(NamedTuple):
-    """A row of a learned table: its first entry, and its pseudo-counts before the first round."""
+    """A row of a learned table: its first entry, and its prior pseudo-counts."""
 
     first: int
     prior: Floats
@@ -59,47 +59,31 @@ class Entries:
         absent: Sequence[LearnedTable] = (),
     ) -> None:  # fmt: skip
         self.model, self.retired, self.constants = model, tuple(retired), tuple(constants)
-        self.absent = tuple(absent)
-        tables = list(model.learned.values())
+        self.absent, tables = tuple(absent), list(model.learned.values())
         self.live = model.parameters.learned_size
         self.prior: Floats = np.concatenate(
             [np.empty(0), *(t.prior.ravel() for t in tables), *(row.prior for row in retired)]
         )
         self.known: Floats = np.concatenate([model.parameters.known, np.array(constants, np.float64)])
         self.learned = len(self.prior)
-        own = np.repeat([t.states for t in tables], [t.size // t.states for t in tables])
-        widths = np.concatenate([own, [len(row.prior) for row in retired]]).astype(np.int64)
-        self.firsts: Ints = np.concatenate([[0], np.cumsum(widths)])  # of the rows; last, the end
-        self.size: Ints = np.repeat(widths, widths)  # of an entry: the number of those of its row
-        self.row: Ints = np.repeat(self.firsts[:-1], widths)  # of an entry: the first of its row
-        self.table, self.rows_by_table = self._by_table()
         self.table_firsts: list[int] = [0, *accumulate(t.size for t in tables)][:-1]  # the first entries of tables
-
-    def _by_table(self) -> tuple[Ints, list[Ints]]:
-        """Of an entry: the number of its table; of a table: the first entries of its rows that are not fixed."""
+        kinds = [*((t.name, t.states) for t in tables), *((row.table, len(row.prior)) for row in retired)]
+        lengths = [*(t.size // t.states for t in tables), *(1 for _ in retired)]  # rows of each of these
+        widths = np.repeat(np.array([states for _, states in kinds], np.int64), lengths)
+        self.firsts: Ints = np.concatenate([[0], np.cumsum(widths)])  # of the rows; last, the end
+        self.size: Ints = np.repeat(widths, widths)  # of an entry: the number of entries of its row
+        self.row: Ints = np.repeat(self.firsts[:-1], widths)  # of an entry: the first entry of its row
         numbers: dict[tuple[str, int], int] = {}
-        of_runs, sizes, rows = list[int](), list[int](), list[list[Ints]]()
-        end = 0
-        for table, states, size, fixed in self._runs():
-            number = numbers.setdefault((table, states), len(numbers))
-            if number == len(rows):
-                rows.append([])
-            firsts = self.firsts[end : end + size]
-            rows[number].append(np.delete(firsts, fixed) if fixed else firsts)
-            of_runs.append(number)
-            sizes.append(size * states)
-            end += size
-        return np.repeat(np.array(of_runs, np.int64), sizes), [np.concatenate(own) for own in rows]
-
-    def _runs(self) -> Iterator[tuple[str, int, int, list[int]]]:
-        """Of neighbouring rows of one table: the table, its number of states, how many they are, which are fixed."""
-        for t in self.model.learned.values():
-            yield t.name, t.states, t.size // t.states, list(t.fixed)
-        for row in self.retired:
-            yield row.table, len(row.prior), 1, []
+        table = np.repeat(np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds], np.int64), lengths)
+        self.table: Ints = np.repeat(table, widths)  # of an entry: the number of its table
+        is_fixed = np.zeros(len(widths), np.bool_)
+        for t, first in zip(tables, accumulate(lengths, initial=0), strict=False):
+            is_fixed[[first + row for row in t.fixed]] = True
+        # of a table: the first entries of its rows that are not fixed
+        self.rows_by_table = [self.firsts[:-1][(table == t) & ~is_fixed] for t in range(len(numbers))]
 
     def retired_of(self, table: str, states: int, axes: int | None = None) -> Iterator[tuple[int, Line]]:
-        """The first entries of the retired rows of a table, and their features; none are missing ones.
+        """Yield the first entries of the retired rows of a table, and their features (missing ones if none).
 
         With `axes`, only rows with this number of labels.
         """
@@ -109,7 +93,7 @@ class Entries:
                 yield first, row.line or []
 
     def _line(self, name: RowName, first: int) -> Line | None:
-        """The features of a row."""
+        """Return the features of a row."""
         if first >= self.live:
             number = int(np.searchsorted(self.firsts, first)) - len(self.firsts) + 1  # from the end
             return self.retired[number].line
@@ -119,7 +103,7 @@ class Entries:
 
     @cached_property
     def logistic(self) -> dict[str, LearnedTable]:
-        """The logistic tables by name: those of the model, then absent ones."""
+        """Logistic tables by name: those of the model, then absent ones."""
         own = [table for table in self.model.learned.values() if table.logistic is not None]
         return {table.name: table for table in (*own, *self.absent)}
 
@@ -127,16 +111,13 @@ class Entries:
     def rows(self) -> dict[RowName, Row]:
         """All rows by name."""
         names = [*names_of(self.model), *(row.name for row in self.retired)]
-        firsts = self.firsts.tolist()
-        return {
-            name: Row(first, self.prior[first : first + name[1]])
-            for name, first in zip(names, firsts[:-1], strict=True)
-        }
+        firsts = self.firsts[:-1].tolist()
+        return {name: Row(at, self.prior[at : at + name[1]]) for name, at in zip(names, firsts, strict=True)}
 
     def with_retired(self, order: Ints) -> Ints:
-        """An order of the entries of the diagram's own tables, in which rows change places, for all entries.
+        """Extend an order of the entries of the diagram, in which rows change places, to all entries.
 
-        Retired rows change places as those of the same table do whose labels differ in the same way.
+        Retired rows change places like rows of their table whose labels differ in the same way.
         """
         full = np.concatenate([order, np.arange(self.live, self.learned)])
         if not self.retired:
@@ -159,11 +140,12 @@ class Entries:
 
     @cached_property
     def values(self) -> list[tuple[float, int]]:
-        """The known values, each with a number that tells equal ones apart."""
-        return list(_numbered(self.known.tolist()))
+        """Known values, each with the number of equal values before it."""
+        counters: defaultdict[float, count[int]] = defaultdict(count)
+        return [(value, next(counters[value])) for value in self.known.tolist()]
 
     def including(self, others: Entries, wanted: Bools) -> Entries:
-        """These entries, and others that are wanted and lacking: their rows are retired here, known values constant."""
+        """Return these entries with other ones that are wanted and lacking: as retired rows and constants."""
         retired = [
             RetiredRow(name[0], name[2], row.prior, others._line(name, row.first))
             for name, row in others.rows.items()
@@ -172,7 +154,7 @@ class Entries:
         used = zip(others.values, wanted[others.learned :].tolist(), strict=True)
         known, constants = Counter(value for value, _ in self.values), list[float]()
         for (value, number), is_used in used:
-            lacking = number + 1 - known[value] if is_used else 0  # equal values are numbered: all before it, too
+            lacking = number + 1 - known[value] if is_used else 0  # all equal values before it are needed, too
             constants += [value] * lacking
             known[value] += max(0, lacking)
         if not retired and not constants:
@@ -180,7 +162,7 @@ class Entries:
         return Entries(self.model, [*self.retired, *retired], [*self.constants, *constants], self.absent)
 
     def places_of_entries(self, others: Entries) -> Ints:
-        """For each of other entries the one here, by names, labels and known values; -1 if there is none."""
+        """Return the places of other entries among these, by names, labels and known values; -1 if there is none."""
         if others is self:
             return np.arange(self.learned + len(self.known))
         places = np.full(others.learned + len(others.known), -1, np.int64)
@@ -194,7 +176,7 @@ class Entries:
 
 
 def absent_tables(model: Model, earlier: Sequence[Diagram]) -> list[LearnedTable]:
-    """The logistic tables of earlier diagrams, the latest first, that a model lacks."""
+    """Return the logistic tables of earlier diagrams, the latest first, that a model lacks."""
     absent: dict[str, LearnedTable] = {}
     for d in earlier:
         for name, table in d.learned.items():
@@ -203,16 +185,8 @@ def absent_tables(model: Model, earlier: Sequence[Diagram]) -> list[LearnedTable
     return list(absent.values())
 
 
-def _numbered(values: Iterable[float]) -> Iterator[tuple[float, int]]:
-    """Values, each with how often it occurred before."""
-    seen: dict[float, int] = {}
-    for value in values:
-        seen[value] = seen.get(value, -1) + 1
-        yield value, seen[value]
-
-
 def names_of(model: Model) -> Iterator[RowName]:
-    """The names of the rows of all learned tables, in the order of the parameters."""
+    """Yield the names of the rows of all learned tables, in the order of the parameters."""
     for table in model.learned.values():
         labels = row_labels(model, table.name).labels
         for index in np.ndindex(table.shape):
