@@ -6,7 +6,7 @@ rounds that the present diagram cannot have, for earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ from idbandits.circuit.model import Model
 from idbandits.diagram.diagram import Node
 from idbandits.diagram.features.context_features import Feature, RequestFeatures, Scaled
 from idbandits.diagram.features.encode_columns import MOST_DEVIATIONS
-from idbandits.diagram.features.read_column import read_column
 from idbandits.diagram.values import is_missing, plain
 from idbandits.errors import ODD, ActionError, ContextError, IdbanditsError, brief
 from idbandits.inference.regression.logistic_setup import translated_requests
@@ -89,10 +88,9 @@ class _Rounds(NamedTuple):
 
 
 def _encode_rounds(log: Log, model: Model) -> _Rounds:
-    log.check_columns(model)
-    absent, encoded = log.absent_columns(model), dict[str, Ints]()
+    log.check_names(model)
+    encoded = dict[str, Ints]()
     for part in log.parts:
-        log.check_names(part, model, absent)
         for node in part.nodes(model):
             if node.features is None and (column := log.column(part, node)) is not None:
                 encoded[node.name] = _places(part, node, column)
@@ -105,10 +103,10 @@ def _encode_rounds(log: Log, model: Model) -> _Rounds:
     fits = np.ones(length, np.bool_)
     for own in encoded.values():
         fits &= own > WRONG
-    for table in {id(part.table): part.table for part in log.parts}.values():
-        for name in absent.intersection(table.names or ()):
-            missing = table.read(name).missing
-            fits &= missing if len(missing) == length else False
+    absent = log.absent_columns(model)
+    for table, name in {(part.table, name) for part in log.parts for name in part.table.names or () if name in absent}:
+        missing = table.read(name).missing
+        fits &= missing if len(missing) == length else False
     model.feasibility.check_columns(columns if fits.all() else [column[fits] for column in columns])
     return _Rounds(columns, fits)
 
@@ -155,36 +153,36 @@ def _encode_requests(log: Log, model: Model) -> Floats:
 
 def _encode_features(log: Log, node: Node, features: RequestFeatures) -> Floats:
     """Encode the features of a context: from columns of their own, or from a column of mappings."""
-    part, who = log.parts[1], f"contexts: {node.name!r}"
-    nested = part.table.nested(node.name)
-    table = part.table if nested is None else nested
+    part, who, table = log.parts[1], f"contexts: {node.name!r}", log.parts[1].table
+    if isinstance(table.data, Mapping) and node.name in table.data:
+        table = log.table_of(table.data[node.name])  # a frame, or columns by name, of the features alone
+    is_nested = table.names is not None and table is not part.table
+    table = table if is_nested else part.table
     names = table.names or []
     columns = _feature_columns(log, node, names)
     unknown = [name for name in names if name not in columns.values()]
-    if nested is not None and unknown and not log.ignores_others:
+    if is_nested and unknown and not log.ignores_others:
         raise ContextError(f"{who}: columns must be features, which are {features.listed()}; got {brief(unknown[0])}")
     if twice := [name for name in columns.values() if names.count(name) > 1]:
         raise ContextError(f"{who}: column {brief(twice[0])} occurs twice")
+    has_mappings = node.name in names and not log.columns.get(node.name)
+    if not columns and not has_mappings:
+        raise ContextError(f"{who} is missing: no column has one of its features, {features.listed()}")
     try:
-        table.collect({*columns.values()})
-        if node.name in names and not log.columns.get(node.name):
-            values = read_column(table.data[node.name]).tolist()
-            log.check_length(part, node, len(values))
-            lines = [features.encoded(f"{who} in round {i}", value) for i, value in enumerate(values)]
-            return np.array(lines).reshape(len(lines), len(features.columns))
-        read = {feature: table.read(name) for feature, name in columns.items()}
-    except ContextError:
-        raise
+        table.collect([*columns.values()])
+        read = {name: table.read(name) for name in ([node.name] if has_mappings else columns.values())}
     except ODD:
         raise ContextError(f"{who}: its features cannot be read from {brief(table.data)}") from None
-    if not columns:
-        raise ContextError(f"{who} is missing: no column has one of its features, {features.listed()}")
     for column in read.values():
         log.check_length(part, node, len(column.values))
     length = log.length or 0
+    if has_mappings:
+        values = enumerate(read[node.name].tolist())
+        lines = [features.encoded(f"{who} in round {number}", value) for number, value in values]
+        return np.array(lines).reshape(length, len(features.columns))
     blocks = [
-        _encode_feature(who, features, feature, read[feature.name])
-        if feature.name in read else np.zeros((length, len(feature.names)))
+        _encode_feature(who, features, feature, read[columns[feature.name]])
+        if feature.name in columns else np.zeros((length, len(feature.names)))
         for feature in features.features
     ]  # fmt: skip
     return np.hstack(blocks)
@@ -192,10 +190,16 @@ def _encode_features(log: Log, node: Node, features: RequestFeatures) -> Floats:
 
 def _feature_columns(log: Log, node: Node, names: Sequence[Any]) -> dict[str, Any]:
     """Return the names of the columns of a context's features: as `columns` says, or `user.age`, or `age`."""
-    named, found = dict(log.columns.get(node.name) or {}), dict[str, Any]()
-    for feature, dotted in zip(
-        node.features.features if node.features is not None else (), dotted_names(node), strict=True
+    assert node.features is not None
+    named: Any = log.columns.get(node.name) or {}
+    features = node.features.listed()
+    if not isinstance(named, Mapping) or any(
+        name not in [own.name for own in node.features.features] for name in named
     ):
+        needed = f"columns: entry {node.name!r} must be a mapping of its features ({features}) to names of columns"
+        raise IdbanditsError(f"{needed}, got {brief(named)}")
+    found = dict[str, Any]()
+    for feature, dotted in zip(node.features.features, dotted_names(node), strict=True):
         if feature.name in named and named[feature.name] not in names:
             column = f"columns: {brief(named[feature.name])}, for feature {feature.name!r} of {node.name!r},"
             raise ContextError(f"{column} must be one of the columns, got {brief(list(names))}")

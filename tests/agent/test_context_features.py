@@ -19,6 +19,7 @@ import crafted_files
 import idbandits as idb
 from error_checks import assert_raises, assert_rejected_by
 from idbandits.errors import (
+    ActionError,
     ContextError,
     DiagramError,
     FormatError,
@@ -450,7 +451,7 @@ def test_columns_of_features_that_do_not_exist_are_rejected() -> None:
     for columns, error, words in [
         ({"user": {"agee": "age"}}, IdbanditsError, ("columns", "'agee'", "'user'", "age, country")),
         ({"user": {"age": "agee"}}, ContextError, ("columns", "'agee'", "'age'", "'user'", "'AGE'")),
-        ({"user": {"age": ["age"]}}, IdbanditsError, ("columns", "'age'", "'user'", "['age']")),
+        ({"user": {"age": ["age"]}}, ContextError, ("columns", "'age'", "'user'", "['age']")),
         ({"user": "age"}, IdbanditsError, ("columns", "'user'", "mapping", "age, country", "'age'")),
         ({"usr": {"age": "age"}}, IdbanditsError, ("columns", "'usr'", "A0, user, C0")),
         ({"user": {"age": "age"}, "C0": "clicked"}, ObservationError, ("'clicked'", "'C0'")),
