@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
+from idbandits.agent.agreement import Translation, nodes_of_round
 from idbandits.circuit.model import Model
-from idbandits.errors import FormatError, brief, is_integer
+from idbandits.errors import FormatError
 from idbandits.kernel.array_types import Ints
 from idbandits.kernel.compile import INTS, inlined, kernel, unmanaged
 
@@ -27,7 +28,6 @@ FIRST_ROOM = 64  # rounds that memory is taken for
 MOST_COUNT = 2**62
 FAR = 1_000_000  # rounds that are looked ahead for the next one to keep
 ROWS = types.int32[:, ::1]
-GONE = -2  # in place of a value that a model does not have
 
 
 def room_for(width: int) -> int:
@@ -216,19 +216,16 @@ class Sample:
         return other
 
     def moved(self, old: Model, new: Model) -> Sample:
-        """Return a sample of the rounds that another model can have, too, by names and labels."""
-        rows = Translation(old, new).of_rounds(self.rounds)
+        """Return a sample of the rounds that another model can have as well, by names and labels."""
+        return self.renumbered(Translation(old, new).of_rounds)
+
+    def renumbered(self, of_rounds: Callable[[Ints], Ints]) -> Sample:
+        """Return a sample of translated rounds, which may be fewer."""
+        rows = of_rounds(self.rounds)
         other = Sample(rows.shape[1])
         other.impossible = self.impossible
         other.count = self.count if len(rows) == self.kept else self.count * len(rows) // self.kept
         other._take(rows.astype(np.int32))
-        return other
-
-    def renumbered(self, of_rounds: Callable[[Ints], Ints]) -> Sample:
-        """Return a sample of the same rounds in other numbers."""
-        other = Sample(self._rows.shape[1])
-        other.count, other.impossible = self.count, self.impossible
-        other._take(of_rounds(self.rounds).astype(np.int32))
         return other
 
     def _take(self, rows: npt.NDArray[np.int32]) -> None:
@@ -238,56 +235,24 @@ class Sample:
         mark_all(self._rows, self._marks)
 
     def to_arrays(self) -> tuple[Ints, npt.NDArray[np.int32]]:
-        """What files keep: three numbers, and the rounds."""
+        """Return what files hold: three numbers, and the rounds."""
         return np.array([self.count, self.kept, self.impossible], np.int64), self._rows[: self.kept].copy()
 
     @staticmethod
     def from_arrays(model: Model, numbers: Ints, rows: npt.NDArray[np.int32]) -> Sample:
-        """A sample from what a file holds, of which every number is checked."""
-        nodes = [*model.decisions, *model.contexts, *model.observed]
-        if numbers.shape != (3,) or numbers.dtype != np.int64 or rows.dtype != np.int32:
-            raise FormatError("the sample of rounds is not three numbers and a table of whole numbers")
+        """Return a sample from what a file holds; raise unless its rounds are those of a model."""
+        nodes = nodes_of_round(model)
         sample = Sample(len(nodes))
         count, kept, impossible = numbers.tolist()
-        in_range = all(is_integer(n) and 0 <= n <= MOST_COUNT for n in (count, kept, impossible))
-        if not in_range or rows.shape != (kept, len(nodes)) or kept > min(count, sample.room):
-            raise FormatError(
-                f"the sample has {kept} of {count} rounds of shape {rows.shape}; at most {sample.room} are kept, "
-                f"with {len(nodes)} numbers each"
-            )
-        for node, column in zip(nodes, rows.T, strict=True):
-            least = -1 if node.kind == "observed" else 0
-            if kept and not (least <= column.min() and column.max() < node.states):
-                wrong = column[(column < least) | (column >= node.states)][0]
-                raise FormatError(f"the sample of rounds: {node.name!r} cannot be number {brief(int(wrong))}")
+        if not (0 <= kept <= min(count, sample.room) and max(count, impossible) <= MOST_COUNT and impossible >= 0):
+            raise FormatError(f"the sample must have at most {sample.room} of all rounds, got {kept} of {count}")
+        if rows.shape != (kept, len(nodes)):
+            raise FormatError(f"the sample of rounds must have the shape {(kept, len(nodes))}, got {rows.shape}")
+        least = np.where([node.kind == "observed" for node in nodes], -1, 0)
+        wrong = np.argwhere((rows < least) | (rows >= [node.states for node in nodes]))
+        if len(wrong):
+            round_, k = wrong[0].tolist()
+            raise FormatError(f"the sample of rounds: {nodes[k].name!r} cannot be number {rows[round_, k]}")
         sample.count, sample.impossible = count, impossible
         sample._take(rows.copy())
         return sample
-
-
-@final
-class Translation:
-    """Rounds of one model in the numbers of another, by names and labels.
-
-    A round of which the other model lacks a choice, a value of a context or an observed state is left out; so is any
-    round if a decision or context of the other model is new.
-    """
-
-    def __init__(self, old: Model, new: Model) -> None:
-        axes = [*old.decisions, *old.contexts, *old.observed]
-        places = {node.name: i for i, node in enumerate(axes)}
-        self._columns: list[tuple[int, Ints]] = []  # of a node of the new model: a column, and what its numbers become
-        for node in (*new.decisions, *new.contexts, *new.observed):
-            if node.name in places:
-                own = axes[places[node.name]]
-                numbers = [*(GONE if (at := node.index(v)) is None else at for v in own.values), -1]
-                self._columns.append((places[node.name], np.array(numbers, np.int64)))
-            else:
-                self._columns.append((-1, np.array([-1 if node.kind == "observed" else GONE], np.int64)))
-
-    def of_rounds(self, rounds: Ints) -> Ints:
-        """Return the rounds that the other model can have, one per row."""
-        nothing = np.zeros(len(rounds), np.int64)
-        columns = [table[rounds[:, column] if column >= 0 else nothing] for column, table in self._columns]
-        rows = np.stack(columns, axis=1) if columns else np.empty((len(rounds), 0), np.int64)
-        return np.asarray(rows[(rows != GONE).all(axis=1)])
