@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -121,24 +121,19 @@ class Translation:
         return np.asarray(rows[(rows != GONE).all(axis=1)])
 
 
-class Rewarded(NamedTuple):
-    """Observed nodes that rewards depend on, or all if rewards depend on none; and how rich each structure is."""
+def rewarded(models: Sequence[Model]) -> tuple[list[int], list[int], list[list[int]], list[int]]:
+    """Return the observed nodes that rewards depend on, or all if rewards depend on none; and how rich structures are.
 
-    numbers: list[int]  # of these nodes in the first structure
-    states: list[int]
-    columns: list[list[int]]  # of each structure: where these states are among those of all its observed nodes
-    richness: list[int]  # of each structure: how many numbers it learns
-
-
-def rewarded(models: Sequence[Model]) -> Rewarded:
-    """Return the observed nodes that structures bet on."""
+    These are the nodes' numbers in the first structure, their numbers of states, for each structure the places of these
+    states among those of all its observed nodes, and for each structure how many numbers it learns.
+    """
     read = {name for model in models for term in model.diagram.rewards for name in term.parents}
     observed = models[0].observed
     nodes = [n for n in observed if n.name in read] or list(observed)
-    columns = []
+    places = []
     for model in models:
         starts = np.cumsum([0, *(node.states for node in model.observed)]).tolist()
         first = {node.name: start for node, start in zip(model.observed, starts, strict=False)}
-        columns.append([first[n.name] + place for n in nodes for place in places_in(n, model.nodes[n.name])])
+        places.append([first[n.name] + place for n in nodes for place in places_in(n, model.nodes[n.name])])
     richness = [sum(t.size - t.size // t.states for t in model.learned.values()) for model in models]
-    return Rewarded([observed.index(n) for n in nodes], [n.states for n in nodes], columns, richness)
+    return [observed.index(n) for n in nodes], [n.states for n in nodes], places, richness
