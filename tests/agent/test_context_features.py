@@ -782,5 +782,5 @@ def test_the_plot_of_a_logistic_regression_has_its_largest_coefficients() -> Non
     assert regression.plot(ax) is ax
     assert [label.get_text() for label in regression.plot().get_yticklabels()] == ["x0", "user.age"]
     np.testing.assert_allclose(regression.quantile(0.5), regression.coefficients)
-    with pytest.raises(IdbanditsError, match="ax are axes of Matplotlib"):
+    with pytest.raises(IdbanditsError, match="axes must be 1 axes of Matplotlib"):
         regression.plot(3)

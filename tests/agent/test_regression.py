@@ -544,4 +544,4 @@ def test_a_plot_goes_where_it_is_wanted() -> None:
     assert regression.plot(figure.subplots(1, 2)).tolist() == figure.axes
     assert regression.plot().shape == (2,)
     for axes in (figure.axes[0], "here", [1, 2], figure.axes[:1]):
-        assert_raises(IdbanditsError, ["axes are two axes of Matplotlib, not"], partial(regression.plot, axes))
+        assert_raises(IdbanditsError, ["axes must be 2 axes of Matplotlib, got"], partial(regression.plot, axes))

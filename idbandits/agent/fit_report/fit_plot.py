@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from idbandits.errors import IdbanditsError, brief
+from idbandits.agent.reports.axes import axes_for
 from idbandits.kernel.array_types import Bools, Floats
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
@@ -61,13 +61,8 @@ def _label(line: Any) -> str:
 
 def draw(shown: Points, ax: "Axes | None" = None) -> "Axes":
     """Draw them one below the other: what was expected, and what was observed."""
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    if not (ax is None or isinstance(ax, Axes)):
-        raise IdbanditsError(f"ax are axes of Matplotlib, not {brief(ax)}")
     number = len(shown.labels)
-    ax = ax if ax is not None else Figure(figsize=(6.4, 1.2 + 0.26 * max(number, 2)), layout="constrained").subplots()
+    (ax,) = axes_for(ax, 1, (6.4, 1.2 + 0.26 * max(number, 2)))
     places = np.arange(number)
     ax.plot(
         shown.expected, places, linestyle="none", marker="|", color="black", markersize=11, markeredgewidth=1.4,

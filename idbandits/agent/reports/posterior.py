@@ -8,9 +8,8 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.agent.reports.coefficients import LogisticRegression
 from idbandits.agent.reports.quantiles import probabilities
-from idbandits.agent.reports.regression_result import Regression, regression_in
+from idbandits.agent.reports.regression import LogisticRegression, Regression, regression_in
 from idbandits.circuit.model import Model
 from idbandits.diagram.labels import numbered_axes, row_labels, state_labels
 from idbandits.diagram.tables import LearnedTable
