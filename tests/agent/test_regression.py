@@ -495,7 +495,7 @@ def test_latent_tables_have_regressions() -> None:
 def test_quantiles_are_asked_for_at_probabilities(q: Any) -> None:
     regression = regression_of(taught(shop(np.arange(3.0)[:, None]), np.ones((3, 2), int)))
     for method in (regression.quantile, regression.strength_quantile):
-        assert_raises(IdbanditsError, ["a quantile is asked for at a probability in [0, 1], not"], partial(method, q))
+        assert_raises(IdbanditsError, ["quantiles must be at probabilities in [0, 1], got"], partial(method, q))
 
 
 # -- the plot ----------------------------------------------------------------------------------------------------------

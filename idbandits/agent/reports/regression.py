@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from idbandits.agent.reports.quantiles import probabilities
 from idbandits.diagram.features.design import described
 from idbandits.diagram.labels import state_labels
 from idbandits.diagram.tables import Label, LearnedTable
+from idbandits.errors import IdbanditsError, brief
 from idbandits.inference.gibbs.summary import Summary
 from idbandits.inference.regression.density import HIGH, LOG_STRENGTHS, LOW, MAX_LOGIT, MIN_COUNT, SCALE
 from idbandits.inference.regression.logistic import MOST_LOGIT
@@ -26,6 +26,19 @@ if TYPE_CHECKING:  # imported where it is used, because that takes long
     from numpy.typing import NDArray
 
 ENDS = np.array([0.05, 0.95])  # of intervals
+MOST_QUANTILES = 10**8
+
+
+def probabilities(q: Any, size: int) -> Floats:
+    """Validate probabilities at which each of `size` numbers has a quantile."""
+    wanted = np.asarray(q)
+    if wanted.dtype.kind not in "biuf" or np.ma.is_masked(q) or not ((wanted >= 0) & (wanted <= 1)).all():
+        raise IdbanditsError(f"quantiles must be at probabilities in [0, 1], got {brief(q)}")
+    if wanted.size * size > MOST_QUANTILES:
+        raise IdbanditsError(
+            f"at most {MOST_QUANTILES:,} quantiles can be computed at once, got {wanted.size} of {size} numbers"
+        )
+    return wanted.astype(np.float64)
 
 
 # -- beliefs of parameters ---------------------------------------------------------------------------------------------
@@ -117,7 +130,7 @@ class RegressionResult:
 
     def quantile(self, q: float | Floats) -> Floats:
         """Return quantiles of the coefficients: for an array of q, these come first."""
-        wanted = probabilities(q, self._belief.mean.size, "each coefficient")
+        wanted = probabilities(q, self._belief.mean.size)
         lines = self._belief.quantile(wanted.ravel())
         return np.array([self._by_column(line) for line in lines]).reshape(wanted.shape + self.coefficients.shape)
 
@@ -183,7 +196,7 @@ class Regression(RegressionResult):
 
     def strength_quantile(self, q: float | Floats) -> Floats:
         """Return the quantile of M, at one probability or several."""
-        return np.exp(self._fit.log_strength(probabilities(q, 1, "the strength")))
+        return np.exp(self._fit.log_strength(probabilities(q, 1)))
 
     def plot(self, axes: Sequence[Axes] | None = None) -> NDArray[np.object_]:
         """Draw two panels: coefficients with intervals of 90 %, and what rows showed against what features say of them.
