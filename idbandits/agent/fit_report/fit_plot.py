@@ -1,4 +1,4 @@
-"""The most surprising comparisons of a fit report: one function makes the numbers, another draws them."""
+"""Plot of the most surprising comparisons of a fit report: one function returns the data, another draws them."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +33,7 @@ class Points(NamedTuple):
 
 
 def points(frame: "pd.DataFrame", level: float) -> Points:
-    """The first comparisons in the frame of a report, one of each kind; those below this level do not fit.
+    """Return the first comparisons in the frame of a report, one of each kind; those below this level do not fit.
 
     >>> import pandas as pd
     >>> names = ["node", "state", "by", "value", "rounds", "expected", "observed", "p"]
@@ -60,7 +60,7 @@ def _label(line: Any) -> str:
 
 
 def draw(shown: Points, ax: "Axes | None" = None) -> "Axes":
-    """Draw them one below the other: what was expected, and what was observed."""
+    """Draw comparisons one below the other: what was expected, and what was observed."""
     number = len(shown.labels)
     (ax,) = axes_for(ax, 1, (6.4, 1.2 + 0.26 * max(number, 2)))
     places = np.arange(number)
