@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from idbandits.agent.agreement import nodes_of_round
 from idbandits.agent.era import Era
 from idbandits.agent.log_columns import Column, Log, Part, RawLog, dotted_names
 from idbandits.circuit.model import Model
@@ -58,6 +59,9 @@ def encode_log(eras: Sequence[Era], raw: RawLog, entries: Entries) -> list[Batch
     for number, model in enumerate(models):
         try:
             rounds = _encode_rounds(log, model)
+            if len(models) > 1 or rounds.fits.all():  # otherwise, the first wrong value is reported
+                decisions = rounds.columns[: len(model.decisions)]
+                model.feasibility.check_columns([column[rounds.fits] for column in decisions])
         except IdbanditsError as error:
             if len(models) == 1:
                 raise
@@ -95,19 +99,16 @@ def _encode_rounds(log: Log, model: Model) -> _Rounds:
             if node.features is None and (column := log.column(part, node)) is not None:
                 encoded[node.name] = _places(part, node, column)
     length = log.length or 0
-    nodes = [*model.decisions, *model.contexts, *model.observed]
-    empty = {
-        node.name: np.full(length, 0 if node.kind == "context" else -1) for node in nodes if node.name not in encoded
-    }
-    columns = [(encoded | empty)[node.name] for node in nodes]
-    fits = np.ones(length, np.bool_)
+    columns = [
+        encoded[node.name] if node.name in encoded else np.full(length, 0 if node.kind == "context" else -1)
+        for node in nodes_of_round(model)
+    ]
+    fits, absent = np.ones(length, np.bool_), log.absent_columns(model)
     for own in encoded.values():
         fits &= own > WRONG
-    absent = log.absent_columns(model)
     for table, name in {(part.table, name) for part in log.parts for name in part.table.names or () if name in absent}:
         missing = table.read(name).missing
         fits &= missing if len(missing) == length else False
-    model.feasibility.check_columns(columns if fits.all() else [column[fits] for column in columns])
     return _Rounds(columns, fits)
 
 
@@ -129,16 +130,16 @@ def _places(part: Part, node: Node, column: Column) -> Ints:
 
 
 def _mismatch(log: Log, models: Sequence[Model], present: Any, number: int) -> IdbanditsError:
-    """Return the error of a round that no model can have."""
-    model, neither = models[0], ", neither in this diagram nor in an earlier one" if len(models) > 1 else ""
-    nodes = [(part, node) for part in log.parts for node in part.nodes(model)]
+    """Return the error of a round that no model can have; `present` has the rounds of the first one, or its error."""
+    neither = ", neither in this diagram nor in an earlier one" if len(models) > 1 else ""
+    nodes = [(part, node) for part in log.parts for node in part.nodes(models[0])]
     for (part, node), places in zip(nodes, present.columns if isinstance(present, _Rounds) else (), strict=False):
         if places[number] == WRONG and (column := log.column(part, node)) is not None:
             value = "a missing value (masked or null)" if column.masked[number] else brief(plain(column.values[number]))
             wrong = f"{node.name!r} in round {number} cannot be {value}{neither}"
             return part.error(f"{part.what}: {wrong}; allowed: {node.allowed()}")
     return ActionError(
-        f"round {number} fits neither this diagram nor an earlier one, which have other nodes and values"
+        f"round {number} fits neither this diagram nor an earlier one: these have other nodes and values"
     )
 
 

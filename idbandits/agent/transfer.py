@@ -1,4 +1,4 @@
-"""Moving to another diagram: all that is known goes along, by the names of tables and the labels of rows."""
+"""Moving to another diagram: all that is known is carried over, by the names of tables and the labels of rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FAR = 50.0  # scales from a center
 
 
 class Rows(NamedTuple):
-    """What became of the rows of a learned table: how many were kept, are new, and are retired."""
+    """Numbers of rows of a learned table that were kept, are new, and are retired."""
 
     kept: int
     new: int
@@ -49,10 +49,10 @@ class Moved(NamedTuple):
 
 @final
 class Carried:
-    """What an agent took along when it moved: of each table, how many rows; and how many groups of rounds.
+    """Summary of what an agent carried over when it moved: numbers of rows of each table, and of groups of rounds.
 
-    Retired rows are those that the new diagram lacks, and that something was learned of: it still informs the rest,
-    and is there again if they come back.
+    Retired rows are those that the new diagram lacks and that something was learned of: they still inform the rest, and
+    are restored if they come back.
     """
 
     def __init__(self, old: Entries, new: Entries, groups: int) -> None:
@@ -141,8 +141,8 @@ def hosting(learner: Learner, state: State, rng: Rng, model: Model) -> tuple[Lea
 
 
 def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> State:
-    """What a learner knows, as a state of another one, whose entries include all that is needed."""
-    fresh = other.beginning(np.random.default_rng(copy.deepcopy(rng).integers(2**63)))  # rng itself goes on as it is
+    """Return what a learner knows as a state of another one, whose entries include all that is needed."""
+    fresh = other.beginning(np.random.default_rng(copy.deepcopy(rng).integers(2**63)))  # rng itself is not used up
     layout = _layout(other)
     columns = renumbered(_known(learner, state), other.evidence.entries, layout, columns_of(fresh, layout))
     result = state_of(columns, layout, fresh)
@@ -163,5 +163,5 @@ def _known(learner: Learner, state: State) -> Old:
 
 def _layout(learner: Learner) -> Layout:
     if not isinstance(learner.inference, Described):
-        raise IdbanditsError(f"{learner.name} cannot move to another diagram: it has no `layout` of its states")
+        raise IdbanditsError(f"{learner.name} must declare the `layout` of its states to move to another diagram")
     return learner.inference.layout(learner.evidence)
