@@ -163,5 +163,5 @@ def _known(learner: Learner, state: State) -> Old:
 
 def _layout(learner: Learner) -> Layout:
     if not isinstance(learner.inference, Described):
-        raise IdbanditsError(f"{learner.name} must declare the `layout` of its states to move to another diagram")
+        raise IdbanditsError(f"{learner.name} cannot move to another diagram: it has no `layout` of its states")
     return learner.inference.layout(learner.evidence)
