@@ -64,9 +64,12 @@ class Table:
         self._columns: dict[Any, Column] = {}
 
     def collect(self, wanted: Sequence[Any]) -> None:
-        """Replace a lazy frame by a frame of the wanted columns."""
+        """Replace a lazy frame by a frame of the wanted columns, or raise `ValueError`."""
         if is_lazy(self.data):
-            self.data = self.data.select([name for name in self.names or [] if name in wanted]).collect()
+            try:
+                self.data = self.data.select([name for name in self.names or [] if name in wanted]).collect()
+            except Exception as error:  # of another library: files that are missing, columns that cannot be computed
+                raise ValueError(f"the lazy frame cannot be collected ({brief(error)})") from error
 
     def read(self, name: Any) -> Column:
         """Read a flat column, or raise one of `errors.ODD`."""
@@ -122,8 +125,8 @@ class Log:
                 raise error_type(f"{what} must be arrays by name of a node or a data frame, got {brief(table.data)}")
             try:
                 table.collect(wanted)
-            except Exception as error:  # of another library: files that are missing, columns that cannot be computed
-                raise error_type(f"{what}: the lazy frame cannot be collected ({brief(error)})") from error
+            except ValueError as error:
+                raise error_type(f"{what}: {error}") from error
 
     def table_of(self, data: Any) -> Table:
         """Return the only table that reads this data."""

@@ -10,7 +10,7 @@ import numpy as np
 from idbandits.diagram.features.design import described
 from idbandits.diagram.labels import state_labels
 from idbandits.diagram.tables import Label, LearnedTable
-from idbandits.errors import IdbanditsError, brief
+from idbandits.errors import ODD, IdbanditsError, brief
 from idbandits.inference.gibbs.summary import Summary
 from idbandits.inference.regression.density import HIGH, LOG_STRENGTHS, LOW, MAX_LOGIT, MIN_COUNT, SCALE
 from idbandits.inference.regression.logistic import MOST_LOGIT
@@ -31,13 +31,16 @@ MOST_QUANTILES = 10**8
 
 def probabilities(q: Any, size: int) -> Floats:
     """Validate probabilities at which each of `size` numbers has a quantile."""
-    wanted = np.asarray(q)
-    if wanted.dtype.kind not in "biuf" or np.ma.is_masked(q) or not ((wanted >= 0) & (wanted <= 1)).all():
-        raise IdbanditsError(f"quantiles must be at probabilities in [0, 1], got {brief(q)}")
+    try:
+        wanted = np.asarray(q)
+    except ODD:  # ragged lists
+        wanted = np.array(None)
     if wanted.size * size > MOST_QUANTILES:
         raise IdbanditsError(
-            f"at most {MOST_QUANTILES:,} quantiles can be computed at once, got {wanted.size} of {size} numbers"
+            f"at most {MOST_QUANTILES:,} quantiles can be computed at once, got {wanted.size * size:,}"
         )
+    if wanted.dtype.kind not in "biuf" or np.ma.is_masked(q) or not ((wanted >= 0) & (wanted <= 1)).all():
+        raise IdbanditsError(f"quantiles must be at probabilities in [0, 1], got {brief(q)}")
     return wanted.astype(np.float64)
 
 

@@ -6,10 +6,14 @@ So a file from a stranger takes no more memory than its size warrants.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import math
 import stat
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, final
@@ -17,11 +21,12 @@ from typing import IO, Any, final
 import numpy as np
 import numpy.typing as npt
 
-from idbandits.errors import FormatError, IdbanditsError, brief
+from idbandits.errors import ODD, FormatError, IdbanditsError, brief
 
 HEAD, MOST_HEAD = "head", 2**28  # the part that is a text, and its bytes
 SMALL_HEAD, SMALL = 2**24, 2**26  # bytes that a few compressed ones may stand for; what is larger is written as it is
 MOST_RATIO = 100  # or this many for each compressed one, as other programs write them
+DAMAGED = (*ODD, EOFError, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError, struct.error)
 
 
 def packed(parts: Mapping[str, npt.NDArray[Any]]) -> bytes:
@@ -39,12 +44,14 @@ def packed(parts: Mapping[str, npt.NDArray[Any]]) -> bytes:
 
 @contextlib.contextmanager
 def naming(owner: object) -> Iterator[None]:
-    """Raise all errors, whose types are many for damaged files, as `FormatError`, and name what is read."""
+    """Raise errors, whose types are many for damaged files, as `FormatError`, and name what is read."""
     try:
         yield
     except IdbanditsError as error:
         raise FormatError(f"{owner}: {error}") from None
-    except Exception as error:
+    except (*DAMAGED, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # which is that of places beyond the file
+            raise
         kind = type(error).__name__
         raise FormatError(f"{owner}: this is not the whole file of an agent ({kind}: {error})") from None
 
