@@ -1,4 +1,4 @@
-"""What several structures must share: decisions, contexts and observed nodes with their values, and constraints."""
+"""Agreement of several structures: decisions, contexts and observed nodes with their values, and constraints."""
 
 from __future__ import annotations
 
@@ -10,44 +10,37 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.diagram import Diagram, Node
-from idbandits.errors import ODD, DiagramError, brief
+from idbandits.errors import DiagramError, brief
 from idbandits.kernel.array_types import Ints
 
 MOST = 100  # structures
 SHARED: tuple[Literal["decision", "context", "observed"], ...] = ("decision", "context", "observed")
+GONE = -2  # in place of a value that a model does not have
 
 
 def named_structures(structures: Any) -> dict[str, Diagram]:
-    """Diagrams by name, which agree on all that is decided and seen: given by name, or as a list of named ones."""
-    by_name = _by_name(structures)
-    if not 1 <= len(by_name) <= MOST:
-        raise DiagramError(f"structures: from 1 to {MOST} diagrams are needed, not {len(by_name)}")
-    for name, d in by_name.items():
+    """Return copies of diagrams by name, from a mapping or a sequence; raise unless they agree on all that is seen."""
+    if not isinstance(structures, (Mapping, list, tuple)):
+        raise DiagramError(f"structures must be diagrams in a list or by name, got {brief(structures)}")
+    by_name: dict[str, Diagram] = {}
+    for key, d in structures.items() if isinstance(structures, Mapping) else enumerate(structures):
+        if not isinstance(d, Diagram):
+            raise DiagramError(f"structures: {brief(key)} must be a Diagram, got {brief(d)}")
+        name = key if isinstance(structures, Mapping) else d.name
+        if not isinstance(name, str):
+            raise DiagramError(f"structures must be named by strings, got {brief(name)}")
+        if name in by_name:
+            raise DiagramError(f"structures: two have the name {name!r}; pass a mapping of other names to diagrams")
         for node in d.of_kind("context"):
             if node.features is not None:
                 reason = f"context {node.name!r} has features, and structures are not weighed by such rounds"
                 raise DiagramError(f"structures: {name!r} cannot be among several: {reason}")
+        by_name[name] = d.copy()
+    if not 1 <= len(by_name) <= MOST:
+        raise DiagramError(f"structures must be 1 to {MOST} diagrams, got {len(by_name)}")
     (first, model), *others = by_name.items()
     for other, d in others:
         _check_alike(first, model, other, d)
-    return by_name
-
-
-def _by_name(structures: Any) -> dict[str, Diagram]:
-    try:
-        pairs = list(structures.items() if isinstance(structures, Mapping) else enumerate(structures))
-    except ODD:
-        raise DiagramError(f"structures: {brief(structures)} cannot be read") from None
-    by_name: dict[str, Diagram] = {}
-    for place, d in pairs:
-        if not isinstance(d, Diagram):
-            raise DiagramError(f"structures: {brief(place)} is a Diagram, not {brief(d)}")
-        name = place if isinstance(structures, Mapping) else d.name
-        if not isinstance(name, str):
-            raise DiagramError(f"structures are named by strings, not {brief(name)}")
-        if name in by_name:
-            raise DiagramError(f"structures: two have the name {name!r}; pass a mapping of other names to diagrams")
-        by_name[name] = d.copy()
     return by_name
 
 
@@ -78,65 +71,69 @@ def _check_alike(first: str, a: Diagram, second: str, b: Diagram) -> None:
 
 
 def places_in(source: Node, target: Node) -> Any:
-    """For each value of a node, its place among those of another."""
+    """Return for each value of a node its place among those of another node, None if it is not there."""
     return [target.index(value) for value in source.values]
 
 
-@final
-class Order:
-    """How a structure numbers the nodes and values of a round, where the first structure is the measure."""
-
-    def __init__(self, first: Model, own: Model) -> None:
-        sources = {n.name: (i, n) for i, n in enumerate(_nodes(first))}
-        self.width = len(own.decisions) + len(own.contexts)
-        self.columns = [sources[n.name][0] for n in _nodes(own)]
-        self.tables = [
-            np.array([*places_in(sources[n.name][1], n), -1], dtype=np.int64)  # -1, not seen, remains so
-            for n in _nodes(own)
-        ]
-        plain = all(table.tolist() == [*range(len(table) - 1), -1] for table in self.tables)
-        self.same = plain and self.columns == [*range(len(self.columns))]
-
-    def of_round(self, vector: Ints, seen: Ints) -> tuple[Ints, Ints]:
-        """A round in this structure's numbers."""
-        if self.same:
-            return vector, seen
-        row = self.of_rounds(np.concatenate([vector, seen])[None])[0]
-        return row[: self.width], row[self.width :]
-
-    def of_rounds(self, rounds: Ints) -> Ints:
-        """Rounds in this structure's numbers, one per row: an action, then what was seen."""
-        if self.same:
-            return rounds
-        columns = [table[rounds[:, c]] for table, c in zip(self.tables, self.columns, strict=True)]
-        return np.stack(columns, axis=1) if columns else rounds
-
-
-def _nodes(model: Model) -> list[Node]:
+def nodes_of_round(model: Model) -> list[Node]:
+    """Return the nodes whose numbers make up a round: decisions, contexts, observed nodes."""
     return [*model.decisions, *model.contexts, *model.observed]
 
 
-def rewarded(models: Sequence[Model]) -> tuple[list[int], list[int], list[list[int]], list[int]]:
-    """The observed nodes that rewards depend on, or all if they depend on none; and how rich each structure is.
+@final
+class Translation:
+    """Rounds of one model in the numbers of another, by names and labels.
 
-    The nodes' numbers in the first structure, their numbers of states, for each structure where these states are among
-    those of all its observed nodes, and how many numbers it learns.
+    A round of which the other model lacks a choice, a value of a context or an observed state is left out; so is any
+    round if a decision or context of the other model is new.
+    """
+
+    def __init__(self, old: Model, new: Model) -> None:
+        sources = {node.name: (i, node) for i, node in enumerate(nodes_of_round(old))}
+        self.width = len(new.decisions) + len(new.contexts)
+        self._columns: list[tuple[int, Ints]] = []  # of a node of the new model: a column, and what its numbers become
+        for node in nodes_of_round(new):
+            if node.name in sources:
+                column, source = sources[node.name]
+                places = [GONE if place is None else place for place in places_in(source, node)]
+                self._columns.append((column, np.array([*places, -1], np.int64)))  # -1, not seen, remains so
+            else:
+                self._columns.append((-1, np.array([-1 if node.kind == "observed" else GONE], np.int64)))
+        identical = all(
+            k == c and np.array_equal(t[:-1], np.arange(len(t) - 1)) for k, (c, t) in enumerate(self._columns)
+        )
+        self.same = identical and len(self._columns) == len(sources)  # rounds have the same numbers in both models
+
+    def of_round(self, action: Ints, seen: Ints) -> tuple[Ints, Ints]:
+        """Translate a round that the other model can have."""
+        if self.same:
+            return action, seen
+        row = self.of_rounds(np.concatenate([action, seen])[None])[0]
+        return row[: self.width], row[self.width :]
+
+    def of_rounds(self, rounds: Ints) -> Ints:
+        """Return the rounds that the other model can have, one per row."""
+        if self.same:
+            return rounds
+        nothing = np.zeros(len(rounds), np.int64)
+        columns = [table[rounds[:, column] if column >= 0 else nothing] for column, table in self._columns]
+        rows = np.stack(columns, axis=1) if columns else np.empty((len(rounds), 0), np.int64)
+        return np.asarray(rows[(rows != GONE).all(axis=1)])
+
+
+def rewarded(models: Sequence[Model]) -> tuple[list[int], list[int], list[list[int]], list[int]]:
+    """Return the observed nodes that rewards depend on, or all if rewards depend on none; and how rich structures are.
+
+    These are the nodes' numbers in the first structure, their numbers of states, for each structure the places of these
+    states among those of all its observed nodes, and for each structure how many numbers it learns.
     """
     read = {name for model in models for term in model.diagram.rewards for name in term.parents}
     observed = models[0].observed
     nodes = [n for n in observed if n.name in read] or list(observed)
+    places = []
+    for model in models:
+        starts = np.cumsum([0, *(node.states for node in model.observed)]).tolist()
+        first = {node.name: start for node, start in zip(model.observed, starts, strict=False)}
+        places.append([first[n.name] + place for n in nodes for place in places_in(n, model.nodes[n.name])])
     richness = [sum(t.size - t.size // t.states for t in model.learned.values()) for model in models]
-    numbers, states = [observed.index(n) for n in nodes], [n.states for n in nodes]
-    return numbers, states, [_columns(model, nodes) for model in models], richness
-
-
-def _columns(model: Model, nodes: Sequence[Node]) -> list[int]:
-    first, places = 0, {}
-    for node in model.observed:
-        places[node.name] = first, node
-        first += node.states
-    columns = []
-    for node in nodes:
-        start, own = places[node.name]
-        columns += [start + place for place in places_in(node, own) if place is not None]
-    return columns
+    return [observed.index(n) for n in nodes], [n.states for n in nodes], places, richness

@@ -1,264 +1,254 @@
-"""Rounds as kernels take them: labels become places among the values of their nodes, -1 where nothing was seen."""
+"""Encoding of logs: labels become places among the values of their nodes, features of contexts become numbers.
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+A log is read once (`log_columns`). Its distinct values are mapped to places for the present diagram and, if there are
+rounds that the present diagram cannot have, for earlier ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from idbandits.agent.agreement import nodes_of_round
+from idbandits.agent.era import Era
+from idbandits.agent.log_columns import Column, Log, Part, RawLog, dotted_names
 from idbandits.circuit.model import Model
 from idbandits.diagram.diagram import Node
-from idbandits.diagram.features.dataframes import column_names, is_lazy
-from idbandits.diagram.features.read_column import RawColumn, read_column
+from idbandits.diagram.features.context_features import Feature, RequestFeatures, Scaled
+from idbandits.diagram.features.encode_columns import MOST_DEVIATIONS
 from idbandits.diagram.values import is_missing, plain
-from idbandits.errors import ODD, ActionError, ContextError, IdbanditsError, ObservationError, brief
-from idbandits.kernel.array_types import Bools, Ints
+from idbandits.errors import ODD, ActionError, ContextError, IdbanditsError, brief
+from idbandits.inference.regression.logistic_setup import translated_requests
+from idbandits.inference.transfer.row_index import Entries
+from idbandits.kernel.array_types import Bools, Floats, Ints
 
 WRONG = -2  # in place of a value that is not one of its node
-FOREIGN = -3  # in place of all values of a round that has some of nodes that the diagram lacks
-FACTORIZED = "biufcmMUO"  # kinds of arrays whose distinct values pandas finds
-FEW = 100  # rounds whose distinct values are not looked for: that takes pandas, which is slow to import
 
 
-class Part(NamedTuple):
-    """One of the three parts of a log: what it is called, its nodes, and where their columns are."""
+class Batch(NamedTuple):
+    """Rounds of a log that are of one era, in the order of the log."""
 
-    what: str
-    nodes: Sequence[Node]
-    data: Any
-    error: type[IdbanditsError]
-    requests: Sequence[Node] = ()  # contexts with features, whose columns `agent.requests` reads
+    era: int
+    columns: Sequence[Ints]  # decisions, contexts and observed nodes
+    numbers: Ints  # which rounds of the log they are
+    requests: Floats  # one line per round, or none
+
+    @property
+    def rounds(self) -> Ints:
+        """The rounds, one per row."""
+        return np.stack(self.columns, axis=1) if self.columns else np.empty((len(self.numbers), 0), np.int64)
+
+    def part(self, own: Any) -> Batch:
+        """Return some of the rounds: a slice, or their places."""
+        requests = self.requests[own] if len(self.requests) else self.requests
+        return Batch(self.era, [column[own] for column in self.columns], self.numbers[own], requests)
 
 
-def encode_rounds(
-    model: Model, actions: Any, observations: Any, contexts: Any, columns: Mapping[str, Hashable] | None = None, *,
-    others: Sequence[Model] = (),
-) -> list[Ints]:  # fmt: skip
-    """Encode many rounds as columns: decisions, contexts, observed nodes (-1 where missing).
+def encode_log(eras: Sequence[Era], raw: RawLog, entries: Entries) -> list[Batch]:
+    """Encode a log whose rounds may be of earlier diagrams: each is of the latest era that can have it.
 
-    If actions alone are given, all is in them. `columns` has the names that nodes have there, where these differ. If
-    rounds may be those of `others`, values that are not those of their nodes are WRONG, and not rejected; a round with
-    the value of a node that only others have is FOREIGN.
+    Features of contexts are as states with these entries have them.
     """
-    whole, strict = observations is None and contexts is None, not others
-    absent = {node.name for other in others for node in other.nodes.values()} - set(model.nodes)
-    named: Mapping[str, Hashable] = columns if isinstance(columns, Mapping) else {}
-    foreign = {named.get(name, name) for name in absent}
-    parts = [
-        Part("actions", model.decisions, actions, ActionError),
-        Part(
-            "contexts", [n for n in model.contexts if n.features is None], actions if whole else contexts, ContextError,
-            [n for n in model.contexts if n.features is not None],
-        ),
-        Part("observations", model.observed, actions if whole else observations, ObservationError),
-    ]  # fmt: skip
-    own = columns if absent.isdisjoint(named) else {n: column for n, column in named.items() if n not in absent}
-    names = _column_names_of(parts, own)
-    tables = _collected(parts, names, foreign)
-    encoded: dict[str, Ints] = {}
-    for part, data in zip(parts, tables, strict=True):
-        if columns is None:
-            holds_all = whole or not isinstance(data, Mapping)  # it may hold the whole log
-            _refuse_others(model, part, data, parts if holds_all else [part], foreign)
-        encoded |= _encode_part(part, data, names, columns or {}, strict)
-    length = next((len(column) for column in encoded.values()), 0)
-    for part in parts:
-        for node in part.nodes:
-            if len(encoded.get(node.name, range(length))) != length:
-                rounds = f"has {len(encoded[node.name])} rounds, others have {length}"
-                raise part.error(f"{part.what}: {node.name!r} {rounds}")
-    missing = np.full(length, -1, dtype=np.int64)
-    nothing = np.zeros(length, dtype=np.int64)  # of a context with features, which has one value
-    encoded |= {node.name: nothing for node in model.contexts if node.features is not None}
-    ordered = [encoded.get(n.name, missing) for n in (*model.decisions, *model.contexts, *model.observed)]
-    if strict:
-        model.feasibility.check_columns(ordered)
-        return ordered
-    is_foreign = np.zeros(length, np.bool_)
-    for data in tables:
-        for name in foreign.intersection(column_names(data) or []):
-            values = read_column(data[name])
-            is_foreign |= ~values.missing if values.missing.shape == is_foreign.shape else True
-    ordered = [np.where(is_foreign, FOREIGN, column) for column in ordered]
-    right = np.flatnonzero(is_right(ordered))
-    model.feasibility.check_columns([column[right] for column in ordered])
-    return ordered
-
-
-def is_right(columns: Sequence[Ints]) -> Bools:
-    """Return for every round whether the diagram can have all its values."""
-    return np.asarray(np.all([column > WRONG for column in columns], axis=0))
-
-
-def _column_names_of(parts: Sequence[Part], columns: Any) -> dict[str, Hashable]:
-    """The name of each node's column."""
-    names: dict[str, Hashable] = {node.name: node.name for part in parts for node in part.nodes}
-    requests = {node.name: node for part in parts for node in part.requests}
-    if columns is not None and not isinstance(columns, Mapping):
-        raise IdbanditsError(
-            f"columns: a mapping of names of nodes to names of columns is needed, not {brief(columns)}"
-        )
-    for node, column in (columns or {}).items():
-        if node in requests:
-            _check_request(requests[node], column)
+    models = [era.model for era in eras]
+    log, batches = Log(raw, models), list[Batch]()
+    left: Bools | None = None  # rounds that no diagram had so far
+    present: _Rounds | IdbanditsError | None = None  # the log in the present diagram, or why that cannot have it
+    for number, model in enumerate(models):
+        try:
+            rounds = _encode_rounds(log, model)
+            if len(models) > 1 or rounds.fits.all():  # otherwise, the first wrong value is reported
+                decisions = rounds.columns[: len(model.decisions)]
+                model.feasibility.check_columns([column[rounds.fits] for column in decisions])
+        except IdbanditsError as error:
+            if len(models) == 1:
+                raise
+            present = present or error
             continue
-        if node not in names:
-            raise IdbanditsError(
-                f"columns: {brief(node)} is not among the nodes of a log; these are {', '.join([*names, *requests])}"
-            )
-        if not isinstance(column, Hashable):
-            raise IdbanditsError(f"columns: that of {node!r} has a name, not {brief(column)}")
-        names[node] = column
-    return names
+        present = present or rounds
+        left = np.ones(len(rounds.fits), np.bool_) if left is None else left
+        own = left & rounds.fits
+        if own.any() or not len(own):
+            requests = _encode_requests(log, model)
+            if number:
+                requests = translated_requests(requests, model, entries, len(own))
+            batch = Batch(number, rounds.columns, np.arange(len(own)), requests)
+            batches.append(batch if own.all() else batch.part(np.flatnonzero(own)))
+            left &= ~own
+        if not left.any():
+            return batches
+    if isinstance(present, IdbanditsError) and not batches:
+        raise present
+    raise _mismatch(log, models, present, 0 if left is None else int(np.argmax(left)))
 
 
-def _check_request(node: Node, columns: Any) -> None:
-    """Raise unless `columns` maps features of a context to names of columns."""
-    assert node.features is not None
-    features = node.features.listed()
-    if not isinstance(columns, Mapping):
-        needed = f"columns: entry {node.name!r} must be a mapping of its features ({features}) to names of columns"
-        raise IdbanditsError(f"{needed}, got {brief(columns)}")
-    for feature, column in columns.items():
-        if not any(feature == own.name for own in node.features.features):
-            entry = f"columns: entry {brief(feature)} of {node.name!r}"
-            raise IdbanditsError(f"{entry} must be one of its features, which are {features}")
-        if not isinstance(column, Hashable):
-            raise IdbanditsError(f"columns: entry {feature!r} of {node.name!r} must be a name, got {brief(column)}")
+class _Rounds(NamedTuple):
+    """All rounds of a log in the numbers of one model."""
+
+    columns: list[Ints]  # decisions, contexts, observed nodes: -1 where nothing was seen, WRONG for other values
+    fits: Bools  # for every round, whether the model can have it
 
 
-def _collected(parts: Sequence[Part], names: Mapping[str, Hashable], foreign: Collection[Hashable]) -> list[Any]:
-    """What each part is read from: lazy frames are collected, each once, with the columns that are needed."""
-    collected: dict[int, Any] = {}
-    for part in parts:
-        if is_lazy(part.data) and id(part.data) not in collected:
-            present = column_names(part.data) or []
-            wanted = [*foreign, *(names[n.name] for other in parts if other.data is part.data for n in other.nodes)]
-            try:
-                collected[id(part.data)] = part.data.select([name for name in present if name in wanted]).collect()
-            except Exception as error:  # of another library: files that are missing, columns that cannot be computed
-                raise part.error(f"{part.what}: the lazy frame cannot be collected ({brief(error)})") from error
-    return [collected.get(id(part.data), {} if part.data is None else part.data) for part in parts]
+def _encode_rounds(log: Log, model: Model) -> _Rounds:
+    log.check_names(model)
+    encoded = dict[str, Ints]()
+    for part in log.parts:
+        for node in part.nodes(model):
+            if node.features is None and (column := log.column(part, node)) is not None:
+                encoded[node.name] = _places(part, node, column)
+    length = log.length or 0
+    columns = [
+        encoded[node.name] if node.name in encoded else np.full(length, 0 if node.kind == "context" else -1)
+        for node in nodes_of_round(model)
+    ]
+    fits, absent = np.ones(length, np.bool_), log.absent_columns(model)
+    for own in encoded.values():
+        fits &= own > WRONG
+    for table, name in {(part.table, name) for part in log.parts for name in part.table.names or () if name in absent}:
+        missing = table.read(name).missing
+        fits &= missing if len(missing) == length else False
+    return _Rounds(columns, fits)
 
 
-def _refuse_others(
-    model: Model, part: Part, data: Any, readable: Sequence[Part], foreign: Collection[Hashable]
-) -> None:
-    """Refuse columns that belong to no node and no feature, or to those that have no place in the `readable` parts."""
-    names = _names_in(part, part.data if is_lazy(part.data) else data)
-    own: set[Hashable] = {node.name for node in (part.nodes if len(readable) == 1 else model.nodes.values())}
-    own |= {*foreign, *(name for other in readable for name in _requested(other))}
-    for i, name in enumerate(names):
-        if name not in own:
-            listed = [*(node.name for node in part.nodes), *(name for other in readable for name in _dotted(other))]
-            these = f"these are {', '.join(listed) or 'none'}; columns= names those to read, and ignores all others"
-            raise part.error(f"{part.what}: {brief(name)} is not such a node of diagram {model.name!r}; {these}")
-        if name in names[:i]:
-            raise part.error(f"{part.what}: column {name!r} occurs twice")
-
-
-def _requested(part: Part) -> list[str]:
-    """The names that columns of features may have, and those of columns of mappings."""
-    nodes = [(node, node.features) for node in part.requests if node.features is not None]
-    plain_names = [feature.name for _, own in nodes for feature in own.features]
-    return [*(node.name for node, _ in nodes), *_dotted(part), *plain_names]
-
-
-def _dotted(part: Part) -> list[str]:
-    """The features of contexts with the names of these."""
-    nodes = [(node.name, node.features) for node in part.requests if node.features is not None]
-    return [f"{name}.{feature.name}" for name, own in nodes for feature in own.features]
-
-
-def _names_in(part: Part, data: Any) -> list[Any]:
-    names = column_names(data)
-    if names is None:
-        raise part.error(f"{part.what}: arrays by node name or a data frame are needed, not {brief(data)}")
-    return names
-
-
-def _listed(part: Part) -> str:
-    return ", ".join(node.name for node in part.nodes) or "none"
-
-
-def _encode_part(
-    part: Part, data: Any, names: Mapping[str, Hashable], required: Mapping[str, Hashable], strict: bool
-) -> dict[str, Ints]:
-    """The columns of nodes by name; observed nodes may be missing, unless their columns were named."""
-    present, encoded = _names_in(part, data), dict[str, Ints]()
-    for node in part.nodes:
-        name = names[node.name]
-        if name in present:
-            if present.count(name) > 1:
-                raise part.error(f"{part.what}: column {brief(name)} occurs twice")
-            try:
-                column = data[name]
-            except ODD:
-                raise part.error(f"{part.what}: there is no column {brief(name)} in {brief(data)}") from None
-            encoded[node.name] = encode_column(part.what, node, column, part.error, strict)
-        elif node.name in required:
-            raise part.error(f"{part.what}: there is no column {brief(name)}, which is that of {node.name!r}")
-        elif part.what != "observations":
-            raise part.error(f"{part.what}: {node.name!r} is missing; needed are {_listed(part)}")
-    return encoded
-
-
-def encode_column(what: str, node: Node, data: Any, error: type[IdbanditsError], strict: bool = True) -> Ints:
-    """The places of values among a node's; -1 for what is missing, where it may be, and WRONG unless it is strict."""
-    values, masked, *_ = _flat(what, node, data, error)
-    if values.dtype.kind in "iu" and node.values == range(node.states):
-        places: Ints = values.astype(np.int64)
+def _places(part: Part, node: Node, column: Column) -> Ints:
+    """Return the places of values among a node's; only observations may be missing."""
+    unseen = -1 if part.kind == "observed" else WRONG
+    if column.values.dtype.kind in "iu" and node.values == range(node.states):
+        places: Ints = column.values.astype(np.int64)
         places[(places < 0) | (places >= node.states)] = WRONG
-    else:
-        places = _places_of_labels(what, node, values)
-    if masked.any():
-        places[masked] = _missing(what)
-    if strict and (wrong := places == WRONG).any():
-        at = int(np.argmax(wrong))
-        shown = "a missing value (masked or null)" if masked[at] else brief(plain(values[at]))
-        raise error(f"{what}: {node.name!r} in round {at} cannot be {shown}; allowed: {node.allowed()}")
-    return places
-
-
-def _flat(what: str, node: Node, data: Any, error: type[IdbanditsError]) -> RawColumn:
-    """A column as a flat array, of a kind that pandas knows."""
-    try:
-        column = read_column(data)
-    except ODD:  # ragged lists, and whatever else
-        raise error(f"{what}: {node.name!r} is one value per round, a flat array; given {brief(data)}") from None
-    values = column.values
-    if values.ndim != 1:
-        given = f"{brief(data)}, of shape {values.shape}"
-        raise error(f"{what}: {node.name!r} is one value per round, a flat array; given {given}")
-    kind, size = values.dtype.kind, values.dtype.itemsize
-    if kind in "fc" and size not in (4, 8, 16):  # half and long doubles
-        return column._replace(values=values.astype(np.float64 if kind == "f" else np.complex128))
-    known = values.dtype.newbyteorder("=") if kind in FACTORIZED else object
-    return column._replace(values=values.astype(known, copy=False))
-
-
-def _missing(what: str) -> int:
-    """What stands for a missing value: only observations may miss some."""
-    return -1 if what == "observations" else WRONG
-
-
-def _places_of_labels(what: str, node: Node, values: Any) -> Ints:
-    """The same for labels of any type."""
-    codes, distinct = _factorized(values)
-    table = [_missing(what)]  # reached by -1, which stands for what is missing
+        if column.masked.any():
+            places[column.masked] = unseen
+        return places
+    codes, distinct = column.factorized
+    table = [unseen]  # reached by the code -1
     for value in distinct:
         place = node.index(value)
-        table.append(place if place is not None else _missing(what) if is_missing(value) else WRONG)
+        table.append(place if place is not None else unseen if is_missing(value) else WRONG)
     return np.array(table, dtype=np.int64)[codes + 1]
 
 
-def _factorized(values: Any) -> tuple[Ints, Any]:
-    """The number of each value among those that differ, and these; -1, perhaps, for what is missing."""
-    if len(values) > FEW:
-        import pandas  # slow to import, and only needed here
+def _mismatch(log: Log, models: Sequence[Model], present: Any, number: int) -> IdbanditsError:
+    """Return the error of a round that no model can have; `present` has the rounds of the first one, or its error."""
+    neither = ", neither in this diagram nor in an earlier one" if len(models) > 1 else ""
+    nodes = [(part, node) for part in log.parts for node in part.nodes(models[0])]
+    for (part, node), places in zip(nodes, present.columns if isinstance(present, _Rounds) else (), strict=False):
+        if places[number] == WRONG and (column := log.column(part, node)) is not None:
+            value = "a missing value (masked or null)" if column.masked[number] else brief(plain(column.values[number]))
+            wrong = f"{node.name!r} in round {number} cannot be {value}{neither}"
+            return part.error(f"{part.what}: {wrong}; allowed: {node.allowed()}")
+    return ActionError(
+        f"round {number} fits neither this diagram nor an earlier one: these have other nodes and values"
+    )
 
-        try:
-            codes, distinct = pandas.factorize(values, use_na_sentinel=True)
-            return codes, distinct
-        except ODD:  # values that cannot be hashed: arrays, what is masked, lists
-            pass
-    return np.arange(len(values)), values
+
+# -- features of contexts ----------------------------------------------------------------------------------------------
+
+
+def _encode_requests(log: Log, model: Model) -> Floats:
+    """Encode the features of contexts, one line per round; no lines if no context has features."""
+    encoded = [_encode_features(log, node, node.features) for node in model.contexts if node.features is not None]
+    return np.hstack(encoded) if encoded else np.empty((0, 0))
+
+
+def _encode_features(log: Log, node: Node, features: RequestFeatures) -> Floats:
+    """Encode the features of a context: from columns of their own, or from a column of mappings."""
+    part, who, table = log.parts[1], f"contexts: {node.name!r}", log.parts[1].table
+    if isinstance(table.data, Mapping) and node.name in table.data:
+        table = log.table_of(table.data[node.name])  # a frame, or columns by name, of the features alone
+    is_nested = table.names is not None and table is not part.table
+    table = table if is_nested else part.table
+    names = table.names or []
+    columns = _feature_columns(log, node, names)
+    unknown = [name for name in names if name not in columns.values()]
+    if is_nested and unknown and not log.ignores_others:
+        raise ContextError(f"{who}: columns must be features, which are {features.listed()}; got {brief(unknown[0])}")
+    if twice := [name for name in columns.values() if names.count(name) > 1]:
+        raise ContextError(f"{who}: column {brief(twice[0])} occurs twice")
+    has_mappings = node.name in names and not log.columns.get(node.name)
+    if not columns and not has_mappings:
+        raise ContextError(f"{who} is missing: no column has one of its features, {features.listed()}")
+    try:
+        table.collect([*columns.values()])
+        read = {name: table.read(name) for name in ([node.name] if has_mappings else columns.values())}
+    except ODD:
+        raise ContextError(f"{who}: its features cannot be read from {brief(table.data)}") from None
+    for column in read.values():
+        log.check_length(part, node, len(column.values))
+    length = log.length or 0
+    if has_mappings:
+        values = enumerate(read[node.name].tolist())
+        lines = [features.encoded(f"{who} in round {number}", value) for number, value in values]
+        return np.array(lines).reshape(length, len(features.columns))
+    blocks = [
+        _encode_feature(who, features, feature, read[columns[feature.name]])
+        if feature.name in columns else np.zeros((length, len(feature.names)))
+        for feature in features.features
+    ]  # fmt: skip
+    return np.hstack(blocks)
+
+
+def _feature_columns(log: Log, node: Node, names: Sequence[Any]) -> dict[str, Any]:
+    """Return the names of the columns of a context's features: as `columns` says, or `user.age`, or `age`."""
+    assert node.features is not None
+    named: Any = log.columns.get(node.name) or {}
+    features = node.features.listed()
+    if not isinstance(named, Mapping) or any(
+        name not in [own.name for own in node.features.features] for name in named
+    ):
+        needed = f"columns: entry {node.name!r} must be a mapping of its features ({features}) to names of columns"
+        raise IdbanditsError(f"{needed}, got {brief(named)}")
+    found = dict[str, Any]()
+    for feature, dotted in zip(node.features.features, dotted_names(node), strict=True):
+        if feature.name in named and named[feature.name] not in names:
+            column = f"columns: {brief(named[feature.name])}, for feature {feature.name!r} of {node.name!r},"
+            raise ContextError(f"{column} must be one of the columns, got {brief(list(names))}")
+        candidates = [named[feature.name]] if feature.name in named else [dotted, feature.name]
+        if existing := [name for name in candidates if name in names]:
+            found[feature.name] = existing[0]
+    return found
+
+
+def _encode_feature(who: str, features: RequestFeatures, feature: Feature, column: Column) -> Floats:
+    """Encode a column of one feature: one line per round, zeros where it is missing."""
+    if isinstance(feature, Scaled) and column.values.dtype.kind in "biuf":
+        missing = column.missing
+        numbers = np.where(missing, feature.centre, column.values.astype(np.float64))
+        if np.isfinite(numbers).all():
+            with np.errstate(over="ignore"):
+                numbers = (numbers - feature.centre) / feature.scale
+            return np.clip(numbers, -MOST_DEVIATIONS, MOST_DEVIATIONS)[:, np.newaxis]
+    codes, distinct = column.factorized
+    first = np.empty(len(distinct) + 1, np.int64)  # for each distinct value, the first round that has it
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    start = features.columns.index(feature.names[0])
+    lines = [[0.0] * len(features.columns)]  # reached by the code -1
+    for value, number in zip(distinct, first.tolist(), strict=False):
+        lines.append(features.encoded(f"{who} in round {number}", {feature.name: value}))
+    own = np.array(lines)[:, start : start + len(feature.names)]
+    return own[codes + 1]
+
+
+# -- order -------------------------------------------------------------------------------------------------------------
+
+
+def in_order(batches: Sequence[Batch], most: int, *, mixed: bool) -> Iterator[Batch]:
+    """Split batches into parts of at most `most` rounds: in the order of the log, or era by era if `mixed`."""
+    if mixed or len(batches) < 2:
+        for batch in batches:
+            for first in range(0, len(batch.numbers), most):
+                yield batch.part(slice(first, first + most))
+        return
+    numbers = np.sort(np.concatenate([batch.numbers for batch in batches]))
+    whose = np.empty(len(numbers), np.int64)
+    for k, batch in enumerate(batches):
+        whose[np.searchsorted(numbers, batch.numbers)] = k
+    done = [0] * len(batches)
+    starts = np.flatnonzero(np.diff(whose, prepend=-1))
+    for first, last in pairwise([*starts.tolist(), len(whose)]):
+        k = int(whose[first])
+        for start in range(0, last - first, most):
+            size = min(most, last - first - start)
+            yield batches[k].part(slice(done[k], done[k] + size))
+            done[k] += size

@@ -1,4 +1,4 @@
-"""Diagrams that an agent is in at one time, and rounds in them as numbers."""
+"""Diagrams that an agent is in at one time, and the encoding of single rounds (of logs: `encode`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from idbandits.agent.agreement import Order, rewarded
-from idbandits.agent.fit_report.sample import Translation
+from idbandits.agent.agreement import Translation, nodes_of_round, rewarded
 from idbandits.agent.ledger import KEY
 from idbandits.circuit.model import Action, compile
 from idbandits.diagram.diagram import Diagram
@@ -46,7 +45,7 @@ class Era:
 
     @cached_property
     def key(self) -> bytes:
-        """The key of the diagrams."""
+        """Key of the diagrams."""
         return key_of(self.diagrams)
 
     def key_of_round(self, round_: Round) -> bytes:
@@ -57,24 +56,24 @@ class Era:
 
     @cached_property
     def _texts(self) -> list[tuple[int, list[bytes]]]:
-        """The place of each node in a round, and what stands for its values in keys; in the order of their names."""
-        nodes = [*self.model.decisions, *self.model.contexts, *self.model.observed]
+        """Place of each node in a round, and what stands for its values in keys; in the order of their names."""
+        nodes = nodes_of_round(self.model)
         texts = [[f"{n.name!r}={v!r};".encode(errors="surrogatepass") for v in n.values] for n in nodes]
         return [(k, texts[k]) for k in sorted(range(len(nodes)), key=lambda k: nodes[k].name)]
 
     @cached_property
-    def orders(self) -> list[Order]:
-        """How each structure numbers the nodes and values of a round."""
-        return [Order(self.model, own) for own in self.models]
+    def orders(self) -> list[Translation]:
+        """Translations of rounds to the numbers of each structure."""
+        return [Translation(self.model, own) for own in self.models]
 
     @cached_property
     def predictors(self) -> list[Predictor]:
-        """The likelihood of each structure, to predict rounds by."""
+        """Likelihood of each structure, to predict rounds by."""
         return [model.derived(Predictor) for model in self.models]
 
     @cached_property
     def rewarded(self) -> Packed:
-        """The observed nodes that structures bet on."""
+        """Observed nodes that structures bet on."""
         return pack_rewarded(*rewarded(self.models))
 
     def round(self, action: Action, observation: Mapping[str, Any], context: Action | None) -> Round:
@@ -87,12 +86,12 @@ class Era:
         self, action: Action, observations: Sequence[Mapping[str, Any]], context: Action | None
     ) -> list[Round]:  # fmt: skip
         """Encode a round with each of some observations, or raise one of MISFITS."""
-        if not self.has_requests:
-            vector = self.action_vector(action, context)
-            return [Round(vector, self.seen(observation)) for observation in observations]
-        numbers: list[float] = []
-        vector = self.model.action_vector(action, context, numbers)
-        request = np.array(numbers)
+        if self.has_requests:
+            numbers: list[float] = []
+            vector = self.model.action_vector(action, context, numbers)
+            request = np.array(numbers)
+        else:
+            vector, request = self.action_vector(action, context), NO_FEATURES
         return [Round(vector, self.seen(observation), request) for observation in observations]
 
     def round_of(self, row: Ints, request: Floats = NO_FEATURES) -> Round:
@@ -116,7 +115,7 @@ class Era:
 
     def can_have(self, numbers: Ints) -> bool:
         """Return whether numbers, which may be from a file, are those of a round."""
-        nodes = [*self.model.decisions, *self.model.contexts, *self.model.observed]
+        nodes = nodes_of_round(self.model)
         least = np.where(np.arange(len(nodes)) < self.width, 0, -1)
         most = np.array([node.states for node in nodes], np.int64)
         return len(numbers) == len(nodes) and bool(((numbers >= least) & (numbers < most)).all())
@@ -136,7 +135,7 @@ class Era:
         try:  # faster than validating again what `act` chose
             if _are_same(action, last_action) and (context is last_context or _are_same(context, last_context)):
                 return vector
-        except ODD:  # an array, or whatever else, where a value is expected
+        except ODD:  # an array where a value is expected
             pass
         return self.model.action_vector(action, context)
 

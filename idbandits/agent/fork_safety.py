@@ -1,4 +1,4 @@
-"""Locks of agents when a process forks: a child must not wait for threads that it lacks, nor go on with half a change.
+"""Forks of processes: a child must not wait for threads that it lacks, nor use an agent in the middle of a change.
 
 The lock of an agent is that of its random numbers (`agent.rng.bit_generator.lock`), as agents may share these. A fork
 waits until no other thread is learning or acting. Where that takes too long, the agent cannot be used in the child.
@@ -32,12 +32,12 @@ def make_fork_safe(agent: Any) -> None:
 
 @final
 class ForkedAgent:
-    """An agent in a child process that was forked while another thread was changing it: it can only raise an error."""
+    """Agent in a child process that was forked while another thread was changing it: any use raises an error."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise IdbanditsError(
-            "another thread was changing this agent when the process was forked, so that the child has half of a "
-            "change; load the agent or make a copy of it before forking, or start processes by 'spawn'"
+            "another thread was changing this agent when the process was forked, so the child cannot use it; "
+            "load the agent or make a copy of it before forking, or start processes by 'spawn'"
         )
 
     def __reduce__(self) -> NoReturn:
@@ -46,11 +46,11 @@ class ForkedAgent:
 
 @final
 class _LostCompiler:
-    """The lock of the compiler in a child process that was forked while another thread was compiling."""
+    """Lock of the compiler in a child process that was forked while another thread was compiling."""
 
     def __enter__(self) -> NoReturn:
         raise IdbanditsError(
-            "another thread was compiling when the process was forked, so that the child cannot compile; call "
+            "another thread was compiling when the process was forked, so the child cannot compile; call "
             "agent.warm_up() before forking, or start processes by 'spawn'"
         )
 
@@ -59,7 +59,7 @@ class _LostCompiler:
 
 
 def _before_fork() -> None:
-    """Wait until no other thread changes an agent or compiles, and keep it so during the fork."""
+    """Wait until no other thread changes an agent or compiles, and hold all locks during the fork."""
     _registering.acquire()
     end = time.monotonic() + WAIT
 

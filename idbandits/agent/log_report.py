@@ -1,4 +1,4 @@
-"""What is done with a log besides learning from its rounds: how thoroughly to settle after it, and what to report."""
+"""Reports of logs, and which logs are small."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ import numpy as np
 from idbandits.errors import IdbanditsError, brief
 from idbandits.kernel.array_types import Ints
 
-SMALL = 0.1  # a log of so many rounds, as a part of those learned from before, changes little
-MOST_SMALL = 200  # rounds of it: to settle thoroughly takes about as many sweeps, of all groups at once
+SMALL = 0.1  # rounds of a log that changes little, as a part of those learned from before
+MOST_SMALL = 200  # rounds of such a log: to settle thoroughly takes about as many sweeps, of all groups at once
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class LogReport:
-    """What became of a log: how many rounds were learned from, and the numbers of those that were impossible."""
+    """Result of learning from a log: how many rounds were learned from, and which ones were impossible."""
 
     rounds: int
     impossible: Ints
@@ -28,17 +28,17 @@ class LogReport:
 
 
 def report_of(length: int, impossible: Sequence[int]) -> LogReport:
-    """The report of a log of so many rounds, of which these were impossible."""
+    """Return the report of a log of `length` rounds, of which these were impossible."""
     return LogReport(length - len(impossible), np.array(impossible, dtype=np.int64))
 
 
 def is_small(length: int, before: int) -> bool:
-    """Whether a log is learned round by round, as by `update`; after others, even empty ones, agents settle."""
+    """Return whether a log is learned round by round, as by `update`; after others, even empty ones, agents settle."""
     return 0 < length <= max(1, min(MOST_SMALL, SMALL * before))
 
 
 def check_skipping(impossible: Any) -> bool:
-    """Whether impossible rounds are skipped: the argument `impossible` says "skip" or "error"."""
+    """Return whether impossible rounds are skipped."""
     if not isinstance(impossible, str) or impossible not in ("error", "skip"):
-        raise IdbanditsError(f"impossible is 'error' or 'skip', not {brief(impossible)}")
+        raise IdbanditsError(f"impossible must be 'error' or 'skip', got {brief(impossible)}")
     return impossible == "skip"

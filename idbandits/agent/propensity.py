@@ -1,4 +1,4 @@
-"""How likely actions and choices are, estimated by draws."""
+"""Probabilities of actions and choices, estimated by draws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.diagram import Node
-from idbandits.diagram.tables import Label
 from idbandits.kernel.array_types import Floats, Ints
 from idbandits.solve.eligible import choices_of
 
@@ -24,10 +23,10 @@ MOST_DRAWS = 10**9  # which take hours
 
 @final
 class Propensity(NamedTuple):
-    """The probability of an action, estimated by draws, its standard error, and an upper bound.
+    """Probability of an action, estimated by draws, its standard error, and an upper bound.
 
-    The bound holds with a confidence of 95 %, by Clopper and Pearson: an action that was never taken in n draws has a
-    probability of 0.0, and one of at most 3 / n. Only if an action may not be taken, all three are 0.
+    The bound holds with a confidence of 95 %, by Clopper and Pearson: that of an action that was never taken in n draws
+    is about 3 / n. Only if an action may not be taken, all three are 0.
     """
 
     probability: float
@@ -39,7 +38,7 @@ NEVER = Propensity(0.0, 0.0, 0.0)
 
 
 def propensity_of(hits: int, draws: int) -> Propensity:
-    """The probability of what happened so many times in so many draws."""
+    """Return the probability of an event that happened in `hits` of all draws."""
     from scipy.special import betaincinv  # slow to import, and only needed here
 
     upper = 1.0 if hits == draws else float(betaincinv(hits + 1, draws - hits, CONFIDENCE))
@@ -47,14 +46,14 @@ def propensity_of(hits: int, draws: int) -> Propensity:
 
 
 def standard_errors(hits: Ints, draws: int) -> Floats:
-    """The standard errors of shares of draws: never zero after finitely many."""
+    """Return standard errors of shares of draws: never zero after finitely many."""
     spread = (hits + 1) / (draws + 2)
     return np.asarray(np.sqrt(spread * (1 - spread) / draws))
 
 
 @final
 class Tally:
-    """How often each choice of each decision was made."""
+    """Counts of each choice of each decision."""
 
     def __init__(self, model: Model) -> None:
         ends = np.cumsum([0, *(node.states for node in model.decisions)])
@@ -63,13 +62,13 @@ class Tally:
         self._names, self._ends = [node.name for node in model.decisions], ends.tolist()
 
     def by_name(self) -> dict[str, Ints]:
-        """The counts of each decision's choices."""
+        """Return the counts of each decision's choices."""
         return {name: self.counts[a:b] for name, (a, b) in zip(self._names, pairwise(self._ends), strict=True)}
 
 
 @final
 class Marginals:
-    """The probability of each choice of each decision, estimated by draws.
+    """Probability of each choice of each decision, estimated by draws.
 
     `probability` and `standard_error` are tables with one row per choice and one column per decision, NaN where a
     decision may not make the choice. `to_frame` has one line for each of these numbers.
@@ -84,16 +83,16 @@ class Marginals:
 
     @cached_property
     def probability(self) -> pandas.DataFrame:
-        """The share of draws."""
+        """Share of draws in which each choice was made."""
         return self._table([own / self.draws for own in self._counts])
 
     @cached_property
     def standard_error(self) -> pandas.DataFrame:
-        """The standard error of each probability."""
+        """Standard error of each probability."""
         return self._table([standard_errors(own, self.draws) for own in self._counts])
 
     def to_frame(self) -> pandas.DataFrame:
-        """One line per decision and choice: decision, choice, probability, standard_error."""
+        """Return a data frame with the columns decision, choice, probability and standard_error."""
         import pandas
 
         counts = np.concatenate([np.empty(0, np.int64), *self._counts])
@@ -108,15 +107,11 @@ class Marginals:
     def _table(self, columns: Sequence[Floats]) -> pandas.DataFrame:
         import pandas
 
-        found = dict.fromkeys(label for own in self._labels for label in own)
-        rows = pandas.Index(sorted(found, key=self._place), name="choice")
+        eligible = {label for own in self._labels for label in own}
+        declared = dict.fromkeys(label for node in self._decisions for label in node.values)
+        rows = pandas.Index([label for label in declared if label in eligible], name="choice")
         own = zip(self._names, self._labels, columns, strict=True)
         return pandas.DataFrame({name: pandas.Series(c, index=labels).reindex(rows) for name, labels, c in own}, rows)
-
-    def _place(self, label: Label) -> tuple[int, int]:
-        """Where a label is declared first."""
-        places = ((k, node.index(label)) for k, node in enumerate(self._decisions))
-        return next((k, place) for k, place in places if place is not None)
 
     def __repr__(self) -> str:
         draws = "1 draw" if self.draws == 1 else f"{self.draws:,} draws"

@@ -1,39 +1,37 @@
-"""Moving to another diagram: all that is known goes along, by the names of tables and the labels of rows."""
+"""Moving to another diagram: all that is known is carried over, by the names of tables and the labels of rows."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple, NoReturn, TypeAlias, final
+from collections.abc import Sequence
+from typing import NamedTuple, final
 
 import numpy as np
 
-from idbandits.agent.context_columns import encode_requests
-from idbandits.agent.encode import WRONG, encode_rounds, is_right
+from idbandits.agent.encode import Batch as Batch
+from idbandits.agent.encode import encode_log as encode_log
+from idbandits.agent.encode import in_order as in_order
 from idbandits.agent.era import Era, key_of
 from idbandits.agent.learner import INEXACT, MOST_EARLIER, Learner, Past
 from idbandits.agent.ledger import Ledger
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.diagram import Diagram
-from idbandits.errors import ActionError, ContextError, DiagramWarning, IdbanditsError, ObservationError, brief
+from idbandits.errors import DiagramWarning, brief
 from idbandits.inference.algorithms.exact import Exact, check_exact
-from idbandits.inference.regression.logistic_setup import carry, has_residual, request_names, translated_requests
+from idbandits.inference.regression.logistic_setup import carry, has_residual, request_names
 from idbandits.inference.regression.prior import carry_fits
 from idbandits.inference.state.state import State
 from idbandits.inference.state.state_file import columns_of, state_of
 from idbandits.inference.transfer.renumber import Old, needed, renumbered, without_empty_groups
 from idbandits.inference.transfer.row_index import Entries, absent_tables, names_of
-from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.array_types import Rng
 
 FAR = 50.0  # scales from a center
 
-Log: TypeAlias = tuple[Any, Any, Any, Any]  # actions, observations, contexts, names of columns
-
 
 class Rows(NamedTuple):
-    """What became of the rows of a learned table: how many were kept, are new, and are retired."""
+    """Numbers of rows of a learned table that were kept, are new, and are retired."""
 
     kept: int
     new: int
@@ -50,10 +48,10 @@ class Moved(NamedTuple):
 
 @final
 class Carried:
-    """What an agent took along when it moved: of each table, how many rows; and how many groups of rounds.
+    """Summary of what an agent carried over when it moved: numbers of rows of each table, and of groups of rounds.
 
-    Retired rows are those that the new diagram lacks, and that something was learned of: it still informs the rest,
-    and is there again if they come back.
+    Retired rows are those that the new diagram lacks and that something was learned of: they still inform the rest, and
+    are restored if they come back.
     """
 
     def __init__(self, old: Entries, new: Entries, groups: int) -> None:
@@ -142,8 +140,8 @@ def hosting(learner: Learner, state: State, rng: Rng, model: Model) -> tuple[Lea
 
 
 def transferred(learner: Learner, state: State, other: Learner, rng: Rng) -> State:
-    """What a learner knows, as a state of another one, whose entries include all that is needed."""
-    fresh = other.beginning(np.random.default_rng(copy.deepcopy(rng).integers(2**63)))  # rng itself goes on as it is
+    """Return what a learner knows as a state of another one, whose entries include all that is needed."""
+    fresh = other.beginning(np.random.default_rng(copy.deepcopy(rng).integers(2**63)))  # rng itself is not used up
     layout = other.inference.layout(other.evidence)
     columns = renumbered(_known(learner, state), other.evidence.entries, layout, columns_of(fresh, layout))
     result = state_of(columns, layout, fresh)
@@ -160,92 +158,3 @@ def _known(learner: Learner, state: State) -> Old:
     return Old(learner.evidence.entries, layout, without_empty_groups(columns))
 
 
-# -- logs with rounds of earlier diagrams ------------------------------------------------------------------------------
-
-
-class Batch(NamedTuple):
-    """Rounds of a log that are of one era, in the order of the log."""
-
-    era: int
-    columns: Sequence[Ints]  # decisions, contexts and observed nodes
-    numbers: Ints  # which rounds of the log they are
-    requests: Floats  # one line per round, or none
-
-    @property
-    def rounds(self) -> Ints:
-        """The rounds, one per row."""
-        return np.stack(self.columns, axis=1) if self.columns else np.empty((len(self.numbers), 0), np.int64)
-
-    def part(self, own: Any) -> Batch:
-        """Return some of the rounds: a slice, or their places."""
-        requests = self.requests[own] if len(self.requests) else self.requests
-        return Batch(self.era, [column[own] for column in self.columns], self.numbers[own], requests)
-
-
-def encode_log(eras: Sequence[Era], log: Log, entries: Entries) -> list[Batch]:
-    """Encode a log whose rounds may be of earlier diagrams: each is of the latest era that can have it.
-
-    Features of contexts are as states with these entries have them.
-    """
-    present = eras[0].model
-    try:
-        encoded = encode_rounds(present, *log)
-        return [Batch(0, encoded, np.arange(_length(encoded)), encode_requests(present, log, _length(encoded)))]
-    except IdbanditsError as error:
-        if len(eras) == 1:
-            raise
-        reason = error
-    batches, models, left = list[Batch](), [era.model for era in eras], None
-    for number, model in enumerate(models):
-        try:
-            encoded = encode_rounds(model, *log, others=models)
-        except IdbanditsError:
-            continue
-        left = np.ones(_length(encoded), np.bool_) if left is None else left
-        own = np.flatnonzero(left & is_right(encoded))
-        if len(own):
-            requests = encode_requests(model, log, len(left))
-            if number:
-                requests = translated_requests(requests, model, entries, len(left))
-            batches.append(Batch(number, encoded, np.arange(len(left)), requests).part(own))
-            left[own] = False
-    if left is None or left.all():
-        raise reason
-    if left.any():
-        _refuse(present, encode_rounds(present, *log, others=models), int(np.argmax(left)))
-    return batches
-
-
-def _length(encoded: Sequence[Ints]) -> int:
-    return len(encoded[0]) if encoded else 0
-
-
-def in_order(batches: Sequence[Batch], most: int, *, mixed: bool) -> Iterator[Batch]:
-    """Split batches into parts of at most `most` rounds: in the order of the log, or era by era if `mixed`."""
-    if mixed or len(batches) < 2:
-        for batch in batches:
-            for first in range(0, len(batch.numbers), most):
-                yield batch.part(slice(first, first + most))
-        return
-    numbers = np.sort(np.concatenate([batch.numbers for batch in batches]))
-    whose = np.empty(len(numbers), np.int64)
-    for k, batch in enumerate(batches):
-        whose[np.searchsorted(numbers, batch.numbers)] = k
-    done = [0] * len(batches)
-    starts = np.flatnonzero(np.diff(whose, prepend=-1))
-    for first, last in pairwise([*starts.tolist(), len(whose)]):
-        k = int(whose[first])
-        for start in range(0, last - first, most):
-            size = min(most, last - first - start)
-            yield batches[k].part(slice(done[k], done[k] + size))
-            done[k] += size
-
-
-def _refuse(model: Model, encoded: Sequence[Ints], number: int) -> NoReturn:
-    """Raise the error of a round that fits no diagram."""
-    for node, column in zip((*model.decisions, *model.contexts, *model.observed), encoded, strict=True):
-        if column[number] == WRONG:
-            error = {"decision": ActionError, "context": ContextError}.get(node.kind, ObservationError)
-            never = "has a value that it has neither in this diagram nor in an earlier one"
-            raise error(f"{node.name!r} in round {number} {never}; allowed: {node.allowed()}")
-    raise ActionError(f"round {number} fits neither this diagram nor an earlier one, which have other nodes and values")

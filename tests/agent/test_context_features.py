@@ -19,6 +19,7 @@ import crafted_files
 import idbandits as idb
 from error_checks import assert_raises, assert_rejected_by
 from idbandits.errors import (
+    ActionError,
     ContextError,
     DiagramError,
     FormatError,
@@ -412,6 +413,22 @@ def test_logs_have_columns_of_features(how: str) -> None:
     assert np.array_equal(one_by_one.state.fits, at_once.state.fits)
 
 
+def test_a_lazy_log_with_features_is_collected_once() -> None:
+    collected = []
+
+    def note(frame: pl.DataFrame) -> pl.DataFrame:
+        collected.append(frame.columns)
+        return frame
+
+    log = pl.LazyFrame({"A0": ["i0", "i1"], "C0": [0, 1], "age": [30, 40], "other": [1, 2]})
+    agent = idb.Thompson(shop(), seed=0)
+    agent.update_many(log.map_batches(note, streamable=False), columns={})
+    assert agent.rounds == 2
+    assert len(collected) == 1
+    log = log.with_columns(age=pl.col("other").cast(pl.String).str.to_integer(base=2))
+    assert_rejected_by(agent, ActionError, ("actions", "lazy frame"), lambda: agent.update_many(log, columns={}))
+
+
 def test_logs_that_are_wrong_are_rejected() -> None:
     agent = idb.Thompson(shop(), seed=0)
     log = pd.DataFrame({"A0": ["i0", "i1"], "C0": [0, 1], "age": [30, 40]})
@@ -434,9 +451,9 @@ def test_columns_of_features_that_do_not_exist_are_rejected() -> None:
     for columns, error, words in [
         ({"user": {"agee": "age"}}, IdbanditsError, ("columns", "'agee'", "'user'", "age, country")),
         ({"user": {"age": "agee"}}, ContextError, ("columns", "'agee'", "'age'", "'user'", "'AGE'")),
-        ({"user": {"age": ["age"]}}, IdbanditsError, ("columns", "'age'", "'user'", "['age']")),
+        ({"user": {"age": ["age"]}}, ContextError, ("columns", "'age'", "'user'", "['age']")),
         ({"user": "age"}, IdbanditsError, ("columns", "'user'", "mapping", "age, country", "'age'")),
-        ({"usr": {"age": "age"}}, IdbanditsError, ("columns", "'usr'", "A0, C0, user")),
+        ({"usr": {"age": "age"}}, IdbanditsError, ("columns", "'usr'", "A0, user, C0")),
         ({"user": {"age": "age"}, "C0": "clicked"}, ObservationError, ("'clicked'", "'C0'")),
     ]:
         for frame in (log, pl.from_pandas(log), pl.from_pandas(log).lazy(), pa.Table.from_pandas(log)):
@@ -765,5 +782,5 @@ def test_the_plot_of_a_logistic_regression_has_its_largest_coefficients() -> Non
     assert regression.plot(ax) is ax
     assert [label.get_text() for label in regression.plot().get_yticklabels()] == ["x0", "user.age"]
     np.testing.assert_allclose(regression.quantile(0.5), regression.coefficients)
-    with pytest.raises(IdbanditsError, match="ax are axes of Matplotlib"):
+    with pytest.raises(IdbanditsError, match="axes must be 1 axes of Matplotlib"):
         regression.plot(3)

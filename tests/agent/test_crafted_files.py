@@ -22,7 +22,7 @@ import crafted_files
 import idbandits as idb
 from diagrams import random_learning_diagram
 from error_checks import assert_raises
-from idbandits.agent.storage import agent_file as storage
+from idbandits.agent.storage import archive as storage
 from idbandits.errors import FormatError, IdbanditsError
 from inferences import INFERENCES, agent_of
 from internals import kept

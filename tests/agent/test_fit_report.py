@@ -262,7 +262,7 @@ def test_impossible_rounds_are_a_misfit_by_themselves() -> None:
         agent.update({"A1": 0, "A2": 1}, {"C1": 1, "C2": 1})
     report = agent.fit_report()
     assert (report.fits, report.p_value, report.impossible) == (False, 0.0, 1)
-    assert "A round was refused: the diagram 'cascade' gives what was seen probability zero." in str(report)
+    assert "A round was rejected: the diagram 'cascade' gives what was seen probability zero." in str(report)
 
 
 def test_diagrams_in_which_nothing_is_observed_or_learned() -> None:

@@ -153,7 +153,7 @@ def test_extra_columns_are_rejected_unless_columns_are_named() -> None:
     )
     assert_rejected_by(agent, IdbanditsError, ("columns", "mapping", "3"), lambda: agent.update_many(log, columns=3))
     assert_rejected_by(
-        agent, IdbanditsError, ("columns", "'sip'", "[1]"), lambda: agent.update_many(log, columns={"sip": [1]})
+        agent, ObservationError, ("column [1]", "'sip'"), lambda: agent.update_many(log, columns={"sip": [1]})
     )
     assert_rejected_by(
         agent, ObservationError, ("'clicked'", "'sip'"), lambda: agent.update_many(log, columns={"sip": "clicked"})

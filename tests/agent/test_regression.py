@@ -495,7 +495,7 @@ def test_latent_tables_have_regressions() -> None:
 def test_quantiles_are_asked_for_at_probabilities(q: Any) -> None:
     regression = regression_of(taught(shop(np.arange(3.0)[:, None]), np.ones((3, 2), int)))
     for method in (regression.quantile, regression.strength_quantile):
-        assert_raises(IdbanditsError, ["a quantile is asked for at a probability in [0, 1], not"], partial(method, q))
+        assert_raises(IdbanditsError, ["quantiles must be at probabilities in [0, 1], got"], partial(method, q))
 
 
 # -- the plot ----------------------------------------------------------------------------------------------------------
@@ -544,4 +544,4 @@ def test_a_plot_goes_where_it_is_wanted() -> None:
     assert regression.plot(figure.subplots(1, 2)).tolist() == figure.axes
     assert regression.plot().shape == (2,)
     for axes in (figure.axes[0], "here", [1, 2], figure.axes[:1]):
-        assert_raises(IdbanditsError, ["axes are two axes of Matplotlib, not"], partial(regression.plot, axes))
+        assert_raises(IdbanditsError, ["axes must be 2 axes of Matplotlib, got"], partial(regression.plot, axes))

@@ -175,11 +175,11 @@ def variant(change: Callable[[Diagram], None] | None = None, name: str = "b", la
         ([variant(name="a"), variant(labels=["x", "y", "z"])], "the values of decision 'A' are"),
         ([variant(lambda d: d.all_different(), "a"), variant()], "'A' and 'B' must be different in 'a' only"),
         ([variant(), variant()], "two have the name 'b'"),
-        ([], "from 1 to 100 diagrams are needed, not 0"),
-        ({}, "from 1 to 100 diagrams are needed, not 0"),
-        ([variant(), 3], "1 is a Diagram, not 3"),
-        ({"a": None}, "'a' is a Diagram, not None"),
-        ({1: variant()}, "named by strings, not 1"),
+        ([], "must be 1 to 100 diagrams, got 0"),
+        ({}, "must be 1 to 100 diagrams, got 0"),
+        ([variant(), 3], "1 must be a Diagram, got 3"),
+        ({"a": None}, "'a' must be a Diagram, got None"),
+        ({1: variant()}, "named by strings, got 1"),
     ],
 )  # fmt: skip
 def test_structures_that_do_not_fit_are_rejected(structures: Any, said: str) -> None:

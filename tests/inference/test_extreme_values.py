@@ -181,7 +181,7 @@ def test_small_pseudo_counts_beside_large_ones_have_a_spread() -> None:
 
 @pytest.mark.parametrize("q", [-0.1, 1.1, np.nan, None, "0.5", 0.5j, [0.5, [0.5]], np.ma.masked, {0.5}])
 def test_what_is_not_a_probability_has_no_quantile(q: Any) -> None:
-    with pytest.raises(idb.errors.IdbanditsError, match="a quantile is asked for"):
+    with pytest.raises(idb.errors.IdbanditsError, match="quantiles must be at probabilities"):
         idb.Thompson(models.semi_bandit(3, 1), "exact").posterior()["mean"].quantile(q)
 
 

@@ -1,10 +1,10 @@
-"""The most surprising comparisons of a fit report: one function makes the numbers, another draws them."""
+"""Plot of the most surprising comparisons of a fit report: one function returns the data, another draws them."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from idbandits.errors import IdbanditsError, brief
+from idbandits.agent.reports.axes import axes_for
 from idbandits.kernel.array_types import Bools, Floats
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
@@ -33,7 +33,7 @@ class Points(NamedTuple):
 
 
 def points(frame: "pd.DataFrame", level: float) -> Points:
-    """The first comparisons in the frame of a report, one of each kind; those below this level do not fit.
+    """Return the first comparisons in the frame of a report, one of each kind; those below this level do not fit.
 
     >>> import pandas as pd
     >>> names = ["node", "state", "by", "value", "rounds", "expected", "observed", "p"]
@@ -60,14 +60,9 @@ def _label(line: Any) -> str:
 
 
 def draw(shown: Points, ax: "Axes | None" = None) -> "Axes":
-    """Draw them one below the other: what was expected, and what was observed."""
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    if not (ax is None or isinstance(ax, Axes)):
-        raise IdbanditsError(f"ax are axes of Matplotlib, not {brief(ax)}")
+    """Draw comparisons one below the other: what was expected, and what was observed."""
     number = len(shown.labels)
-    ax = ax if ax is not None else Figure(figsize=(6.4, 1.2 + 0.26 * max(number, 2)), layout="constrained").subplots()
+    (ax,) = axes_for(ax, 1, (6.4, 1.2 + 0.26 * max(number, 2)))
     places = np.arange(number)
     ax.plot(
         shown.expected, places, linestyle="none", marker="|", color="black", markersize=11, markeredgewidth=1.4,

@@ -1,4 +1,4 @@
-"""Whether what an agent saw speaks against the structure of its diagram: a report in plain words."""
+"""Reports of evidence against the structure of a diagram, in plain words."""
 
 from __future__ import annotations
 
@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from idbandits.agent.fit_report.residuals import (
-    CHOICE,
-    EXPECTED,
-    LAG,
-    MORE,
-    NODE,
-    OBSERVED,
-    ROUNDS,
-    SO_FAR,
-    Comparisons,
-    compare,
-)
+from idbandits.agent.fit_report.residuals import CHOICE, EXPECTED, LAG, MORE, NODE, OBSERVED, ROUNDS, SO_FAR
+
+from idbandits.agent.fit_report.residuals import Comparisons, compare  # isort: skip
 from idbandits.agent.fit_report.sample import Sample
 from idbandits.circuit.likelihood import Fitting
 from idbandits.circuit.model import Model
@@ -42,7 +33,7 @@ ADVICE = (
 
 @final
 class FitReport:
-    """What `Thompson.fit_report` returns: whether the structure fits what was seen, and where it does not.
+    """Result of `Thompson.fit_report`: whether the structure fits what was seen, and where it does not.
 
     `p_value` bounds the chance that a right structure ever looks this wrong, however often one looks. `frame` has one
     line per comparison: what was expected of a node, and what was observed, in the rounds in which `by` was `value`.
@@ -52,13 +43,13 @@ class FitReport:
         self._model, self._comparisons = model, comparisons
         self.p_value = p_value
         self.rounds = sample.count
-        self.impossible = sample.impossible  # rounds that were refused, because the diagram rules them out
+        self.impossible = sample.impossible  # rounds that were rejected, because the diagram rules them out
         self.looked_at = sample.kept  # rounds that were examined, of all that were learned from
         self._doublings = doublings(sample)
 
     @property
     def fits(self) -> bool:
-        """Whether nothing speaks against the structure, or too little was seen to tell."""
+        """True if nothing speaks against the structure, or too little was seen."""
         return self.p_value >= LEVEL
 
     @cached_property
@@ -73,15 +64,10 @@ class FitReport:
         strength = np.abs(c.sums[:, OBSERVED] - c.sums[:, EXPECTED]) / np.maximum(c.sums[:, EXPECTED], 1.0)
         order = np.lexsort([-strength, -c.log_bet.round(6)])  # of two that say the same, the clearer one first
         lines = []
-        for i in order:
-            node, by, value = int(c.node[i]), int(c.by[i]), int(c.value[i])
-            name, label = self._compared(int(c.family[i]), by, value)
-            shown = model.observed[node] if node >= 0 else None
-            lines.append((
-                shown.name if shown else "all", shown.values[int(c.state[i])] if shown else 1, name, label,
-                int(c.sums[i, ROUNDS]), float(c.sums[i, EXPECTED]), int(c.sums[i, OBSERVED]),
-                _p_value(float(c.log_bet[i]), self._doublings),
-            ))  # fmt: skip
+        for node, state, family, by, value, sums, bet in zip(*(column[order].tolist() for column in c), strict=True):
+            shown = (model.observed[node].name, model.observed[node].values[state]) if node >= 0 else ("all", 1)
+            counts = int(sums[ROUNDS]), sums[EXPECTED], int(sums[OBSERVED])
+            lines.append((*shown, *self._compared(family, by, value), *counts, _p_value(bet, self._doublings)))
         return pd.DataFrame(lines, columns=columns)
 
     def _compared(self, family: int, by: int, value: int) -> tuple[str, Any]:
@@ -110,17 +96,15 @@ class FitReport:
         lines = [f"The structure does not fit what was seen ({about}, p {_equals(self.p_value)}):"]
         if self.impossible:
             times = "A round was" if self.impossible == 1 else f"{self.impossible:,} rounds were"
-            lines.append(f"  {times} refused: the diagram {self._model.name!r} gives what was seen probability zero.")
-        lines += [f"  {line}" for line in self._worst()]
+            lines.append(f"  {times} rejected: the diagram {self._model.name!r} gives what was seen probability zero.")
+        worst = self.frame[self.frame["p"] < LEVEL].drop_duplicates(
+            ["node", "state", "by"]
+        )  # other values say the same
+        lines += [f"  {_sentence(line)}" for line in worst.head(SHOWN).itertuples()]
         return "\n".join([*lines, ADVICE])
 
-    def _worst(self) -> list[str]:
-        """The most surprising comparisons in words; one of each kind, as those of other values say much the same."""
-        frame = self.frame[self.frame["p"] < LEVEL].drop_duplicates(["node", "state", "by"]).head(SHOWN)
-        return [_sentence(line) for line in frame.itertuples()]
-
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Expected and observed shares, with intervals; what does not fit stands out and is named."""
+        """Draw expected and observed shares, with intervals; what does not fit stands out and is named."""
         from idbandits.agent.fit_report.fit_plot import draw, points
 
         return draw(points(self.frame, LEVEL), ax)
@@ -183,7 +167,7 @@ def doublings(sample: Sample) -> int:
 
 
 def _p_value(log_bet: float, doublings: int) -> float:
-    """The chance that a bet ever becomes this large; every doubling is another look, and has less to spend."""
+    """Return the chance that a bet ever becomes this large; every doubling is another look, and has less to spend."""
     spent = (doublings + 1) * (doublings + 2) / 2
     return min(1.0, spent * float(np.exp(-max(log_bet, 0.0))))
 

@@ -1,4 +1,4 @@
-"""Comparisons of what was seen with what a diagram expects, and how surprising each is, however often one looks.
+"""Comparisons of what was seen with what a diagram expects, with bets that remain valid however often one looks.
 
 A residual is what was seen less its probability, given the action, the context and the nodes seen before it in the
 round. If the diagram is right, residuals cannot be foreseen: in any rounds that are chosen by what was known before,
@@ -9,8 +9,10 @@ is p at most (Ville's inequality). So it is with averages of bets: over several 
 The tables are not known but fitted to the same rounds. That makes residuals smaller, so bets win less often still.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -18,7 +20,7 @@ from numba import types
 from idbandits.circuit.likelihood import Fitting
 from idbandits.circuit.model import Model
 from idbandits.diagram.diagram import Node
-from idbandits.kernel.array_types import Floats, Ints
+from idbandits.kernel.array_types import Bools, Floats, Ints
 from idbandits.kernel.compile import FLOATS, INTS, kernel
 
 TILTS = 0.06 * 1.6 ** np.arange(9)  # the c of the bets: for sums of many rounds, and of few
@@ -41,6 +43,11 @@ class Comparisons(NamedTuple):
     sums: Floats  # ROUNDS, EXPECTED, …
     log_bet: Floats  # the logarithm of what the share of the stake became
 
+    def where(self, mask: Bools) -> Comparisons:
+        """Return the comparisons in a mask."""
+        columns: list[Any] = [column[mask] for column in self]
+        return Comparisons(*columns)
+
 
 @kernel(types.void(types.int64[:, ::1], INTS, FLOATS, FLOATS, FLOATS, types.float64[:, ::1]))
 def tally(codes: Ints, starts: Ints, expected: Floats, observed: Floats, times: Floats, sums: Floats) -> None:
@@ -59,7 +66,7 @@ def tally(codes: Ints, starts: Ints, expected: Floats, observed: Floats, times: 
 
 
 def log_bets(residual: Floats, variance: Floats) -> Floats:
-    """The logarithms of what bets on sums of residuals with these variances became.
+    """Return the logarithms of what bets on sums of residuals with these variances became.
 
     >>> np.exp(log_bets(np.array([0.0, 5.0, 10.0]), np.array([4.0, 4.0, 4.0]))).round(1).tolist()
     [0.8, 1.6, 63.2]
@@ -69,74 +76,53 @@ def log_bets(residual: Floats, variance: Floats) -> Floats:
     return np.asarray(np.logaddexp.reduce(both, axis=-1))
 
 
-def compare(model: Model, fitting: Fitting, means: Floats, rounds: Ints, times: Floats) -> Comparisons:
-    """All comparisons of rounds, which were seen so many times each, with what these means make one expect."""
-    probabilities = fitting.probabilities(means, rounds)
-    choices, nodes = len(model.decisions) + len(model.contexts), model.observed
-    columns = [_Column.of_choices(g, rounds[:, g]) for g in range(choices)]
-    columns.insert(0, _Column(NOTHING, -1, np.zeros(1, np.int64), np.zeros(len(rounds), np.int64)))
-    so_far = np.zeros(len(rounds))  # seen, less expected
-    found: list[Comparisons] = []
-    for k, node in enumerate(nodes):
-        seen, expected = rounds[:, choices + k], probabilities[:, fitting.columns[k] : fitting.columns[k + 1]]
-        amount = _Column(SO_FAR, -1, np.array([LESS, MORE]), np.where(so_far > 0, MORE, LESS))
-        groups = _Groups.of([*columns, amount] if k else columns)
-        for state in _counted(node):
-            sums = np.zeros((len(groups.family), 6))
-            right = (seen == state).astype(np.float64)
-            tally(groups.codes, groups.starts, np.ascontiguousarray(expected[:, state]), right, times, sums)
-            found.append(_comparisons(k, state, groups, _centred(sums)))
-        columns.append(_Column(NODE, k, np.arange(node.states), seen))
-        scores = np.linspace(0.0, 1.0, node.states)
-        so_far = so_far + np.where(seen >= 0, scores[seen] - expected @ scores, 0.0)
-    every = Comparisons(*(np.concatenate(column) for column in zip(*found, strict=True)))
-    return _with_bets(model, _pooled(nodes, every))
-
-
-class _Column(NamedTuple):
-    """Something to compare by: its values, and the place among them in each round, -1 if there is none."""
+class _By(NamedTuple):
+    """A column to compare by: its values, and the place among them in each round, -1 if there is none."""
 
     family: int
     by: int
     values: Ints
     codes: Ints
 
-    @staticmethod
-    def of_choices(by: int, places: Ints) -> "_Column":
-        """The choices that were made."""
-        values, codes = np.unique(places, return_inverse=True)
-        return _Column(CHOICE, by, values, codes)
+
+def compare(model: Model, fitting: Fitting, means: Floats, rounds: Ints, times: Floats) -> Comparisons:
+    """Return all comparisons of rounds, each seen `times` times, with what these means make one expect."""
+    probabilities = fitting.probabilities(means, rounds)
+    choices, nodes = len(model.decisions) + len(model.contexts), model.observed
+    columns = [_By(NOTHING, -1, np.zeros(1, np.int64), np.zeros(len(rounds), np.int64))]
+    columns += [_By(CHOICE, g, *np.unique(rounds[:, g], return_inverse=True)) for g in range(choices)]
+    so_far = np.zeros(len(rounds))  # seen, less expected
+    found: list[Comparisons] = []
+    for k, node in enumerate(nodes):
+        seen, expected = rounds[:, choices + k], probabilities[:, fitting.columns[k] : fitting.columns[k + 1]]
+        amount = _By(SO_FAR, -1, np.array([LESS, MORE]), np.where(so_far > 0, MORE, LESS))
+        own = [*columns, amount] if k else columns
+        sizes = [len(c.values) for c in own]
+        codes, starts = np.stack([c.codes for c in own], axis=1), np.concatenate([[0], np.cumsum(sizes)])
+        family, by = (np.repeat(numbers, sizes) for numbers in ([c.family for c in own], [c.by for c in own]))
+        values, same = np.concatenate([c.values for c in own]), np.ones(sum(sizes), np.int64)
+        for state in _counted(node):
+            sums, right = np.zeros((len(values), 6)), (seen == state).astype(np.float64)
+            tally(codes, starts, np.ascontiguousarray(expected[:, state]), right, times, sums)
+            compared = Comparisons(k * same, state * same, family, by, values, _centred(sums), np.zeros(len(values)))
+            found.append(compared.where(sums[:, ROUNDS] > 0))
+        columns.append(_By(NODE, k, np.arange(node.states), seen))
+        scores = np.linspace(0.0, 1.0, node.states)
+        so_far = so_far + np.where(seen >= 0, scores[seen] - expected @ scores, 0.0)
+    return _with_bets(model, _pooled(nodes, _joined(found)))
 
 
-class _Groups(NamedTuple):
-    """All that a node is compared by: columns of codes, where their values begin, and what each of these is."""
-
-    codes: Ints
-    starts: Ints
-    family: Ints
-    by: Ints
-    value: Ints
-
-    @staticmethod
-    def of(columns: "Sequence[_Column]") -> "_Groups":
-        """The values of these columns one after the other."""
-        sizes = [len(c.values) for c in columns]
-        return _Groups(
-            np.ascontiguousarray(np.stack([c.codes for c in columns], axis=1)),
-            np.concatenate([[0], np.cumsum(sizes)]),
-            np.repeat([c.family for c in columns], sizes),
-            np.repeat([c.by for c in columns], sizes),
-            np.concatenate([c.values for c in columns]),
-        )
+def _joined(parts: Sequence[Comparisons]) -> Comparisons:
+    return Comparisons(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _counted(node: Node) -> Sequence[int]:
-    """The states of a node that are counted: that a two-state node is 1 says all."""
+    """Return the states of a node that are counted: of a two-state node, 1 alone."""
     return [1] if node.states == 2 else range(node.states)
 
 
 def _centred(sums: Floats) -> Floats:
-    """The same, with residuals of which the share of all rounds is taken away; the first group are all rounds.
+    """Subtract the share of all rounds, which are the first group, from residuals; mutate `sums` in place.
 
     That is what fitted tables do anyway: they make all rounds together fit.
     """
@@ -148,46 +134,24 @@ def _centred(sums: Floats) -> Floats:
     return sums
 
 
-def _comparisons(k: int, state: int, groups: _Groups, sums: Floats) -> Comparisons:
-    some = sums[:, ROUNDS] > 0
-    number = int(some.sum())
-    return Comparisons(
-        np.full(number, k), np.full(number, state), groups.family[some], groups.by[some], groups.value[some],
-        sums[some], np.zeros(number),
-    )  # fmt: skip
-
-
 def _pooled(nodes: Sequence[Node], every: Comparisons) -> Comparisons:
-    """The same, with comparisons of many two-state nodes together: by the node so many before, and by all so far."""
+    """Pool comparisons of two-state nodes: by the node a number of places before, and by all that was seen so far."""
     two = np.array([n.states == 2 for n in nodes])
-    by_node = np.flatnonzero((every.family == NODE) & two[every.node])
-    by_node = by_node[two[every.by[by_node]]]
-    so_far = np.flatnonzero((every.family == SO_FAR) & two[every.node])
-    kept = every.family != SO_FAR
-    parts = [Comparisons(*(column[kept] for column in every))]
-    for family, places, lag in [(LAG, by_node, every.node - every.by), (SO_FAR, so_far, np.full(len(every.by), -1))]:
-        if len(places) == 0:
-            continue
-        keys, which = np.unique(np.stack([lag[places], every.value[places]]), axis=1, return_inverse=True)
-        sums = np.zeros((keys.shape[1], every.sums.shape[1]))
-        np.add.at(sums, which.ravel(), every.sums[places])
-        many = len(sums)
-        parts.append(
-            Comparisons(
-                np.full(many, -1),
-                np.ones(many, np.int64),
-                np.full(many, family),
-                keys[0],
-                keys[1],
-                sums,
-                np.zeros(many),
-            )
-        )
-    return Comparisons(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    lags = (every.family == NODE) & two[every.node]
+    lags &= two[np.where(lags, every.by, 0)]
+    so_far = (every.family == SO_FAR) & two[every.node]
+    parts = [every.where(every.family != SO_FAR)]
+    for family, mask, lag in [(LAG, lags, every.node - every.by), (SO_FAR, so_far, np.full(len(every.by), -1))]:
+        if mask.any():
+            keys, which = np.unique(np.stack([lag[mask], every.value[mask]]), axis=1, return_inverse=True)
+            sums, same = np.zeros((keys.shape[1], every.sums.shape[1])), np.ones(keys.shape[1], np.int64)
+            np.add.at(sums, which.ravel(), every.sums[mask])
+            parts.append(Comparisons(-same, same, family * same, keys[0], keys[1], sums, np.zeros(len(sums))))
+    return _joined(parts)
 
 
 def _with_bets(model: Model, c: Comparisons) -> Comparisons:
-    """Comparisons with their bets: the shares of the stake depend on the diagram alone."""
+    """Return comparisons with their bets: the shares of the stake depend on the diagram alone."""
     states = [len(_counted(n)) for n in model.observed]
     choices = sum(n.states for n in (*model.decisions, *model.contexts))
     pairs = sum(s * n.states for k, s in enumerate(states) for n in model.observed[:k])

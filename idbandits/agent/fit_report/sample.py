@@ -1,4 +1,4 @@
-"""Rounds that an agent remembers: a uniform sample of bounded size, by which it checks whether its diagram fits.
+"""Rounds that an agent remembers: a uniform sample of bounded size, by which the fit of its diagram is checked.
 
 All of the first rounds are kept, then a reservoir sample: a new round is kept in place of any other, with a probability
 that leaves all rounds equally likely to be there. Where rounds were taken back there are fewer than the room is for;
@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
+from idbandits.agent.agreement import Translation, nodes_of_round
 from idbandits.circuit.model import Model
-from idbandits.errors import FormatError, brief, is_integer
+from idbandits.errors import FormatError
 from idbandits.kernel.array_types import Ints
 from idbandits.kernel.compile import INTS, inlined, kernel, unmanaged
 
@@ -27,11 +28,10 @@ FIRST_ROOM = 64  # rounds that memory is taken for
 MOST_COUNT = 2**62
 FAR = 1_000_000  # rounds that are looked ahead for the next one to keep
 ROWS = types.int32[:, ::1]
-GONE = -2  # in place of a value that a model does not have
 
 
 def room_for(width: int) -> int:
-    """Return how many rounds of so many numbers are kept at most: a power of two.
+    """Return how many rounds of `width` numbers are kept at most: a power of two.
 
     >>> [room_for(width) for width in (2, 20, 50, 10_000)]
     [65536, 65536, 32768, 8192]
@@ -67,15 +67,6 @@ def place_for(draw: int, count: int, kept: int, room: int) -> int:
     return place if place < room else -1
 
 
-@unmanaged
-def mark_row(rows: Ints, marks: Ints, place: int) -> None:
-    """Write the hash of a row, by which it is found."""
-    mixed = np.uint64(0)
-    for i in range(rows.shape[1]):
-        mixed = hashed(mixed ^ np.uint64(rows[place, i] + 3))
-    marks[place] = np.int64(mixed >> np.uint64(1))
-
-
 @kernel(types.float64(types.int64))
 def chance_of(draw: int) -> float:
     """Return the random number between 0 and 1 with this number, for Python."""
@@ -84,44 +75,35 @@ def chance_of(draw: int) -> float:
 
 @kernel(types.int64(types.int64, types.int64, types.int64))
 def next_kept(draw: int, count: int, room: int) -> int:
-    """How many rounds come before the next one that is kept, of which `count` have come; or fewer, if that is far."""
+    """Return how many rounds come before the next one that is kept, after `count` rounds; or fewer, if that is far."""
     for ahead in range(FAR):
         if place_for(draw + ahead, count + ahead, room, room) >= 0:
             return count + ahead
     return count + FAR
 
 
-@kernel(types.int64(ROWS, INTS, types.int64, types.int64, types.int64, types.int64, INTS, INTS))
-def note(rows: Ints, marks: Ints, kept: int, count: int, draw: int, room: int, action: Ints, seen: Ints) -> int:
-    """Keep a round, or not: return its place, or -1."""
+@kernel(types.int64(ROWS, types.int64, types.int64, types.int64, types.int64, INTS, INTS))
+def note(rows: Ints, kept: int, count: int, draw: int, room: int, action: Ints, seen: Ints) -> int:
+    """Keep a round or not; return its place or -1."""
     place = place_for(draw, count, kept, room)
     if place >= 0:
         for i in range(len(action)):
             rows[place, i] = action[i]
         for i in range(len(seen)):
             rows[place, len(action) + i] = seen[i]
-        mark_row(rows, marks, place)
     return place
 
 
-@kernel(types.int64(ROWS, INTS, types.int64, types.int64, types.int64, types.int64, types.int64[:, ::1]))
-def note_all(rows: Ints, marks: Ints, kept: int, count: int, draw: int, room: int, rounds: Ints) -> int:
-    """Keep some of many rounds; how many are kept then."""
+@kernel(types.int64(ROWS, types.int64, types.int64, types.int64, types.int64, types.int64[:, ::1]))
+def note_all(rows: Ints, kept: int, count: int, draw: int, room: int, rounds: Ints) -> int:
+    """Keep some of many rounds; return how many are kept then."""
     for t in range(len(rounds)):
         place = place_for(draw + t, count + t, kept, room)
         if place >= 0:
             for i in range(rounds.shape[1]):
                 rows[place, i] = rounds[t, i]
-            mark_row(rows, marks, place)
             kept = max(kept, place + 1)
     return kept
-
-
-@kernel(types.void(ROWS, INTS))
-def mark_all(rows: Ints, marks: Ints) -> None:
-    """Write the hashes of all rows."""
-    for place in range(len(rows)):
-        mark_row(rows, marks, place)
 
 
 @final
@@ -131,13 +113,12 @@ class Sample:
     def __init__(self, width: int) -> None:
         self.count = 0  # rounds that it was shown
         self.kept = 0
-        self.impossible = 0  # rounds that were refused, because the diagram rules them out
+        self.impossible = 0  # rounds that were rejected, because the diagram rules them out
         self.room = room_for(width)
         self._next = 0  # rounds until this many are not kept
         self._draws = 0  # random numbers that were used, besides one for each of these rounds
         self._shared = False  # with a copy: its arrays are copied before they are changed
         self._rows: npt.NDArray[np.int32] = np.empty((0, width), np.int32)
-        self._marks: Ints = np.empty(0, np.int64)  # hashes of rows
 
     @property
     def rounds(self) -> Ints:
@@ -145,7 +126,7 @@ class Sample:
         return self._rows[: self.kept].astype(np.int64)
 
     def add(self, action: Ints, seen: Ints) -> None:
-        """Take note of a round that was learned from."""
+        """Note a round that was learned from."""
         if self.count >= self._next:  # after many rounds, that is rare
             self._keep(action, seen)
         self.count += 1
@@ -154,16 +135,16 @@ class Sample:
         if self._shared or self.kept == len(self._rows) < self.room:
             self._make_room(2 * self.kept)
         draw = self.count + self._draws
-        place = note.entry(self._rows, self._marks, self.kept, self.count, draw, self.room, action, seen)
+        place = note.entry(self._rows, self.kept, self.count, draw, self.room, action, seen)
         self.kept = max(self.kept, place + 1)
         if self.kept == self.room:
             self._next = next_kept(draw + 1, self.count + 1, self.room)
 
     def add_many(self, rounds: Ints) -> None:
-        """Take note of many rounds, one per row."""
+        """Note many rounds, one per row."""
         self._make_room(self.kept + len(rounds))
         draw = self.count + self._draws
-        self.kept = note_all(self._rows, self._marks, self.kept, self.count, draw, self.room, rounds)
+        self.kept = note_all(self._rows, self.kept, self.count, draw, self.room, rounds)
         self.count += len(rounds)
         self._next = 0
 
@@ -182,112 +163,74 @@ class Sample:
         self._next = 0
         if every and new is not None:
             self._rows[like[-1]] = new
-            mark_all(self._rows[like[-1] :][:1], self._marks[like[-1] :][:1])
             return
         share, chance = self.kept / self.count, chance_of(self.count + self._draws)
         if len(like) and chance * (1 + (len(like) - 1) / share) < len(like):
             self.kept -= 1
-            self._rows[like[-1]], self._marks[like[-1]] = self._rows[self.kept], self._marks[self.kept]
+            self._rows[like[-1]] = self._rows[self.kept]
         self.count, self._draws = self.count - 1, self._draws + 2  # one random number was used, for one round less
         if new is not None:
             self.add(np.asarray(new, np.int64), np.empty(0, np.int64))
 
     def _places_of(self, round_: Ints) -> Ints:
         """Return where a round is kept."""
-        row, mark = np.array([round_], np.int32), np.empty(1, np.int64)
-        mark_all(row, mark)
-        places: Ints = np.flatnonzero(self._marks[: self.kept] == mark[0])
-        same: Ints = places[(self._rows[places] == row).all(axis=1)]
-        return same
+        places = np.arange(self.kept)
+        for column, number in zip(self._rows.T, round_.tolist(), strict=True):
+            places = places[column[places] == number]
+        return places
 
     def _make_room(self, wanted: int) -> None:
-        """Make room for so many rounds, and copy what is shared."""
+        """Make room for this many rounds, and copy what is shared."""
         room = min(max(wanted, FIRST_ROOM), self.room)
         if self._shared or len(self._rows) < room:
-            rows, marks = np.empty((room, self._rows.shape[1]), np.int32), np.empty(room, np.int64)
-            rows[: self.kept], marks[: self.kept] = self._rows[: self.kept], self._marks[: self.kept]
-            self._rows, self._marks, self._shared = rows, marks, False
+            rows = np.empty((room, self._rows.shape[1]), np.int32)
+            rows[: self.kept] = self._rows[: self.kept]
+            self._rows, self._shared = rows, False
 
     def copy(self) -> Sample:
-        """Return a copy, to be changed apart; the rounds are copied when one of both is changed."""
+        """Return an independent copy; the rounds are copied when one of both is changed."""
         other = Sample(self._rows.shape[1])
         self._shared = True
         vars(other).update(vars(self))
         return other
 
     def moved(self, old: Model, new: Model) -> Sample:
-        """Return a sample of the rounds that another model can have, too, by names and labels."""
-        rows = Translation(old, new).of_rounds(self.rounds)
+        """Return a sample of the rounds that another model can have as well, by names and labels."""
+        return self.renumbered(Translation(old, new).of_rounds)
+
+    def renumbered(self, of_rounds: Callable[[Ints], Ints]) -> Sample:
+        """Return a sample of translated rounds, which may be fewer."""
+        rows = of_rounds(self.rounds)
         other = Sample(rows.shape[1])
         other.impossible = self.impossible
         other.count = self.count if len(rows) == self.kept else self.count * len(rows) // self.kept
         other._take(rows.astype(np.int32))
         return other
 
-    def renumbered(self, of_rounds: Callable[[Ints], Ints]) -> Sample:
-        """Return a sample of the same rounds in other numbers."""
-        other = Sample(self._rows.shape[1])
-        other.count, other.impossible = self.count, self.impossible
-        other._take(of_rounds(self.rounds).astype(np.int32))
-        return other
-
     def _take(self, rows: npt.NDArray[np.int32]) -> None:
-        """Go on with these rounds, or the first of them that there is room for."""
+        """Replace the rounds by these, or the first of them that there is room for."""
         self._rows = np.ascontiguousarray(rows[: self.room])
-        self.kept, self._marks = len(self._rows), np.empty(len(self._rows), np.int64)
-        mark_all(self._rows, self._marks)
+        self.kept = len(self._rows)
 
     def to_arrays(self) -> tuple[Ints, npt.NDArray[np.int32]]:
-        """What files keep: three numbers, and the rounds."""
+        """Return what files hold: three numbers, and the rounds."""
         return np.array([self.count, self.kept, self.impossible], np.int64), self._rows[: self.kept].copy()
 
     @staticmethod
     def from_arrays(model: Model, numbers: Ints, rows: npt.NDArray[np.int32]) -> Sample:
-        """A sample from what a file holds, of which every number is checked."""
-        nodes = [*model.decisions, *model.contexts, *model.observed]
-        if numbers.shape != (3,) or numbers.dtype != np.int64 or rows.dtype != np.int32:
-            raise FormatError("the sample of rounds is not three numbers and a table of whole numbers")
+        """Return a sample from what a file holds; raise unless its rounds are those of a model."""
+        nodes = nodes_of_round(model)
         sample = Sample(len(nodes))
         count, kept, impossible = numbers.tolist()
-        in_range = all(is_integer(n) and 0 <= n <= MOST_COUNT for n in (count, kept, impossible))
-        if not in_range or rows.shape != (kept, len(nodes)) or kept > min(count, sample.room):
-            raise FormatError(
-                f"the sample has {kept} of {count} rounds of shape {rows.shape}; at most {sample.room} are kept, "
-                f"with {len(nodes)} numbers each"
-            )
-        for node, column in zip(nodes, rows.T, strict=True):
-            least = -1 if node.kind == "observed" else 0
-            if kept and not (least <= column.min() and column.max() < node.states):
-                wrong = column[(column < least) | (column >= node.states)][0]
-                raise FormatError(f"the sample of rounds: {node.name!r} cannot be number {brief(int(wrong))}")
+        if not (0 <= kept <= min(count, sample.room) and max(count, impossible) <= MOST_COUNT and impossible >= 0):
+            raise FormatError(f"the sample must have at most {sample.room} of all rounds, got {kept} of {count}")
+        if rows.shape != (kept, len(nodes)):
+            raise FormatError(f"the sample of rounds must have the shape {(kept, len(nodes))}, got {rows.shape}")
+        least = np.where([node.kind == "observed" for node in nodes], -1, 0)
+        wrong = np.argwhere((rows < least) | (rows >= [node.states for node in nodes]))
+        if len(wrong):
+            round_, k = wrong[0].tolist()
+            raise FormatError(f"the sample of rounds: {nodes[k].name!r} cannot be number {rows[round_, k]}")
         sample.count, sample.impossible = count, impossible
         sample._take(rows.copy())
         return sample
-
-
-@final
-class Translation:
-    """Rounds of one model in the numbers of another, by names and labels.
-
-    A round of which the other model lacks a choice, a value of a context or an observed state is left out; so is any
-    round if a decision or context of the other model is new.
-    """
-
-    def __init__(self, old: Model, new: Model) -> None:
-        axes = [*old.decisions, *old.contexts, *old.observed]
-        places = {node.name: i for i, node in enumerate(axes)}
-        self._columns: list[tuple[int, Ints]] = []  # of a node of the new model: a column, and what its numbers become
-        for node in (*new.decisions, *new.contexts, *new.observed):
-            if node.name in places:
-                own = axes[places[node.name]]
-                numbers = [*(GONE if (at := node.index(v)) is None else at for v in own.values), -1]
-                self._columns.append((places[node.name], np.array(numbers, np.int64)))
-            else:
-                self._columns.append((-1, np.array([-1 if node.kind == "observed" else GONE], np.int64)))
-
-    def of_rounds(self, rounds: Ints) -> Ints:
-        """Return the rounds that the other model can have, one per row."""
-        nothing = np.zeros(len(rounds), np.int64)
-        columns = [table[rounds[:, column] if column >= 0 else nothing] for column, table in self._columns]
-        rows = np.stack(columns, axis=1) if columns else np.empty((len(rounds), 0), np.int64)
-        return np.asarray(rows[(rows != GONE).all(axis=1)])

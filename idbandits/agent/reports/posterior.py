@@ -1,16 +1,13 @@
-"""What an agent believes of a learned table."""
+"""Posteriors: the beliefs of learned tables."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Iterable
+from typing import Any, final
 
 import numpy as np
 
-from idbandits.agent.reports.coefficients import LogisticRegression
-from idbandits.agent.reports.quantiles import probabilities
-from idbandits.agent.reports.regression_result import Regression, regression_in
+from idbandits.agent.reports.regression import ENDS, LogisticRegression, Regression, probabilities, regression_in
 from idbandits.circuit.model import Model
 from idbandits.diagram.labels import numbered_axes, row_labels, state_labels
 from idbandits.diagram.tables import LearnedTable
@@ -21,40 +18,26 @@ from idbandits.inference.regression.mixture import mixed
 from idbandits.inference.regression.prior import prior_in
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.state.state import ACTS_ON_MEANS, State
-from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.array_types import Floats, Rng
 from idbandits.kernel.sampling import LEAST, MOST
 
 ROUNDING = 1e-9  # of rounds
 
 
-class Drawn(NamedTuple):
-    """Draws of the rows of a table that pseudo-counts do not describe; of a row with two states, the second one."""
-
-    entries: Ints  # of the table
-    mean: Floats
-    sd: Floats
-    draws: Floats  # one per line
-
-    @classmethod
-    def of(cls, summary: Summary | None, table: LearnedTable, first: int) -> Drawn:
-        """The part of a summary that is about a table with this first entry."""
-        if summary is None:
-            return cls(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty((1, 0)))
-        own = slice(*np.searchsorted(summary.entries, [first, first + table.size]))
-        return cls(summary.entries[own] - first, summary.mean[own], summary.sd[own], summary.kept[:, own])
+NOTHING_DRAWN = Summary(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty((1, 0)), np.empty((1, 0)))
 
 
 @final
 class Posterior:
-    """The belief of a learned table: independent Dirichlet rows, or draws of them.
+    """Belief of a learned table: independent Dirichlet rows, or draws of them.
 
     Two-state tables describe P(1), in the shape of the table; others have the states on the last axis. Rows that are
-    fixed have their mean and no deviation, and infinite pseudo-counts. Where means are asked for, a belief will do: it
-    is an array of its means.
+    fixed have their mean and no deviation, and infinite pseudo-counts. Functions that take means take a posterior as
+    well: as an array, it is that of its means.
     """
 
     def __init__(
-        self, model: Model, name: str, alpha: Floats, drawn: Drawn, counts: Floats | None,
+        self, model: Model, name: str, alpha: Floats, drawn: Summary, counts: Floats | None,
         regression: Regression | LogisticRegression | None = None,
     ) -> None:  # fmt: skip
         table = self._table = model.learned[name]
@@ -68,10 +51,7 @@ class Posterior:
 
     @property
     def regression(self) -> Any:
-        """What was learned of the features of its rows, or of coefficients; None if it has no features.
-
-        It is a `Regression`; of a table that depends on a context with features, a `LogisticRegression`.
-        """
+        """`Regression` on features of rows, `LogisticRegression` on those of a context, or None without features."""
         return self._regression
 
     @property
@@ -81,24 +61,24 @@ class Posterior:
 
     @property
     def mean(self) -> Floats:
-        """The expected means."""
+        """Expected means."""
         means = self._alpha / self._alpha.sum(axis=-1, keepdims=True)
         return self._shown(self._with_drawn(means, self._drawn.mean))
 
     @property
     def sd(self) -> Floats:
-        """The standard deviation of the means."""
+        """Standard deviations of the means."""
         total = self._alpha.sum(axis=-1, keepdims=True)
         mean = self._alpha / total
         deviations = np.sqrt(mean * (_of_others(self._alpha) / total) / (total + 1))
         return self._shown(self._with_drawn(deviations, self._drawn.sd), np.zeros_like)
 
     def quantile(self, q: float | Floats) -> Floats:
-        """The quantile of the means: for an array of q, they come first.
+        """Return quantiles of the means: for an array of q, these come first.
 
         Rows that are drawn have the quantiles of these draws: 2,000, or fewer where a table is large or a chain slow.
         """
-        wanted = probabilities(q, self._alpha.size, "each mean")
+        wanted = probabilities(q, self._alpha.size)
         from scipy.special import betaincinv  # slow to import, and only needed here
 
         flat, drawn = np.empty((wanted.size, self._alpha.size)), self._drawn
@@ -107,27 +87,27 @@ class Posterior:
         alpha, others = self._alpha.ravel(), _of_others(self._alpha).ravel()
         flat[:, known] = betaincinv(alpha[known], others[known], wanted.reshape(-1, 1))
         if wanted.size and len(drawn.entries):
-            own = np.quantile(drawn.draws, wanted.ravel(), axis=0)
+            own = np.quantile(drawn.kept, wanted.ravel(), axis=0)
             flat[:, drawn.entries] = np.where(own <= LEAST, 0.0, np.where(own >= MOST, 1.0, own))
         return self._shown(flat.reshape(wanted.shape + self._alpha.shape))
 
     def _with_drawn(self, numbers: Floats, drawn: Floats) -> Floats:
-        """Numbers of all entries, with those of entries that are drawn in place."""
+        """Return numbers of all entries, with those of entries that are drawn in their places."""
         flat = numbers.ravel()
         flat[self._drawn.entries] = drawn
         return flat.reshape(numbers.shape)
 
     @property
     def rounds(self) -> Floats:
-        """In how many rounds each row mattered, as far as one can tell: its pseudo-counts beyond the prior.
+        """Rounds in which each row mattered, as far as known: its pseudo-counts beyond the prior.
 
         Rounds in which nothing that was seen depends on it are not counted. Where latent counts are drawn, it is the
-        number in the last draw; particles do not say, and have NaN.
+        number in the last draw; with particles it is NaN.
         """
         return np.array(self._rounds)
 
     def to_frame(self) -> Any:
-        """A data frame with one line per row of the table, and per state if there are more than two.
+        """Return a data frame with one line per row of the table, and per state if there are more than two.
 
         It has the labels of the row, then mean, sd, the quantiles 5 % and 95 %, and the rounds behind the row.
 
@@ -145,21 +125,23 @@ class Posterior:
         axes, labels = self._rows
         if self._table.states > 2:
             axes, labels = (*axes, "state"), (*labels, self._states)
-        low, high = self.quantile(np.array([0.05, 0.95]))
-        rounds = (
-            self._rounds if self._table.states == 2 else np.broadcast_to(self._rounds[..., None], self._alpha.shape)
-        )
+        low, high = self.quantile(ENDS)
+        rounds = np.repeat(self._rounds, self._table.states if self._table.states > 2 else 1)
         numbers = {"mean": self.mean, "sd": self.sd, "5 %": low, "95 %": high, "rounds": rounds}
         if len({*axes, *numbers}) < len(axes) + len(numbers):  # a node that is called "mean"
             axes = (*numbered_axes(len(self._rows.axes)), "state")[: len(axes)]
-        columns = dict(zip(axes, _repeated(labels), strict=True))
+        places = np.indices([len(axis) for axis in labels]).reshape(len(labels), -1 if labels else 1)
+        columns: dict[str, Any] = {
+            axis: place if isinstance(own, range) else [own[i] for i in place.tolist()]
+            for axis, own, place in zip(axes, labels, places, strict=True)
+        }
         return pandas.DataFrame(columns | {name: np.ravel(column) for name, column in numbers.items()})
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         return np.asarray(self.mean, dtype=dtype)
 
     def _shown(self, full: Floats, fixed: Callable[[Floats], Floats] = np.asarray) -> Floats:
-        """Numbers of all states as users see them, with what `fixed` makes of the probabilities of fixed rows."""
+        """Return numbers of all states as users see them; `fixed` maps probabilities of fixed rows to numbers."""
         full = self._with_fixed(full, fixed)
         return full[..., 1] if self._table.states == 2 else full
 
@@ -173,7 +155,7 @@ class Posterior:
 
 
 def posteriors(inference: Inference, evidence: Evidence, state: State, rng: Rng) -> dict[str, Posterior]:
-    """The belief of every learned table of a model, in a state whose regressions are up to date."""
+    """Return the belief of every learned table of a model, in a state whose regressions are up to date."""
     belief = inference.belief(evidence, state, rng).copy()  # a summary may change the state
     counted = belief if belief.ndim == 1 else None if state.ints[ACTS_ON_MEANS] else state.floats
     counts = None if counted is None else counted[: evidence.learned] - prior_in(evidence, state)
@@ -187,17 +169,28 @@ def posteriors(inference: Inference, evidence: Evidence, state: State, rng: Rng)
     for name, table in model.learned.items():
         first = model.parameters.offsets[name]
         own = slice(first, first + table.size)
+        drawn = NOTHING_DRAWN
+        if summary is not None:
+            part = slice(*np.searchsorted(summary.entries, [own.start, own.stop]))
+            drawn = Summary(
+                summary.entries[part] - first,
+                summary.mean[part],
+                summary.sd[part],
+                summary.kept[:, part],
+                summary.parameters,
+            )
         if table.logistic is not None:
-            regression: Any = LogisticRegression(evidence, state, table)
+            regression = LogisticRegression(evidence, state, table)
+            tables[name] = Posterior(model, name, belief[own], drawn, None, regression)
         else:
-            regression = regression_in(evidence, state, name, counts, summary)
-        added = None if counts is None or table.logistic is not None else counts[own]
-        tables[name] = Posterior(model, name, belief[own], Drawn.of(summary, table, first), added, regression)
+            added = None if counts is None else counts[own]
+            regression_on_rows = regression_in(evidence, state, name, counts, summary)
+            tables[name] = Posterior(model, name, belief[own], drawn, added, regression_on_rows)
     return tables
 
 
 def _summary_of_draws(evidence: Evidence, draws: Floats) -> Summary:
-    """A summary of draws of all entries."""
+    """Return a summary of draws of all entries."""
     own, live = evidence.entries, np.arange(evidence.live)
     entries = live[(own.size[live] != 2) | (own.row[live] != live)]
     draws = draws[:, entries]
@@ -205,7 +198,7 @@ def _summary_of_draws(evidence: Evidence, draws: Floats) -> Summary:
 
 
 def means_of(tables: Iterable[LearnedTable], belief: Floats) -> Floats:
-    """The expected means of all states of all tables, by pseudo-counts or draws of all learned entries."""
+    """Return the expected means of all states of all tables, by pseudo-counts or draws of all learned entries."""
     if belief.ndim == 2:
         return np.ascontiguousarray(belief.mean(axis=0))
     means, first = belief.copy(), 0
@@ -216,25 +209,16 @@ def means_of(tables: Iterable[LearnedTable], belief: Floats) -> Floats:
     return means
 
 
-def _repeated(labels: Sequence[Sequence[Any]]) -> list[Any]:
-    """The label on each axis for every row of a table, row by row."""
-    places = np.indices([len(axis) for axis in labels]).reshape(len(labels), math.prod(map(len, labels)))
-    return [
-        place if isinstance(axis, range) else [axis[i] for i in place.tolist()]
-        for axis, place in zip(labels, places, strict=True)
-    ]
-
-
 def _of_others(alpha: Floats) -> Floats:
-    """For each state, the sum over all others: not by a difference, in which the small would be lost."""
+    """Return for each state the sum over all others: not by a difference, in which small numbers would be lost."""
     nothing = np.zeros_like(alpha[..., :1])
     before = np.cumsum(np.concatenate([nothing, alpha[..., :-1]], axis=-1), axis=-1)
     after = np.cumsum(np.concatenate([nothing, alpha[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
     return np.asarray(before + after)
 
 
-def _matched(alpha: Floats, drawn: Drawn, states: int) -> Floats:
-    """Pseudo-counts of a table, in which rows that are drawn have the mean and the total variance of their draws."""
+def _matched(alpha: Floats, drawn: Summary, states: int) -> Floats:
+    """Return pseudo-counts of a table; those of drawn rows match the mean and the total variance of the draws."""
     alpha = alpha.copy()
     if not len(drawn.entries):
         return alpha

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from idbandits.agent.reports.regression_result import Regression, rounded
+from idbandits.agent.reports.axes import axes_for
+from idbandits.agent.reports.regression import ENDS, Regression, RegressionResult, rounded
 from idbandits.diagram.features.design import CONSTANT
-from idbandits.errors import ODD, IdbanditsError, brief
 from idbandits.kernel.array_types import Floats
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
@@ -23,8 +23,8 @@ LARGEST = 70.0  # area of a marker, in square points
 LOOKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#A0428A", "D"), ("#E69F00", "v"), ("#000000", "P"))
 
 
-class Coefficients(NamedTuple):
-    """One line per feature, the largest coefficients first; one column per state but the first."""
+class Bars(NamedTuple):
+    """Coefficients with intervals: one line per feature, the largest first; one column per state but the first."""
 
     names: list[str]
     mean: Floats
@@ -33,8 +33,8 @@ class Coefficients(NamedTuple):
     hidden: int  # further features
 
 
-class Rows(NamedTuple):
-    """The rows with observations: what features say of a state, and what was observed; by bins of rows, too."""
+class RowPoints(NamedTuple):
+    """Rows with observations: what features say of a state, and what was observed; also by bins of rows."""
 
     prior: Floats
     observed: Floats
@@ -44,53 +44,46 @@ class Rows(NamedTuple):
 
 
 class Panels(NamedTuple):
-    """What a plot shows."""
+    """Data of a plot."""
 
     states: tuple[str, ...]
-    coefficients: Coefficients
-    rows: list[Rows]  # of a state
+    coefficients: Bars
+    rows: list[RowPoints]  # of a state
     strength: float
     interval: tuple[float, float]
 
 
 def panels(regression: Regression) -> Panels:
-    """The largest coefficients with intervals, and all rows with observations; of the constant only if it is alone."""
+    """Return the largest coefficients with intervals, and all rows with observations."""
     states = len(regression.states)
-    coefficients = largest(regression.names, regression.coefficients, regression.quantile(np.array([0.05, 0.95])))
-    least, most = regression.strength_quantile(np.array([0.05, 0.95])).tolist()
+    least, most = regression.strength_quantile(ENDS).tolist()
     counts = regression.observations.ravel()
     seen = counts > 0
     prior, observed = (column.reshape(len(counts), -1)[seen] for column in (regression.prior_mean, regression.observed))
-    rows = [_rows(prior[:, k], observed[:, k], counts[seen]) for k in range(-states, 0)]
-    return Panels(tuple(map(str, regression.states)), coefficients, rows, regression.strength, (least, most))
+    rows = [_points(prior[:, k], observed[:, k], counts[seen]) for k in range(-states, 0)]
+    return Panels(tuple(map(str, regression.states)), largest(regression), rows, regression.strength, (least, most))
 
 
-def largest(names: Sequence[str], mean: Floats, interval: Floats) -> Coefficients:
-    """The largest coefficients, with the ends of their intervals; that of the constant only if it is alone."""
-    mean, (low, high) = mean.reshape(len(names), -1), interval.reshape(2, len(names), -1)
+def largest(regression: RegressionResult) -> Bars:
+    """Return the largest coefficients, with the ends of their intervals; that of the constant only if it is alone."""
+    names = regression.names
+    mean = regression.coefficients.reshape(len(names), -1)
+    low, high = regression.quantile(ENDS).reshape(2, len(names), -1)
     order = np.argsort(-np.abs(mean).max(axis=1), kind="stable")
     order = order[order > 0] if len(names) > 1 else order
     own = order[:SHOWN]
-    return Coefficients([names[k] for k in own], mean[own], low[own], high[own], len(order) - len(own))
+    return Bars([names[k] for k in own], mean[own], low[own], high[own], len(order) - len(own))
 
 
-def draw_alone(own: Coefficients, ax: Any = None) -> Axes:
+def draw_alone(bars: Bars, ax: Any = None) -> Axes:
     """Draw coefficients of a single state into axes, or into those of a new figure."""
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    if ax is None:
-        ax = Figure(
-            figsize=(5.0, float(np.clip(1.3 + 0.24 * len(own.names), 2.4, 9.0))), layout="constrained"
-        ).subplots()
-    if not isinstance(ax, Axes):
-        raise IdbanditsError(f"ax are axes of Matplotlib, not {brief(ax)}")
-    _draw_coefficients(ax, own, ("",))
-    return ax
+    (own,) = axes_for(ax, 1, (5.0, float(np.clip(1.3 + 0.24 * len(bars.names), 2.4, 9.0))))
+    _draw_coefficients(own, bars, ("",))
+    return own
 
 
-def _rows(prior: Floats, observed: Floats, observations: Floats) -> Rows:
-    """Rows, and bins of them with about as many observations each."""
+def _points(prior: Floats, observed: Floats, observations: Floats) -> RowPoints:
+    """Return rows, and bins of them with about as many observations each."""
     order = np.argsort(prior, kind="stable")
     weights = observations[order]
     bins = np.minimum((BINS * (np.cumsum(weights) - 0.5 * weights) / weights.sum()).astype(int), BINS - 1)
@@ -99,37 +92,20 @@ def _rows(prior: Floats, observed: Floats, observations: Floats) -> Rows:
     means = [
         [float(np.average(column[own], weights=observations[own])) for own in binned] for column in (prior, observed)
     ]
-    return Rows(prior, observed, observations, *map(np.array, means))
+    return RowPoints(prior, observed, observations, *map(np.array, means))
 
 
 def draw(shown: Panels, axes: Any = None) -> NDArray[np.object_]:
-    """Draw them into two axes, or into those of a new figure; returns an array of both."""
-    from matplotlib.figure import Figure
-
-    if axes is None:
-        lines = len(shown.coefficients.names) * max(1.0, 0.6 * len(shown.states))
-        size = (8.6, float(np.clip(1.3 + 0.24 * lines, 3.6, 9.0)))
-        left, right = Figure(figsize=size, layout="constrained").subplots(1, 2, width_ratios=(1.0, 1.1))
-    else:
-        left, right = _two_axes(axes)
+    """Draw two panels into axes, or into those of a new figure; return an array of both axes."""
+    lines = len(shown.coefficients.names) * max(1.0, 0.6 * len(shown.states))
+    size = (8.6, float(np.clip(1.3 + 0.24 * lines, 3.6, 9.0)))
+    left, right = axes_for(axes, 2, size, width_ratios=(1.0, 1.1))
     _draw_coefficients(left, shown.coefficients, shown.states)
     _draw_rows(right, shown)
     return np.array([left, right], dtype=object)
 
 
-def _two_axes(axes: Any) -> tuple[Axes, Axes]:
-    from matplotlib.axes import Axes
-
-    try:
-        left, right = axes
-    except ODD:
-        left = right = None
-    if not (isinstance(left, Axes) and isinstance(right, Axes)):
-        raise IdbanditsError(f"axes are two axes of Matplotlib, not {brief(axes)}")
-    return left, right
-
-
-def _draw_coefficients(ax: Axes, own: Coefficients, names: Sequence[str]) -> None:
+def _draw_coefficients(ax: Axes, own: Bars, names: Sequence[str]) -> None:
     states = len(names)
     places = np.arange(len(own.names))
     ax.axvline(0, color="#888888", linewidth=0.8, zorder=1)
@@ -191,8 +167,8 @@ def _draw_rows(ax: Axes, shown: Panels) -> None:
     ax.text(0, 1.015, note, transform=ax.transAxes, va="bottom", fontsize="x-small", color="#555555")
 
 
-def limit(rows: list[Rows]) -> float:
-    """Where the axes of rates end: 99 % of all observations are of rows below."""
+def limit(rows: list[RowPoints]) -> float:
+    """Return the end of the axes of rates: 99 % of all observations are of rows below."""
     tops = [0.0]
     for own in rows:
         order = np.argsort(own.observed, kind="stable")

@@ -1,11 +1,11 @@
 """Metadata that users store with an agent in its file, such as the last round that it learned from."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from idbandits.diagram.serialize import check_depth, parse_json
-from idbandits.errors import ODD, FormatError, IdbanditsError, brief
+from idbandits.errors import ODD, IdbanditsError, brief
 
 MOST_METADATA = 2**20  # letters of JSON
 
@@ -19,33 +19,22 @@ def checked_metadata(metadata: Any) -> dict[str, Any]:
     if not isinstance(metadata, Mapping):
         raise IdbanditsError(f"metadata must be a mapping of JSON data, got {brief(metadata)}")
     try:
-        own = dict(metadata)
-        check_depth(own)
-        if (key := _odd_key(own)) is not None:
-            raise IdbanditsError(f"metadata must have strings as keys, got {brief(key[0])}")
-        text = json.dumps(own, allow_nan=False)
-        if len(text) > MOST_METADATA:
-            raise IdbanditsError(f"metadata must be at most {MOST_METADATA:,} letters of JSON, got {len(text):,}")
+        check_depth(metadata)
+        keys = [key for key in _keys(metadata) if not isinstance(key, str)]  # JSON would turn these into strings
+        text = json.dumps(dict(metadata), allow_nan=False)
         data: dict[str, Any] = parse_json(text)
-    except FormatError as error:
-        raise IdbanditsError(f"metadata must be JSON data, got {brief(metadata)}: {error}") from None
-    except IdbanditsError:
-        raise
     except ODD as error:
-        raise IdbanditsError(f"metadata must be JSON data, got {brief(metadata)} ({brief(error)})") from None
+        raise IdbanditsError(f"metadata must be JSON data, got {brief(metadata)}: {brief(str(error))}") from None
+    if keys:
+        raise IdbanditsError(f"metadata must have strings as keys, got {brief(keys[0])}")
+    if len(text) > MOST_METADATA:
+        raise IdbanditsError(f"metadata must be at most {MOST_METADATA:,} letters of JSON, got {len(text):,}")
     return data
 
 
-def _odd_key(data: Any) -> tuple[Any] | None:
-    """The first key that is no string, which JSON would turn into one; None if there is none."""
-    waiting = [data]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Mapping):
-            for key in value:
-                if not isinstance(key, str):
-                    return (key,)
-            waiting += value.values()
-        elif isinstance(value, (list, tuple)):
-            waiting += value
-    return None
+def _keys(data: Any) -> Iterator[Any]:
+    """Yield all keys of nested mappings."""
+    if isinstance(data, Mapping):
+        yield from data
+    for value in data.values() if isinstance(data, Mapping) else data if isinstance(data, (list, tuple)) else ():
+        yield from _keys(value)
