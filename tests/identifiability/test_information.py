@@ -48,7 +48,7 @@ def test_the_rank_is_that_of_all_probabilities() -> None:
         d = random_diagram(np.random.default_rng(seed), most_chance=5, most_joint=40)
         actions = sum(1 for _ in itertools.islice(reference.actions(d), 40))
         reduced = Reduced(idb.compile(d))
-        if not d.learned or reduced.directions > 25 or actions >= 40 or not reduced.is_whole or reduced.model is None:
+        if not d.learned or reduced.directions > 25 or actions >= 40 or not reduced.is_full or reduced.model is None:
             continue
         info = Information(reduced.model, 0)
         info.settle()
@@ -103,7 +103,7 @@ def test_fewer_choices_leave_the_rest_as_it_is() -> None:
     d.reward([second, clicks[1]], np.arange(1000.0).reshape(500, 2))
     d.all_different()
     reduced = Reduced(idb.compile(d))
-    assert not reduced.is_whole
+    assert not reduced.is_full
     assert reduced.model is not None
     small = reduced.model
     assert len(small.nodes["A"].values) < 50
@@ -136,5 +136,5 @@ def test_choices_with_known_zeros_of_their_own_are_kept() -> None:
 def test_few_choices_are_all_kept() -> None:
     model = idb.compile(models.position_based(20, 5))
     reduced = Reduced(model)
-    assert reduced.is_whole
+    assert reduced.is_full
     assert reduced.model is model

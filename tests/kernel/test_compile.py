@@ -194,12 +194,12 @@ def test_the_notice_names_the_function_and_the_time_before_it_is_compiled(
     folder = quadruple.folder
     assert folder is not None
     folder.mkdir(exist_ok=True)
-    disk.note_seconds(quadruple.function, folder, 12.3)
+    disk.record_seconds(quadruple.function, folder, 12.3)
     before, after = compiled_noisily(quadruple, capsys)
     assert before == "idbandits: compiling quadruple, about 12 s; the result is kept on disk …\n"
     assert re.fullmatch(r"idbandits: compiled quadruple in \d+\.\d s\n", after)
     assert quadruple(3) == 12
-    noted = disk.noted_seconds(quadruple.function, folder)
+    noted = disk.recorded_seconds(quadruple.function, folder)
     assert noted is not None
     assert noted != 12.3  # as long as it took this time
 
@@ -230,7 +230,7 @@ def loops(n: int) -> float:
 
 @pytest.mark.parametrize("content", [b"", b"soon", b"nan", b"-3", b"\xff"])
 def test_a_damaged_record_is_ignored(tmp_path: Path, content: bytes) -> None:
-    disk.note_seconds(loops, tmp_path, 7.0)
+    disk.record_seconds(loops, tmp_path, 7.0)
     assert estimated_seconds(loops, tmp_path) == 7.0
     [file] = tmp_path.iterdir()
     file.write_bytes(content)
@@ -271,7 +271,7 @@ def test_numba_without_its_compiler_is_rejected_at_once() -> None:
 PLAY = """
 import numpy as np
 import idbandits as idb
-from idbandits.kernel import compile as compiling
+from idbandits.kernel import numba_private
 d = idb.models.position_based(3, 2)
 agent, rng = idb.Thompson(d, "moments", seed=0), np.random.default_rng(0)
 for _ in range(30):
@@ -280,7 +280,7 @@ for _ in range(30):
 agent.update_many({{"A1": [0, 1], "A2": [1, 2]}}, {{"C1": [1, 0], "C2": [0, 1]}})
 world = idb.World(d, {{"attraction": [0.1, 0.5, 0.9], "examination": [0.9, 0.5]}})
 frame = idb.simulate(world, {{"it": agent}}, rounds=50, runs=1, progress=False).frame
-print(action, agent.posterior()["attraction"].mean.tolist(), frame["regret"].tolist(), bool(compiling.PRIVATE))
+print(action, agent.posterior()["attraction"].mean.tolist(), frame["regret"].tolist(), numba_private.AVAILABLE)
 """
 
 

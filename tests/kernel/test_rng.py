@@ -58,11 +58,11 @@ def test_what_is_not_a_generator_is_an_error(value: Any) -> None:
 PROGRAM = """
 {without}
 import numpy as np
-from idbandits.kernel import rng as random
+from idbandits.kernel import numba_private
 from test_rng import draw_numbers
 numbers = np.empty(2000)
 draw_numbers(np.random.default_rng(5), numbers)
-print(random.random_standard_normal is None, numbers.sum())
+print(numba_private.standard_normal is None, numbers.sum())
 """
 
 

@@ -246,6 +246,6 @@ def test_unseen_nodes_show_nothing() -> None:
         (lambda: theory.max_observations(models.user_browsing(20, 15)), ComplexityError, "more than 16,384 ways"),
     ],
 )  # fmt: skip
-def test_refusals_name_what_is_wrong(call: Any, error: type[Exception], words: str) -> None:
+def test_errors_name_the_cause(call: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
