@@ -245,9 +245,9 @@ class Model:
             raise MeansError(f"means must map names of learned tables to arrays, got {brief(means)}")
         for name in means:
             if name not in self.learned:
-                hint = f"; select the means of one structure by means[{brief(name)}]"
                 names = f"diagram {self.name!r}; these are {', '.join(self.learned) or 'none'}"
-                hint = hint if isinstance(means[name], Mapping) else ""
+                nested = isinstance(means[name], Mapping)
+                hint = f"; of several structures, pass the means of one: means[{brief(name)}]" if nested else ""
                 raise MeansError(f"means: {brief(name)} is not a learned table of {names}{hint}")
         parts = []
         for name, table in self.learned.items():
@@ -343,5 +343,6 @@ def _full_means(name: str, table: Any, shape: tuple[int, ...], states: int) -> F
     sums = means.sum(axis=-1)
     if np.abs(sums - 1).max() > TOLERANCE:
         at = np.argwhere(np.abs(sums - 1) > TOLERANCE)[0].tolist()
-        raise MeansError(f"means: {name!r} at {at} must sum to 1, got {means[tuple(at)].tolist()}")
+        row, total = means[tuple(at)].tolist(), sums[tuple(at)]
+        raise MeansError(f"means: {name!r} at {at} must sum to 1, got {row}, which sums to {total}")
     return means.ravel()

@@ -285,7 +285,7 @@ def _sizes(model: Model) -> Finding:
     if plan.cells > MOST_CELLS / 4:
         slow.append(f"It is near the limit of {MOST_CELLS:,} cells, beyond which diagrams are not compiled.")
     if rows > LARGE_ROWS:
-        slow.append("Means of all learned rows are drawn for every action, which takes long for so many.")
+        slow.append("Means of all learned rows are drawn for every action, which takes long.")
     return Finding("size", False, (), what, " ".join(slow))
 
 

@@ -1,4 +1,4 @@
-"""What rounds reveal, against the rank of all probabilities by plain enumeration, and what is left out of diagrams."""
+"""Information of rounds against the rank of all probabilities by enumeration, and reduction of choices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from idbandits.identifiability.reduce_choices import Reduced
 
 
 def rank_by_enumeration(info: Information) -> int:
-    """The rank of the derivatives of all probabilities of all observations, by differences of the fourth order."""
+    """Return the rank of the derivatives of all probabilities of all observations, by fourth-order differences."""
     d, means, step = info.model.diagram, info.point.means, 1e-3
     contexts = d.of_kind("context")
 
@@ -89,7 +89,7 @@ def test_elimination_finds_a_basis_and_the_rows_that_make_it() -> None:
 # -- fewer choices --------------------------------------------------------------------------------------------------
 
 
-def test_fewer_choices_leave_the_rest_as_it_is() -> None:
+def test_fewer_choices_change_neither_rewards_nor_likelihoods() -> None:
     d = Diagram("large")
     kind = d.context("kind", [f"kind {k}" for k in range(300)])
     first, second = (
@@ -125,7 +125,7 @@ def test_fewer_choices_leave_the_rest_as_it_is() -> None:
         )
 
 
-def test_choices_with_known_zeros_of_their_own_are_kept() -> None:
+def test_choices_with_different_known_zeros_are_kept() -> None:
     d = models.position_based(1000, 2)
     d.reward([d.observed("seen", ["A1", "C1"], lambda item, c: 0.0 if item == 777 else 0.5)])
     reduced = Reduced(idb.compile(d))

@@ -78,7 +78,7 @@ def test_inverted_cascade_falls_in_attraction() -> None:
     assert (answer.holds, answer.signs["attraction"].tolist()) == (True, [-1.0, -1.0, -1.0])
 
 
-def test_a_reward_that_is_not_monotone_is_shown() -> None:
+def test_a_reward_that_is_not_monotone_has_examples() -> None:
     d = models.dependent_click(5, 3, reward="clicks")
     answer = theory.check_monotone(d)
     assert (answer.holds, answer.proved) == (False, True)
@@ -92,7 +92,7 @@ def test_a_reward_that_is_not_monotone_is_shown() -> None:
 @pytest.mark.parametrize(
     "constants", [(10, 1.75, 1, 1), (8, 2, 1, 2), (1, 0.001, 1, 50), (1, 0, 0, 1), (0, 0, 0, 1), (1, 0.0, 1.9, 4)]
 )
-def test_the_bound_is_useful_from_the_round_on_that_is_named(constants: tuple[int, float, float, float]) -> None:
+def test_useful_from_is_the_first_useful_number_of_rounds(constants: tuple[int, float, float, float]) -> None:
     rounds = range(1, 20_000)
     trivial = [n for n in rounds if theory.regret_bound(n, *constants) >= n * constants[-1]]
     assert theory.useful_from(*constants) == 1 + max(trivial, default=0)
@@ -127,7 +127,7 @@ def test_regret_bound_is_the_last_line_of_the_proof() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("make", [lambda seed: without_contexts(seed, two_states=True), gates], ids=["any", "gates"])
-def test_what_is_proved_holds_at_random_means(make: Any, seed: int) -> None:
+def test_proved_results_hold_at_random_means(make: Any, seed: int) -> None:
     d = make(seed)
     monotone, decomposition = theory.check_monotone(d), theory.check_decomposition(d)
     rng = np.random.default_rng(seed)
@@ -151,7 +151,7 @@ def test_what_is_proved_holds_at_random_means(make: Any, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("make", [lambda seed: without_contexts(seed, two_states=True), gates], ids=["any", "gates"])
-def test_what_is_proved_is_never_below_what_is_met(make: Any, seed: int) -> None:
+def test_proved_constants_are_never_below_observed_ratios(make: Any, seed: int) -> None:
     model = idb.compile(make(seed))
     for vector in Symmetry(model).actions[:5]:
         survey = Survey(RoundOutcomes(model, vector))
@@ -182,7 +182,7 @@ def test_too_many_kinds_of_actions_are_drawn_and_not_proved() -> None:
     assert theory.bound(d, 10).omax == 4.0  # as many as there are learned nodes
 
 
-def test_many_means_are_searched_and_said_not_to_be_proved() -> None:
+def test_results_with_many_means_are_not_proved() -> None:
     d = models.cascade(20, 14)
     answer = theory.check_decomposition(d)
     assert not answer.proved
@@ -190,7 +190,7 @@ def test_many_means_are_searched_and_said_not_to_be_proved() -> None:
     assert theory.check_monotone(d)[:2] == (True, False)
 
 
-def test_a_reward_that_hardly_changes_at_most_means_is_still_found_to() -> None:
+def test_a_reward_that_changes_at_few_means_is_found() -> None:
     d = models.cascade(50, 40)  # after 40 items that attract or not, one more changes next to nothing
     assert set(theory.check_monotone(d).signs["attraction"].tolist()) == {1.0}
     assert theory.check_decomposition(d).constant == pytest.approx(1.0)
