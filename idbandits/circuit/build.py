@@ -38,6 +38,7 @@ class Parameters:
     learned_size: int
     known: Floats
     known_places: Mapping[Key, int]
+    _by_identity: dict[int, tuple[Floats, int]] = field(default_factory=dict)  # known tables and their places
 
     @staticmethod
     def of(d: Diagram, known: Iterable[Floats]) -> Parameters:
@@ -53,13 +54,15 @@ class Parameters:
         )  # fmt: skip
 
     def place_of(self, table: Floats) -> int:
-        """Return the first parameter of a known table."""
-        return self.known_places[table.shape, table.tobytes()]
+        """Return the first parameter of a known table; contents are compared once, since large ones take long."""
+        if id(table) not in self._by_identity:
+            self._by_identity[id(table)] = table, self.known_places[table.shape, table.tobytes()]
+        return self._by_identity[id(table)][1]
 
 
 @final
 @dataclass(frozen=True)
-class Finished:
+class FinishedCircuit:
     """Circuit in consecutive runs of nodes, and the pairs of atoms that are P(0) and P(1) of one row."""
 
     circuit: Circuit
@@ -88,7 +91,6 @@ class Builder:
     _looked_up: dict[bytes, int] = field(default_factory=dict)
     _fixed: dict[str, Ints] = field(default_factory=dict)  # by learned table: the places of fixed rows, or -1
     _steps: dict[tuple[tuple[str, ...], int], tuple[dict[str, int], Strides]] = field(default_factory=dict)
-    _places: dict[int, tuple[Floats, int]] = field(default_factory=dict)  # of known tables, by identity
     _rows: dict[str, Ints] = field(default_factory=dict)  # by node: the rows of a learned table that it reads
 
     def weigh(self, terms: Iterable[Edge]) -> int:
@@ -187,18 +189,10 @@ class Builder:
         part = table.reshape(*table.shape[: len(parents)], tail)[at].reshape(-1, tail)
         base, strides = self._begin(parents, tail, chance)
         zero, one = (part == 0).all(axis=0).tolist(), (part == 1).all(axis=0).tolist()
-        if any(not (zero[state] or one[state]) for state in range(tail)):
-            base += self._place_of(table)
-        return [
-            NOTHING if zero[state] else UNIT if one[state] else self.slot(base + state, strides)
-            for state in range(tail)
-        ]
-
-    def _place_of(self, table: Floats) -> int:
-        """Return the first parameter of a known table; contents are compared once, since large ones take long."""
-        if id(table) not in self._places:
-            self._places[id(table)] = table, self.parameters.place_of(table)
-        return self._places[id(table)][1]
+        known = [NOTHING if zero[state] else UNIT if one[state] else None for state in range(tail)]
+        if None in known:
+            base += self.parameters.place_of(table)
+        return [self.slot(base + state, strides) if weight is None else weight for state, weight in enumerate(known)]
 
     def _begin(self, parents: Sequence[str], last: int, chance: Mapping[str, int]) -> tuple[int, Strides]:
         """Return the first entry of a row at these values of its chance parents, and the strides of the action."""
@@ -250,7 +244,7 @@ class Builder:
                 places[row] = self.parameters.place_of(values)
         return self._fixed[table.name]
 
-    def finish(self, roots: Sequence[int]) -> Finished:
+    def finish(self, roots: Sequence[int]) -> FinishedCircuit:
         """Return the circuit of all nodes below these roots: one run of nodes per root, which is its last node."""
         kinds: list[int] = []
         edges: list[list[Edge]] = []
@@ -280,7 +274,7 @@ class Builder:
             lookup=np.concatenate([np.empty(0, np.int64), *self.lookup]),
         )  # fmt: skip
         complement = {self.slot_keys[a][:3]: self.slot_keys[b][:3] for a, b in self.complement.items()}
-        return Finished(circuit, ends, complement)
+        return FinishedCircuit(circuit, ends, complement)
 
 
 def starts(parts: Sequence[Sized]) -> list[int]:

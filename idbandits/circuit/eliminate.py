@@ -26,7 +26,7 @@ FOLDING_IS_WORTH = 4  # how much larger an elimination may be in which more rows
 SMALL = 50_000  # cells: below, folding is always worth it
 
 
-class Plan(NamedTuple):
+class EliminationPlan(NamedTuple):
     """Order of elimination, the number of cells of all tables, and the nodes of the largest table."""
 
     order: list[str]
@@ -37,7 +37,7 @@ class Plan(NamedTuple):
 def plan(
     scopes: Iterable[Iterable[str]], cards: Mapping[str, int], ready: Callable[[str, set[str]], bool] | None = None,
     above: Mapping[str, Sequence[str]] | None = None,
-) -> Plan:  # fmt: skip
+) -> EliminationPlan:  # fmt: skip
     """Return a greedy order: least fill first or, if only `ready` nodes may be eliminated, smallest table first.
 
     `above` has, for each node, those that join a table only when it is eliminated: the parents in its own table.
@@ -71,7 +71,7 @@ def plan(
             del near[name]
         left.discard(name)
         order.append(name)
-    return Plan(order, cells, widest)
+    return EliminationPlan(order, cells, widest)
 
 
 def children_first(d: Diagram, names: set[str]) -> Callable[[str, set[str]], bool]:
@@ -80,20 +80,18 @@ def children_first(d: Diagram, names: set[str]) -> Callable[[str, set[str]], boo
     return lambda name, left: not (children[name] & left)
 
 
-def check_size(d: Diagram, chosen: Plan) -> None:
+def check_size(d: Diagram, chosen: EliminationPlan) -> None:
     """Reject an elimination that would not fit in memory; announce one that takes seconds."""
     sizes = ", ".join(f"{name} ({d.nodes[name].states})" for name in sorted(chosen.widest))
     if chosen.cells > MOST_CELLS:
-        raise ComplexityError(
-            f"diagram {d.name!r} is too entangled to compile: it needs tables of {chosen.cells:,} cells, "
-            f"{MOST_CELLS:,} are allowed; the largest joins {sizes}"
-        )
+        cells = f"it needs tables of {chosen.cells:,} cells, {MOST_CELLS:,} are allowed; the largest joins {sizes}"
+        raise ComplexityError(f"diagram {d.name!r} is too entangled to compile: {cells}")
     if chosen.cells > LARGE:
         cells = f"its tables have {chosen.cells:,} cells, the largest joins {sizes}"
         say(f"building a circuit of diagram {d.name!r}: {cells}; this takes a while …")
 
 
-class Factor(NamedTuple):
+class NodeTable(NamedTuple):
     """Table over chance nodes whose entries are nodes of the circuit."""
 
     scope: tuple[str, ...]
@@ -119,17 +117,17 @@ def chance_parents(d: Diagram, node: Node) -> list[str]:
 
 
 def eliminate(
-    b: Builder, node: Node, own: bool, factors: Sequence[Factor], join: Callable[[Iterable[int]], int], fold: bool
-) -> Factor:
-    """Sum a node out of the factors that mention it, and out of its own table if that is still intact (`own`).
+    b: Builder, node: Node, own: bool, tables: Sequence[NodeTable], join: Callable[[Iterable[int]], int], fold: bool
+) -> NodeTable:
+    """Sum a node out of the tables that mention it, and out of its own table if that is still intact (`own`).
 
-    `join` combines the entries of the factors: their product for a likelihood, their sum for rewards.
+    `join` combines the entries of the tables: their product for a likelihood, their sum for rewards.
     """
     above = set(chance_parents(b.diagram, node)) if own else set()
-    scope = tuple(sorted(above.union(*(f.scope for f in factors)) - {node.name}))
+    scope = tuple(sorted(above.union(*(t.scope for t in tables)) - {node.name}))
     entries: dict[tuple[int, ...], int] = {}
     foldable = own and (fold or isinstance(node.cpd, Known))
-    pickers = [(_picker(f.scope, (*scope, node.name)), f.entries) for f in factors]
+    pickers = [(_picker(t.scope, (*scope, node.name)), t.entries) for t in tables]
     parents = [(p, scope.index(p)) for p in above]
     for values in _combinations(b.diagram, scope):
         places = [(*values, s) for s in range(node.states)]
@@ -141,10 +139,10 @@ def eliminate(
             entries[values] = children.pop()
         else:
             entries[values] = b.weigh(terms if join == b.multiply else b.flatten(terms))
-    return Factor(scope, entries)
+    return NodeTable(scope, entries)
 
 
-def plan_likelihood(d: Diagram, fold: bool) -> tuple[Plan, list[Node]]:
+def plan_likelihood(d: Diagram, fold: bool) -> tuple[EliminationPlan, list[Node]]:
     """Return the elimination for the likelihood of a diagram, and the nodes that it depends on."""
     names = _with_ancestors(d, [n.name for n in (d.of_kind("observed") if fold else d.nodes.values())])
     chance, scopes = [n for n in d.nodes.values() if n.name in names], _scopes(d, names)
@@ -157,45 +155,45 @@ def likelihood(b: Builder, fold: bool) -> int:
     """Return the root of P(observation | action), with one indicator per state of every observed node."""
     best, chance = plan_likelihood(b.diagram, fold)
     check_size(b.diagram, best)
-    factors = []
+    tables = []
     for n in chance:
         if n.kind == "observed":
             first = b.indicators[n.name] = b.leaves
             b.leaves += n.states
-            factors.append(Factor((n.name,), {(s,): first + s for s in range(n.states)}))
-    return _sum_out(b, best.order, factors, fold)
+            tables.append(NodeTable((n.name,), {(s,): first + s for s in range(n.states)}))
+    return _sum_out(b, best.order, tables, fold)
 
 
-def _sum_out(b: Builder, order: Sequence[str], factors: list[Factor], fold: bool) -> int:
-    """Return the root of the sum over all nodes, eliminated in this order, of the product of factors and tables."""
+def _sum_out(b: Builder, order: Sequence[str], tables: list[NodeTable], fold: bool) -> int:
+    """Return the root of the sum over nodes, in this order, of the product of these tables and their own."""
     d = b.diagram
-    intact = set(order)  # nodes whose own table is not among the factors yet
+    intact = set(order)  # nodes whose own table was not joined yet
     for name in order:
         for other in sorted(intact - {name}):  # children that are eliminated later
             if name in d.nodes[other].parents:
-                factors.append(_table_factor(b, d.nodes[other]))
+                tables.append(_own_table(b, d.nodes[other]))
                 intact.discard(other)
-        touched = [f for f in factors if name in f.scope]
-        factors = [f for f in factors if name not in f.scope]
-        factors.append(eliminate(b, d.nodes[name], name in intact, touched, b.multiply, fold))
+        touched = [t for t in tables if name in t.scope]
+        tables = [t for t in tables if name not in t.scope]
+        tables.append(eliminate(b, d.nodes[name], name in intact, touched, b.multiply, fold))
         intact.discard(name)
-    return b.multiply(f.entries[()] for f in factors)
+    return b.multiply(t.entries[()] for t in tables)
 
 
-def _table_factor(b: Builder, node: Node) -> Factor:
+def _own_table(b: Builder, node: Node) -> NodeTable:
     parents = chance_parents(b.diagram, node)
     entries = {
         (*values, state): b.weigh([(weight, ONE)])
         for values in _combinations(b.diagram, parents)
         for state, weight in enumerate(b.row(node, dict(zip(parents, values, strict=True))))
     }
-    return Factor((*parents, node.name), entries)
+    return NodeTable((*parents, node.name), entries)
 
 
-def _reward_factor(b: Builder, term: Reward, table: Floats) -> Factor:
+def _reward_table(b: Builder, term: Reward, table: Floats) -> NodeTable:
     scope = tuple(p for p in term.parents if b.diagram.nodes[p].is_chance)
     chance = ((values, dict(zip(scope, values, strict=True))) for values in _combinations(b.diagram, scope))
-    return Factor(scope, {at: b.weigh([(b.read(term.parents, table, 1, named)[0], ONE)]) for at, named in chance})
+    return NodeTable(scope, {at: b.weigh([(b.read(term.parents, table, 1, named)[0], ONE)]) for at, named in chance})
 
 
 def _with_ancestors(d: Diagram, names: Iterable[str]) -> set[str]:
@@ -223,7 +221,7 @@ class RewardPlan(NamedTuple):
     other only if nothing is negative: so the lowest reward of every term is subtracted, and added again at the end.
     """
 
-    together: Plan
+    together: EliminationPlan
     apart: bool
     lowest: list[float]  # by term: the reward that is subtracted
     tables: list[Floats]  # by term: the remaining rewards
@@ -269,13 +267,13 @@ def rewards(b: Builder, plans: RewardPlan) -> list[int]:
         return _rewards_apart(b, plans)
     check_size(b.diagram, plans.together)
     terms = zip(b.diagram.rewards, plans.tables, strict=True)
-    factors = [_reward_factor(b, term, table) for term, table in terms]
+    tables = [_reward_table(b, term, table) for term, table in terms]
     for name in plans.together.order:
-        touched = [f for f in factors if name in f.scope]
+        touched = [t for t in tables if name in t.scope]
         if touched:
-            factors = [f for f in factors if name not in f.scope]
-            factors.append(eliminate(b, b.diagram.nodes[name], True, touched, b.add, True))
-    return [f.entries[()] for f in factors]
+            tables = [t for t in tables if name not in t.scope]
+            tables.append(eliminate(b, b.diagram.nodes[name], True, touched, b.add, True))
+    return [t.entries[()] for t in tables]
 
 
 def _rewards_apart(b: Builder, plans: RewardPlan) -> list[int]:
@@ -285,7 +283,7 @@ def _rewards_apart(b: Builder, plans: RewardPlan) -> list[int]:
         cards = {n.name: n.states for n in d.nodes.values() if n.name in names}
         order = plan([*_scopes(d, names), [p for p in term.parents if p in names]], cards)
         check_size(d, order if order.cells < plans.together.cells else plans.together)
-        roots.append(_sum_out(b, order.order, [_reward_factor(b, term, table)], True))
+        roots.append(_sum_out(b, order.order, [_reward_table(b, term, table)], True))
         if lowest:
             roots.append(b.weigh([(b.slot(b.parameters.place_of(np.array([lowest]))), ONE)]))
     return roots

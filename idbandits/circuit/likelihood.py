@@ -23,7 +23,7 @@ MOST_CODES = 2**62  # combinations of values that can be numbered
 ROUNDS, PROBABILITIES = types.int64[:, ::1], types.float64[:, ::1]
 
 
-class Parts(NamedTuple):
+class LikelihoodParts(NamedTuple):
     """Independent parts of a likelihood: their slots and observed nodes."""
 
     parts: int  # number of parts
@@ -38,18 +38,18 @@ class Parts(NamedTuple):
     column: Indices  # by observed node: its first state among those of all observed nodes
 
 
-unpack = unpacker(Circuit, Parts)
+unpack = unpacker(Circuit, LikelihoodParts)
 
 
 @inlined
-def bind_part(c: Circuit, v: Parts, j: int, action: Ints, parameters: Floats, weights: Floats) -> None:
+def bind_part(c: Circuit, v: LikelihoodParts, j: int, action: Ints, parameters: Floats, weights: Floats) -> None:
     """Compute the weights of the slots of a part."""
     for t in range(v.use_start[j], v.use_start[j + 1]):
         weights[v.use[t]] = weight(c, v.use[t], parameters, action)
 
 
 @inlined
-def show(v: Parts, number: int, state: int, values: Floats, certain: float, impossible: float) -> None:
+def show(v: LikelihoodParts, number: int, state: int, values: Floats, certain: float, impossible: float) -> None:
     """Set the indicators of an observed node; all of them to `certain` if the state is negative."""
     states = v.column[number + 1] - v.column[number]
     for i in range(states):
@@ -57,7 +57,7 @@ def show(v: Parts, number: int, state: int, values: Floats, certain: float, impo
 
 
 @unmanaged
-def to_logs(c: Circuit, v: Parts, j: int, weights: Floats, values: Floats) -> None:
+def to_logs(c: Circuit, v: LikelihoodParts, j: int, weights: Floats, values: Floats) -> None:
     """Replace the weights and the indicators of a part by their logarithms."""
     for t in range(v.use_start[j], v.use_start[j + 1]):
         weights[v.use[t]] = np.log(weights[v.use[t]])
@@ -112,53 +112,51 @@ def expect(
     return total
 
 
+@inlined
+def joint_of_states(
+    run: Run, v: LikelihoodParts, number: int, weights: Floats, values: Floats, logs: bool, p: Floats
+) -> float:
+    """Compute the joint probability of each state of a node and the indicators, up to a factor; return the sum."""
+    first, states, high, total = v.column[number], v.column[number + 1] - v.column[number], -np.inf, 0.0
+    for s in range(states):
+        show(v, number, s, values, 0.0 if logs else 1.0, -np.inf if logs else 0.0)
+        p[first + s] = up(run, of_slots, weights, values, None, logs)
+        high = max(high, p[first + s])
+    for s in range(states):
+        if logs:
+            p[first + s] = np.exp(p[first + s] - high)
+        total += p[first + s]
+    return total
+
+
 @kernel(types.void(INTS, FLOATS, FLOATS, ROUNDS, PROBABILITIES))
 def predict(program: Ints, numbers: Floats, parameters: Floats, rounds: Ints, probabilities: Floats) -> None:
     """Compute the probability of every state of every observed node, given the action and the nodes declared before it.
 
-    Nodes without an observation get NaN.
+    Probabilities of nodes that were not seen stay as they are.
     """
     c, v = unpack(program, numbers)
     weights, values = np.empty(c.slots), np.ones(c.leaves + c.inner)
     for r in range(len(rounds)):
         action, seen = rounds[r, : v.axes], rounds[r, v.axes :]
         for j in range(v.parts):
-            if v.seen_start[j] == v.seen_start[j + 1]:
-                continue
             run = Run(c, v.node[j], v.node[j + 1])
             bind_part(c, v, j, action, parameters, weights)
-            logs = False
-            values[0] = 1.0
+            logs, values[0] = False, 1.0
             for t in range(v.seen_start[j], v.seen_start[j + 1]):
                 show(v, v.seen[t], -1, values, 1.0, 0.0)
             for t in range(v.seen_start[j], v.seen_start[j + 1]):
                 number = v.seen[t]
-                first, states = v.column[number], v.column[number + 1] - v.column[number]
                 if seen[number] < 0:
-                    for s in range(states):
-                        probabilities[r, first + s] = np.nan
                     continue
-                total = 0.0
-                if not logs:
-                    for s in range(states):
-                        show(v, number, s, values, 1.0, 0.0)
-                        probabilities[r, first + s] = up(run, of_slots, weights, values, None, False)
-                        total += probabilities[r, first + s]
-                    if total <= TINY:
-                        logs = True
+                total = 0.0 if logs else joint_of_states(run, v, number, weights, values, False, probabilities[r])
+                if total <= TINY:
+                    if not logs:
                         to_logs(c, v, j, weights, values)
-                if logs:
-                    highest, total = -np.inf, 0.0
-                    for s in range(states):
-                        show(v, number, s, values, 0.0, -np.inf)
-                        probabilities[r, first + s] = up(run, of_slots, weights, values, None, True)
-                        if probabilities[r, first + s] > highest:
-                            highest = probabilities[r, first + s]
-                    for s in range(states):
-                        probabilities[r, first + s] = np.exp(probabilities[r, first + s] - highest)
-                        total += probabilities[r, first + s]
-                for s in range(states):
-                    probabilities[r, first + s] /= total
+                    logs = True
+                    total = joint_of_states(run, v, number, weights, values, True, probabilities[r])
+                for i in range(v.column[number], v.column[number + 1]):
+                    probabilities[r, i] /= total
                 show(v, number, seen[number], values, 0.0 if logs else 1.0, -np.inf if logs else 0.0)
 
 
@@ -186,7 +184,7 @@ class Fitting:
             self._read.append([(k, nodes[k].states) for k in sorted({*columns, *(axes + n for n in numbers)})])
         self._packed = pack(
             c,
-            Parts(
+            LikelihoodParts(
                 parts=len(runs), axes=axes, learned=len(self.prior), node=likelihood.parts.ends,
                 use_start=starts(uses), use=[slot for slots in uses for slot in slots], seen_start=starts(seen),
                 seen=[number for numbers in seen for number in numbers], leaf=leaves, column=self.columns,

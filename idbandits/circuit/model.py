@@ -35,13 +35,9 @@ class Likelihood:
         builder = Builder(d, parameters)
         root = elimination.likelihood(builder, fold)
         self.circuit = builder.finish([root]).circuit
+        self.program = pack(self.circuit).ints  # for kernels
         self.indicators = builder.indicators
         self.parts = builder.finish(builder.factors(root))  # one run per factor
-
-    @cached_property
-    def program(self) -> Ints:
-        """The circuit, packed for kernels."""
-        return pack(self.circuit).ints
 
     def leaves(self, seen: Mapping[str, Any], columns: tuple[int, ...] = ()) -> Floats:
         """Return the values of the leaves: 0 for states that differ from an observed one, else 1.
@@ -83,11 +79,7 @@ class Rewards:
         self.groups = [decisions for decisions, _ in groups]
         finished = builder.finish([builder.add(roots) for _, roots in groups])
         self.circuit, self.ends, self.complement = finished.circuit, finished.ends, finished.complement
-
-    @cached_property
-    def program(self) -> Ints:
-        """The circuit, packed for kernels."""
-        return pack(self.circuit).ints
+        self.program = pack(self.circuit).ints  # for kernels
 
 
 def _decisions_below(b: Builder) -> dict[int, frozenset[int]]:
@@ -206,9 +198,8 @@ class Model:
             if (state := node.index(value)) is not None:
                 seen[name] = state
             elif not is_missing(value):
-                raise ObservationError(
-                    f"observation: node {name!r} must be one of {node.allowed()}, got {brief(value)}"
-                )
+                wrong = f"must be one of {node.allowed()}, got {brief(value)}"
+                raise ObservationError(f"observation: node {name!r} {wrong}")
         return seen
 
     def tables_of_means(self, parameters: Floats) -> dict[str, Floats]:
@@ -291,15 +282,13 @@ def _indices(
     what: str, kind: str, nodes: list[Node], values: Action, error: type[Exception], request: list[float] | None = None
 ) -> list[int]:
     """Return the place of the value of each node; append features to `request`."""
-    names = ", ".join(n.name for n in nodes) or "none"
-    if not isinstance(values, Mapping):
-        raise error(f"{what} must map names to values, got {brief(values)}; the {kind}s are {names}")
-    if len(values) != len(nodes) or any(n.name not in values for n in nodes):
-        for name in values:
-            if all(n.name != name for n in nodes):
-                raise error(f"{what}: {brief(name)} is not a {kind}; the {kind}s are {names}")
-        missing = next(n.name for n in nodes if n.name not in values)
-        raise error(f"{what}: {kind} {missing!r} is missing; the {kind}s are {names}")
+    if not isinstance(values, Mapping) or values.keys() != {n.name for n in nodes}:
+        names = [n.name for n in nodes]
+        wrong = f"{what} must map names to values, got {brief(values)}"
+        if isinstance(values, Mapping):
+            wrong = next((f"{what}: {kind} {name!r} is missing" for name in names if name not in values), "")
+            wrong = next((f"{what}: {brief(name)} is not a {kind}" for name in values if name not in names), wrong)
+        raise error(f"{wrong}; the {kind}s are {', '.join(names) or 'none'}")
     indices = []
     for node in nodes:
         value = values[node.name]
@@ -339,7 +328,10 @@ def _full_means(name: str, table: Any, shape: tuple[int, ...], states: int) -> F
         at = np.argwhere(~((means >= 0) & (means <= 1)))[0].tolist()
         raise MeansError(f"means: {name!r} at {at} must lie in [0, 1], got {means[tuple(at)]}")
     if states == 2:
-        return np.stack([1.0 - means.ravel(), means.ravel()], axis=1).ravel()
+        full = np.empty((means.size, 2))
+        full[:, 1] = means.ravel()
+        np.subtract(1.0, full[:, 1], out=full[:, 0])
+        return full.ravel()
     sums = means.sum(axis=-1)
     if np.abs(sums - 1).max() > TOLERANCE:
         at = np.argwhere(np.abs(sums - 1) > TOLERANCE)[0].tolist()

@@ -102,10 +102,8 @@ def _check_possible(model: Model, action: Ints, seen: Mapping[str, int], observa
     possible = np.concatenate([np.ones(model.parameters.learned_size), model.parameters.known])
     values, _ = _log_values(model.likelihood, action, seen, possible)
     if values[-1] == -np.inf:
-        raise ImpossibleObservationError(
-            f"observation {_shown(observation)}: diagram {model.name!r} gives it probability zero for action "
-            f"{model.action_of(action)!r}, whatever the means"
-        )
+        why = f"gives it probability zero for action {model.action_of(action)!r}, whatever the means"
+        raise ImpossibleObservationError(f"observation {_shown(observation)}: diagram {model.name!r} {why}")
 
 
 def _shown(observation: Mapping[str, Any]) -> str:

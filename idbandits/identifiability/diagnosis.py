@@ -238,10 +238,7 @@ def _unread(model: Model) -> Iterator[Finding]:
             read = np.concatenate([np.ravel(np.asarray(use.rows)) for use in uses])
             left = [f"{name}[{r}]" for r in np.setdiff1d(np.arange(table.shape[0]), read).tolist()]
             if left:
-                more = [f"{len(left) - SHOWN} more"] if len(left) > SHOWN else []
-                yield Finding(
-                    "unseen", False, (name,), f"No node reads {_list(left[:SHOWN] + more)}.", "Declare fewer rows."
-                )
+                yield Finding("unseen", False, (name,), f"No node reads {_list(left)}.", "Declare fewer rows.")
 
 
 def _symmetries(x: Examined) -> Iterator[Finding]:
@@ -272,10 +269,9 @@ def _sizes(model: Model) -> Finding:
         circuits += f", the reward {len(c.child):,} in {c.inner:,}"
         edges = max(edges, len(c.child))
     widest = f", at most over {_list(sorted(plan.widest))}" if plan.widest else ""
-    regressions = [
-        f"{name}: {described(t.features)}" for name, t in model.learned.items() if t.features and not t.logistic
-    ]
-    regressions += [f"{n}: {len(t.logistic.names)} coefficients" for n, t in model.learned.items() if t.logistic]
+    tables = model.learned.items()
+    regressions = [f"{n}: {described(t.features)}" for n, t in tables if t.features is not None and not t.logistic]
+    regressions += [f"{n}: {len(t.logistic.names)} coefficients" for n, t in tables if t.logistic]
     learned = _plural(rows, "learned row") + (f" ({', '.join(regressions)})" if regressions else "")
     elimination = f"the elimination had {plan.cells:,} cells{widest}"
     what = f"{_plural(len(model.decisions), 'decision')}, {learned}; {circuits}; {elimination}."

@@ -166,10 +166,9 @@ def loss_by_exchange(info: Information, exchange: Exchange) -> float:
     if not (model.diagram.rewards and model.decisions):
         return 0.0
     first, second = _pairs(info, [])
-    values, others = (
-        info.expected_rewards(np.concatenate([first, second]), means)[0].reshape(2, -1)
-        for means in (info.point.means, exchanged(info.point.means, exchange.order))
-    )
+    means, actions = info.point.means, np.concatenate([first, second])
+    values = info.expected_rewards(actions, means)[0].reshape(2, -1)
+    others = info.expected_rewards(actions, exchanged(means, exchange.order))[0].reshape(2, -1)
     spread = float(np.ptp(values))
     if np.abs((values[0] - values[1]) - (others[0] - others[1])).max() <= CLEAR * spread:
         return 0.0

@@ -19,7 +19,7 @@ import numpy as np
 from idbandits.circuit import reference as plain
 from idbandits.circuit.circuit import Circuit
 from idbandits.circuit.model import Model
-from idbandits.identifiability.sample_rounds import Drawing, Rounds, Row, drawn_as_possible
+from idbandits.identifiability.sample_rounds import Rounds, RoundSampler, Row, drawn_as_possible
 from idbandits.kernel.array_types import Bools, Floats, Ints
 
 TINY = 1e-9  # remainders of a gradient of length 1 that are shorter are rounding errors
@@ -58,8 +58,8 @@ class Information:
         self.row_of = np.repeat(np.arange(len(self.rows)), [row.states - 1 for row in self.rows])
         fixed = np.array([row.number in model.learned[row.table].fixed for row in self.rows], dtype=np.bool_)
         self._fixed = np.eye(len(self.row_of))[fixed[self.row_of]]  # directions in which nothing can move
-        self._drawing = Drawing(model, self._rng)
-        self.rounds = self._drawing.rounds(max(SOME, 2 * len(self.row_of)))
+        self._sampler = RoundSampler(model, self._rng)
+        self.rounds = self._sampler.rounds(max(SOME, 2 * len(self.row_of)))
         self.point = self.at(self.random_means())
         self.is_faint = bool((self.point.logs[drawn_as_possible(len(self.point.logs))] <= np.log(FAINT)).any())
         self._is_settled = not len(self.point.free)
@@ -98,8 +98,8 @@ class Information:
         while futile < 2 and len(point.free):
             doubtful = np.flatnonzero(self.shares(point.free) > CLEAR)
             picked = self._rng.permutation(np.repeat(doubtful, 4))[:MOST_DOUBTS]
-            made = self._drawing.rounds_for([self.rows[i] for i in picked.tolist()])
-            drawn = self._drawing.rounds(len(self.row_of))
+            made = self._sampler.rounds_for([self.rows[i] for i in picked.tolist()])
+            drawn = self._sampler.rounds(len(self.row_of))
             more = Rounds(*(np.concatenate(parts) for parts in zip(made, drawn, strict=True)))
             logs, scores = self._log_likelihoods(more, point.means)
             self.rounds = Rounds(*(np.concatenate(parts) for parts in zip(self.rounds, more, strict=True)))
@@ -127,7 +127,7 @@ class Information:
 
     def actions(self, number: int, rows: Sequence[Row] = ()) -> Ints:
         """Draw feasible actions and contexts, all choices in turn, and one for each of these rows that may read it."""
-        return np.concatenate([self._drawing.actions(number), self._drawing.rounds_for(rows).actions])
+        return np.concatenate([self._sampler.actions(number), self._sampler.rounds_for(rows).actions])
 
     def expected_rewards(self, actions: Ints, means: Floats, model: Model | None = None) -> tuple[Floats, Floats]:
         """Return expected rewards and derivatives in coordinates, perhaps of a model with other rewards."""

@@ -39,9 +39,7 @@ class Reduced:
         most = min(largest, MOST_CHOICES)
         while True:
             kept = _few(full, most) if most < largest else {name: np.arange(size) for name, size in sizes.items()}
-            read = {
-                table: [_kept_rows(d, node, kept).ravel() for node, _ in full.readers(table)] for table in d.learned
-            }
+            read = {t: [_kept_rows(d, node, kept).ravel() for node, _ in full.readers(t)] for t in d.learned}
             rows = {table: np.unique(np.concatenate(parts)) for table, parts in read.items()}
             self.directions = sum(len(own) * (d.learned[table].states - 1) for table, own in rows.items())
             if self.directions <= MANY_DIRECTIONS or most <= least:

@@ -46,7 +46,7 @@ def drawn_as_possible(number: int) -> Bools:
 
 
 @final
-class Drawing:
+class RoundSampler:
     """Random rounds of a model."""
 
     def __init__(self, model: Model, rng: Rng) -> None:

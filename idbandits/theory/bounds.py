@@ -28,7 +28,7 @@ from idbandits.errors import DiagramError, check_number, check_whole
 from idbandits.kernel.array_types import Floats, Ints
 from idbandits.theory.action_symmetry import Symmetry
 from idbandits.theory.observations import max_observations
-from idbandits.theory.round_outcomes import RoundOutcomes, Row, row_slice, rows_of
+from idbandits.theory.round_outcomes import RoundOutcomes, RowIndex, row_slice, rows_of
 
 MOST_CORNERS = 1 << 12  # points of a grid over the means that an action uses
 LINES = 32  # per mean, drawn if a grid would have more points
@@ -208,7 +208,7 @@ def bound(d: Diagram, n: int) -> Bound:
 class Summary(NamedTuple):
     """Results of a survey of one action."""
 
-    directions: dict[Row, dict[int, Example | None]]  # 1: the reward may rise in this mean; -1: fall; None: no example
+    directions: dict[RowIndex, dict[int, Example | None]]  # 1: the reward may rise in this row; -1: fall
     ratio: float  # highest ratio of the two sides of Assumption 2
     example: Example | None  # of that ratio
     telescoped: float  # constant of Assumption 2
@@ -277,7 +277,7 @@ class Survey:
 
     def summary(self, tolerance: float) -> Summary:
         """Summarise the survey."""
-        directions: dict[Row, dict[int, Example | None]] = {row: {} for row in self.rows}
+        directions: dict[RowIndex, dict[int, Example | None]] = {row: {} for row in self.rows}
         for i, row in enumerate(self.rows):
             for sign in (1, -1):
                 rises = [(sign * (self.rewards[high] - self.rewards[low]), low, high) for low, high in self._pairs(i)]
@@ -352,7 +352,7 @@ class Surveys:
         self.summaries = [Survey(RoundOutcomes(model, action)).summary(tolerance) for action in self._symmetry.actions]
         self.complete = self._symmetry.complete and all(s.gridded for s in self.summaries)
 
-    def orbit(self, row: Row) -> int:
+    def orbit(self, row: RowIndex) -> int:
         """Return a number that rows share if renamed choices map them onto each other."""
         return int(self._symmetry.orbit[row_slice(self._model, row)][0])
 

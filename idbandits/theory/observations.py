@@ -12,7 +12,7 @@ from idbandits.diagram.tables import Label
 from idbandits.errors import ImpossibleObservationError, check_flag
 from idbandits.kernel.array_types import Floats
 from idbandits.theory.action_symmetry import Symmetry
-from idbandits.theory.round_outcomes import RoundOutcomes, Row, check_in_theory, row_slice, rows_of
+from idbandits.theory.round_outcomes import RoundOutcomes, RowIndex, check_in_theory, row_slice, rows_of
 
 MOST_POINTS = 1 << 12  # of a quadrature over the prior; if it would need more, as many draws
 
@@ -37,7 +37,7 @@ class MaxObservations(NamedTuple):
 
 def observed_parameters(
     d: Diagram, action: Action, observation: Mapping[str, Any], *, biased: bool = False
-) -> list[Row]:
+) -> list[RowIndex]:
     """Return the learned rows that a round shows: those i for which the paper's event E(i) holds.
 
     A node shows row i if three conditions hold. Its state is seen, or follows from the observation. So does the row
@@ -55,7 +55,7 @@ def observed_parameters(
     check_in_theory(model)
     biased = check_flag("biased", biased)
     states = model.observation_states(observation)
-    shown: set[Row] = set()
+    shown: set[RowIndex] = set()
     seen = [n.name for n in model.observed if n.name in states]
     for part in RoundOutcomes(model, model.action_vector(action), seen).parts:
         same = (part.observations == [states[name] for name in part.names]).all(axis=1)
@@ -109,7 +109,7 @@ def max_observations(d: Diagram) -> MaxObservations:
     return MaxObservations(best, model.action_of(best_vector), proved)
 
 
-def _tabulated(model: Model, chances: Mapping[Row, float], exact: bool) -> Observations:
+def _tabulated(model: Model, chances: Mapping[RowIndex, float], exact: bool) -> Observations:
     """Return probabilities of rows as arrays, 0 for other rows."""
     rows = {name: np.zeros(table.shape) for name, table in model.learned.items()}
     for (name, index), chance in chances.items():

@@ -15,7 +15,7 @@ from idbandits.diagram.tables import Use
 from idbandits.errors import ComplexityError, DiagramError
 from idbandits.kernel.array_types import Bools, Floats, Ints
 
-Row: TypeAlias = tuple[str, tuple[int, ...]]  # a learned table, and the index of one of its rows
+RowIndex: TypeAlias = tuple[str, tuple[int, ...]]  # a learned table, and the index of one of its rows
 
 MOST_OBSERVATIONS = 1 << 14  # of one connected part of a diagram
 MOST_COLUMNS = 1 << 15  # that are evaluated at once
@@ -32,7 +32,7 @@ def check_in_theory(model: Model) -> None:
         raise DiagramError(f"diagram {model.name!r}: {what}, which covers decisions, latent and observed nodes")
 
 
-def rows_of(model: Model) -> list[Row]:
+def rows_of(model: Model) -> list[RowIndex]:
     """Return all learned rows that are not fixed, in the order of the parameters."""
     return [
         (name, index)
@@ -42,7 +42,7 @@ def rows_of(model: Model) -> list[Row]:
     ]
 
 
-def row_slice(model: Model, row: Row) -> slice:
+def row_slice(model: Model, row: RowIndex) -> slice:
     """Return the parameters of a row."""
     name, index = row
     table = model.learned[name]
@@ -57,8 +57,8 @@ class Part(NamedTuple):
     names: list[str]  # of the nodes that are seen
     observations: Ints  # one row per observation
     leaves: list[Bools]  # of the revealed likelihood, one column per observation
-    known: dict[Row, Bools]  # the observations for which conditions 1 and 2 of the paper's event hold
-    fair: dict[Row, Bools]  # the observations for which condition 3 holds too
+    known: dict[RowIndex, Bools]  # the observations for which conditions 1 and 2 of the paper's event hold
+    fair: dict[RowIndex, Bools]  # the observations for which condition 3 holds too
 
 
 @final
@@ -76,15 +76,15 @@ class RoundOutcomes:
         self.generic_point = np.concatenate([*means, model.parameters.known])[:, None]
 
     @cached_property
-    def uses(self) -> dict[Row, int]:
+    def uses(self) -> dict[RowIndex, int]:
         """The learned rows that nodes may be drawn from, and by how many: the degree of probabilities in each row."""
-        uses: dict[Row, int] = {}
+        uses: dict[RowIndex, int] = {}
         for node, use in self.model.learned_nodes:
             for row in {row for _, row in self._rows_at(node, use)}:
                 uses[row] = uses.get(row, 0) + 1
         return {row: uses[row] for row in rows_of(self.model) if row in uses}
 
-    def _rows_at(self, node: Node, use: Use) -> Iterator[tuple[dict[str, int], Row]]:
+    def _rows_at(self, node: Node, use: Use) -> Iterator[tuple[dict[str, int], RowIndex]]:
         """Iterate over the states of a node's chance parents, and the row that it is then drawn from."""
         nodes, axes, shape = self.model.nodes, self.model.parameters.axes, self.model.learned[use.name].shape
         rows = rows_of_use(self.model.diagram, node)
@@ -160,11 +160,11 @@ class RoundOutcomes:
     def _leaves_of(self, name: str) -> range:
         return range(self._indicators[name], self._indicators[name] + self.model.nodes[name].states)
 
-    def _known_rows(self, node: Node, use: Use, states: dict[str, Bools], leaves: list[Bools]) -> dict[Row, Bools]:
+    def _known_rows(self, node: Node, use: Use, states: dict[str, Bools], leaves: list[Bools]) -> dict[RowIndex, Bools]:
         """Return, by row, the observations that determine a node's state and that it was drawn from this row."""
         certain = states[node.name].sum(axis=0) == 1
         for jointly in (False, True):  # parents one by one allow more rows; jointly takes one pass per row
-            possible: dict[Row, Bools] = {}
+            possible: dict[RowIndex, Bools] = {}
             for parents, row in self._rows_at(node, use):
                 allowed = certain & np.all([states[p][s] for p, s in parents.items()], axis=0)
                 if jointly and allowed.any():
@@ -181,9 +181,9 @@ class RoundOutcomes:
         rows = [row for row in possible if row in self._rows]
         return {row: only for row in rows if (only := possible[row] & (number == 1)).any()}
 
-    def chances(self, points: Floats) -> dict[Row, Floats]:
+    def chances(self, points: Floats) -> dict[RowIndex, Floats]:
         """Return P(E(i)) of the rows that can be shown, at points given as columns of parameters."""
-        missed, number = dict[Row, Floats](), points.shape[1]
+        missed, number = dict[RowIndex, Floats](), points.shape[1]
         for part in self.parts:
             fair = {row: shown for row, shown in part.fair.items() if shown.any()}
             step = max(1, MOST_COLUMNS // len(part.observations))
