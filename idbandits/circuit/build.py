@@ -293,10 +293,7 @@ def rows_of_use(d: Diagram, node: Node) -> Ints:
 
 def strides(sizes: Sequence[int], last: int) -> list[int]:
     """Return the stride of each axis of a table; that of the last axis is `last`."""
-    steps = [last] * len(sizes)
-    for i in range(len(sizes) - 2, -1, -1):
-        steps[i] = steps[i + 1] * sizes[i + 1]
-    return steps
+    return [last * math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
 
 
 def _below(root: int, edges: Sequence[Sequence[Edge]], leaves: int) -> list[int]:

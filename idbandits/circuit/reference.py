@@ -39,17 +39,12 @@ def entries_read(c: Circuit, slot: int, sizes: Sequence[int]) -> Ints:
     return base + (index if place < 0 else np.asarray(c.lookup)[place + index])
 
 
-def unchanged(value: Any) -> Any:
-    """Return the value itself: the default of `reduce`."""
-    return value
-
-
 def slot_weights(c: Circuit, parameters: Numbers, action: Numbers) -> list[Any]:
     """Return the weight of each slot after an action."""
     return chained(c, [parameters[entry(c, slot, action)] for slot in range(c.slots)])
 
 
-def chained(c: Circuit, factors: Sequence[Any], reduce: Callable[[Any], Any] = unchanged) -> list[Any]:
+def chained(c: Circuit, factors: Sequence[Any], reduce: Callable[[Any], Any] = lambda value: value) -> list[Any]:
     """Return the weight of each slot: its factor times those of the slots that multiply it."""
     products = []
     for factor, also in zip(factors, c.slot_also, strict=True):
@@ -61,7 +56,7 @@ def chained(c: Circuit, factors: Sequence[Any], reduce: Callable[[Any], Any] = u
 
 def up(
     c: Circuit, leaves: Sequence[Any], weights: Sequence[Any], nodes: range | None = None,
-    reduce: Callable[[Any], Any] = unchanged,
+    reduce: Callable[[Any], Any] = lambda value: value,
 ) -> list[Any]:  # fmt: skip
     """Return the values of all leaves and nodes; the last is the root.
 

@@ -109,7 +109,8 @@ def check(d: Diagram) -> Report:
         study = model.derived(Study)
     except (ComplexityError, InfeasibleError) as error:
         advice = "Fewer parents or fewer states per node make it smaller." if isinstance(error, ComplexityError) else ""
-        return Report(d.name, (Finding("size", True, (d.name,), f"{_sentence(str(error))}.", advice),))
+        text = str(error)
+        return Report(d.name, (Finding("size", True, (d.name,), f"{text[:1].upper()}{text[1:]}.", advice),))
     examined, findings = study.examined, list[Finding]()
     if examined is None:
         findings.append(Finding("not examined", False, (), f"What can be learned was not examined: {study.why_not}."))
@@ -336,10 +337,6 @@ def _place(x: Examined, row: Row) -> str:
         if use.rows is None and len(node.parents) == len(place):
             return f"[{', '.join(repr(model.nodes[p].values[i]) for p, i in zip(node.parents, place, strict=True))}]"
     return f"[{', '.join(map(str, place))}]"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _list(names: Sequence[str]) -> str:
