@@ -1,4 +1,4 @@
-"""The same answers as pyAgrum, an independent library."""
+"""Queries and best actions against pyAgrum, an independent library."""
 
 from __future__ import annotations
 

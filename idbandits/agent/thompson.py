@@ -12,6 +12,7 @@ import numpy as np
 
 from idbandits.agent import restore
 from idbandits.agent.agreement import named_structures
+from idbandits.agent.encode import Batch, encode_log
 from idbandits.agent.era import MISFITS, Era
 from idbandits.agent.fork_safety import make_fork_safe
 from idbandits.agent.knowledge import Knowledge
@@ -20,7 +21,7 @@ from idbandits.agent.learn_rounds import learn_in_place, learned, learned_alone,
 from idbandits.agent.log_report import LogReport, check_skipping, report_of
 from idbandits.agent.snapshot import Snapshot, first_snapshot
 from idbandits.agent.storage.metadata import checked_metadata
-from idbandits.agent.transfer import Batch, earlier_eras, encode_log, moved, moved_ledger
+from idbandits.agent.transfer import earlier_eras, moved, moved_ledger
 from idbandits.agent.warmup import WarmUpReport, kernels_behind, warm_up
 from idbandits.circuit.model import Action
 from idbandits.diagram.diagram import Diagram

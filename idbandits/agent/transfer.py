@@ -9,9 +9,6 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from idbandits.agent.encode import Batch as Batch
-from idbandits.agent.encode import encode_log as encode_log
-from idbandits.agent.encode import in_order as in_order
 from idbandits.agent.era import Era, key_of
 from idbandits.agent.learner import INEXACT, MOST_EARLIER, Learner, Past
 from idbandits.agent.ledger import Ledger
@@ -156,5 +153,3 @@ def _known(learner: Learner, state: State) -> Old:
     layout = learner.inference.layout(learner.evidence)
     columns = columns_of(learner.with_declared_priors(state), layout)
     return Old(learner.evidence.entries, layout, without_empty_groups(columns))
-
-

@@ -1,1 +1,1 @@
-"""A diagram as arithmetic circuits, and the questions they answer."""
+"""Compilation of diagrams into arithmetic circuits, and queries of these."""

@@ -1,4 +1,4 @@
-"""A circuit under construction: nodes and slots, each made once, and then the arrays of what is needed of them."""
+"""Construction of circuits: nodes and slots, each created once, and finally the arrays of those in use."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ from idbandits.diagram.tables import Known, LearnedTable, Use
 from idbandits.kernel.array_types import Floats, Ints
 
 ONE = 0  # the leaf that is constantly 1
-ZERO = -1  # no node: terms with it are dropped
+ZERO = -1  # stands for the value 0: terms with it are dropped
 UNIT = -1  # the weight of an edge without a slot
-NOTHING = -2  # the weight of an edge that is not there: a known zero
-MOST_INLINED = 8  # edges of a mixture that is made one with the mixture above it
+NOTHING = -2  # the weight of an edge that is left out: a known zero
+MOST_INLINED = 8  # edges of a mixture that is merged into the mixture above it
 
 Edge: TypeAlias = tuple[int, int]  # slot, child
-Moves: TypeAlias = tuple[tuple[int, int], ...]  # axes of an action and their strides, in order
-Slot: TypeAlias = tuple[int, tuple[tuple[int, int], ...], int, int]  # an atom, and a slot that multiplies it or -1
-Key: TypeAlias = tuple[tuple[int, ...], bytes]  # of a known table: its shape and content
+Strides: TypeAlias = tuple[tuple[int, int], ...]  # axes of an action and their strides, in order
+Slot: TypeAlias = tuple[int, Strides, int, int]  # an atom, and a slot that multiplies it or -1
+Key: TypeAlias = tuple[tuple[int, ...], bytes]  # shape and content of a known table
 
 
 @final
 @dataclass(frozen=True)
 class Parameters:
-    """Where every table stands in the vector of parameters: learned ones first, then the known ones that are read."""
+    """Places of tables in the vector of parameters: learned tables, then the known tables that circuits read."""
 
-    axes: Mapping[str, int]  # decisions, then contexts: their place in an action vector
-    decisions: int
-    offsets: Mapping[str, int]  # of learned tables
+    axes: Mapping[str, int]  # place of decisions, then contexts, in an action vector
+    decisions: int  # number of decisions
+    offsets: Mapping[str, int]  # first parameter of each learned table
     learned_size: int
     known: Floats
     known_places: Mapping[Key, int]
+    _by_identity: dict[int, tuple[Floats, int]] = field(default_factory=dict)  # known tables and their places
 
     @staticmethod
     def of(d: Diagram, known: Iterable[Floats]) -> Parameters:
-        """The layout for a diagram whose circuits read these known tables; equal ones stand there once."""
+        """Return the places for a diagram whose circuits read these known tables; equal ones are stored once."""
         decisions = d.of_kind("decision")
         *offsets, learned_size = itertools.accumulate((t.size for t in d.learned.values()), initial=0)
         tables = {(values.shape, values.tobytes()): values.ravel() for values in known}
@@ -53,14 +54,16 @@ class Parameters:
         )  # fmt: skip
 
     def place_of(self, table: Floats) -> int:
-        """Where a known table begins."""
-        return self.known_places[table.shape, table.tobytes()]
+        """Return the first parameter of a known table; contents are compared once, since large ones take long."""
+        if id(table) not in self._by_identity:
+            self._by_identity[id(table)] = table, self.known_places[table.shape, table.tobytes()]
+        return self._by_identity[id(table)][1]
 
 
 @final
 @dataclass(frozen=True)
-class Finished:
-    """A circuit in runs of nodes, one after the other; and the pairs of atoms that are P(0) and P(1) of one row."""
+class FinishedCircuit:
+    """Circuit in consecutive runs of nodes, and the pairs of atoms that are P(0) and P(1) of one row."""
 
     circuit: Circuit
     ends: list[int]  # run i is the inner nodes ends[i] to ends[i + 1] - 1
@@ -79,52 +82,51 @@ class Builder:
     edges: list[list[Edge]] = field(default_factory=list)
     slots: dict[Slot, int] = field(default_factory=dict)
     slot_keys: list[Slot] = field(default_factory=list)
-    lookup: list[Ints] = field(default_factory=list)  # parts of it
+    lookup: list[Ints] = field(default_factory=list)  # its parts
     lookup_size: int = 0
-    decided: dict[int, frozenset[int]] = field(default_factory=dict)  # a slot: the decisions it depends on
-    complement: dict[int, int] = field(default_factory=dict)  # slots of state 0 and of state 1 in two-state rows
+    decided: dict[int, frozenset[int]] = field(default_factory=dict)  # by slot: the decisions it depends on
+    complement: dict[int, int] = field(default_factory=dict)  # slots of state 0: those of state 1 in two-state rows
     _memo: dict[tuple[Edge, ...] | tuple[int, ...], int] = field(default_factory=dict)
     _factors: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _looked_up: dict[bytes, int] = field(default_factory=dict)
-    _fixed: dict[str, Ints] = field(default_factory=dict)  # of a learned table's rows: their places if fixed, or -1
-    _begun: dict[tuple[tuple[str, ...], int], tuple[dict[str, int], Moves]] = field(default_factory=dict)
-    _moving: dict[Moves, frozenset[int]] = field(default_factory=dict)
-    _places: dict[int, tuple[Floats, int]] = field(default_factory=dict)  # of known tables, by identity
-    _rows: dict[str, Ints] = field(default_factory=dict)  # that a node reads from a learned table
+    _fixed: dict[str, Ints] = field(default_factory=dict)  # by learned table: the places of fixed rows, or -1
+    _steps: dict[tuple[tuple[str, ...], int], tuple[dict[str, int], Strides]] = field(default_factory=dict)
+    _rows: dict[str, Ints] = field(default_factory=dict)  # by node: the rows of a learned table that it reads
 
     def weigh(self, terms: Iterable[Edge]) -> int:
-        """The node that is the weighted sum of others."""
+        """Return the node of a weighted sum."""
         edges = sorted(t for t in terms if t[0] != NOTHING and t[1] != ZERO)
         if len(edges) == 1 and edges[0][0] == UNIT:
             return edges[0][1]
         return self._node(tuple(edges), False, edges) if edges else ZERO
 
     def add(self, nodes: Iterable[int]) -> int:
-        """The node that is the sum of others."""
+        """Return the node of a sum."""
         return self.weigh((UNIT, node) for node in nodes)
 
     def flatten(self, terms: Sequence[Edge]) -> Sequence[Edge]:
-        """The same sum with mixtures by one decision below each other made one: then one choice sets them all."""
-        none = frozenset[int]()
-        return [edge for slot, child in terms for edge in self._expand(slot, child, self.decided.get(slot, none))]
+        """Merge nested mixtures that depend on one decision, so that one choice sets all their weights."""
+        return [edge for slot, child in terms for edge in self._expand(slot, child, self._decided(slot))]
+
+    def _decided(self, slot: int) -> frozenset[int]:
+        return self.decided.get(slot, frozenset())
 
     def _expand(self, slot: int, child: int, own: frozenset[int]) -> list[Edge]:
         below = self._sum_below(child)
-        deeper = [self.decided.get(s, frozenset()) for s, _ in below]
-        alone = len(own) == 1 and len(below) <= MOST_INLINED and all(d <= own for d in deeper)
-        if alone and (
-            own in deeper or any(own == self.decided.get(s) for _, c in below for s, _ in self._sum_below(c))
-        ):
+        deeper = [self._decided(s) for s, _ in below]
+        if len(own) != 1 or len(below) > MOST_INLINED or not all(d <= own for d in deeper):
+            return [(slot, child)]
+        if own in deeper or any(own == self._decided(s) for _, c in below for s, _ in self._sum_below(c)):
             return [edge for s, c in below for edge in self._expand(self.times(slot, s), c, own)]
         return [(slot, child)]
 
     def _sum_below(self, node: int) -> list[Edge]:
-        """The edges of a weighted sum, none of other nodes."""
+        """Return the edges of a weighted sum; none for other nodes."""
         inner = node - self.leaves
         return self.edges[inner] if inner >= 0 and not self.products[inner] else []
 
     def multiply(self, nodes: Iterable[int]) -> int:
-        """The node that is the product of others; equal factors in any order give the same node."""
+        """Return the node of a product; equal factors in any order give the same node."""
         result = ONE
         for node in nodes:
             if node == ZERO or result == ZERO:
@@ -138,7 +140,7 @@ class Builder:
         return result
 
     def factors(self, node: int) -> tuple[int, ...]:
-        """The nodes that a node is the product of."""
+        """Return the nodes that a node is the product of."""
         return self._factors.get(node, (node,))
 
     def _node(self, key: tuple[Edge, ...] | tuple[int, ...], product: bool, edges: list[Edge]) -> int:
@@ -148,20 +150,19 @@ class Builder:
             self.edges.append(edges)
         return self._memo[key]
 
-    def slot(self, base: int, moves: Moves = (), place: int = -1, also: int = -1) -> int:
-        """The slot for one entry of a table, times that of another slot."""
-        key = (base, moves, place, also)
+    def slot(self, base: int, strides: Strides = (), place: int = -1, also: int = -1) -> int:
+        """Return the slot for one entry of a table, times another slot."""
+        key = (base, strides, place, also)
         number = self.slots.get(key)
         if number is None:
             number = self.slots[key] = len(self.slots)
             self.slot_keys.append(key)
-            if moves not in self._moving:
-                self._moving[moves] = frozenset(axis for axis, _ in moves if axis < self.parameters.decisions)
-            self.decided[number] = self._moving[moves] | self.decided[also] if also >= 0 else self._moving[moves]
+            decisions = frozenset(axis for axis, _ in strides if axis < self.parameters.decisions)
+            self.decided[number] = decisions | self._decided(also)
         return number
 
     def times(self, slot: int, other: int) -> int:
-        """The slot that is the product of two."""
+        """Return the product of two slots."""
         if other == UNIT:
             return slot
         for part in self._chain(slot):
@@ -174,7 +175,7 @@ class Builder:
             slot = self.slot_keys[slot][3]
 
     def look_up(self, rows: Ints) -> int:
-        """Where a part of the lookup begins that holds these rows."""
+        """Return the first place of the part of the lookup that holds these rows."""
         key = rows.tobytes()
         if key not in self._looked_up:
             self._looked_up[key] = self.lookup_size
@@ -183,36 +184,28 @@ class Builder:
         return self._looked_up[key]
 
     def read(self, parents: Sequence[str], table: Floats, tail: int, chance: Mapping[str, int]) -> list[int]:
-        """The weights of the `tail` last entries of a known table, at these values of its chance parents."""
+        """Return the weights of the last `tail` entries of a known table, at these values of its chance parents."""
         at = tuple(chance.get(p, slice(None)) for p in parents)
         part = table.reshape(*table.shape[: len(parents)], tail)[at].reshape(-1, tail)
-        base, moving = self._begin(parents, tail, chance)
-        nothing, unit = (part == 0).all(axis=0).tolist(), (part == 1).all(axis=0).tolist()
-        if any(not (nothing[state] or unit[state]) for state in range(tail)):
-            base += self._place_of(table)
-        return [
-            NOTHING if nothing[state] else UNIT if unit[state] else self.slot(base + state, moving)
-            for state in range(tail)
-        ]
+        base, strides = self._begin(parents, tail, chance)
+        zero, one = (part == 0).all(axis=0).tolist(), (part == 1).all(axis=0).tolist()
+        known = [NOTHING if zero[state] else UNIT if one[state] else None for state in range(tail)]
+        if None in known:
+            base += self.parameters.place_of(table)
+        return [self.slot(base + state, strides) if weight is None else weight for state, weight in enumerate(known)]
 
-    def _place_of(self, table: Floats) -> int:
-        """Where a known table begins; its content is compared once, as that of a large table takes long."""
-        if id(table) not in self._places:
-            self._places[id(table)] = table, self.parameters.place_of(table)
-        return self._places[id(table)][1]
-
-    def _begin(self, parents: Sequence[str], last: int, chance: Mapping[str, int]) -> tuple[int, Moves]:
-        """Where a row of a table begins at these values of its chance parents, and how the action moves that."""
+    def _begin(self, parents: Sequence[str], last: int, chance: Mapping[str, int]) -> tuple[int, Strides]:
+        """Return the first entry of a row at these values of its chance parents, and the strides of the action."""
         key = tuple(parents), last
-        if key not in self._begun:
+        if key not in self._steps:
             steps = dict(zip(parents, strides([self.diagram.nodes[p].states for p in parents], last), strict=True))
-            moving = sorted((self.parameters.axes[p], steps.pop(p)) for p in parents if p not in chance)
-            self._begun[key] = steps, tuple(moving)
-        steps, moves = self._begun[key]
-        return sum([chance[p] * step for p, step in steps.items()]), moves
+            of_action = sorted((self.parameters.axes[p], steps.pop(p)) for p in parents if p not in chance)
+            self._steps[key] = steps, tuple(of_action)
+        steps, action_strides = self._steps[key]
+        return sum([chance[p] * step for p, step in steps.items()]), action_strides
 
     def row(self, node: Node, chance: Mapping[str, int]) -> list[int]:
-        """The weights of all states of a chance node, at these values of its chance parents."""
+        """Return the weights of all states of a chance node, at these values of its chance parents."""
         weights = self._row(node, chance)
         if node.states == 2 and weights[0] >= 0 and weights[1] >= 0:
             self.complement[weights[0]] = weights[1]
@@ -225,8 +218,8 @@ class Builder:
         table, states = self.diagram.learned[node.cpd.name], range(node.states)
         offset = self.parameters.offsets[table.name]
         if node.cpd.rows is None and not table.fixed:
-            base, moving = self._begin(node.parents, node.states, chance)
-            return [self.slot(offset + base + state, moving) for state in states]
+            base, action_strides = self._begin(node.parents, node.states, chance)
+            return [self.slot(offset + base + state, action_strides) for state in states]
         at = tuple(chance.get(p, slice(None)) for p in node.parents)
         if node.name not in self._rows:
             self._rows[node.name] = rows_of_use(self.diagram, node)
@@ -236,23 +229,23 @@ class Builder:
             values = np.array([table.fixed[row] for row in np.unique(picked).tolist()])
             if ((values == 0) | (values == 1)).all() and (values == values[0]).all():
                 return [UNIT if certain else NOTHING for certain in values[0]]
-        rows = np.where(places >= 0, places, offset + node.states * picked)  # a fixed row is among the known entries
+        rows = np.where(places >= 0, places, offset + node.states * picked)  # fixed rows are known entries
         if (rows == rows[0]).all():
             return [self.slot(int(rows[0]) + state) for state in states]
-        _, moving = self._begin([p for p in node.parents if p not in chance], 1, chance)
+        _, action_strides = self._begin([p for p in node.parents if p not in chance], 1, chance)
         first = self.look_up(rows)
-        return [self.slot(state, moving, first) for state in states]
+        return [self.slot(state, action_strides, first) for state in states]
 
     def _fixed_places(self, table: LearnedTable) -> Ints:
-        """Of each row of a learned table: where it stands among the known entries if it is fixed, else -1."""
+        """Return for each row of a learned table its first known parameter if it is fixed, else -1."""
         if table.name not in self._fixed:
             places = self._fixed[table.name] = np.full(table.size // table.states, -1)
             for row, values in table.fixed.items():
                 places[row] = self.parameters.place_of(values)
         return self._fixed[table.name]
 
-    def finish(self, roots: Sequence[int]) -> Finished:
-        """The circuit of what lies below these roots: one run of nodes per root, each ending in its root."""
+    def finish(self, roots: Sequence[int]) -> FinishedCircuit:
+        """Return the circuit of all nodes below these roots: one run of nodes per root, which is its last node."""
         kinds: list[int] = []
         edges: list[list[Edge]] = []
         ends = [0]
@@ -261,9 +254,9 @@ class Builder:
                 kinds.append(SUM)
                 edges.append([(UNIT, root)] if root != ZERO else [])
             else:
-                reached = _below(root, self.edges, self.leaves)
-                numbers = {node: self.leaves + len(edges) + i for i, node in enumerate(reached)}
-                for node in reached:
+                below = _below(root, self.edges, self.leaves)
+                numbers = {node: self.leaves + len(edges) + i for i, node in enumerate(below)}
+                for node in below:
                     kinds.append(PRODUCT if self.products[node - self.leaves] else SUM)
                     edges.append([(s, numbers.get(child, child)) for s, child in self.edges[node - self.leaves]])
             ends.append(len(edges))
@@ -274,25 +267,23 @@ class Builder:
             leaves=self.leaves, inner=len(edges), slots=len(keys), kind=kinds, start=starts(edges),
             child=[child for own in edges for _, child in own],
             slot=[numbers.get(slot, UNIT) for own in edges for slot, _ in own],
-            slot_base=[base for base, _, _, _ in keys],
-            slot_start=starts([moves for _, moves, _, _ in keys]),
-            slot_axis=[axis for _, moves, _, _ in keys for axis, _ in moves],
-            slot_stride=[stride for _, moves, _, _ in keys for _, stride in moves],
-            slot_lookup=[place for _, _, place, _ in keys],
-            slot_also=[numbers.get(also, -1) for _, _, _, also in keys],
+            slot_base=[key[0] for key in keys], slot_start=starts([key[1] for key in keys]),
+            slot_axis=[axis for key in keys for axis, _ in key[1]],
+            slot_stride=[stride for key in keys for _, stride in key[1]],
+            slot_lookup=[key[2] for key in keys], slot_also=[numbers.get(key[3], -1) for key in keys],
             lookup=np.concatenate([np.empty(0, np.int64), *self.lookup]),
         )  # fmt: skip
         complement = {self.slot_keys[a][:3]: self.slot_keys[b][:3] for a, b in self.complement.items()}
-        return Finished(circuit, ends, complement)
+        return FinishedCircuit(circuit, ends, complement)
 
 
 def starts(parts: Sequence[Sized]) -> list[int]:
-    """Where each of several parts begins when they stand one after the other, and where the last ends."""
+    """Return the first place of each part when they are concatenated, and the end of the last."""
     return list(itertools.accumulate((len(p) for p in parts), initial=0))
 
 
 def rows_of_use(d: Diagram, node: Node) -> Ints:
-    """The number of the row that a node reads from a learned table, for every combination of its parents' values."""
+    """Return the row of a learned table that a node reads, for every combination of its parents' values."""
     assert isinstance(node.cpd, Use)
     shape = tuple(d.nodes[p].states for p in node.parents)
     if node.cpd.rows is None:
@@ -301,15 +292,12 @@ def rows_of_use(d: Diagram, node: Node) -> Ints:
 
 
 def strides(sizes: Sequence[int], last: int) -> list[int]:
-    """By how much each axis of a table moves the place of an entry; the last one by `last`."""
-    steps = [last] * len(sizes)
-    for i in range(len(sizes) - 2, -1, -1):
-        steps[i] = steps[i + 1] * sizes[i + 1]
-    return steps
+    """Return the stride of each axis of a table; that of the last axis is `last`."""
+    return [last * math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
 
 
 def _below(root: int, edges: Sequence[Sequence[Edge]], leaves: int) -> list[int]:
-    """The inner nodes that a root depends on, children first: their numbers grow upwards."""
+    """Return the inner nodes that a root depends on, children first."""
     seen, stack = {root}, [root]
     while stack:
         new = {child for _, child in edges[stack.pop() - leaves] if child >= leaves} - seen

@@ -1,9 +1,9 @@
-"""The compiled passes over a circuit: up, down, and the split of counts.
+"""Compiled passes over a circuit: values upwards, derivatives and expected counts downwards.
 
-A pass goes through a run of nodes. It takes `values`, one number per node, and a weigher: a part that gives the weight
-of an edge, from whatever source it reads (`of_slots`: one number per slot; others live where they are used). With
-`logs`, weights and values are logarithms. A sum that is marked in `same` is its first child, whatever its weights. All
-passes are inlined where they are called, so what a caller does not use costs nothing.
+A pass goes through a run of nodes. It takes `values`, one number per node, and a weigher: a function that returns the
+weight of an edge from its source (`of_slots`: one number per slot; others are defined where they are used). With
+`logs`, weights and values are logarithms. A sum that is marked in `same` equals its first child, whatever its weights.
+All passes are inlined into their callers, so unused options cost nothing.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 
 from idbandits.circuit.circuit import PRODUCT, Circuit, Run
-from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel
 from idbandits.kernel.structs import unpacker
 
@@ -21,7 +21,7 @@ unpack = unpacker(Circuit)
 
 @inlined
 def entry(c: Circuit, slot: int, action: Ints) -> int:
-    """The parameter that a slot stands for."""
+    """Return the parameter that a slot stands for, without the slots that multiply it."""
     index = 0
     for t in range(c.slot_start[slot], c.slot_start[slot + 1]):
         index += c.slot_stride[t] * action[c.slot_axis[t]]
@@ -32,7 +32,7 @@ def entry(c: Circuit, slot: int, action: Ints) -> int:
 
 @inlined
 def weight(c: Circuit, slot: int, p: Floats, action: Ints) -> float:
-    """The parameter that a slot stands for, or the product of several, among the parameters p."""
+    """Return the weight of a slot under the parameters p."""
     value = 1.0
     while slot >= 0:
         value *= p[entry(c, slot, action)]
@@ -42,20 +42,20 @@ def weight(c: Circuit, slot: int, p: Floats, action: Ints) -> float:
 
 @inlined
 def of_slots(c: Circuit, e: int, weights: Floats) -> float:
-    """The weight of an edge among those of all slots."""
+    """Return the weight of an edge from the weights of all slots."""
     return weights[c.slot[e]]
 
 
 @inlined
 def add_logs(a: float, b: float) -> float:
-    """log(exp(a) + exp(b)), for values of any size."""
+    """Return log(exp(a) + exp(b)), for values of any size."""
     high, low = max(a, b), min(a, b)
     return high if low == -np.inf else high + np.log1p(np.exp(low - high))
 
 
 @inlined
 def up(run: Run, weigh: Any, source: Any, values: Floats, same: Ints | None, logs: bool) -> float:
-    """The values of a run's nodes from those of the leaves; returns that of its root."""
+    """Compute the values of a run's nodes from those of the leaves; return the value of the root."""
     c = run.c
     for n in range(run.first, run.last):
         e = c.start[n]
@@ -82,10 +82,10 @@ def down(
     run: Run, weigh: Any, source: Any, values: Floats, slopes: Floats, counts: Floats | None, same: Ints | None,
     logs: bool,
 ) -> None:  # fmt: skip
-    """Derivatives of a run's root by its nodes and leaves, after `up`, times the root's own slope.
+    """Compute the derivatives of a run's root by its nodes and leaves, after `up`, times the slope of the root.
 
-    The slope of the root, and zeros for the leaves, are there before. `counts` gets, for every slot, its weight times
-    the derivative by it added, as plain numbers: if the root's slope is one over its value, the expected uses.
+    The caller sets the slope of the root, and zeros for the leaves. For every slot, weight times derivative is added to
+    `counts`, as plain numbers: the expected uses if the root's slope is one over its value.
     """
     c = run.c
     nothing = -np.inf if logs else 0.0
@@ -121,51 +121,9 @@ def down(
                 counts[slot] += np.exp(passed + values[child]) if logs else passed * values[child]
 
 
-@inlined
-def split(
-    run: Run, weights: Floats, values: Floats, same: Ints, times: int, rng: Rng, visits: Ints, counts: Ints
-) -> None:
-    """Draw how often each slot is used in `times` independent draws of what is latent, given what was seen.
-
-    After `up`. A product hands its count to both sides, a sum splits it multinomially in proportion to its terms:
-    exact, at a cost that does not grow with `times`. `visits` is scratch, one count per node; `counts` are added to.
-    """
-    c = run.c
-    for n in range(run.first, run.last):
-        visits[c.leaves + n] = 0
-    visits[c.leaves + run.last - 1] = times
-    for n in range(run.last - 1, run.first - 1, -1):
-        left = visits[c.leaves + n]
-        if left == 0:
-            continue
-        if c.kind[n] == PRODUCT or same[n]:
-            visits[c.child[c.start[n]]] += left
-            if c.kind[n] == PRODUCT:
-                visits[c.child[c.start[n] + 1]] += left
-            continue
-        rest = values[c.leaves + n]
-        final = -1  # the last term takes all that is left, whatever rounding did to `rest`
-        for e in range(c.start[n], c.start[n + 1]):
-            if values[c.child[e]] > 0.0 and (c.slot[e] < 0 or weights[c.slot[e]] > 0.0):
-                final = e
-        for e in range(c.start[n], final + 1):
-            slot, child = c.slot[e], c.child[e]
-            share = values[child] if slot < 0 else weights[slot] * values[child]
-            if share <= 0.0:
-                continue
-            drawn = rng.binomial(left, share / rest) if e != final and share < rest else left  # never of NaN
-            rest -= share
-            left -= drawn
-            visits[child] += drawn
-            if slot >= 0:
-                counts[slot] += drawn
-            if left == 0:
-                break
-
-
 @kernel(types.void(INTS, INTS, FLOATS, FLOATS))
 def bind(program: Ints, action: Ints, parameters: Floats, weights: Floats) -> None:
-    """Put on every slot the parameter that it stands for."""
+    """Compute the weights of all slots."""
     c = unpack(program, parameters)
     for slot in range(c.slots):
         weights[slot] = weight(c, slot, parameters, action)
@@ -173,7 +131,7 @@ def bind(program: Ints, action: Ints, parameters: Floats, weights: Floats) -> No
 
 @kernel(types.void(INTS, FLOATS, FLOATS, types.boolean))
 def evaluate(program: Ints, weights: Floats, values: Floats, logs: bool) -> None:
-    """The values of all nodes, those of the leaves being there; with `logs`, all of them are logarithms."""
+    """Compute the values of all nodes from those of the leaves; with `logs`, all of them are logarithms."""
     c = unpack(program, weights)
     if logs:
         up(Run(c, 0, c.inner), of_slots, weights, values, None, True)
@@ -183,7 +141,7 @@ def evaluate(program: Ints, weights: Floats, values: Floats, logs: bool) -> None
 
 @kernel(types.void(INTS, FLOATS, FLOATS, FLOATS))
 def differentiate_logs(program: Ints, weights: Floats, values: Floats, slopes: Floats) -> None:
-    """The logarithms of the derivatives of the last node by every node, after `evaluate` with logs."""
+    """Compute the logarithms of the derivatives of the root by every node, after `evaluate` with logs."""
     c = unpack(program, weights)
     slopes[:] = -np.inf
     slopes[c.leaves + c.inner - 1] = 0.0

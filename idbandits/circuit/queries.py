@@ -1,4 +1,4 @@
-"""Ask a diagram with given means: the expected reward, the likelihood, what the latent nodes were."""
+"""Queries of a diagram under fixed means: expected reward, likelihood, posterior of latent nodes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from idbandits.kernel.array_types import Floats, Ints
 
 
 def expected_reward(d: Diagram, action: Action, means: Means, context: Action | None = None) -> float:
-    """The expected reward of an action.
+    """Return the expected reward of an action.
 
     >>> d = Diagram("coins")
     >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
@@ -26,7 +26,7 @@ def expected_reward(d: Diagram, action: Action, means: Means, context: Action | 
 
 
 def reward_at(rewards: Rewards, action: Ints, parameters: Floats) -> float:
-    """The expected reward of an action vector."""
+    """Return the expected reward of an action vector."""
     c = rewards.circuit
     weights, values = np.empty(c.slots), np.ones(c.leaves + c.inner)
     bind(rewards.program, action, parameters, weights)
@@ -37,9 +37,9 @@ def reward_at(rewards: Rewards, action: Ints, parameters: Floats) -> float:
 def log_likelihood(
     d: Diagram, action: Action, observation: Mapping[str, Any], means: Means, context: Action | None = None
 ) -> float:
-    """The logarithm of the probability of what was seen; nodes left out were not seen and are summed over.
+    """Return the logarithm of the probability of an observation; nodes left out are summed over.
 
-    What the means alone rule out is minus infinity; what the diagram rules out, whatever the means, is an error.
+    It is minus infinity if the means rule the observation out; if the diagram does, for all means, an error is raised.
 
     >>> d = Diagram("coins")
     >>> heads = d.observed("heads", [d.decision("coin", 3)])
@@ -47,16 +47,17 @@ def log_likelihood(
     -0.6931471805599453
     """
     model = compile(d)
-    values, _ = _log_values(model, model.likelihood, action, observation, means, context)
+    vector, seen = model.action_vector(action, context), model.observation_states(observation)
+    values, _ = _log_values(model.likelihood, vector, seen, model.parameter_vector(means))
     if values[-1] == -np.inf:
-        _refuse_what_the_diagram_rules_out(model, action, observation, context)
+        _check_possible(model, vector, seen, observation)
     return float(values[-1])
 
 
 def posterior_of_latents(
     d: Diagram, action: Action, observation: Mapping[str, Any], means: Means, context: Action | None = None
 ) -> dict[str, Floats]:
-    """The distribution of every latent node over its states, given what was seen.
+    """Return the distribution of every latent node over its states, given an observation.
 
     >>> d = Diagram("rank 1")
     >>> row, column = d.latent("Z1", [d.decision("A1", 2)]), d.latent("Z2", [d.decision("A2", 2)])
@@ -66,10 +67,11 @@ def posterior_of_latents(
     [0.909, 0.091]
     """
     model = compile(d)
+    vector, seen = model.action_vector(action, context), model.observation_states(observation)
     likelihood = model.revealed
-    values, weights = _log_values(model, likelihood, action, observation, means, context)
+    values, weights = _log_values(likelihood, vector, seen, model.parameter_vector(means))
     if values[-1] == -np.inf:
-        _refuse_what_the_diagram_rules_out(model, action, observation, context)
+        _check_possible(model, vector, seen, observation)
         raise ImpossibleObservationError(f"observation {_shown(observation)} has probability zero under these means")
     slopes = np.empty_like(values)
     differentiate_logs(likelihood.program, weights, values, slopes)
@@ -82,15 +84,12 @@ def posterior_of_latents(
 
 
 def _log_values(
-    model: Model, likelihood: Likelihood, action: Action, observation: Any, means: Means, context: Action | None,
-    parameters: Floats | None = None,
+    likelihood: Likelihood, action: Ints, seen: Mapping[str, int], parameters: Floats
 ) -> tuple[Floats, Floats]:  # fmt: skip
-    """The logarithms of values and weights, under means or all `parameters`."""
-    vector, seen = model.action_vector(action, context), model.observation_states(observation)
-    parameters = model.parameter_vector(means) if parameters is None else parameters
+    """Return the logarithms of the values of all nodes, and of the weights of all slots."""
     c = likelihood.circuit
     weights, values = np.empty(c.slots), np.empty(c.leaves + c.inner)
-    bind(likelihood.program, vector, parameters, weights)
+    bind(likelihood.program, action, parameters, weights)
     with np.errstate(divide="ignore"):
         np.log(weights, out=weights)
         values[: c.leaves] = np.log(likelihood.leaves(seen))
@@ -98,16 +97,13 @@ def _log_values(
     return values, weights
 
 
-def _refuse_what_the_diagram_rules_out(model: Model, action: Action, observation: Any, context: Action | None) -> None:
-    """Raise unless some means give the observation a positive probability: all learned entries count as possible."""
+def _check_possible(model: Model, action: Ints, seen: Mapping[str, int], observation: Mapping[str, Any]) -> None:
+    """Raise unless some means give the observation a positive probability: then all learned entries at 1 do."""
     possible = np.concatenate([np.ones(model.parameters.learned_size), model.parameters.known])
-    values, _ = _log_values(model, model.likelihood, action, observation, {}, context, possible)
+    values, _ = _log_values(model.likelihood, action, seen, possible)
     if values[-1] == -np.inf:
-        taken = model.action_of(model.action_vector(action, context))
-        raise ImpossibleObservationError(
-            f"observation {_shown(observation)}: diagram {model.name!r} gives it probability zero for action "
-            f"{taken!r}, whatever the means"
-        )
+        why = f"gives it probability zero for action {model.action_of(action)!r}, whatever the means"
+        raise ImpossibleObservationError(f"observation {_shown(observation)}: diagram {model.name!r} {why}")
 
 
 def _shown(observation: Mapping[str, Any]) -> str:

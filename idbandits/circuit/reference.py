@@ -1,4 +1,4 @@
-"""Circuits evaluated in plain Python, for code that studies them; the compiled versions are in `passes`.
+"""Circuits evaluated in plain Python, for code that analyses them; the compiled versions are in `passes`.
 
 Values and weights are anything that can be added and multiplied: arrays of numbers with one column per case, arrays
 of bools (True where the number would be positive), or integers, kept below a prime by `reduce`.
@@ -17,23 +17,21 @@ Numbers: TypeAlias = Sequence[Any] | npt.NDArray[Any]
 
 
 def entry(c: Circuit, slot: int, action: Numbers) -> int:
-    """The parameter that a slot stands for by itself."""
+    """Return the parameter that a slot stands for, without the slots that multiply it."""
     base, strides, place = c.atom(slot)
     index = sum(stride * int(action[axis]) for axis, stride in strides)
     return base + (index if place < 0 else c.lookup[place + index])
 
 
 def entries_after(c: Circuit, slot: int, actions: Ints) -> Ints:
-    """The parameters that a slot stands for by itself, one per action."""
+    """Return the `entry` of a slot for each action."""
     base, strides, place = c.atom(slot)
-    index = np.zeros(len(actions), dtype=np.int64)
-    for axis, stride in strides:
-        index += stride * actions[:, axis]
+    index = np.zeros(len(actions), np.int64) + sum(stride * actions[:, axis] for axis, stride in strides)
     return base + (index if place < 0 else np.asarray(c.lookup)[place + index])
 
 
 def entries_read(c: Circuit, slot: int, sizes: Sequence[int]) -> Ints:
-    """The parameters that a slot may stand for by itself; decisions and contexts have so many choices."""
+    """Return the `entry` of a slot for all choices, one axis per decision or context; `sizes` are their states."""
     base, strides, place = c.atom(slot)
     index = np.zeros((), np.int64)
     for axis, stride in strides:
@@ -41,18 +39,13 @@ def entries_read(c: Circuit, slot: int, sizes: Sequence[int]) -> Ints:
     return base + (index if place < 0 else np.asarray(c.lookup)[place + index])
 
 
-def unchanged(value: Any) -> Any:
-    """The value itself: the default of `reduce`."""
-    return value
-
-
 def slot_weights(c: Circuit, parameters: Numbers, action: Numbers) -> list[Any]:
-    """The weight of each slot after an action."""
+    """Return the weight of each slot after an action."""
     return chained(c, [parameters[entry(c, slot, action)] for slot in range(c.slots)])
 
 
-def chained(c: Circuit, factors: Sequence[Any], reduce: Callable[[Any], Any] = unchanged) -> list[Any]:
-    """The weight of each slot: its own factor times those of the slots that `slot_also` chains to it."""
+def chained(c: Circuit, factors: Sequence[Any], reduce: Callable[[Any], Any] = lambda value: value) -> list[Any]:
+    """Return the weight of each slot: its factor times those of the slots that multiply it."""
     products = []
     for factor, also in zip(factors, c.slot_also, strict=True):
         while also >= 0:
@@ -63,11 +56,11 @@ def chained(c: Circuit, factors: Sequence[Any], reduce: Callable[[Any], Any] = u
 
 def up(
     c: Circuit, leaves: Sequence[Any], weights: Sequence[Any], nodes: range | None = None,
-    reduce: Callable[[Any], Any] = unchanged,
+    reduce: Callable[[Any], Any] = lambda value: value,
 ) -> list[Any]:  # fmt: skip
-    """The values of all leaves and nodes; the last one is the root.
+    """Return the values of all leaves and nodes; the last is the root.
 
-    With `nodes`, only these are evaluated: their children are leaves or among them, and the nodes before them are 0.
+    Only `nodes` are evaluated: their children are leaves or among them, and the nodes before them are 0.
     """
     nodes = range(c.inner) if nodes is None else nodes
     zero = leaves[0] * False  # of the type of the values
@@ -86,11 +79,11 @@ def up(
 
 
 def down(c: Circuit, values: Sequence[Any], weights: Sequence[Any], nodes: range | None = None) -> list[Any]:
-    """The derivatives of the root by all leaves and nodes, given what `up` found for the same nodes."""
+    """Return the derivatives of the root by all leaves and nodes, from the values that `up` returned for `nodes`."""
     nodes = range(c.inner) if nodes is None else nodes
     leaves = len(values) - nodes.stop
     slopes = [values[0] * False] * len(values)
-    slopes[-1] = values[0]  # the leaf that is constantly 1
+    slopes[-1] = values[0]  # the constant leaf: 1 of the type of the values
     for n in reversed(nodes):
         slope, edges = slopes[leaves + n], c.edges(n)
         if c.kind[n] == PRODUCT:

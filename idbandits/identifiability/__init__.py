@@ -1,4 +1,4 @@
-"""A diagram checks itself: what cannot be learned, what cannot be told apart, what is large."""
+"""Checks of a diagram: what cannot be learned, what cannot be told apart, what is large."""
 
 from idbandits.identifiability.diagnosis import check, relabellings, warn_of_scales, warn_once
 

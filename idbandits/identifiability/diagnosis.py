@@ -1,9 +1,10 @@
-"""The report on a diagram: what was found, in plain words, with what to do."""
+"""Report on a diagram: findings in plain words, with advice."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.features.design import described
 from idbandits.diagram.findings import Finding, Report
 from idbandits.diagram.support import Factor, possible
-from idbandits.diagram.tables import Use
 from idbandits.errors import ComplexityError, DiagramWarning, InfeasibleError
 from idbandits.identifiability.exchangeable_states import Exchange, exchanges, order_of
 from idbandits.identifiability.hidden_rewards import Unrevealed, loss_by_exchange, terms_below, unrevealed
@@ -32,36 +32,41 @@ LARGE_ROWS = 1_000_000  # learned rows: a draw of their means takes longer than 
 SHOWN = 4  # rows that are named one by one
 
 
+class Examined(NamedTuple):
+    """Results of the examination of a model."""
+
+    reduced: Reduced
+    info: Information
+    unrevealed: Unrevealed | None
+    exchanges: list[tuple[Exchange, float]]  # and the loss per round if states are exchanged
+
+
 class Study:
-    """All that is found out about a model, each at the first question."""
+    """Examination of a model, None if it was not possible, and the warnings that were given."""
 
     def __init__(self, model: Model) -> None:
-        self.reduced = Reduced(model)
-        self.info = Information(self.reduced.model, SEED) if self.reduced.model is not None else None
-        self.why_not = f"means can move in {self.reduced.directions:,} directions, even with few choices"
-        if self.info is not None and self.info.is_faint:
-            self.info, self.why_not = None, "rounds have probabilities that are too small for floats"
-        self.unrevealed: Unrevealed | None = None
-        self.exchanges: list[tuple[Exchange, float]] = []
-        if self.info is not None:
-            self.unrevealed = unrevealed(self.info)
-            self.exchanges = [(e, loss_by_exchange(self.info, e)) for e in exchanges(self.info)]
-        self.is_told = self.scales_are_told = False
-
-
-def study(model: Model) -> Study:
-    """What was found out about a model; `model.derived(study)` does it once."""
-    return Study(model)
+        self.examined: Examined | None = None
+        self.warned = self.warned_of_scales = False
+        reduced = Reduced(model)
+        self.why_not = f"means can move in {reduced.directions:,} directions, even with few choices"
+        if reduced.model is not None:
+            info = Information(reduced.model, SEED)
+            self.why_not = "rounds have probabilities that are too small for floats"
+            if not info.is_faint:
+                hidden = unrevealed(info)
+                losses = [(e, loss_by_exchange(info, e)) for e in exchanges(info)]
+                self.examined = Examined(reduced, info, hidden, losses)
 
 
 def relabellings(model: Model) -> list[list[Ints]]:
-    """Orders of the learned parameters that change neither prior nor likelihood: those of interchangeable states.
+    """Return orders of the learned parameters that change neither prior nor likelihood: those of exchangeable states.
 
-    A list has the exchanges of the first two of several states, of the second and the third, and so on.
+    Each list has the exchanges of the first two of several states, of the second and the third, and so on.
     """
     chains: list[list[Ints]] = []
     last: tuple[str, int] | None = None
-    for exchange, _ in model.derived(study).exchanges:
+    examined = model.derived(Study).examined
+    for exchange, _ in examined.exchanges if examined else ():
         order = order_of(model, exchange)
         if order is None:
             continue
@@ -74,22 +79,22 @@ def relabellings(model: Model) -> list[list[Ints]]:
 
 def warn_once(model: Model, stacklevel: int) -> None:
     """Warn of the serious findings on a model, the first time."""
-    known = model.derived(study)
-    if not known.is_told:
-        known.is_told = True
-        for finding in _rewards(model, known):
+    study = model.derived(Study)
+    if study.examined is not None and not study.warned:
+        study.warned = True
+        for finding in _rewards(study.examined):
             if finding.serious:
                 warnings.warn(f"diagram {model.name!r}: {finding}", DiagramWarning, stacklevel=stacklevel + 1)
 
 
 def warn_of_scales(model: Model, stacklevel: int) -> None:
     """Warn of tables with features that are known only up to a factor, the first time."""
-    known = model.derived(study)
-    if known.info is None or known.scales_are_told or not any(t.features for t in model.learned.values()):
+    study = model.derived(Study)
+    if study.examined is None or study.warned_of_scales or not any(t.features for t in model.learned.values()):
         return
-    known.scales_are_told = True
-    known.info.settle()
-    for finding in _combinations(known):
+    study.warned_of_scales = True
+    study.examined.info.settle()
+    for finding in _combinations(study.examined):
         featured = [name for name in finding.names if model.learned[name].features is not None]
         if finding.kind == "factor" and featured:
             what = f"the regression of {_list(featured)} may confirm a wrong scale; inference 'gibbs' moves it"
@@ -98,169 +103,150 @@ def warn_of_scales(model: Model, stacklevel: int) -> None:
 
 
 def check(d: Diagram) -> Report:
-    """What `Diagram.check` reports."""
+    """Return the report of `Diagram.check`."""
     try:
         model = compile(d)
-        known = model.derived(study)
+        study = model.derived(Study)
     except (ComplexityError, InfeasibleError) as error:
         advice = "Fewer parents or fewer states per node make it smaller." if isinstance(error, ComplexityError) else ""
-        return Report(d.name, (Finding("size", True, (d.name,), f"{_sentence(str(error))}.", advice),))
-    findings = [*_rewards(model, known)]
-    if known.info is not None:
-        known.info.settle()
-        findings += [*_combinations(known), *_unseen(known), *_symmetries(known)]
+        text = str(error)
+        return Report(d.name, (Finding("size", True, (d.name,), f"{text[:1].upper()}{text[1:]}.", advice),))
+    examined, findings = study.examined, list[Finding]()
+    if examined is None:
+        findings.append(Finding("not examined", False, (), f"What can be learned was not examined: {study.why_not}."))
     else:
-        findings.append(Finding("not examined", False, (), f"What can be learned was not examined: {known.why_not}."))
-    return Report(d.name, (*findings, *_unread(model), *_sizes(model), *_searches(model, known)))
+        findings += _rewards(examined)
+        examined.info.settle()
+        findings += [*_combinations(examined), *_unseen(examined), *_symmetries(examined)]
+    return Report(d.name, (*findings, *_unread(model), _sizes(model), *_searches(model)))
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _rewards(model: Model, known: Study) -> Iterable[Finding]:
-    if known.unrevealed is not None:
-        rows, own, loss = known.unrevealed
-        nodes = _nodes_of(known, own)
+def _rewards(x: Examined) -> Iterator[Finding]:
+    """Find rewards that depend on what nothing observed reveals."""
+    if x.unrevealed is not None:
+        rows, terms, loss = x.unrevealed
+        nodes = _nodes_of(x, terms)
         names = (*nodes, *dict.fromkeys(row.table for row in rows))
-        depends = (
-            f"the reward of {_list(nodes)} depends on {_named(known, rows)} in a way that nothing observed reveals"
-        )
+        depends = f"The reward of {_list(nodes)} depends on {_named(x, rows)} in a way that nothing observed reveals"
         if loss:
             alike = "worlds that look alike have different best actions, and regret may stay linear"
             lost = f"(the best action of one was seen to lose {loss:.2g} per round in another)"
             advice = "Reward what is seen, observe more, or make these rows known or shared with rows that are seen."
-            yield Finding("reward", True, names, f"{_sentence(depends)}: {alike} {lost}.", advice)
+            yield Finding("reward", True, names, f"{depends}: {alike} {lost}.", advice)
         else:
             same = "no best action was seen to change with it, so regret should not suffer"
-            yield Finding("reward", False, names, f"{_sentence(depends)}; {same}.", "Expected rewards are not learned.")
-    for exchange, loss in known.exchanges:
+            yield Finding("reward", False, names, f"{depends}; {same}.", "Expected rewards are not learned.")
+    for exchange, loss in x.exchanges:
         if loss:
-            assert known.info is not None
-            terms = _nodes_of(known, terms_below(known.info.model.diagram, _moved(known, exchange)))
-            which = f"the reward of {_list(terms)} depends on which state of {_list(exchange.nodes)} is which"
-            alike = f"prior and observations are the same if states {_states(known, exchange)} change places"
+            moved = exchange.order != np.arange(len(exchange.order))
+            rows = [row for row in x.info.rows if moved[row.first : row.first + row.states].any()]
+            nodes = _nodes_of(x, terms_below(x.info.model.diagram, rows))
+            which = f"The reward of {_list(nodes)} depends on which state of {_list(exchange.nodes)} is which"
+            alike = f"prior and observations are the same if states {_states(x, exchange)} change places"
             lost = f"regret may stay linear (a best action was seen to lose {loss:.2g} per round)"
             advice = "Give a prior that tells the states apart, observe more, or reward what is seen."
-            names = (*terms, *exchange.nodes)
-            yield Finding("reward", True, names, f"{_sentence(which)}, but {alike}: {lost}.", advice)
+            yield Finding("reward", True, (*nodes, *exchange.nodes), f"{which}, but {alike}: {lost}.", advice)
 
 
-def _combinations(known: Study) -> Iterable[Finding]:
-    """Rows that share free directions."""
-    info = known.info
-    assert info is not None
-    free, unseen = info.point.free, info.unseen
+def _combinations(x: Examined) -> Iterator[Finding]:
+    """Find groups of rows that share free directions."""
+    rows, free = x.info.rows, x.info.point.free
     hidden = free.T @ free
-    blocks = np.zeros((len(info.rows), len(info.rows)))
-    np.maximum.at(blocks, (info.row_of[:, np.newaxis], info.row_of), np.abs(hidden))
-    together = blocks > CLEAR
-    left = set(np.flatnonzero(together.any(axis=1) & ~unseen).tolist())
+    blocks = np.zeros((len(rows), len(rows)))
+    np.maximum.at(blocks, (x.info.row_of[:, np.newaxis], x.info.row_of), np.abs(hidden))
+    seen, linked = ~x.info.unseen, blocks > CLEAR
+    combined = linked.any(axis=1) & seen
+    linked &= seen & seen[:, np.newaxis]
+    label = np.arange(len(rows))  # the lowest row of each group
+    while ((spread := np.where(linked, label, label[:, np.newaxis]).min(axis=1, initial=len(rows))) < label).any():
+        label = spread
     groups: dict[tuple[str, ...], list[list[int]]] = {}  # by their tables
-    while left:
-        group, waiting = set[int](), [min(left)]
-        while waiting:
-            i = waiting.pop()
-            if i in left:
-                left.discard(i)
-                group.add(i)
-                waiting += np.flatnonzero(together[i]).tolist()
-        groups.setdefault(
-            tuple(t for t in info.model.learned if any(info.rows[i].table == t for i in group)), []
-        ).append(sorted(group))
-    for tables, members in groups.items():
-        yield _combination(known, tables, members, hidden)
+    for first in np.unique(label[combined]):
+        group = np.flatnonzero(combined & (label == first)).tolist()
+        tables = {rows[i].table for i in group}
+        groups.setdefault(tuple(t for t in x.info.model.learned if t in tables), []).append(group)
+    for names, members in groups.items():
+        yield _combination(x, names, members, hidden)
 
 
-def _combination(known: Study, tables: tuple[str, ...], groups: Sequence[Sequence[int]], hidden: Floats) -> Finding:
-    """Groups of rows of the same tables; the rows of each group share free directions."""
-    info = known.info
-    assert info is not None
-    together = [i for group in groups for i in group]
-    rows = [info.rows[i] for i in sorted(together)]
-    places = np.flatnonzero(np.isin(info.row_of, together))
+def _combination(x: Examined, tables: tuple[str, ...], groups: Sequence[Sequence[int]], hidden: Floats) -> Finding:
+    """Describe groups of rows of the same tables, where the rows of each group share free directions."""
+    together = sorted(i for group in groups for i in group)
+    rows = [x.info.rows[i] for i in together]
+    places = np.flatnonzero(np.isin(x.info.row_of, together))
     number = round(float(np.trace(hidden[np.ix_(places, places)])))
-    if known.unrevealed is None:
+    if x.unrevealed is None:
         fine = "The reward depends on what is known of them only, so Thompson sampling is not harmed"
     else:
         fine = "The reward depends on more than that (see there)"
-    anchor = _named(known, [min(rows, key=lambda row: sum(other.table == row.table for other in rows))])
+    anchor = _named(x, [min(rows, key=lambda row: sum(other.table == row.table for other in rows))])
     apart = "To learn them apart, make a row known (fixed=)"
-    if number == len(groups) and len(tables) > 1 and all(_is_factor(known, group, hidden) for group in groups):
+    if number == len(groups) and len(tables) > 1 and all(_is_factor(x.info, group, hidden) for group in groups):
         products = "observations depend on products of their entries"
         what = f"The tables {_list(tables)} are known only up to a factor: {products}"
         return Finding("factor", False, tables, f"{what}. {fine}.", f"{apart}, for example {anchor}.")
     ways = "one direction" if number == 1 else f"{number} directions"
     how = "together" if len(rows) > len(groups) else "in part"
-    what = f"Of {_named(known, rows)}, not all can be learned, only {how}: they can move in {ways} unnoticed"
+    what = f"Of {_named(x, rows)}, not all can be learned, only {how}: they can move in {ways} unnoticed"
     return Finding("combination", False, tables, f"{what}. {fine}.", f"{apart}, or observe more.")
 
 
-def _is_factor(known: Study, group: Sequence[int], hidden: Floats) -> bool:
-    """Whether the only free direction of some rows multiplies one state of each table by the same for all its rows."""
-    info = known.info
-    assert info is not None
+def _is_factor(info: Information, group: Sequence[int], hidden: Floats) -> bool:
+    """Return whether the free direction of some rows multiplies one state of each table alike in all its rows."""
     place = int(np.flatnonzero(info.row_of == group[0])[0])
     learned = info.model.parameters.learned_size
     relative = info.entries(hidden[place])[:learned] / info.point.means[:learned]
     for table in {info.rows[i].table for i in group}:
-        own = [info.rows[i] for i in group if info.rows[i].table == table]
-        changes = np.array([relative[row.first : row.first + row.states] for row in own])
+        rows = [info.rows[i] for i in group if info.rows[i].table == table]
+        changes = np.array([relative[row.first : row.first + row.states] for row in rows])
         spread = np.ptp(changes, axis=0) / np.abs(changes).max()
         if not ((spread < CLEAR) & (np.abs(changes).max(axis=0) > CLEAR)).any():
             return False
     return True
 
 
-def _unseen(known: Study) -> Iterable[Finding]:
-    """Rows that may be read, but that nothing observed depends on."""
-    info = known.info
-    assert info is not None
-    rows = [row for row, unseen in zip(info.rows, info.unseen, strict=True) if unseen and _may_be_read(info.model, row)]
+def _unseen(x: Examined) -> Iterator[Finding]:
+    """Find rows that may be read, but that nothing observed depends on."""
+    unseen = (row for row, unseen in zip(x.info.rows, x.info.unseen, strict=True) if unseen)
+    rows = [row for row in unseen if _may_be_read(x.info.model, row)]
     if rows:
         tables = tuple(dict.fromkeys(row.table for row in rows))
-        what = f"Nothing observed depends on {_named(known, rows)}: what is believed of it stays as the prior says."
+        what = f"Nothing observed depends on {_named(x, rows)}: what is believed of it stays as the prior says."
         advice = "Observe something below it, make it known, or share it with a row that is seen."
         yield Finding("unseen", False, tables, what, advice)
 
 
 def _may_be_read(model: Model, row: Row) -> bool:
-    """Whether a node may have parents under which it reads a row."""
-    d, feasibility = model.diagram, model.feasibility
-    differing = []
-    for a, b in zip(*np.nonzero(np.triu(feasibility.conflicts)), strict=True):
-        first, second = model.decisions[int(a)], model.decisions[int(b)]
-        ids = feasibility.items or [list(range(node.states)) for node in model.decisions]
-        table = np.not_equal.outer(np.asarray(ids[int(a)]), np.asarray(ids[int(b)]))
-        differing.append(Factor((first.name, second.name), table))
-    for node in d.nodes.values():
-        if isinstance(node.cpd, Use) and node.cpd.name == row.table:
-            reads = rows_of_use(d, node) == row.number
-            if reads.any() and (possible(d.nodes, node.parents, differing) & reads).any():
-                return True
+    """Return whether the parents of some node can have values for which it reads a row."""
+    d, feasibility, decisions = model.diagram, model.feasibility, model.decisions
+    items = [np.asarray(own) for own in feasibility.items or [list(range(node.states)) for node in decisions]]
+    differing = [
+        Factor((decisions[a].name, decisions[b].name), np.not_equal.outer(items[a], items[b]))
+        for a, b in np.argwhere(np.triu(feasibility.conflicts)).tolist()
+    ]
+    for node, _ in model.readers(row.table):
+        reads = rows_of_use(d, node) == row.number
+        if reads.any() and (possible(d.nodes, node.parents, differing) & reads).any():
+            return True
     return False
 
 
-def _unread(model: Model) -> Iterable[Finding]:
-    """Rows that no node picks."""
+def _unread(model: Model) -> Iterator[Finding]:
+    """Find rows that no node selects."""
     for name, table in model.learned.items():
-        uses = [n.cpd for n in model.nodes.values() if isinstance(n.cpd, Use) and n.cpd.name == name]
+        uses = [use for _, use in model.readers(name)]
         if table.declared.rows is not None and all(use.rows is not None for use in uses):
-            left = sorted(
-                set(range(table.shape[0])) - {int(r) for use in uses for r in np.unique(np.asarray(use.rows))}
-            )
+            read = np.concatenate([np.ravel(np.asarray(use.rows)) for use in uses])
+            left = [f"{name}[{r}]" for r in np.setdiff1d(np.arange(table.shape[0]), read).tolist()]
             if left:
-                shown = _list(
-                    [f"{name}[{r}]" for r in left[:SHOWN]] + ([f"{len(left) - SHOWN} more"] * (len(left) > SHOWN))
-                )
-                yield Finding("unseen", False, (name,), f"No node reads {shown}.", "Declare fewer rows.")
+                yield Finding("unseen", False, (name,), f"No node reads {_list(left)}.", "Declare fewer rows.")
 
 
-def _symmetries(known: Study) -> Iterable[Finding]:
-    """Latent states that can be exchanged, without harm to the reward."""
+def _symmetries(x: Examined) -> Iterator[Finding]:
+    """Find latent states that are exchangeable."""
     by_nodes: dict[tuple[str, ...], list[str]] = {}
-    for exchange, _ in known.exchanges:
-        by_nodes.setdefault(exchange.nodes, []).append(_states(known, exchange))
+    for exchange, _ in x.exchanges:
+        by_nodes.setdefault(exchange.nodes, []).append(_states(x, exchange))
     for nodes, states in by_nodes.items():
         what = (
             f"States {_list(states)} of {_list(nodes)} are interchangeable: if they change places, with the rows that "
@@ -273,51 +259,41 @@ def _symmetries(known: Study) -> Iterable[Finding]:
         yield Finding("symmetry", False, nodes, what, advice)
 
 
-def _states(known: Study, exchange: Exchange) -> str:
-    node = known.reduced.whole.nodes[exchange.nodes[0]]
-    return " and ".join(repr(node.values[s]) for s in exchange.states)
-
-
-def _sizes(model: Model) -> Iterable[Finding]:
+def _sizes(model: Model) -> Finding:
+    """Describe the sizes of circuits and tables."""
     plan, _ = plan_likelihood(model.diagram, True)
     rows = sum(table.size // table.states - len(table.fixed) for table in model.learned.values())
     edges = len(model.likelihood.circuit.child)
     circuits = f"the likelihood has {edges:,} edges in {model.likelihood.circuit.inner:,} nodes"
     if model.diagram.rewards:
-        inner, above = model.rewards.circuit.inner, len(model.rewards.circuit.child)
-        circuits += f", the reward {above:,} in {inner:,}"
-        edges = max(edges, above)
-    widest = f"the elimination had {plan.cells:,} cells" + (
-        f", at most over {_list(sorted(plan.widest))}" if plan.widest else ""
-    )
-    regressions = [
-        f"{n}: {described(t.features)}" for n, t in model.learned.items() if t.features is not None and not t.logistic
-    ]
-    regressions += [f"{n}: {len(t.logistic.names)} coefficients" for n, t in model.learned.items() if t.logistic]
+        c = model.rewards.circuit
+        circuits += f", the reward {len(c.child):,} in {c.inner:,}"
+        edges = max(edges, len(c.child))
+    widest = f", at most over {_list(sorted(plan.widest))}" if plan.widest else ""
+    tables = model.learned.items()
+    regressions = [f"{n}: {described(t.features)}" for n, t in tables if t.features is not None and not t.logistic]
+    regressions += [f"{n}: {len(t.logistic.names)} coefficients" for n, t in tables if t.logistic]
     learned = _plural(rows, "learned row") + (f" ({', '.join(regressions)})" if regressions else "")
-    what = f"{_plural(len(model.decisions), 'decision')}, {learned}; {circuits}; {widest}."
+    elimination = f"the elimination had {plan.cells:,} cells{widest}"
+    what = f"{_plural(len(model.decisions), 'decision')}, {learned}; {circuits}; {elimination}."
     slow = []
     if edges > LARGE_CIRCUIT:
         slow.append("The circuit is large, and every round goes through it: fewer states or parents make it smaller.")
     if plan.cells > MOST_CELLS / 4:
         slow.append(f"It is near the limit of {MOST_CELLS:,} cells, beyond which diagrams are not compiled.")
     if rows > LARGE_ROWS:
-        slow.append("Means of all learned rows are drawn for every action, which takes long for so many.")
-    yield Finding("size", False, (), what, " ".join(slow))
+        slow.append("Means of all learned rows are drawn for every action, which takes long.")
+    return Finding("size", False, (), what, " ".join(slow))
 
 
-def _searches(model: Model, known: Study) -> Iterable[Finding]:
+def _searches(model: Model) -> Iterator[Finding]:
+    """Describe how often the best action is proven under random means."""
     if not (model.diagram.rewards and model.decisions):
         return
-    rng = np.random.default_rng(SEED)
-    solver, proven = model.derived(Solver), 0
+    rng, solver, proven = np.random.default_rng(SEED), model.derived(Solver), 0
     for _ in range(SEARCHES):
-        means = np.concatenate(
-            [
-                np.empty(0),
-                *(rng.dirichlet(np.ones(t.states), t.size // t.states).ravel() for t in model.learned.values()),
-            ]
-        )
+        rows = (rng.dirichlet(np.ones(t.states), t.size // t.states).ravel() for t in model.learned.values())
+        means = np.concatenate([np.empty(0), *rows])
         action = solver.blank_action(None, check=False)
         for axis, node in enumerate(model.contexts, len(model.decisions)):
             action[axis] = rng.integers(node.states)
@@ -328,44 +304,39 @@ def _searches(model: Model, known: Study) -> Iterable[Finding]:
     yield Finding("search", False, (), what, "" if proven == SEARCHES else advice)
 
 
-def _moved(known: Study, exchange: Exchange) -> list[Row]:
-    assert known.info is not None
-    moved = exchange.order != np.arange(len(exchange.order))
-    return [row for row in known.info.rows if moved[row.first : row.first + row.states].any()]
-
-
-def _nodes_of(known: Study, terms: Sequence[int]) -> tuple[str, ...]:
-    """The random nodes of some terms of the reward."""
-    d = known.reduced.whole.diagram
+def _nodes_of(x: Examined, terms: Sequence[int]) -> tuple[str, ...]:
+    """Return the chance nodes of some terms of the reward."""
+    d = x.reduced.full.diagram
     names = dict.fromkeys(name for i in terms for name in d.rewards[i].parents)
     return tuple(name for name in names if d.nodes[name].is_chance)
 
 
-def _named(known: Study, rows: Sequence[Row]) -> str:
-    """Rows by their places in the diagram, or whole tables by their names."""
-    assert known.info is not None
+def _states(x: Examined, exchange: Exchange) -> str:
+    node = x.reduced.full.nodes[exchange.nodes[0]]
+    return " and ".join(repr(node.values[s]) for s in exchange.states)
+
+
+def _named(x: Examined, rows: Sequence[Row]) -> str:
+    """Name rows by their places in the diagram, or all rows of a table by its name."""
     parts = []
     for table in dict.fromkeys(row.table for row in rows):
-        own = [row for row in rows if row.table == table]
-        every = [row for row in known.info.rows if row.table == table]
-        if len(own) == len(every):
+        selected = [row for row in rows if row.table == table]
+        if len(selected) == sum(row.table == table for row in x.info.rows):
             parts.append(table)
             continue
-        parts += [f"{table}{_place(known, row)}" for row in own[:SHOWN]]
-        if len(own) > SHOWN:
-            parts.append(f"{len(own) - SHOWN} more rows of {table}")
+        parts += [f"{table}{_place(x, row)}" for row in selected[:SHOWN]]
+        if len(selected) > SHOWN:
+            parts.append(f"{len(selected) - SHOWN} more rows of {table}")
     return _list(parts)
 
 
-def _place(known: Study, row: Row) -> str:
-    """The place of a row in its table: values of parents where the table has an axis for each, else numbers."""
-    d = known.reduced.whole.diagram
-    place = known.reduced.row(row.table, row.number)
-    readers = (n for n in d.nodes.values() if isinstance(n.cpd, Use) and n.cpd.name == row.table)
-    reader = next((n for n in readers if n.cpd.rows is None and len(n.parents) == len(place)), None)  # type: ignore[union-attr]
-    if reader is None:
-        return f"[{', '.join(map(str, place))}]"
-    return f"[{', '.join(repr(d.nodes[p].values[i]) for p, i in zip(reader.parents, place, strict=True))}]"
+def _place(x: Examined, row: Row) -> str:
+    """Describe the place of a row: values of parents if the table has an axis for each of them, else numbers."""
+    model, place = x.reduced.full, x.reduced.row(row.table, row.number)
+    for node, use in model.readers(row.table):
+        if use.rows is None and len(node.parents) == len(place):
+            return f"[{', '.join(repr(model.nodes[p].values[i]) for p, i in zip(node.parents, place, strict=True))}]"
+    return f"[{', '.join(map(str, place))}]"
 
 
 def _list(names: Sequence[str]) -> str:

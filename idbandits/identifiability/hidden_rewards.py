@@ -1,8 +1,9 @@
-"""Rewards that depend on what nothing observed reveals: two worlds that look alike and have different best actions."""
+"""Rewards that depend on unrevealed means: two worlds with equal likelihoods can have different best actions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -19,43 +20,39 @@ from idbandits.solve.eligible import EVERY_CHOICE
 from idbandits.solve.solver import BUDGET, Solver
 
 MOST_ACTIONS = 120  # whose rewards are compared
-MOST_TERMS = 25  # of a reward that are looked at one by one
-STARTS = 4  # means from which worlds are looked for
+MOST_TERMS = 25  # of a reward that are examined one by one
+STARTS = 4  # means from which other worlds are searched
 GOALS = 2  # actions that are made better, one after the other, from each start
 STEPS = 24  # along which likelihoods stay the same
-STRIDE = 0.1  # the length of a step
-EDGE = 0.01  # how near to 0 means may come
-LOSS = 1e-3  # of the differences between rewards: what an action must lose to be another than the best
-ALIKE = 1e-6  # how far log-likelihoods of worlds that look alike may be apart
+STRIDE = 0.1  # length of a step
+EDGE = 0.01  # lowest mean of a search
+LOSS = 1e-3  # share of the differences between rewards that an action must lose not to count as best
+ALIKE = 1e-6  # differences of log-likelihoods below count as 0
 
 
 class Unrevealed(NamedTuple):
-    """Rows that a reward depends on and that nothing observed reveals; what is lost in a world that looks alike."""
+    """Rows that a reward depends on although nothing observed reveals them."""
 
     rows: list[Row]
-    terms: list[int]  # of the reward, that depend on them
-    loss: float  # per round; 0 where no best action was seen to change
+    terms: list[int]  # of the reward that depend on them
+    loss: float  # per round, of the best action in a world that looks alike; 0 if no best action was seen to change
 
 
 def unrevealed(info: Information) -> Unrevealed | None:
-    """What the differences between actions' expected rewards depend on that is not revealed; None if nothing."""
+    """Return what differences between expected rewards depend on that is not revealed; None if nothing."""
     model = info.model
     if not (model.diagram.rewards and model.decisions and len(info.row_of)):
         return None
-    if not _depends(info, info.point, _pairs(info, [])).any():
+    if not _depends(info, info.point.means, _pairs(info, [])).any():
         return None
     info.settle()
-    free = info.shares(info.point.free) > CLEAR
-    pairs = _pairs(info, [row for row, is_free in zip(info.rows, free, strict=True) if is_free])
-    hidden = _depends(info, info.point, pairs)
-    if not hidden.any():
-        return None
-    rows = [row for row, is_hidden in zip(info.rows, hidden, strict=True) if is_hidden]
-    return Unrevealed(rows, _terms(info, rows, pairs), info.scale * _loss(info, pairs))
+    pairs = _pairs(info, list(compress(info.rows, info.shares(info.point.free) > CLEAR)))
+    rows = list(compress(info.rows, _depends(info, info.point.means, pairs)))
+    return Unrevealed(rows, _terms(info, rows, pairs), info.scale * _loss(info, pairs)) if rows else None
 
 
 def terms_below(d: Diagram, rows: Sequence[Row]) -> list[int]:
-    """The terms of the reward that lie below readers of some rows."""
+    """Return the terms of the reward that lie below readers of some rows."""
     below = set[str]()
     for node in d.nodes.values():
         numbers = [row.number for row in rows if isinstance(node.cpd, Use) and row.table == node.cpd.name]
@@ -65,56 +62,54 @@ def terms_below(d: Diagram, rows: Sequence[Row]) -> list[int]:
 
 
 def _terms(info: Information, rows: Sequence[Row], pairs: tuple[Ints, Ints]) -> list[int]:
-    """The terms of the reward that depend on what is not revealed of some rows."""
+    """Return the terms of the reward that depend on unrevealed means of some rows."""
     terms = terms_below(info.model.diagram, rows)
     if not 1 < len(terms) <= MOST_TERMS:
         return terms
-    data = info.model.diagram.to_dict()
-    found = []
+    data, dependent = info.model.diagram.to_dict(), []
     for i in terms:
         alone = compile(Diagram.from_dict({**data, "rewards": [data["rewards"][i]]}))
         means = np.concatenate([info.point.means[: alone.parameters.learned_size], alone.parameters.known])
-        if _depends(info, info.point._replace(means=means), pairs, alone).any():
-            found.append(i)
-    return found
+        if _depends(info, means, pairs, alone).any():
+            dependent.append(i)
+    return dependent
 
 
 def _pairs(info: Information, rows: list[Row]) -> tuple[Ints, Ints]:
-    """Actions in random contexts, those under which rows may be read among them, and others in the same contexts."""
+    """Return random actions, some of which may read these rows, and another action in the context of each."""
     decisions = len(info.model.decisions)
     first = info.actions(min(MOST_ACTIONS, 8 + 2 * sum(n.states for n in info.model.decisions)), rows[:MOST_ACTIONS])
-    second = np.roll(first, 1, axis=0)  # every choice has its turn: the one before is another
+    second = np.roll(first, 1, axis=0)  # choices take turns, so the previous action differs
     second[:, decisions:] = first[:, decisions:]
     return first, second
 
 
-def _depends(info: Information, point: Point, pairs: tuple[Ints, Ints], model: Model | None = None) -> Bools:
-    """The rows in whose free directions differences of expected rewards (those of a like model) change."""
-    _, slopes = info.expected_rewards(np.concatenate(pairs), point.means, model)
-    change = slopes[: len(pairs[0])] - slopes[len(pairs[0]) :]
-    hidden = np.abs((change @ point.free.T) @ point.free).max(axis=0, initial=0.0)
+def _depends(info: Information, means: Floats, pairs: tuple[Ints, Ints], model: Model | None = None) -> Bools:
+    """Return the rows whose free directions change differences of expected rewards, perhaps of a like model."""
+    _, slopes = info.expected_rewards(np.concatenate(pairs), means, model)
+    change, free = slopes[: len(pairs[0])] - slopes[len(pairs[0]) :], info.point.free
+    hidden = np.abs((change @ free.T) @ free).max(axis=0, initial=0.0)
     by_row = np.zeros(len(info.rows))
     np.maximum.at(by_row, info.row_of, hidden)
     return np.asarray(by_row > CLEAR * max(np.abs(slopes).max(initial=0.0), 1e-300))
 
 
 def best_value(info: Information, means: Floats, context: Ints) -> tuple[float, Ints]:
-    """The best action under some means, in the context of an action vector, and what it earns, in units of rewards."""
-    model = info.model
-    solver = model.derived(Solver)
-    action = context.copy()
-    learned = means[: model.parameters.learned_size]
+    """Return the value of the best action in the context of an action vector, in units of rewards, and the action."""
+    solver, action = info.model.derived(Solver), context.copy()
+    learned = means[: info.model.parameters.learned_size]
     value, _, _ = solver.kernel.entry(*solver.program, learned, True, action, EVERY_CHOICE, BUDGET)
     return value / info.scale, action
 
 
 def _loss(info: Information, pairs: tuple[Ints, Ints]) -> float:
-    """What the best action of a world loses per round in one that looks alike, where such worlds are found."""
+    """Return the loss per round of the best action of a world in one that looks alike; 0 if none was found."""
     actions = np.concatenate(pairs)
     for start in range(STARTS):
         point = info.at(info.random_means()) if start else info.point
-        hidden = _depends_by_pair(info, point, pairs)
-        context = pairs[0][int(hidden.argmax())]
+        _, slopes = info.expected_rewards(actions, point.means)
+        changes = np.linalg.norm((slopes[: len(pairs[0])] - slopes[len(pairs[0]) :]) @ point.free.T, axis=1)
+        context = pairs[0][int(changes.argmax())]
         value, best = best_value(info, point.means, context)
         rivals = actions.copy()
         rivals[:, len(info.model.decisions) :] = context[len(info.model.decisions) :]
@@ -129,13 +124,8 @@ def _loss(info: Information, pairs: tuple[Ints, Ints]) -> float:
     return 0.0
 
 
-def _depends_by_pair(info: Information, point: Point, pairs: tuple[Ints, Ints]) -> Floats:
-    _, slopes = info.expected_rewards(np.concatenate(pairs), point.means)
-    return np.asarray(np.linalg.norm((slopes[: len(pairs[0])] - slopes[len(pairs[0]) :]) @ point.free.T, axis=1))
-
-
 def _walk(info: Information, start: Point, best: Ints, goal: Ints) -> float:
-    """Walk through worlds that look alike, towards those in which `goal` is better; the most that `best` loses."""
+    """Walk through worlds that look alike, in which `goal` becomes better; return the highest loss of `best`."""
     point, learned, loss = start, info.model.parameters.learned_size, 0.0
     for _ in range(STEPS):
         _, slopes = info.expected_rewards(np.stack([best, goal]), point.means)
@@ -158,7 +148,7 @@ def _walk(info: Information, start: Point, best: Ints, goal: Ints) -> float:
 
 
 def _corrected(info: Information, means: Floats, logs: Floats) -> Point | None:
-    """The nearest point that looks like this, by Newton's method; None if that fails."""
+    """Return the nearest point with these log-likelihoods, by Newton's method; None if that fails."""
     for _ in range(6):
         if not means[: info.model.parameters.learned_size].min(initial=1.0) > 0:
             return None
@@ -171,15 +161,14 @@ def _corrected(info: Information, means: Floats, logs: Floats) -> Point | None:
 
 
 def loss_by_exchange(info: Information, exchange: Exchange) -> float:
-    """What the best action loses per round where two states that cannot be told apart are the other way round."""
+    """Return the loss per round of the best action if two exchangeable states are exchanged."""
     model = info.model
     if not (model.diagram.rewards and model.decisions):
         return 0.0
     first, second = _pairs(info, [])
-    values, others = (
-        info.expected_rewards(np.concatenate([first, second]), means)[0].reshape(2, -1)
-        for means in (info.point.means, exchanged(info.point.means, exchange.order))
-    )
+    means, actions = info.point.means, np.concatenate([first, second])
+    values = info.expected_rewards(actions, means)[0].reshape(2, -1)
+    others = info.expected_rewards(actions, exchanged(means, exchange.order))[0].reshape(2, -1)
     spread = float(np.ptp(values))
     if np.abs((values[0] - values[1]) - (others[0] - others[1])).max() <= CLEAR * spread:
         return 0.0

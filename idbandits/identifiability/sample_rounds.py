@@ -1,4 +1,4 @@
-"""Random rounds of a model: feasible actions with every choice in turn, and observations of all nodes or of few."""
+"""Random rounds of a model: feasible actions with all choices in turn, and observations of all nodes or of few."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from idbandits.diagram.diagram import Node
 from idbandits.diagram.tables import Known, Use
 from idbandits.kernel.array_types import Bools, Ints, Rng
 
-NEAREST = 6  # observed nodes that are looked at for a row
+NEAREST = 6  # observed nodes that a round for a row shows at most
 
 
 class Row(NamedTuple):
-    """A learned row: its table, its number there, its first parameter, and how many it has."""
+    """Learned row: its table, its number there, its first parameter, and the number of its parameters."""
 
     table: str
     number: int
@@ -26,14 +26,14 @@ class Row(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """Rounds as numbers: one line of choices and contexts each, and of observations, -1 where nothing was seen."""
+    """Encoded rounds: one line of choices and contexts each, and one of observations, -1 if not seen."""
 
     actions: Ints
     seen: Ints
 
 
 class Reader(NamedTuple):
-    """A node that reads a learned table, its row for all values of its parents, and the nearest observed nodes."""
+    """Node that reads a learned table, its row for all values of its parents, and the nearest observed nodes."""
 
     node: Node
     rows: Ints
@@ -41,12 +41,12 @@ class Reader(NamedTuple):
 
 
 def drawn_as_possible(number: int) -> Bools:
-    """Which of so many rounds are possible for certain; in the others, a few nodes are in any states."""
+    """Return which of `number` rounds are certainly possible; in the others, a few nodes are in any states."""
     return np.arange(number) % 4 < 2
 
 
 @final
-class Drawing:
+class RoundSampler:
     """Random rounds of a model."""
 
     def __init__(self, model: Model, rng: Rng) -> None:
@@ -63,7 +63,7 @@ class Drawing:
         self._readers: dict[str, list[Reader]] = {}
 
     def actions(self, number: int) -> Ints:
-        """Feasible actions with random contexts; every choice of every decision has its turn."""
+        """Draw feasible actions with random contexts; all choices of all decisions take turns."""
         wanted = np.full((number, len(self._nodes)), -1)
         for line in wanted if self._choices else ():
             self._turn = (self._turn + 1) % len(self._choices)
@@ -72,7 +72,7 @@ class Drawing:
         return self._completed(wanted)
 
     def _completed(self, wanted: Ints) -> Ints:
-        """Actions with some choices given, and -1 for others, which are drawn; some action where none was found."""
+        """Draw the choices that are -1; use any feasible action if that fails."""
         actions, number = wanted.copy(), len(wanted)
         decisions, failed = len(self._items), np.zeros(number, dtype=np.bool_)
         for k, node in enumerate(self._nodes):
@@ -80,14 +80,13 @@ class Drawing:
             for j in self._rivals[k] if k < decisions else ():
                 taken = np.where(actions[:, j] >= 0, self._items[j][actions[:, j]] if len(self._items[j]) else -1, -1)
                 chances[self._items[k] == taken[:, np.newaxis]] = -1.0
-            given = actions[:, k] >= 0
-            actions[:, k] = np.where(given, actions[:, k], chances.argmax(axis=1))
+            actions[:, k] = np.where(actions[:, k] >= 0, actions[:, k], chances.argmax(axis=1))
             failed |= chances[np.arange(number), actions[:, k]] < 0
         actions[failed, :decisions] = self._some_action
         return actions
 
     def rounds(self, number: int) -> Rounds:
-        """Rounds of which all, or a few nodes were seen."""
+        """Draw rounds of which all or a few nodes were seen."""
         actions = self.actions(number)
         if not self.model.observed:
             return Rounds(actions, np.empty((number, 0), dtype=np.int64))
@@ -99,7 +98,7 @@ class Drawing:
         return Rounds(actions, np.where(few | (np.arange(number) % 4 == 0)[:, np.newaxis], seen, -1))
 
     def rounds_for(self, rows: Sequence[Row]) -> Rounds:
-        """For each row, a round in which it may be read, and in which nodes near a reader of it were seen."""
+        """Draw a round for each row in which it may be read, and in which nodes near a reader of it were seen."""
         rng, wanted = self.rng, np.full((len(rows), len(self._nodes)), -1)
         seen = np.full((len(rows), len(self._observed)), -1)
         near: list[list[str]] = []
@@ -126,27 +125,27 @@ class Drawing:
         return Rounds(actions, seen)
 
     def readers(self, table: str) -> list[Reader]:
-        """The nodes that read a table."""
+        """Return the nodes that read a table."""
         if table not in self._readers:
-            d = self.model.diagram
-            nodes = [n for n in d.nodes.values() if isinstance(n.cpd, Use) and n.cpd.name == table]
-            self._readers[table] = [Reader(n, rows_of_use(d, n), self._nearest(n)) for n in nodes]
+            nodes = [node for node, _ in self.model.readers(table)]
+            rows = [rows_of_use(self.model.diagram, node) for node in nodes]
+            self._readers[table] = [Reader(n, own, self._nearest(n)) for n, own in zip(nodes, rows, strict=True)]
         return self._readers[table]
 
     def _nearest(self, start: Node) -> list[str]:
-        """The observed nodes that are nearest to a node, whichever way edges point."""
+        """Return the observed nodes that are nearest to a node, whatever the direction of edges."""
         nodes = self.model.nodes
-        reached, found, ring = {start.name}, list[str](), [start.name]
-        while ring and len(found) < NEAREST:
-            found += [name for name in ring if name in self._observed]
+        reached, nearest, ring = {start.name}, list[str](), [start.name]
+        while ring and len(nearest) < NEAREST:
+            nearest += [name for name in ring if name in self._observed]
             around = {p for name in ring for p in nodes[name].parents if nodes[p].is_chance}
             around |= {child.name for child in nodes.values() if set(child.parents) & set(ring)}
             ring = sorted(around - reached)
             reached |= around
-        return found[:NEAREST]
+        return nearest[:NEAREST]
 
     def _states(self, actions: Ints) -> dict[str, Ints]:
-        """States of all nodes, drawn from the top down: all that are possible are equally likely."""
+        """Draw the states of all nodes, parents first: all possible states are equally likely."""
         states = {name: actions[:, axis] for name, axis in self._axes.items()}
         for node in self.model.nodes.values():
             if not node.is_chance:
@@ -160,7 +159,7 @@ class Drawing:
         return states
 
     def _possible(self, node: Node, parents: tuple[Ints, ...]) -> Bools | None:
-        """The states that a node may be in, one line per round, given those of its parents; None if all are."""
+        """Return the possible states of a node, one line per round, given those of its parents; None for all states."""
         if isinstance(node.cpd, Known):
             return node.cpd.table[parents] > 0
         assert isinstance(node.cpd, Use)

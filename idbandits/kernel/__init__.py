@@ -1,1 +1,1 @@
-"""What compiled code stands on."""
+"""Compiled functions, and the arrays, random numbers and linear algebra they use."""

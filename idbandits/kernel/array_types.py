@@ -1,4 +1,4 @@
-"""What kernels work on: arrays of numbers, and random numbers."""
+"""Types of arrays and of random generators."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -11,17 +11,16 @@ from idbandits.errors import IdbanditsError, brief, is_integer
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
-Indices: TypeAlias = Sequence[int] | Ints  # of a structure: a list or an array, and in kernels a pointer
+Indices: TypeAlias = Sequence[int] | Ints  # field of a structure: a list or an array, and a pointer in kernels
 Rng: TypeAlias = np.random.Generator
 
 
-def generator(seed: object) -> Rng:
-    """A generator of random numbers from a seed, or the generator itself."""
-    several = isinstance(seed, (list, tuple)) or (isinstance(seed, np.ndarray) and seed.ndim == 1)
-    numbers: Any = seed if several else [] if seed is None else [seed]
+def generator(seed: Any) -> Rng:
+    """Return a random generator for a seed, or the seed itself if it is a generator."""
+    is_sequence = isinstance(seed, (list, tuple)) or (isinstance(seed, np.ndarray) and seed.ndim == 1)
+    numbers = seed if is_sequence else [] if seed is None else [seed]
     kinds = np.random.SeedSequence, np.random.BitGenerator, np.random.Generator
     if not isinstance(seed, kinds) and not all(is_integer(number) and number >= 0 for number in numbers):
-        raise IdbanditsError(  # NumPy is not asked: it crashes for a list that holds itself
-            f"seed is a whole number from 0, several of them, a SeedSequence, a Generator or None, not {brief(seed)}"
-        )
-    return np.random.default_rng(seed)  # type: ignore[arg-type]
+        allowed = "an integer >= 0, a sequence of such integers, a SeedSequence, a Generator or None"
+        raise IdbanditsError(f"seed must be {allowed}, got {brief(seed)}")
+    return np.random.default_rng(seed)

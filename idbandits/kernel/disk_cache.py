@@ -1,85 +1,89 @@
-"""Machine code on disk, where Numba keeps it: what is out of date or damaged is deleted, and compiled again."""
+"""Numba's cache of machine code on disk: outdated or damaged files are deleted, and compiled again."""
 
 import contextlib
 import functools
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from idbandits.files import write_whole
 
-INDEX, CODE, CHECK = ".nbi", ".nbc", ".sha256"  # Numba's indices, the machine code that they name, and our checksums
-SECONDS = ".seconds"  # how long a function took to compile last time: kept when its machine code is deleted
+INDEX, CODE, CHECKSUM = ".nbi", ".nbc", ".sha256"  # Numba's indices, the machine code they name, our checksums
+SECONDS = ".seconds"  # the last compile time of a function: it outlives the machine code
 
 
 def indices_of(function: Callable[..., Any], folder: Path) -> list[Path]:
-    """Numba's indices of a function in this folder, one per version of Python."""
-    at = function.__code__
-    return list(folder.glob(f"{Path(at.co_filename).stem}.{function.__qualname__}-{at.co_firstlineno}.*{INDEX}"))
+    """Return Numba's indices of a function in a folder, one per version of Python."""
+    code = function.__code__
+    return list(folder.glob(f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}.*{INDEX}"))
 
 
 def files_of(function: Callable[..., Any], folder: Path) -> list[Path]:
-    """All files of a function in this folder but our checksums."""
+    """Return Numba's files of a function in a folder."""
     return [file for index in indices_of(function, folder) for file in (index, *folder.glob(f"{index.stem}.*{CODE}"))]
 
 
 @functools.cache
 def _last_change() -> float:
-    """When a source of this package was changed last."""
+    """Return the time when a source of this package was changed last."""
     return max(source.stat().st_mtime for source in Path(__file__).parent.parent.rglob("*.py"))
 
 
 @functools.cache
 def delete_stale(folder: Path) -> None:
-    """Delete machine code that is older than the sources: Numba looks only at the file of the outermost function."""
+    """Delete machine code that is older than the sources: Numba compares it with the file of the kernel only."""
     for file in folder.iterdir() if folder.is_dir() else ():
         with contextlib.suppress(OSError):
-            if file.suffix in (INDEX, CODE, CHECK) and file.stat().st_mtime < _last_change():
+            if file.suffix in (INDEX, CODE, CHECKSUM) and file.stat().st_mtime < _last_change():
                 file.unlink()
+
+
+def _checksum_file(file: Path) -> Path:
+    return file.with_name(file.name + CHECKSUM)
 
 
 def _checksum(file: Path) -> bytes:
     return hashlib.sha256(file.read_bytes()).hexdigest().encode()
 
 
-def add_checksums(files: list[Path]) -> None:
-    """Note what the files are like now."""
+def add_checksums(files: Iterable[Path]) -> None:
+    """Record the content of files."""
     for file in files:
         with contextlib.suppress(OSError):
-            write_whole(file.with_name(file.name + CHECK), _checksum(file))
+            write_whole(_checksum_file(file), _checksum(file))
 
 
-def are_sound(files: list[Path]) -> bool:
-    """Whether no file has changed since its checksum was noted: damaged machine code would crash the process."""
+def are_intact(files: Iterable[Path]) -> bool:
+    """Return whether no file differs from its checksum: damaged machine code would crash the process."""
     try:
-        return all(file.with_name(file.name + CHECK).read_bytes() == _checksum(file) for file in files)
+        return all(_checksum_file(file).read_bytes() == _checksum(file) for file in files)
     except OSError:
         return False
 
 
-def _file_of_seconds(function: Callable[..., Any], folder: Path) -> Path:
+def _seconds_file(function: Callable[..., Any], folder: Path) -> Path:
     return folder / f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}{SECONDS}"
 
 
-def note_seconds(function: Callable[..., Any], folder: Path, seconds: float) -> None:
-    """Note how long a function took to compile."""
+def record_seconds(function: Callable[..., Any], folder: Path, seconds: float) -> None:
+    """Record the compile time of a function."""
     with contextlib.suppress(OSError):
-        write_whole(_file_of_seconds(function, folder), f"{seconds:.2f}".encode())
+        write_whole(_seconds_file(function, folder), f"{seconds:.2f}".encode())
 
 
-def noted_seconds(function: Callable[..., Any], folder: Path) -> float | None:
-    """How long a function took to compile last time; None if that is not known."""
+def recorded_seconds(function: Callable[..., Any], folder: Path) -> float | None:
+    """Return the last compile time of a function; None if it is unknown."""
     try:
-        seconds = float(_file_of_seconds(function, folder).read_text())
+        seconds = float(_seconds_file(function, folder).read_text())
     except (OSError, ValueError):
         return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def delete(files: list[Path]) -> None:
-    """Delete files, as far as that is possible."""
+def delete(files: Iterable[Path]) -> None:
+    """Delete files where possible."""
     for file in files:
         with contextlib.suppress(OSError):
             file.unlink()

@@ -1,4 +1,4 @@
-"""Linear algebra in kernels: Cholesky factors of small matrices, which are stored row by row behind pointers."""
+"""Cholesky factors of small matrices in kernels; matrices are stored row by row behind pointers."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def dot(a: Floats, b: Floats, first: int, last: int) -> float:
 
 @unmanaged
 def factorise(matrix: Floats, size: int, rows: int, damping: float, factor: Floats) -> bool:
-    """Write L of the first rows and columns of a matrix with `damping` added to its diagonal; False if it has none.
+    """Write L of the first rows and columns of a matrix with `damping` added to its diagonal; return False if none.
 
     Only the lower half of the matrix is read, and only that of the factor is written.
     """
@@ -52,7 +52,7 @@ def factorise(matrix: Floats, size: int, rows: int, damping: float, factor: Floa
 
 @unmanaged
 def factorise_damped(matrix: Floats, size: int, rows: int, damping: float, factor: Floats) -> float:
-    """Factorise a matrix with as much damping as it takes; return the damping, at least MAX_DAMPING if it failed."""
+    """Factorise a matrix with as much damping as needed; return the damping, at least MAX_DAMPING on failure."""
     while not factorise(matrix, size, rows, damping, factor) and damping < MAX_DAMPING:
         damping = max(10.0 * damping, 1e-3)
     return damping

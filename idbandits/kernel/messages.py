@@ -1,4 +1,4 @@
-"""Messages to the user about work that takes long: one line each, on the standard error stream."""
+"""Messages about work that takes long: one line each, on the standard error stream."""
 
 import sys
 

@@ -8,7 +8,7 @@ from idbandits.kernel.compile import inlined
 
 
 class Change(NamedTuple):
-    """By how much a logarithm of the gamma function and its first two derivatives change."""
+    """Change of the logarithm of the gamma function and of its first two derivatives."""
 
     value: float
     slope: float
@@ -17,7 +17,7 @@ class Change(NamedTuple):
 
 @inlined
 def log_gamma(x: float) -> Change:
-    """The logarithm of the gamma function and its derivatives: of a larger number by series, then back."""
+    """Return the logarithm of the gamma function and its derivatives: a series at x + n >= 8, then n steps back."""
     product, slope, curve = 1.0, 0.0, 0.0
     while x < 8.0:
         product *= x
@@ -35,7 +35,7 @@ def log_gamma(x: float) -> Change:
 
 @inlined
 def change(a: float, n: float) -> Change:
-    """What n more does to the logarithm of the gamma function at a; small whole n without loss."""
+    """Return the change of the logarithm of the gamma function from a to a + n; small integers n without loss."""
     if n <= 0.0:
         return Change(0.0, 0.0, 0.0)
     if n <= 12.0 and n == np.floor(n):

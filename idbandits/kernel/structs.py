@@ -1,9 +1,8 @@
 """Structures for kernels: named fields, packed into one array of integers and one of floats.
 
 A structure is a NamedTuple of numbers (`int`, `float`) and of rows of numbers (`Indices`, `Floats`). `pack` writes
-structures into two flat arrays, because every argument that Python hands to a kernel takes time. `unpacker` makes the
-function by which kernels read them: there a row is a pointer, so `circuit.child[e]` is one load, without counts of
-references.
+structures into two flat arrays, because each argument of a kernel costs time. `unpacker` returns the function that
+reads them in kernels: there a row is a pointer, so `circuit.child[e]` is one load without counts of references.
 """
 
 import functools
@@ -23,7 +22,7 @@ TYPES = {int: types.int64, float: types.float64, Indices: INT_POINTER, Floats: F
 
 
 class Packed(NamedTuple):
-    """Structures as two arrays: the numbers and the places of the rows come first, field by field."""
+    """Structures as two arrays: `ints` begins with one integer per field, a number or the place of a row."""
 
     ints: Ints
     floats: Floats
@@ -35,20 +34,22 @@ PACKED = types.NamedTuple([types.int64[::1], types.float64[::1]], Packed)
 def pack(*structures: Any) -> Packed:
     """Write structures into two arrays."""
     header: list[int] = []
-    rows: dict[Any, list[Any]] = {Indices: [], Floats: []}
-    ends = {Indices: sum(len(structure) for structure in structures), Floats: 0}
+    ints: list[Ints] = []
+    floats: list[Floats] = [np.empty(0)]
+    int_end, float_end = sum(len(structure) for structure in structures), 0
     for structure in structures:
         for kind, value in zip(_hints(cast(Any, type(structure))), structure, strict=True):
             if kind is int:
                 header.append(int(value))
-                continue
-            row = np.asarray(value, dtype=np.int64 if kind == Indices else np.float64).ravel()
-            among = Indices if kind == Indices else Floats  # a `float` is a row of one
-            header.append(ends[among])
-            rows[among].append(row)
-            ends[among] += row.size
-    ints = np.concatenate([np.array(header, dtype=np.int64), *rows[Indices]])
-    return Packed(ints, np.concatenate([np.empty(0), *rows[Floats]]))
+            elif kind == Indices:
+                header.append(int_end)
+                ints.append(np.asarray(value, np.int64).ravel())
+                int_end += ints[-1].size
+            else:  # a `float` is a row of one
+                header.append(float_end)
+                floats.append(np.asarray(value, np.float64).ravel())
+                float_end += floats[-1].size
+    return Packed(np.concatenate([np.array(header, np.int64), *ints]), np.concatenate(floats))
 
 
 @functools.cache
@@ -58,7 +59,7 @@ def _hints(kind: Any) -> list[Any]:
 
 
 def unpacker(*kinds: Any) -> Any:
-    """A function for kernels: the structures that were packed into `ints` and `floats`, as a tuple if several."""
+    """Return a function for kernels that reads structures from `ints` and `floats`: a tuple if there are several."""
     structures = [types.NamedTuple([TYPES[hint] for hint in _hints(kind)], kind) for kind in kinds]
     result = types.Tuple(structures) if len(kinds) > 1 else structures[0]
 
@@ -69,13 +70,13 @@ def unpacker(*kinds: Any) -> Any:
                 context.make_array(kind)(context, builder, value).data
                 for kind, value in zip(signature.args, arguments, strict=True)
             )
-            values = []
+            fields = []
             for place, hint in enumerate(chain(*map(_hints, kinds))):
                 number = builder.load(builder.gep(int_data, [ir.Constant(ir.IntType(64), place)]))
                 row = builder.gep(int_data if hint == Indices else float_data, [number])
-                values.append(number if hint is int else builder.load(row) if hint is float else row)
-            rest = iter(values)
-            tuples = [context.make_tuple(builder, kind, list(islice(rest, len(kind)))) for kind in structures]
+                fields.append(number if hint is int else builder.load(row) if hint is float else row)
+            left = iter(fields)
+            tuples = [context.make_tuple(builder, kind, list(islice(left, len(kind)))) for kind in structures]
             return context.make_tuple(builder, result, tuples) if len(kinds) > 1 else tuples[0]
 
         return result(ints, floats), generate
@@ -84,15 +85,13 @@ def unpacker(*kinds: Any) -> Any:
 
 
 def _pointer(typing_context: Any, row: Any, first: Any) -> Any:
-    result = row if isinstance(row, types.CPointer) else types.CPointer(row.dtype)
+    is_pointer = isinstance(row, types.CPointer)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = arguments[0]
-        if not isinstance(row, types.CPointer):
-            data = context.make_array(signature.args[0])(context, builder, data).data
+        data = arguments[0] if is_pointer else context.make_array(row)(context, builder, arguments[0]).data
         return builder.gep(data, [arguments[1]])
 
-    return result(row, types.int64), generate
+    return (row if is_pointer else types.CPointer(row.dtype))(row, types.int64), generate
 
 
 def _as_floats(typing_context: Any, row: Any) -> Any:
@@ -102,11 +101,11 @@ def _as_floats(typing_context: Any, row: Any) -> Any:
     return FLOAT_POINTER(INT_POINTER), generate
 
 
-# In kernels: read the bits of integers as floats; `array.view(np.float64)` is the counterpart in Python.
+# In kernels: read the bits of integers as floats, like `array.view(np.float64)` in Python.
 as_floats = cast(Callable[[Any], Any], intrinsic(_as_floats))
 
-# In kernels: a pointer to an element of an array, or of what another pointer points to. It keeps no array alive:
-# whoever takes it holds the array until after its last use.
+# In kernels: a pointer to an element of an array or of another pointer. It does not keep the array alive: the caller
+# holds the array until after the last use of the pointer.
 pointer = cast(Callable[[Any, int], Any], intrinsic(_pointer))
 
 

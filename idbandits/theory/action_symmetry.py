@@ -1,4 +1,4 @@
-"""Actions up to renaming of choices: where all items are alike beforehand, one list of items is like any other."""
+"""Actions up to renaming of choices: if all items have equal priors, one list of items is like any other."""
 
 import itertools
 from collections.abc import Iterator
@@ -11,24 +11,24 @@ from idbandits.circuit.reference import entries_read
 from idbandits.diagram.tables import Label
 from idbandits.errors import InfeasibleError
 from idbandits.kernel.array_types import Ints
-from idbandits.theory.round_outcomes import refuse_what_is_new
+from idbandits.theory.round_outcomes import check_in_theory
 
 MOST_ACTIONS = 1000  # that differ in more than names of choices
-SOME_ACTIONS = 200  # that are drawn where there are more
+SOME_ACTIONS = 200  # that are drawn if there are more
 MOST_ENTRIES = 2_000_000  # that are compared to find interchangeable choices
 
 
 @final
 class Symmetry:
-    """One action of every kind: two are of one kind if renaming interchangeable choices turns one into the other.
+    """One action of every kind: actions are of one kind if renaming interchangeable choices maps them onto each other.
 
-    Two choices are interchangeable if swapping them wherever they occur maps the rows that are read onto rows of
-    equal prior, and known entries onto equal ones. `orbit` numbers the parameters: those which such swaps map onto
-    each other share a number. `complete` is False where there are too many kinds: then `actions` are drawn.
+    Two choices are interchangeable if swapping them everywhere maps the rows that are read onto rows of equal prior,
+    and known entries onto equal ones. `orbit` numbers the parameters: those that such swaps map onto each other share a
+    number. If there are too many kinds, `complete` is False and `actions` are drawn.
     """
 
     def __init__(self, model: Model) -> None:
-        refuse_what_is_new(model)
+        check_in_theory(model)
         self.model = model
         circuits = (model.rewards.circuit, model.revealed.circuit)
         slots = [(circuit, slot) for circuit in circuits for slot in range(circuit.slots)]
@@ -44,7 +44,7 @@ class Symmetry:
             raise InfeasibleError(f"diagram {model.name!r}: no action was found that satisfies all_different")
 
     def _interchangeable(self) -> dict[Label, Label]:
-        """For each choice the first one that it is interchangeable with; joins the orbits of the parameters."""
+        """Return for each choice the first one that it is interchangeable with; join the orbits of the parameters."""
         labels = list(dict.fromkeys(label for node in self.model.decisions for label in node.values))
         if sum(entries.size for entries in self._entries) > MOST_ENTRIES:
             return {label: label for label in labels}
@@ -59,7 +59,7 @@ class Symmetry:
                     continue
                 image = np.empty_like(self.orbit)
                 image[entries] = swapped
-                if (image[entries] == swapped).all():  # each parameter is mapped onto one
+                if (image[entries] == swapped).all():  # the swap is a function of parameters
                     self._join_orbits(entries, swapped)
                     classes[label] = other
                     break
@@ -67,12 +67,12 @@ class Symmetry:
         return classes
 
     def _role(self, k: int, label: Label) -> bool | None:
-        """Whether a choice of a decision may repeat; None if it has none with this label."""
+        """Return whether a choice of a decision may repeat; None if the decision has no such choice."""
         choice = self.model.decisions[k].index(label)
         return None if choice is None else choice in self.model.feasibility.repeatable[k]
 
     def _kinds_of_parameters(self) -> Ints:
-        """A number that parameters share which are equal beforehand: learned ones of equal prior, equal known ones."""
+        """Return a number for each parameter; learned ones of equal prior share one, and equal known ones."""
         kinds: list[Any] = []
         for table in self.model.learned.values():
             rows = table.prior.reshape(-1, table.states).tolist()
@@ -82,7 +82,7 @@ class Symmetry:
         return np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds], np.int64)
 
     def _after_swap(self, *labels: Label) -> Ints:
-        """The entries that all slots read, two labels swapped in every decision that has them."""
+        """Return the entries that all slots read, with two labels swapped in every decision that has them."""
         orders = [np.arange(node.states) for node in self.model.decisions]
         for order, node in zip(orders, self.model.decisions, strict=True):
             places = [place for label in labels if (place := node.index(label)) is not None]
@@ -98,7 +98,7 @@ class Symmetry:
                 self.orbit[self.orbit == self.orbit[a]] = self.orbit[b]
 
     def _kinds_of_actions(self, action: dict[int, int]) -> Iterator[Ints]:
-        """Of interchangeable choices that were not taken yet, only the first is tried."""
+        """Iterate over actions; of interchangeable choices that were not taken yet, only the first is tried."""
         decisions, k = self.model.decisions, len(action)
         if k == len(decisions):
             yield np.array(list(action.values()), np.int64)

@@ -1,20 +1,20 @@
-"""The paper's theorem for any diagram: its assumptions checked, its constants computed, its bound on Bayes regret.
+"""The paper's theorem for any diagram: checks of its assumptions, its constants, and its bound on Bayes regret.
 
-Theorem 1: where Assumptions 1 and 2 hold, the Bayes regret of exact Thompson sampling in n rounds is at most
+Theorem 1: if Assumptions 1 and 2 hold, the Bayes regret of exact Thompson sampling in n rounds is at most
 C √(6 (d + L) O_max n log n (1 + log n)) + (C + 2π²/3 B) (d + L). docs/paper.md defines the symbols. No learner loses
 more than B per round, so a bound above the trivial one, n B, says nothing: `Bound` has both, and the number of rounds
-from which on the theorem's is lower.
+from which on the theorem's bound is lower.
 
 After an action, the expected reward and the probabilities of observation are polynomials of the means. Their degree in
-each mean is the number of nodes which may be drawn from it: mostly 1. So their values on a small grid say everything
-about them, and their Bernstein coefficients (for degree 1: the values at the corners of the cube) bound them
-everywhere: what follows from these, for one action of every kind, is proved. Where there are too many means or actions,
-some are drawn, and the result says that it is not proved.
+each mean is the number of nodes that may be drawn from it: mostly 1. So they are determined by their values on a small
+grid, and their Bernstein coefficients (for degree 1: the values at the corners of the cube) bound them everywhere: what
+follows from these, for one action of every kind, is proved. If there are too many means or actions, some are drawn, and
+results are marked as not proved.
 """
 
+import bisect
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, final
 
@@ -28,10 +28,10 @@ from idbandits.errors import DiagramError, check_number, check_whole
 from idbandits.kernel.array_types import Floats, Ints
 from idbandits.theory.action_symmetry import Symmetry
 from idbandits.theory.observations import max_observations
-from idbandits.theory.round_outcomes import Round, Row, learned_nodes, row_slice, rows_of
+from idbandits.theory.round_outcomes import RoundOutcomes, RowIndex, row_slice, rows_of
 
-MOST_CORNERS = 1 << 12  # points of a grid over the means that matter after an action
-LINES = 32  # per mean, drawn where a grid would have more points
+MOST_CORNERS = 1 << 12  # points of a grid over the means that an action uses
+LINES = 32  # per mean, drawn if a grid would have more points
 ROUNDING = 1e-9  # of rewards, relative to their size
 MOST_N = 10**18  # rounds of a bound
 NEVER = 1e-12  # probabilities of observation up to here count as 0
@@ -39,7 +39,7 @@ NEVER = 1e-12  # probabilities of observation up to here count as 0
 
 @final
 class Example(NamedTuple):
-    """An action and two sets of means that show something."""
+    """Action and two sets of means that demonstrate a result."""
 
     action: dict[str, Label]
     first: dict[str, Floats]
@@ -48,10 +48,10 @@ class Example(NamedTuple):
 
 @final
 class Monotone(NamedTuple):
-    """Whether Assumption 1 holds, whether that is proved, and if it fails, where the reward rises and falls.
+    """Result of the check of Assumption 1, whether it is proved, and if it fails, where the reward rises and falls.
 
-    `signs` has one entry per row: 1 where the expected reward never falls in its mean, -1 where it never rises, 0
-    where it does not depend on it, NaN where it does both. `rises` and `falls` may be about two interchangeable rows.
+    `signs` has one entry per row: 1 if the expected reward never falls in its mean, -1 if it never rises, 0 if it does
+    not depend on it, NaN if it does both. `rises` and `falls` may belong to two interchangeable rows.
     """
 
     holds: bool
@@ -63,10 +63,10 @@ class Monotone(NamedTuple):
 
 @final
 class Decomposition(NamedTuple):
-    """The constant C of Assumption 2, and whether it is proved; infinite where the assumption fails.
+    """Constant C of Assumption 2, infinite if the assumption fails, and whether it is proved.
 
-    `least` is the highest ratio |r(a, first) - r(a, second)| / Σ P(E(i) | second, a) |first - second| that was met,
-    at `example`: no smaller constant will do. A constant that is not proved is this one.
+    `least` is the highest ratio |r(a, first) - r(a, second)| / Σ P(E(i) | second, a) |first - second| that was found,
+    at `example`: no smaller constant is possible. A constant that is not proved equals it.
     """
 
     constant: float
@@ -77,9 +77,9 @@ class Decomposition(NamedTuple):
 
 @final
 class Bound(NamedTuple):
-    """The bound on n-step Bayes regret, what it was computed from, and whether all of that is proved.
+    """Bound on n-step Bayes regret, its constants, and whether all of them are proved.
 
-    It says nothing where `value` is not below `trivial`, which holds for every learner.
+    It says nothing unless `value` is below `trivial`, which holds for every learner.
     """
 
     value: float
@@ -90,11 +90,11 @@ class Bound(NamedTuple):
     C: float
     B: float  # the range of the expected reward: no round loses more
     trivial: float  # n B
-    useful_from: float  # the number of rounds from which on the theorem's bound is below the trivial one; or infinite
+    useful_from: float  # the number of rounds from which on `value` is below `trivial`, or infinite
 
 
 def check_monotone(d: Diagram) -> Monotone:
-    """Assumption 1: whether the expected reward is monotone in each mean, the same way for all actions and means.
+    """Check Assumption 1: the expected reward is monotone in each mean, in one direction for all actions and means.
 
     >>> from idbandits import models
     >>> check_monotone(models.cascade(4, 2)).signs["attraction"].tolist()
@@ -102,7 +102,7 @@ def check_monotone(d: Diagram) -> Monotone:
     """
     model = compile(d)
     surveys = model.derived(Surveys)
-    by_orbit: dict[int, dict[int, Example | None]] = {}  # 1: the reward may rise in these rows; -1: it may fall
+    by_orbit: dict[int, dict[int, Example | None]] = {}  # 1: the reward may rise in rows of this orbit; -1: fall
     for summary in surveys.summaries:
         for row, directions in summary.directions.items():
             merged = by_orbit.setdefault(surveys.orbit(row), {})
@@ -123,10 +123,10 @@ def check_monotone(d: Diagram) -> Monotone:
 
 
 def check_decomposition(d: Diagram) -> Decomposition:
-    """Assumption 2: a constant C with |r(a, θ₁) - r(a, θ₂)| ≤ C Σ P(E(i) | θ₂, a) |θ₁(i) - θ₂(i)|.
+    """Check Assumption 2: return a constant C with |r(a, θ₁) - r(a, θ₂)| ≤ C Σ P(E(i) | θ₂, a) |θ₁(i) - θ₂(i)|.
 
-    It is proved by changing θ₂ into θ₁ one mean after the other, as the paper does for cascades, in the best order:
-    each step is at most C times its share.
+    The proof changes θ₂ into θ₁ one mean after the other, as the paper does for cascades, in the best order: each step
+    is at most C times its share.
 
     >>> from idbandits import models
     >>> check_decomposition(models.cascade(4, 2))[:3]
@@ -143,25 +143,21 @@ def check_decomposition(d: Diagram) -> Decomposition:
 
 
 def regret_bound(n: int, parameters: int, omax: float, C: float, B: float) -> float:  # noqa: N803  the paper's names
-    """The theorem's bound with the constants of its proof (appendix B).
+    """Return the theorem's bound with the constants of its proof (appendix B).
 
     >>> round(regret_bound(1000, parameters=10, omax=2, C=1, B=1))
     2636
     """
     n = check_whole("n", n, 1, MOST_N)
-    checked = [
-        check_number(name, value, 0, math.inf)
-        for name, value in (("parameters", parameters), ("omax", omax), ("C", C), ("B", B))
-    ]
-    if math.inf in checked:
+    constants = {"parameters": parameters, "omax": omax, "C": C, "B": B}
+    if math.inf in [check_number(name, value, 0, math.inf) for name, value in constants.items()]:
         return math.inf
-    number, most, c, b = checked
     log = math.log(n)
-    return c * math.sqrt(6 * number * most * n * log * (1 + log)) + (c + 2 * math.pi**2 / 3 * b) * number
+    return C * math.sqrt(6 * parameters * omax * n * log * (1 + log)) + (C + 2 * math.pi**2 / 3 * B) * parameters
 
 
 def useful_from(parameters: int, omax: float, C: float, B: float) -> float:  # noqa: N803  the paper's names
-    """The number of rounds from which on `regret_bound` is below the trivial bound, n B; infinite if there is none.
+    """Return the number of rounds from which on `regret_bound` is below the trivial bound, n B; or infinity.
 
     >>> useful_from(parameters=10, omax=1.75, C=1, B=1)
     10032
@@ -175,18 +171,17 @@ def useful_from(parameters: int, omax: float, C: float, B: float) -> float:  # n
         if late > MOST_N // 2:
             return math.inf
         late *= 2
-    early = late // 2 if late > 6 else 0
-    while late - early > 1:
-        middle = (early + late) // 2
-        early, late = (early, middle) if all(map(is_useful, {middle, *range(middle, 6)})) else (middle, late)
-    return late
+    first = 6 + bisect.bisect_left(range(6, late), True, key=is_useful)
+    while 1 < first <= 6 and is_useful(first - 1):
+        first -= 1
+    return first
 
 
 def bound(d: Diagram, n: int) -> Bound:
-    """The theorem's bound on the n-step Bayes regret of exact Thompson sampling in a diagram; infinite if it has none.
+    """Return the theorem's bound on the n-step Bayes regret of exact Thompson sampling; infinite if there is none.
 
-    B is the range of the expected reward over all actions and means, which is all that the proof uses. Where O_max is
-    not proved, the number of nodes with learned tables takes its place: there cannot be more.
+    B is the range of the expected reward over all actions and means, which is all that the proof uses. If O_max is not
+    proved, it is replaced by the number of nodes with learned tables, which is an upper bound.
 
     >>> from idbandits import models
     >>> limit = bound(models.cascade(10, 2), 1000)
@@ -198,36 +193,36 @@ def bound(d: Diagram, n: int) -> Bound:
     model = compile(d)
     span = model.derived(Surveys).span(d)
     monotone, decomposition, most = check_monotone(d), check_decomposition(d), max_observations(d)
-    omax = most.value if most.proved else float(len(learned_nodes(model)))
-    decisions, rows = {n.name for n in model.decisions}, Counter(name for name, _ in rows_of(model))
-    decided = {use.name for node, use in learned_nodes(model) if decisions.intersection(node.parents)}
-    of_actions = sum(rows[name] for name in decided)
-    others = rows.total() - of_actions
-    constant = decomposition.constant if monotone.holds else math.inf
-    constants = others + of_actions, omax, constant, span
-    value, proved = regret_bound(n, *constants), monotone.proved and decomposition.proved
-    limits = n * span, useful_from(*constants)
-    return Bound(value, proved, others, of_actions, omax, decomposition.constant, span, *limits)
+    omax = most.value if most.proved else float(len(model.learned_nodes))
+    decisions, rows = {n.name for n in model.decisions}, rows_of(model)
+    decided = {use.name for node, use in model.learned_nodes if decisions.intersection(node.parents)}
+    of_actions = sum(name in decided for name, _ in rows)
+    constants = len(rows), omax, decomposition.constant if monotone.holds else math.inf, span
+    return Bound(
+        value=regret_bound(n, *constants), proved=monotone.proved and decomposition.proved, d=len(rows) - of_actions,
+        L=of_actions, omax=omax, C=decomposition.constant, B=span, trivial=n * span,
+        useful_from=useful_from(*constants),
+    )  # fmt: skip
 
 
 class Summary(NamedTuple):
-    """What a survey of one action says."""
+    """Results of a survey of one action."""
 
-    directions: dict[Row, dict[int, Example | None]]  # 1: the reward may rise in this mean; -1: fall; None: not shown
-    ratio: float
+    directions: dict[RowIndex, dict[int, Example | None]]  # 1: the reward may rise in this row; -1: fall
+    ratio: float  # highest ratio of the two sides of Assumption 2
     example: Example | None  # of that ratio
-    telescoped: float
-    low: float
+    telescoped: float  # constant of Assumption 2
+    low: float  # bounds of the expected reward
     high: float
     gridded: bool
 
 
 @final
 class Survey:
-    """The expected reward and the probabilities of observation after one action, on a grid of means or on lines."""
+    """Expected reward and probabilities of observation after one action, on a grid of means or on lines."""
 
-    def __init__(self, round_: Round) -> None:
-        self.round, self.rows, self.degrees = round_, list(round_.uses), list(round_.uses.values())
+    def __init__(self, outcomes: RoundOutcomes) -> None:
+        self.outcomes, self.rows, self.degrees = outcomes, list(outcomes.uses), list(outcomes.uses.values())
         self.shape = tuple(degree + 1 for degree in self.degrees)
         size = math.prod(self.shape)
         self.gridded = size <= MOST_CORNERS
@@ -235,22 +230,22 @@ class Survey:
             self.grid = np.indices(self.shape).reshape(-1, size) / np.reshape(self.degrees, (-1, 1))
         else:
             self.grid = self._lines()
-        model, number = round_.model, self.grid.shape[1]
-        self.points = np.repeat(round_.generic_point, number, axis=1)
+        model, number = outcomes.model, self.grid.shape[1]
+        self.points = np.repeat(outcomes.generic_point, number, axis=1)
         for row, mean in zip(self.rows, self.grid, strict=True):
             self.points[row_slice(model, row)] = 1 - mean, mean
         circuit = model.rewards.circuit
-        values = up(circuit, [np.ones(number)], slot_weights(circuit, self.points, round_.action))
+        values = up(circuit, [np.ones(number)], slot_weights(circuit, self.points, outcomes.action))
         self.rewards = np.sum([values[end] for end in model.rewards.ends[1:]], axis=0) + np.zeros(number)
-        chances = round_.chances(self.points)
+        chances = outcomes.chances(self.points)
         self.chances = [chances.get(row, np.zeros(number)) for row in self.rows]
-        self.bounds, self.slopes = self.rewards, None  # of the reward and its slopes; on lines there are none
+        self.bounds, self.slopes = self.rewards, None  # of the reward and of its derivatives; on lines there are none
         if self.gridded:
             self.bounds = self._bernstein(self.rewards)
             self.slopes = [degree * np.diff(self.bounds, axis=i) for i, degree in enumerate(self.degrees)]
 
     def _lines(self) -> Floats:
-        """Points in pairs that differ in one mean: half of the pairs inside the cube, half at its corners."""
+        """Draw pairs of points that differ in one mean: half of the pairs inside the cube, half at its corners."""
         number = len(self.rows)
         starts = np.random.default_rng(0).random((number, LINES, number))
         # from all 0 to all 1: a product of many means hardly changes except where all others are 1
@@ -261,7 +256,7 @@ class Survey:
         return ends.reshape(-1, number).T
 
     def _bernstein(self, values: Floats) -> Floats:
-        """The coefficients of the polynomial that has these values on the grid."""
+        """Return the Bernstein coefficients of the polynomial that has these values on the grid."""
         table = values.reshape(self.shape)
         for axis, degree in enumerate(self.degrees):
             if degree > 1:
@@ -272,7 +267,7 @@ class Survey:
         return table
 
     def _pairs(self, i: int) -> Iterator[tuple[Ints, Ints]]:
-        """Columns of points that differ in mean i only, the lower ones first."""
+        """Iterate over pairs of columns of points that differ in mean i only, the lower one first."""
         columns: Ints = np.arange(self.grid.shape[1])
         if self.gridded:
             columns = np.moveaxis(columns.reshape(self.shape), i, 0).reshape(self.shape[i], -1)
@@ -281,8 +276,8 @@ class Survey:
         return itertools.combinations(columns, 2)
 
     def summary(self, tolerance: float) -> Summary:
-        """What is kept of a survey."""
-        directions: dict[Row, dict[int, Example | None]] = {row: {} for row in self.rows}
+        """Summarise the survey."""
+        directions: dict[RowIndex, dict[int, Example | None]] = {row: {} for row in self.rows}
         for i, row in enumerate(self.rows):
             for sign in (1, -1):
                 rises = [(sign * (self.rewards[high] - self.rewards[low]), low, high) for low, high in self._pairs(i)]
@@ -290,12 +285,12 @@ class Survey:
                 if highest > tolerance:
                     directions[row][sign] = example
                 elif self.slopes is not None and (sign * self.slopes[i]).max() > tolerance:
-                    directions[row][sign] = None  # not ruled out
+                    directions[row][sign] = None  # possible, but no example
         low, high = float(self.bounds.min()), float(self.bounds.max())
         return Summary(directions, *self.ratio(tolerance), self.telescope(tolerance), low, high, self.gridded)
 
     def ratio(self, tolerance: float) -> tuple[float, Example | None]:
-        """The highest ratio of the two sides of Assumption 2 at these points, and where it is."""
+        """Return the highest ratio of the two sides of Assumption 2 at the points, and an example."""
         values = []
         for i in range(len(self.rows)):
             for pair in self._pairs(i):
@@ -306,20 +301,20 @@ class Survey:
         return self._highest(values)
 
     def _highest(self, values: Iterable[tuple[Floats, Ints, Ints]]) -> tuple[float, Example | None]:
-        """The highest of all positive values of pairs of points, and the means at the first pair that has it."""
-        best, example, model = 0.0, None, self.round.model
+        """Return the highest of all positive values of pairs of points, and the means at the first pair that has it."""
+        best, example, model = 0.0, None, self.outcomes.model
         for array, first, second in values:
             at = int(array.argmax())
             if array[at] > best:
                 means = (model.tables_of_means(self.points[:, column].copy()) for column in (first[at], second[at]))
-                best, example = float(array[at]), Example(model.action_of(self.round.action), *means)
+                best, example = float(array[at]), Example(model.action_of(self.outcomes.action), *means)
         return best, example
 
     def telescope(self, tolerance: float) -> float:
-        """A constant for which Assumption 2 holds after this action: the smallest that changing means in turn gives.
+        """Return the smallest constant of Assumption 2 after this action that changing means in turn gives.
 
-        When mean i has its turn, those before it are θ₂'s on both sides, those after it are θ₁'s in the reward and
-        θ₂'s in the probability of observation. More means before it only help, so the cheapest may always go next.
+        When mean i is changed, those before it are θ₂'s on both sides, those after it are θ₁'s in the reward and θ₂'s
+        in the probability of observation. More means before it only help, so the cheapest may always be next.
         """
         if self.slopes is None:
             return math.inf
@@ -337,32 +332,32 @@ class Survey:
 
 
 def _ratio(change: Floats, share: Floats, tolerance: float) -> Floats:
-    """change / share; 0 where nothing has changed."""
+    """Return change / share, 0 for no change."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(change <= tolerance, 0.0, np.where(share <= NEVER, np.inf, change / share))
 
 
 @final
 class Surveys:
-    """Summaries of one action of every kind; `complete` where no other action and no other means say more."""
+    """Summaries of one action of every kind; `complete` if other actions and means cannot add anything."""
 
     def __init__(self, model: Model) -> None:
         self._model, self._symmetry = model, Symmetry(model)
-        for node, use in learned_nodes(model):
+        for node, use in model.learned_nodes:
             if node.states > 2:
                 where = f"node {node.name!r} is drawn from learned table {use.name!r} of {node.states} states"
                 why = "the paper's assumptions are about means of two-state nodes"
                 raise DiagramError(f"diagram {model.name!r}: {where}; {why}")
         tolerance = ROUNDING * max(1.0, model.rewards.scale)
-        self.summaries = [Survey(Round(model, action)).summary(tolerance) for action in self._symmetry.actions]
+        self.summaries = [Survey(RoundOutcomes(model, action)).summary(tolerance) for action in self._symmetry.actions]
         self.complete = self._symmetry.complete and all(s.gridded for s in self.summaries)
 
-    def orbit(self, row: Row) -> int:
-        """A number that rows share which renamed choices turn into each other."""
+    def orbit(self, row: RowIndex) -> int:
+        """Return a number that rows share if renamed choices map them onto each other."""
         return int(self._symmetry.orbit[row_slice(self._model, row)][0])
 
     def span(self, d: Diagram) -> float:
-        """The range of the expected reward, or where that is not known for sure, of the sum of all reward tables."""
+        """Return the range of the expected reward or, if that is not proved, of the sum of all reward tables."""
         if not self.complete:
             return float(sum(np.ptp(term.table) for term in d.rewards))
         return max(s.high for s in self.summaries) - min(s.low for s in self.summaries)

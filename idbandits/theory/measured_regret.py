@@ -1,4 +1,4 @@
-"""Bayes regret by simulation: the means of every run's world are drawn from the prior."""
+"""Bayes regret measured by simulation: the means of every run's world are drawn from the prior."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import itertools
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
@@ -41,7 +41,7 @@ MODELS = {"semi-bandit": models.semi_bandit, "cascade": models.cascade}
 
 @final
 class BayesRegret(NamedTuple):
-    """The total regret after given numbers of rounds: means over runs, and their standard errors (NaN for one run)."""
+    """Total regret after some numbers of rounds: means over runs, and their standard errors (NaN for one run)."""
 
     rounds: Ints
     mean: Floats
@@ -52,9 +52,9 @@ class BayesRegret(NamedTuple):
 def bayes_regret(
     d: Diagram, rounds: int | Sequence[int], runs: int, learner: Any = None, seed: int = 0, workers: int | None = None
 ) -> BayesRegret:
-    """The Bayes regret of a learner, exact idTS if none is given, in worlds whose means are drawn from the prior.
+    """Measure the Bayes regret of a learner, by default exact idTS, in worlds whose means are drawn from the prior.
 
-    `rounds` is the number of rounds of each run, or the numbers of rounds after which the regret is wanted. Every run
+    `rounds` is the number of rounds of each run, or the numbers of rounds after which the regret is measured. Every run
     starts from a fresh copy of the learner; results do not depend on the number of workers.
 
     >>> regret = bayes_regret(models.semi_bandit(4, 2), rounds=500, runs=20)
@@ -70,7 +70,7 @@ def bayes_regret(
     def world_of(run: int) -> World:
         return World(d, prior_means(d, np.random.default_rng(random_numbers(seed, run, "truth"))))
 
-    plan(world_of(0), "learner", learner)  # compiles all that is needed, before several threads ask for it
+    plan(world_of(0), "learner", learner)  # compile kernels before several threads need them
 
     def play(run: int, stop: threading.Event) -> Run | None:
         world, agent = begin(world_of(run), learner, "learner", seed, run)
@@ -88,28 +88,24 @@ def _checkpoints(rounds: Any) -> Ints:
     if is_integer(rounds):
         most = check_whole("rounds", rounds, 1, MOST_ROUNDS)
         return np.unique(np.geomspace(1, most, CHECKPOINTS).round().astype(np.int64))
-    return np.unique(np.array(_whole_numbers("rounds", rounds), np.int64))
+    return np.unique(np.array(_integers("rounds", rounds), np.int64))
 
 
-def _whole_numbers(name: str, numbers: Any) -> list[int]:
-    """Several numbers of rounds, items or positions."""
-    try:
-        several = [] if isinstance(numbers, (str, bytes, Mapping)) else list(numbers)
-    except TypeError:
-        several = []
-    if not several:
-        raise IdbanditsError(f"each of the {name} is a whole number from 1 to {MOST_ROUNDS}, not {brief(numbers)}")
-    return [check_whole(f"each of the {name}", number, 1, MOST_ROUNDS) for number in several]
+def _integers(name: str, numbers: Any) -> list[int]:
+    """Validate numbers of rounds, items or positions."""
+    if not isinstance(numbers, (Sequence, np.ndarray)) or len(numbers) == 0:
+        raise IdbanditsError(f"{name} must be a sequence of integers from 1 to {MOST_ROUNDS}, got {brief(numbers)}")
+    return [check_whole(f"each of the {name}", number, 1, MOST_ROUNDS) for number in numbers]
 
 
 def prior_means(d: Diagram, rng: Rng) -> dict[str, Floats]:
-    """Means of all learned tables, drawn from their priors by a generator of NumPy.
+    """Draw the means of all learned tables from their priors.
 
     >>> prior_means(models.semi_bandit(2, 1), np.random.default_rng(0))["mean"].round(2).tolist()
     [0.7, 0.71]
     """
     if not isinstance(rng, np.random.Generator):
-        raise IdbanditsError(f"rng is a Generator of NumPy, not {brief(rng)}")
+        raise IdbanditsError(f"rng must be a NumPy Generator, got {brief(rng)}")
     return tables.prior_means(compile(d).learned, rng)
 
 
@@ -118,11 +114,11 @@ def study(
     positions: Sequence[int] = (1, 2, 3, 4), *, usual: tuple[int, int, int] = (1000, 10, 3), runs: int = 40,
     seed: int = 0, workers: int | None = None, keep: Callable[[Any, Callable[[], str]], str] | None = None,
 ) -> pandas.DataFrame:  # fmt: skip
-    """The Bayes regret of exact idTS and its bound as rounds, items and positions grow, one at a time.
+    """Measure the Bayes regret of exact idTS, beside its bound, as rounds, items and positions grow one at a time.
 
-    `usual` are the numbers of rounds, items and positions while they do not grow; the column `grows` names what does.
-    `trivial` is what no learner exceeds, and `useful_from` the number of rounds from which on the bound is below that.
-    `keep(setting, measure)` returns `measure()`, or the text that this returned earlier for the same setting.
+    `usual` are the numbers of rounds, items and positions while they do not grow; the column `grows` names which does.
+    `trivial` is the regret that no learner exceeds, and `useful_from` the number of rounds from which on the bound is
+    lower. `keep(setting, measure)` returns `measure()`, or the text that it returned before for an equal setting.
 
     >>> study(rounds=[10, 20], items=[4], positions=[2], usual=(10, 4, 2), runs=2).columns.tolist()
     ['model', 'grows', 'items', 'positions', 'rounds', 'runs', 'regret_mean', 'regret_se', 'bound', 'omax', 'trivial',
@@ -130,17 +126,11 @@ def study(
     """
     import pandas
 
-    rounds, items, positions = (
-        _whole_numbers(name, numbers)
-        for name, numbers in (("rounds", rounds), ("items", items), ("positions", positions))
-    )
-    usual_numbers = _whole_numbers("usual", usual)
-    if len(usual_numbers) != 3:
-        raise IdbanditsError(f"usual has three numbers, of rounds, items and positions, not {brief(usual)}")
-    if keep is not None and not callable(keep):
-        raise IdbanditsError(f"keep is a function or None, not {brief(keep)}")
+    rounds, items, positions = _integers("rounds", rounds), _integers("items", items), _integers("positions", positions)
     runs, seed, workers = check_runs(runs, seed, workers)
-    usual_rounds, usual_items, usual_positions = usual_numbers
+    if len(_integers("usual", usual)) != 3:
+        raise IdbanditsError(f"usual must be three numbers, of rounds, items and positions, got {brief(usual)}")
+    usual_rounds, usual_items, usual_positions = _integers("usual", usual)
     settings: list[tuple[str, int, int, Sequence[int]]] = [("rounds", usual_items, usual_positions, rounds)]
     settings += [("items", n, usual_positions, [usual_rounds]) for n in items]
     settings += [("positions", usual_items, n, [usual_rounds]) for n in positions]
@@ -154,24 +144,21 @@ def study(
 
 
 def _measure(d: Diagram, rounds: list[int], runs: int, seed: int, workers: int | None) -> str:
-    """For each number of rounds: rounds, runs, Bayes regret, its standard error, and what the theorem says; as JSON."""
-    regret = bayes_regret(d, rounds, runs, seed=seed, workers=workers)
-    columns = zip(*(column.tolist() for column in regret[:3]), strict=True)
-    limits = {n: bound(d, n) for n in regret.rounds.tolist()}
-    of_theorem = {n: [own.value, own.omax, own.trivial, own.useful_from] for n, own in limits.items()}
-    return json.dumps([[n, runs, mean, error, *of_theorem[n]] for n, mean, error in columns])
+    """Return, for each number of rounds, runs, Bayes regret, its standard error and the bound, as JSON."""
+    regret, rows = bayes_regret(d, rounds, runs, seed=seed, workers=workers), []
+    for n, mean, error in zip(*(column.tolist() for column in regret[:3]), strict=True):
+        limit = bound(d, n)
+        rows.append([n, runs, mean, error, limit.value, limit.omax, limit.trivial, limit.useful_from])
+    return json.dumps(rows)
 
 
 def plot(frame: pandas.DataFrame) -> Panels:
-    """Draw a study, one panel per thing that grows: the regret, its bounds, and how a square root grows.
-
-    Returns an array of three axes, whose `figure` can be saved.
-    """
+    """Plot a study and return three axes: regret, bounds and a square root, as rounds, items and positions grow."""
     import pandas
     from matplotlib.figure import Figure
 
     if not isinstance(frame, pandas.DataFrame) or not {*COLUMNS}.issubset(frame) or frame.empty:
-        raise IdbanditsError(f"what is drawn is the frame of a study, not {brief(frame)}")
+        raise IdbanditsError(f"frame must be the result of `study`, got {brief(frame)}")
     panels = {"rounds": "rounds n", "items": "items L", "positions": "positions K"}
     figure = Figure(figsize=(10, 3.9), layout="constrained")
     axes: Panels = figure.subplots(1, 3)

@@ -1,4 +1,4 @@
-"""De facto observations (section 5 of the paper): which learned rows a round shows, and how likely that is."""
+"""De facto observations (section 5 of the paper): the learned rows that a round shows, and their probabilities."""
 
 import math
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from idbandits.diagram.tables import Label
 from idbandits.errors import ImpossibleObservationError, check_flag
 from idbandits.kernel.array_types import Floats
 from idbandits.theory.action_symmetry import Symmetry
-from idbandits.theory.round_outcomes import Round, Row, learned_nodes, refuse_what_is_new, row_slice, rows_of
+from idbandits.theory.round_outcomes import RoundOutcomes, RowIndex, check_in_theory, row_slice, rows_of
 
-MOST_POINTS = 1 << 12  # of a quadrature over the prior; draws, where it would need more
+MOST_POINTS = 1 << 12  # of a quadrature over the prior; if it would need more, as many draws
 
 
 @final
 class Observations(NamedTuple):
-    """The probability that each learned row is de facto observed, their sum, and whether they are exact or drawn."""
+    """Probabilities that learned rows are de facto observed, their sum, and whether they are exact or an average."""
 
     rows: dict[str, Floats]
     total: float
@@ -27,8 +27,8 @@ class Observations(NamedTuple):
 
 
 @final
-class Most(NamedTuple):
-    """The most expected observations (O_max), an action that has them, and whether it is proved that none has more."""
+class MaxObservations(NamedTuple):
+    """Highest expected number of observations (O_max), an action that has it, and whether the maximum is proved."""
 
     value: float
     action: dict[str, Label]
@@ -37,40 +37,41 @@ class Most(NamedTuple):
 
 def observed_parameters(
     d: Diagram, action: Action, observation: Mapping[str, Any], *, biased: bool = False
-) -> list[Row]:
-    """The learned rows that a round shows: those i for which the paper's event E(i) holds.
+) -> list[RowIndex]:
+    """Return the learned rows that a round shows: those i for which the paper's event E(i) holds.
 
-    A node shows row i if three things hold. Its state is seen, or follows from what was seen. So does the row that it
-    was drawn from. And it is a fair draw: given what was seen of nodes that are not below it, its state does not
-    decide whether it is known. A click in the position-based model tells that the item attracts, but an item that
-    does not attract is never known, so such rows are listed with `biased` only. Learned entries count as strictly
-    between 0 and 1. A row that several nodes show is listed once; one of more than two states counts as one sample.
-    Nodes that the observation leaves out were not seen.
+    A node shows row i if three conditions hold. Its state is seen, or follows from the observation. So does the row
+    that it was drawn from. And it is a fair draw: given the observed nodes that are not below it, its state does not
+    decide whether it is known. A click in the position-based model shows that the item attracts, but an item that does
+    not attract is never known, so such rows are listed with `biased` only. Learned entries count as strictly between 0
+    and 1. A row that several nodes show is listed once; one of more than two states counts as one sample. Nodes that
+    the observation leaves out were not seen.
 
     >>> from idbandits import models
     >>> observed_parameters(models.cascade(9, 3), {"A1": 7, "A2": 5, "A3": 1}, {"C1": 0, "C2": 1, "C3": 0})
     [('attraction', (5,)), ('attraction', (7,))]
     """
     model = compile(d)
-    refuse_what_is_new(model)
+    check_in_theory(model)
     biased = check_flag("biased", biased)
     states = model.observation_states(observation)
-    shown: set[Row] = set()
-    for part in Round(model, model.action_vector(action), [n.name for n in model.observed if n.name in states]).parts:
+    shown: set[RowIndex] = set()
+    seen = [n.name for n in model.observed if n.name in states]
+    for part in RoundOutcomes(model, model.action_vector(action), seen).parts:
         same = (part.observations == [states[name] for name in part.names]).all(axis=1)
         if not same.any():
-            seen = ", ".join(f"{name} = {observation[name]!r}" for name in part.names)
+            shown_values = ", ".join(f"{name} = {observation[name]!r}" for name in part.names)
             why = f"diagram {d.name!r} gives it probability zero for action {dict(action)!r}"
-            raise ImpossibleObservationError(f"observation {seen}: {why}")
+            raise ImpossibleObservationError(f"observation {shown_values}: {why}")
         rows = part.known if biased else part.fair
         shown.update(row for row, observations in rows.items() if observations[same].any())
     return [row for row in rows_of(model) if row in shown]
 
 
 def observation_probabilities(d: Diagram, action: Action, means: Means | None = None) -> Observations:
-    """P(E(i) | means, action) of every learned row; without means, expected under the prior.
+    """Return P(E(i) | means, action) of every learned row; without means, its expectation under the prior.
 
-    The prior's expectation is exact, by a quadrature, unless that has too many points: then it is an average of draws.
+    The expectation is exact, by a quadrature, unless that needs too many points: then it is an average over draws.
 
     >>> from idbandits import models
     >>> seen = observation_probabilities(models.cascade(4, 3), {"A1": 0, "A2": 1, "A3": 2})
@@ -78,52 +79,52 @@ def observation_probabilities(d: Diagram, action: Action, means: Means | None = 
     ([1.0, 0.5, 0.25, 0.0], 1.75)
     """
     model = compile(d)
-    refuse_what_is_new(model)
-    round_ = Round(model, model.action_vector(action))
+    check_in_theory(model)
+    outcomes = RoundOutcomes(model, model.action_vector(action))
     if means is None:
-        return expected_observations(round_)
+        return expected_observations(outcomes)
     point = model.parameter_vector(means)[:, None]
-    return _tabulated(model, {row: float(chance[0]) for row, chance in round_.chances(point).items()}, exact=True)
+    return _tabulated(model, {row: float(chance[0]) for row, chance in outcomes.chances(point).items()}, exact=True)
 
 
-def max_observations(d: Diagram) -> Most:
-    """O_max: the highest expected number of learned rows that an action shows, means drawn from the prior.
+def max_observations(d: Diagram) -> MaxObservations:
+    """Return O_max: the highest expected number of learned rows that an action shows, under the prior.
 
-    Of actions that differ only by interchangeable choices, one is tried. Where too many remain, some are drawn, and
+    Of actions that differ only by interchangeable choices, one is tried. If too many remain, some are drawn, and
     `proved` is False unless one shows as many rows as there are nodes with learned tables.
 
     >>> from idbandits import models
     >>> max_observations(models.cascade(100, 3))
-    Most(value=1.75, action={'A1': 0, 'A2': 1, 'A3': 2}, proved=True)
+    MaxObservations(value=1.75, action={'A1': 0, 'A2': 1, 'A3': 2}, proved=True)
     """
     model = compile(d)
     symmetry = Symmetry(model)
     best, best_vector, exact = -1.0, np.empty(0, np.int64), True
     for vector in symmetry.actions:
-        expected = expected_observations(Round(model, vector))
+        expected = expected_observations(RoundOutcomes(model, vector))
         exact &= expected.exact
         if expected.total > best + 1e-12:
             best, best_vector = expected.total, vector
-    proved = exact and (symmetry.complete or best >= len(learned_nodes(model)) - 1e-12)
-    return Most(best, model.action_of(best_vector), proved)
+    proved = exact and (symmetry.complete or best >= len(model.learned_nodes) - 1e-12)
+    return MaxObservations(best, model.action_of(best_vector), proved)
 
 
-def _tabulated(model: Model, chances: Mapping[Row, float], exact: bool) -> Observations:
-    """Probabilities of rows as arrays, 0 where there is none."""
+def _tabulated(model: Model, chances: Mapping[RowIndex, float], exact: bool) -> Observations:
+    """Return probabilities of rows as arrays, 0 for other rows."""
     rows = {name: np.zeros(table.shape) for name, table in model.learned.items()}
     for (name, index), chance in chances.items():
         rows[name][index] = chance
     return Observations(rows, math.fsum(chances.values()), exact)
 
 
-def expected_observations(round_: Round) -> Observations:
-    """P(E(i)) of every learned row after an action, expected under the prior."""
-    model = round_.model
+def expected_observations(outcomes: RoundOutcomes) -> Observations:
+    """Return P(E(i)) of every learned row after an action, expected under the prior."""
+    model = outcomes.model
     means = [t.prior / t.prior.sum(axis=-1, keepdims=True) for t in model.learned.values()]
     prior_mean = np.concatenate([*(m.ravel() for m in means), model.parameters.known])
-    repeated = [row for row, degree in round_.uses.items() if degree > 1]  # the others may stay at their mean
-    priors = {row: model.learned[row[0]].prior[row[1]] for row in repeated}
-    rules = [quadrature(prior, round_.uses[row]) for row, prior in priors.items()]
+    repeated = [row for row, degree in outcomes.uses.items() if degree > 1]  # in the others, probabilities are linear
+    priors = [model.learned[name].prior[index] for name, index in repeated]
+    rules = [quadrature(prior, outcomes.uses[row]) for row, prior in zip(repeated, priors, strict=True)]
     sizes = [len(weights) for _, weights in rules]
     exact = math.prod(sizes) <= MOST_POINTS
     number = math.prod(sizes) if exact else MOST_POINTS
@@ -136,14 +137,14 @@ def expected_observations(round_: Round) -> Observations:
             weights *= chances[places]
     else:
         rng = np.random.default_rng(0)
-        for row, prior in priors.items():
+        for row, prior in zip(repeated, priors, strict=True):
             points[row_slice(model, row)] = rng.dirichlet(prior, number).T
-    expected = {row: float(chances @ weights) for row, chances in round_.chances(points).items()}
+    expected = {row: float(chances @ weights) for row, chances in outcomes.chances(points).items()}
     return _tabulated(model, expected, exact)
 
 
 def quadrature(prior: Floats, degree: int) -> tuple[Floats, Floats]:
-    """Rows and weights that average any polynomial of this degree under a Dirichlet prior exactly.
+    """Return rows and weights that average any polynomial of this degree under a Dirichlet prior exactly.
 
     >>> rows, weights = quadrature(np.array([1.0, 1.0]), 3)
     >>> round(float(weights @ rows[:, 1] ** 3), 12)  # of a uniform variable: 1 / 4
@@ -152,7 +153,7 @@ def quadrature(prior: Floats, degree: int) -> tuple[Floats, Floats]:
     from scipy.special import roots_jacobi
 
     rows, weights, rest = np.zeros((1, 0)), np.ones(1), np.ones(1)
-    for k in range(len(prior) - 1):  # a Dirichlet breaks a stick into pieces, each a beta share of what is left
+    for k in range(len(prior) - 1):  # stick breaking: each entry is a beta share of what is left
         x, w = roots_jacobi(degree // 2 + 1, prior[k + 1 :].sum() - 1, prior[k] - 1)
         share, w = np.tile((1 + x) / 2, len(weights)), w / w.sum()
         rest = np.repeat(rest, len(x))

@@ -145,7 +145,7 @@ def test_many_positions_are_checked_in_no_time(model: Callable[..., idb.Diagram]
         ("EpsilonGreedy", {"epsilon": 1.5}, "epsilon is a number from 0 to 1, not 1.5"),
         ("EpsilonGreedy", {"decay": -1}, "decay is a number above 0, not -1"),
         ("Rank1ElimKL", {"level": -2}, "Rank1ElimKL: level is a number above 0, not -2"),
-        ("UCB1", {"seed": "x"}, "seed is a whole number"),
+        ("UCB1", {"seed": "x"}, "seed must be an integer"),
     ],
 )
 def test_wrong_settings_are_rejected(name: str, settings: dict[str, Any], message: str) -> None:

@@ -1,4 +1,4 @@
-"""The plain evaluation of circuits against enumeration of all joint states: numbers, bools, and a prime field."""
+"""Plain evaluation of circuits against enumeration of all joint states: numbers, bools and a prime field."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def action_and_context(rng: np.random.Generator, d: Diagram) -> tuple[dict[str, 
 
 
 def evidence(likelihood: Likelihood, observations: list[dict[str, int]]) -> list[np.ndarray]:
-    """The leaves of a likelihood, one column per observation."""
+    """Return the leaves of a likelihood, one column per observation."""
     return list(np.array([likelihood.leaves(seen) for seen in observations]).T)
 
 
@@ -121,7 +121,7 @@ def test_runs_of_nodes_in_a_prime_field_add_up_to_the_expected_reward(seed: int)
     assert float(total) == pytest.approx(reference.expected_reward(d, given, means), abs=1e-9)
 
 
-def test_these_circuits_have_products_lookups_chains_and_empty_runs() -> None:
+def test_random_circuits_have_products_lookups_chains_and_empty_runs() -> None:
     shapes: set[str] = set()
     for seed in SEEDS:
         model = idb.compile(small_diagram(seed)[1])

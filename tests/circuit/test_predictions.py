@@ -13,7 +13,7 @@ from played_rounds import places, play
 
 
 def encoded(d: idb.Diagram, rounds: list[reference.Round]) -> np.ndarray:
-    """Rounds as rows: decisions, contexts, observed nodes, -1 where nothing was seen."""
+    """Encode rounds as rows: decisions, contexts, observed nodes, -1 if not seen."""
     kinds = [n.name for kind in ("decision", "context") for n in d.of_kind(kind)]
     observed = [n.name for n in d.of_kind("observed")]
     return np.array([[*(g[n] for n in kinds), *(s.get(n, -1) for n in observed)] for g, s in rounds], dtype=np.int64)
@@ -24,7 +24,7 @@ def learned_means(d: idb.Diagram, means: dict[str, np.ndarray]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_predictions_are_conditionals_given_what_was_seen_before(seed: int) -> None:
+def test_predictions_condition_on_earlier_nodes(seed: int) -> None:
     rng = np.random.default_rng([seed, 11])
     d = random_diagram(rng, most_chance=6, most_joint=300)
     rounds = [p.round for p in play(d, rng, 4, unseen=0.3)]
@@ -69,7 +69,7 @@ def test_a_step_counts_expected_uses(seed: int) -> None:
     np.testing.assert_array_equal(stepped[~used], start[~used])  # rows that play no part stay
 
 
-def test_best_means_are_frequencies_where_all_is_seen() -> None:
+def test_best_means_of_fully_observed_rounds_are_frequencies() -> None:
     d = idb.models.semi_bandit(3, 2)
     fitting = Fitting(idb.compile(d))
     rounds = np.array([[0, 1, 1, 0], [0, 1, 0, 0], [1, 0, 1, -1]])
@@ -96,7 +96,7 @@ def test_best_means_explain_as_much_as_the_truth(model: object) -> None:
     _, truth = fitting._step(learned_means(d, means), fitting._by_part(rows, times), nothing)
     start = fitting.normalised(rng.gamma(2.0, size=len(nothing)), nothing)
     best, value = fitting.best_means(start, rows, times, nothing)
-    assert value > truth  # 95 % of the gain of a fit lies below 15 with so many tables
+    assert value > truth  # 95 % of the gain of a fit lies below 15 for tables of this size
     assert value < truth + 20
     assert fitting._step(best, fitting._by_part(rows, times), nothing)[1] >= value - 1e-9  # EM never loses
 

@@ -1,4 +1,4 @@
-"""Every answer equals plain enumeration, on random diagrams."""
+"""Queries against plain enumeration, on random diagrams."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_worlds_and_questions_need_the_means_that_are_fixed() -> None:
     for wrong in ({"attraction": [0.5, 0.3, 0.2]}, {"examination": np.array([0.8, 0.4])}):
         given = {name: np.asarray(v, float) for name, v in {**means, **wrong}.items()}
         for question in (idb.World, idb.best_action):
-            with pytest.raises(MeansError, match="but the diagram fixes it at"):
+            with pytest.raises(MeansError, match="as the diagram fixes it"):
                 question(d, given)
 
 

@@ -169,7 +169,7 @@ def test_a_circuit_that_is_too_large_is_rejected_before_anything_is_built(monkey
     d = Diagram("entangled")
     clicks = [d.observed(f"C{k}", [d.decision(f"A{k}", 2)]) for k in range(20)]
     d.reward(clicks, np.ones((2,) * 20))
-    monkeypatch.setattr(elimination, "_reward_factor", lambda *_: pytest.fail("a table was built"))
+    monkeypatch.setattr(elimination, "_reward_table", lambda *_: pytest.fail("a table was built"))
     with pytest.raises(
         ComplexityError, match=r"2,097,150 cells, 2,000,000 are allowed; the largest joins C0 \(2\), C1"
     ):

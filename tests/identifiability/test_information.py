@@ -1,4 +1,4 @@
-"""What rounds reveal, against the rank of all probabilities by plain enumeration, and what is left out of diagrams."""
+"""Information of rounds against the rank of all probabilities by enumeration, and reduction of choices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from idbandits.identifiability.reduce_choices import Reduced
 
 
 def rank_by_enumeration(info: Information) -> int:
-    """The rank of the derivatives of all probabilities of all observations, by differences of the fourth order."""
+    """Return the rank of the derivatives of all probabilities of all observations, by fourth-order differences."""
     d, means, step = info.model.diagram, info.point.means, 1e-3
     contexts = d.of_kind("context")
 
@@ -48,7 +48,7 @@ def test_the_rank_is_that_of_all_probabilities() -> None:
         d = random_diagram(np.random.default_rng(seed), most_chance=5, most_joint=40)
         actions = sum(1 for _ in itertools.islice(reference.actions(d), 40))
         reduced = Reduced(idb.compile(d))
-        if not d.learned or reduced.directions > 25 or actions >= 40 or not reduced.is_whole or reduced.model is None:
+        if not d.learned or reduced.directions > 25 or actions >= 40 or not reduced.is_full or reduced.model is None:
             continue
         info = Information(reduced.model, 0)
         info.settle()
@@ -89,7 +89,7 @@ def test_elimination_finds_a_basis_and_the_rows_that_make_it() -> None:
 # -- fewer choices --------------------------------------------------------------------------------------------------
 
 
-def test_fewer_choices_leave_the_rest_as_it_is() -> None:
+def test_fewer_choices_change_neither_rewards_nor_likelihoods() -> None:
     d = Diagram("large")
     kind = d.context("kind", [f"kind {k}" for k in range(300)])
     first, second = (
@@ -103,7 +103,7 @@ def test_fewer_choices_leave_the_rest_as_it_is() -> None:
     d.reward([second, clicks[1]], np.arange(1000.0).reshape(500, 2))
     d.all_different()
     reduced = Reduced(idb.compile(d))
-    assert not reduced.is_whole
+    assert not reduced.is_full
     assert reduced.model is not None
     small = reduced.model
     assert len(small.nodes["A"].values) < 50
@@ -125,7 +125,7 @@ def test_fewer_choices_leave_the_rest_as_it_is() -> None:
         )
 
 
-def test_choices_with_known_zeros_of_their_own_are_kept() -> None:
+def test_choices_with_different_known_zeros_are_kept() -> None:
     d = models.position_based(1000, 2)
     d.reward([d.observed("seen", ["A1", "C1"], lambda item, c: 0.0 if item == 777 else 0.5)])
     reduced = Reduced(idb.compile(d))
@@ -136,5 +136,5 @@ def test_choices_with_known_zeros_of_their_own_are_kept() -> None:
 def test_few_choices_are_all_kept() -> None:
     model = idb.compile(models.position_based(20, 5))
     reduced = Reduced(model)
-    assert reduced.is_whole
+    assert reduced.is_full
     assert reduced.model is model

@@ -1,4 +1,4 @@
-"""What a diagram finds when it checks itself, on diagrams where the truth is known by reasoning."""
+"""Reports of `check` on diagrams whose findings are known by reasoning."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_satisfaction_at_the_last_position_is_rewarded_but_not_revealed(size: tu
     assert finding.advice
 
 
-def test_with_one_position_the_best_item_is_found_all_the_same() -> None:
+def test_with_one_position_the_best_item_is_found_nevertheless() -> None:
     report = models.dependent_click(5, 1, reward="satisfaction").check()
     assert report.serious == ()
     assert names(report, "reward") == [("S1", "satisfaction")]
@@ -99,7 +99,7 @@ def test_a_known_first_examination_is_an_anchor() -> None:
     assert finding.sentence == "No node reads examination[0]."
 
 
-def test_an_unknown_factor_does_not_harm_where_it_does_not_change_what_is_best() -> None:
+def test_an_unknown_factor_is_harmless_if_the_best_action_does_not_depend_on_it() -> None:
     report = position_based(None, rewarded="W").check()
     assert report.serious == ()
     (finding,) = report.of_kind("reward")
@@ -157,7 +157,7 @@ def test_a_prior_that_tells_states_apart_names_them(table: str) -> None:
     assert latent_class(3, **prior).check().of_kind("symmetry") == ()
 
 
-def test_three_cards_tell_more_of_moods_than_two() -> None:
+def test_three_cards_reveal_more_of_moods_than_two() -> None:
     """Pairs of clicks show means and products of differences, not how common a mood is; triples do."""
     for cards, open_to_combination in ((2, [("mood", "appeal")]), (3, [])):
         d, appeal = Diagram("one mood"), Learned("appeal")
@@ -185,7 +185,7 @@ def test_a_known_table_that_reads_a_state_breaks_the_symmetry() -> None:
     assert names(d.check(), "symmetry") == [("mood",)]
 
 
-def test_a_reward_of_a_label_that_nothing_gives_is_serious() -> None:
+def test_a_reward_of_arbitrary_labels_is_serious() -> None:
     d = latent_class(3)
     d.reward(["mood", "A0"], lambda mood, card: float(mood == card % 2))
     assert [finding.names for finding in d.check().serious] == [("C0", "C1", "C2", "mood", "mood")]
@@ -194,7 +194,7 @@ def test_a_reward_of_a_label_that_nothing_gives_is_serious() -> None:
     assert named.check().serious == ()
 
 
-# -- what nothing depends on ----------------------------------------------------------------------------------------
+# -- unseen rows ----------------------------------------------------------------------------------------------------
 
 
 def test_rewards_that_nothing_observed_depends_on() -> None:
@@ -207,7 +207,7 @@ def test_rewards_that_nothing_observed_depends_on() -> None:
     assert names(report, "unseen") == [("luck",)]
 
 
-def test_what_is_the_same_for_all_actions_does_not_matter() -> None:
+def test_rewards_that_are_equal_for_all_actions_do_not_matter() -> None:
     d = Diagram("offset")
     d.reward(d.observed("heads", [d.decision("coin", 3)]))
     d.reward(d.latent("weather"))
@@ -256,17 +256,17 @@ def test_rows_that_cannot_be_read_are_no_finding() -> None:
     assert {finding.kind for finding in d.check()} == {"size", "search"}
 
 
-# -- sizes, and what cannot be checked ------------------------------------------------------------------------------
+# -- sizes, and diagrams that cannot be checked ------------------------------------------------------------------------------
 
 
-def test_sizes_and_searches_are_told() -> None:
+def test_sizes_and_searches_are_reported() -> None:
     report = models.cascade(4, 2).check()
     assert [finding.kind for finding in report.findings] == ["size", "search"]
     assert "2 decisions, 4 learned rows; the likelihood has 8 edges in 4 nodes" in report.findings[0].sentence
     assert "10 of 10" in report.findings[1].sentence
 
 
-def test_what_is_too_large_to_compile_is_a_finding() -> None:
+def test_a_diagram_too_large_to_compile_is_a_finding() -> None:
     d = Diagram("tangle")
     nodes = [d.latent(f"Z{k}", cpd=0.5) for k in range(24)]
     for pair in itertools.combinations(nodes, 2):
@@ -277,13 +277,13 @@ def test_what_is_too_large_to_compile_is_a_finding() -> None:
     assert (finding.kind, finding.serious) == ("size", True)
 
 
-def test_what_has_too_many_rows_is_said_not_to_be_examined() -> None:
+def test_too_many_rows_are_not_examined() -> None:
     d = Diagram("wide")
     d.observed("X", [d.observed(f"Z{k}", cpd=0.5) for k in range(10)])
     assert [finding.kind for finding in d.check()] == ["not examined", "size"]
 
 
-def test_probabilities_beyond_floats_are_no_reason_for_an_alarm() -> None:
+def test_probabilities_too_small_for_floats_are_not_examined() -> None:
     d = Diagram("faint")
     rare = d.observed("rare", cpd=1e-290)
     d.reward(d.observed("X", [rare, d.decision("A", 2)]))
@@ -311,7 +311,7 @@ def test_a_report_prints_serious_findings_first() -> None:
     assert repr(models.cascade(3, 2).check()).startswith("Diagram 'cascade': nothing serious\n- ")
 
 
-def test_a_check_changes_nothing_and_says_the_same_again() -> None:
+def test_a_check_changes_nothing_and_is_reproducible() -> None:
     d = models.position_based(6, 2)
     before, model = d.to_dict(), idb.compile(d)
     state = np.random.get_state()[1].tolist()

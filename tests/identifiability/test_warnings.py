@@ -1,4 +1,4 @@
-"""Serious findings are told once, when an agent is made."""
+"""Serious findings raise a warning once, when an agent is created."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def unrevealed() -> Diagram:
 
 def test_an_agent_warns_once_per_diagram() -> None:
     d = unrevealed()
-    with pytest.warns(DiagramWarning, match=r"diagram 'dependent click': The reward of S2 .* linear") as told:
+    with pytest.warns(DiagramWarning, match=r"diagram 'dependent click': The reward of S2 .* linear") as caught:
         idb.Thompson(d)
-    assert [warning.filename for warning in told] == [__file__]
+    assert [warning.filename for warning in caught] == [__file__]
     idb.Thompson(d)
     idb.Thompson(d, "gibbs")
     d.context("segment", 2)

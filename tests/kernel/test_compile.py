@@ -1,4 +1,4 @@
-"""Compiling: in several processes, ended early, and what stays on disk."""
+"""Compilation: worker processes, interrupts, notices and the cache on disk."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def wait_for(condition: Callable[[], bool]) -> None:
     assert condition()
 
 
-def test_all_are_compiled_elsewhere(kernels: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kernels_are_compiled_in_worker_processes(
+    kernels: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     compile_together(kernels("end"), 2)
     processes = {int(path.name) for path in (tmp_path / "processes").iterdir()}
     assert processes
@@ -82,7 +84,7 @@ def test_all_are_compiled_elsewhere(kernels: Any, tmp_path: Path, capsys: pytest
     )
 
 
-def test_one_function_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
+def test_a_single_kernel_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
     compile_together(kernels("end")[:1], 2)
     assert not list((tmp_path / "processes").iterdir())
 
@@ -93,7 +95,7 @@ def test_ctrl_c_ends_all_processes_at_once(kernels: Any, tmp_path: Path) -> None
     def press() -> None:
         wait_for(lambda: len(list((tmp_path / "processes").iterdir())) == 2)
         for path in (tmp_path / "processes").iterdir():
-            os.kill(int(path.name), signal.SIGINT)  # as a terminal does; they leave it to their parent
+            os.kill(int(path.name), signal.SIGINT)  # as a terminal does; workers leave it to their parent
         time.sleep(0.2)
         assert len(active_children()) == 2
         pressed.set()
@@ -111,13 +113,13 @@ def test_ctrl_c_ends_all_processes_at_once(kernels: Any, tmp_path: Path) -> None
             os.kill(int(path.name), 0)
 
 
-def test_a_process_that_is_killed_leaves_the_work_to_this_one(kernels: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_worker_leaves_the_work_to_this_process(kernels: Any, capsys: pytest.CaptureFixture[str]) -> None:
     compile_together(kernels("die"), 2)
     assert "going on in one" in capsys.readouterr().err
     assert active_children() == []
 
 
-def test_processes_end_with_the_one_that_began_them(kernels: Any, tmp_path: Path) -> None:
+def test_workers_end_with_their_parent(kernels: Any, tmp_path: Path) -> None:
     files = tmp_path / "processes"
     kernels("sleep")
     program = """
@@ -136,14 +138,14 @@ if __name__ == "__main__":
         wait_for(lambda: len(list(files.iterdir())) == 2)
         process.kill()
         try:
-            process.communicate(timeout=120)  # ends with the last process that could write
+            process.communicate(timeout=120)  # returns when the last process that holds stderr has ended
         except subprocess.TimeoutExpired:
             for path in files.iterdir():
                 os.kill(int(path.name), signal.SIGKILL)
             pytest.fail("the processes went on without their parent")
 
 
-def test_what_is_on_disk_is_not_compiled_again(
+def test_cached_kernels_are_not_compiled_again(
     kernels: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "cache").mkdir()
@@ -154,7 +156,7 @@ def test_what_is_on_disk_is_not_compiled_again(
     assert capsys.readouterr().err == ""
 
 
-def test_what_no_folder_can_hold_is_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
+def test_kernels_that_cannot_be_cached_are_left_to_this_process(kernels: Any, tmp_path: Path) -> None:
     functions = kernels("end")
     for function in functions:
         function.folder = None
@@ -162,16 +164,16 @@ def test_what_no_folder_can_hold_is_left_to_this_process(kernels: Any, tmp_path:
     assert not list((tmp_path / "processes").iterdir())
 
 
-def test_functions_that_no_folder_can_hold_are_compiled_anew() -> None:
+def test_kernels_that_cannot_be_cached_are_compiled_again() -> None:
     names: dict[str, Any] = {}
     exec(compile("def double(x): return 2 * x", "<no file>", "exec"), names)  # Numba finds no folder for it
     double = kernel(types.int64(types.int64))(names["double"])
     assert double(4) == 8
-    assert double.is_on_disk()  # as far as it can be
+    assert double.is_on_disk()  # nothing can be cached
 
 
 def compiled_noisily(function: Any, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
-    """What is said before a function is compiled, and after that."""
+    """Return the messages before and after the compilation of a function."""
     compile_now, before = function._dispatcher.compile, []
 
     def compile_noting(signature: Any) -> None:
@@ -184,7 +186,7 @@ def compiled_noisily(function: Any, capsys: pytest.CaptureFixture[str]) -> tuple
     return said, capsys.readouterr().err
 
 
-def test_the_notice_names_the_function_and_the_time_before_it_is_compiled(
+def test_the_notice_names_function_and_time_before_compilation(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "new.py").write_text("def quadruple(x):\n    return 4 * x\n")
@@ -194,21 +196,21 @@ def test_the_notice_names_the_function_and_the_time_before_it_is_compiled(
     folder = quadruple.folder
     assert folder is not None
     folder.mkdir(exist_ok=True)
-    disk.note_seconds(quadruple.function, folder, 12.3)
+    disk.record_seconds(quadruple.function, folder, 12.3)
     before, after = compiled_noisily(quadruple, capsys)
     assert before == "idbandits: compiling quadruple, about 12 s; the result is kept on disk …\n"
     assert re.fullmatch(r"idbandits: compiled quadruple in \d+\.\d s\n", after)
     assert quadruple(3) == 12
-    noted = disk.noted_seconds(quadruple.function, folder)
+    noted = disk.recorded_seconds(quadruple.function, folder)
     assert noted is not None
-    assert noted != 12.3  # as long as it took this time
+    assert noted != 12.3  # replaced by the new time
 
 
-def test_nothing_is_said_of_what_takes_no_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_short_compilations_are_not_announced(capsys: pytest.CaptureFixture[str]) -> None:
     assert compiled_noisily(kernel(types.int64(types.int64))(lambda x: 5 * x), capsys)[0] == ""
 
 
-def test_estimates_without_a_record_grow_with_the_code_that_is_compiled(tmp_path: Path) -> None:
+def test_estimates_without_a_record_grow_with_the_code(tmp_path: Path) -> None:
     small, large = (estimated_seconds(each.function, tmp_path) for each in (bind, Gibbs.learn))
     assert small < 0.5
     assert 3 < large < 30  # 7 s on 2 cores of an AMD EPYC
@@ -230,7 +232,7 @@ def loops(n: int) -> float:
 
 @pytest.mark.parametrize("content", [b"", b"soon", b"nan", b"-3", b"\xff"])
 def test_a_damaged_record_is_ignored(tmp_path: Path, content: bytes) -> None:
-    disk.note_seconds(loops, tmp_path, 7.0)
+    disk.record_seconds(loops, tmp_path, 7.0)
     assert estimated_seconds(loops, tmp_path) == 7.0
     [file] = tmp_path.iterdir()
     file.write_bytes(content)
@@ -260,7 +262,7 @@ def test_an_exception_of_a_signal_handler_is_raised_at_once(monkeypatch: pytest.
     assert triple(4) == 12  # waits for the thread that is compiling
 
 
-def test_numba_without_its_compiler_is_rejected_at_once() -> None:
+def test_a_disabled_compiler_is_rejected_at_once() -> None:
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(idbandits.__file__).parents[1])}
     command = [sys.executable, "-c", "import idbandits; idbandits.Thompson"]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -271,7 +273,7 @@ def test_numba_without_its_compiler_is_rejected_at_once() -> None:
 PLAY = """
 import numpy as np
 import idbandits as idb
-from idbandits.kernel import compile as compiling
+from idbandits.kernel import numba_private
 d = idb.models.position_based(3, 2)
 agent, rng = idb.Thompson(d, "moments", seed=0), np.random.default_rng(0)
 for _ in range(30):
@@ -280,7 +282,7 @@ for _ in range(30):
 agent.update_many({{"A1": [0, 1], "A2": [1, 2]}}, {{"C1": [1, 0], "C2": [0, 1]}})
 world = idb.World(d, {{"attraction": [0.1, 0.5, 0.9], "examination": [0.9, 0.5]}})
 frame = idb.simulate(world, {{"it": agent}}, rounds=50, runs=1, progress=False).frame
-print(action, agent.posterior()["attraction"].mean.tolist(), frame["regret"].tolist(), bool(compiling.PRIVATE))
+print(action, agent.posterior()["attraction"].mean.tolist(), frame["regret"].tolist(), numba_private.AVAILABLE)
 """
 
 

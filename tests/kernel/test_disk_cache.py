@@ -1,4 +1,4 @@
-"""Machine code on disk: out of date or damaged, it is compiled again."""
+"""Cache on disk: outdated or damaged machine code is compiled again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ print(double(21), sum(double._dispatcher.stats.cache_hits.values()))
 
 
 def run_in(folder: Path) -> tuple[str, str]:
-    """Double 21 in a process of its own: the result, and how often machine code was taken from the disk."""
+    """Double 21 in another process; return the result and the number of cache hits."""
     (folder / "program.py").write_text(PROGRAM)
     os.utime(folder / "program.py", (1e9, 1e9))
     environment = os.environ | {"PYTHONPATH": str(Path(idbandits.__file__).parents[1])}

@@ -1,4 +1,4 @@
-"""Random numbers in kernels: those of NumPy, from any of its bit generators, drawn by kernels and Python in turns."""
+"""Random numbers in kernels equal those of NumPy for all bit generators, also if kernels and Python take turns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_binomial_draws_end_whatever_the_probability(p: float, drawn: int) -> No
 
 
 @pytest.mark.parametrize("value", [None, 3, np.random.RandomState(0), np.random.PCG64(0)])
-def test_what_is_not_a_generator_is_an_error(value: Any) -> None:
+def test_other_values_than_generators_raise(value: Any) -> None:
     with pytest.raises((AttributeError, ValueError)):
         draw_numbers(value, np.empty(2))
 
@@ -58,11 +58,11 @@ def test_what_is_not_a_generator_is_an_error(value: Any) -> None:
 PROGRAM = """
 {without}
 import numpy as np
-from idbandits.kernel import rng as random
+from idbandits.kernel import numba_private
 from test_rng import draw_numbers
 numbers = np.empty(2000)
 draw_numbers(np.random.default_rng(5), numbers)
-print(random.random_standard_normal is None, numbers.sum())
+print(numba_private.standard_normal is None, numbers.sum())
 """
 
 

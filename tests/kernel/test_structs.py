@@ -1,4 +1,4 @@
-"""Structures for kernels: what is packed is what a kernel reads, field by field."""
+"""Structures for kernels: packed fields are read unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class First(NamedTuple):
 
 
 class Second(NamedTuple):
-    """Another one beside it."""
+    """Second structure in the same arrays."""
 
     weights: Floats
     number: int
@@ -56,7 +56,7 @@ def test_every_field_is_read_where_it_was_packed() -> None:
     assert found.tolist() == [7, 1, 3, 0.5, 0.2, 9.0, -4, 6]
 
 
-def test_what_a_kernel_writes_through_a_pointer_is_in_the_array() -> None:
+def test_writes_through_a_pointer_change_the_array() -> None:
     packed = pack(First(0, [], 0.25, np.array([1.0, 3.0]), [1]))
     assert double_weights(*packed) == pytest.approx(0.25 + 6.0)
     assert packed.floats.tolist() == [0.25, 1.0, 6.0]

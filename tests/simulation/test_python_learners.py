@@ -114,7 +114,7 @@ def test_what_a_learner_raises_comes_out() -> None:
 
 
 def test_what_a_learner_does_wrong_is_reported() -> None:
-    with pytest.raises(IdbanditsError, match=r"'coin' cannot be 7.*0 to 2"):
+    with pytest.raises(IdbanditsError, match=r"'coin' must be .*0 to 2.*got 7"):
         simulate(coin_world(), {"it": Always(7)}, 100, runs=1, progress=False)
 
 

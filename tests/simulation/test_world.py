@@ -270,7 +270,7 @@ def test_repr() -> None:
         (SHOP_MEANS | {"taste": np.full((3, 2), 1.5)}, ("'taste'", "1.5", "[0, 1]")),
         (SHOP_MEANS | {"taste": np.full((3, 2), np.nan)}, ("'taste'", "nan", "[0, 1]")),
         (SHOP_MEANS | {"taste": "high"}, ("'taste'", "'high'")),
-        (SHOP_MEANS | {"mood": np.full((3, 2, 3), 0.5)}, ("'mood'", "1.5", "not 1")),
+        (SHOP_MEANS | {"mood": np.full((3, 2, 3), 0.5)}, ("'mood'", "1.5", "sum to 1")),
         (SHOP_MEANS | {"colour": [0.5]}, ("'colour'", "taste, mood")),
     ],
 )

@@ -261,11 +261,6 @@ def _down(c: Circuit, weights: Any, values: Any, slopes: Any, counts: Any) -> No
     passes.down(Run(c, 0, c.inner), passes.of_slots, weights, values, slopes, counts, None, False)
 
 
-@njit(error_model="numpy")
-def _split(c: Circuit, weights: Any, values: Any, same: Any, times: int, rng: Any, visits: Any, counts: Any) -> None:
-    passes.split(Run(c, 0, c.inner), weights, values, same, times, rng, visits, counts)
-
-
 def as_arrays(structure: Any) -> Any:
     """Return a structure for kernels with its rows as arrays instead of pointers."""
     rows = (np.asarray(row, None if isinstance(row, np.ndarray) else np.int64) for row in structure)
@@ -332,15 +327,6 @@ class Evaluated:
     def weighted_counts(self) -> np.ndarray:
         """Return weight × derivative of every learned entry."""
         return self.by_entry(self.weighted_derivatives())
-
-    def draws(self, times: int, number: int, seed: int) -> np.ndarray:
-        """Draw the uses of each learned entry in `times` equal rounds, one row per draw."""
-        c, rng = self.circuit, np.random.default_rng(seed)
-        visits = np.empty(c.leaves + c.inner, dtype=np.int64)
-        by_slot, unmarked = np.zeros((number, c.slots), dtype=np.int64), np.zeros(c.inner, dtype=np.int64)
-        for counts in by_slot:
-            _split(as_arrays(c), self.weights, self.values, unmarked, times, rng, visits, counts)
-        return self.by_entry(by_slot)
 
 
 # -- reduced rounds ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Which rows a round shows, and how likely that is: against enumeration of all joint states, and the paper's cases."""
+"""De facto observations and their probabilities against enumeration of all joint states, and the paper's cases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Rows = set[tuple[str, tuple[int, ...]]]
 
 
 def worlds_by_observation(d: Diagram, action: dict[str, int]) -> dict[tuple[int, ...], list[dict[str, int]]]:
-    """All joint states that are possible, by what is seen of them."""
+    """Return all possible joint states by observation."""
     seen = [n.name for n in d.of_kind("observed")]
     worlds: dict[tuple[int, ...], list[dict[str, int]]] = defaultdict(list)
     for values in consistent(d, (action, {})):
@@ -35,7 +35,7 @@ def worlds_by_observation(d: Diagram, action: dict[str, int]) -> dict[tuple[int,
 
 
 def shows(d: Diagram, worlds: list[dict[str, int]], node: str) -> tuple[Any, int] | None:
-    """The row and the state of a node, if both are the same in all joint states that agree with what was seen."""
+    """Return the row and the state of a node if all joint states agree on them, else None."""
     drawn = {(entry_of(d, d.nodes[node], values), values[node]) for values in worlds}
     return drawn.pop() if len(drawn) == 1 else None
 
@@ -53,7 +53,7 @@ def feasible_action(rng: np.random.Generator, d: Diagram) -> dict[str, int]:
 
 
 def oracle(d: Diagram, action: dict[str, int], *, biased: bool) -> dict[tuple[int, ...], Rows]:
-    """For every observation, the rows that it shows."""
+    """Return for every observation the rows that it shows."""
     seen = [n.name for n in d.of_kind("observed")]
     worlds = worlds_by_observation(d, action)
     rng = np.random.default_rng(5)
@@ -202,7 +202,7 @@ def test_the_maximum_is_that_of_all_actions(make: Any, seed: int) -> None:
     assert theory.observation_probabilities(d, most.action).total == pytest.approx(most.value)
 
 
-def test_a_row_may_be_known_where_no_parent_is() -> None:
+def test_a_row_may_be_known_although_no_parent_is() -> None:
     d = Diagram("parity")
     d.decision("A", 2)
     first, second = (d.latent(f"Z{k}", cpd=0.5) for k in range(2))
@@ -246,6 +246,6 @@ def test_unseen_nodes_show_nothing() -> None:
         (lambda: theory.max_observations(models.user_browsing(20, 15)), ComplexityError, "more than 16,384 ways"),
     ],
 )  # fmt: skip
-def test_refusals_name_what_is_wrong(call: Any, error: type[Exception], words: str) -> None:
+def test_errors_name_the_cause(call: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
