@@ -1,4 +1,4 @@
-"""Numbers of results as text: means with their standard errors, and LaTeX."""
+"""Cells of tables: means with standard errors, as text and as LaTeX."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _ESCAPES = str.maketrans(
 
 
 def shown(summary: Mapping[str, Any], measure: Measure) -> str:
-    """A mean with its standard error, to the digits that are significant.
+    """Return a mean with its standard error, rounded to significant digits.
 
     >>> shown({"reward_mean": 0.98765, "reward_se": 0.0012}, "reward")
     '0.9877 ± 0.0012'
@@ -28,7 +28,7 @@ def shown(summary: Mapping[str, Any], measure: Measure) -> str:
 
 
 def escaped(name: str) -> str:
-    r"""Text for LaTeX.
+    r"""Escape text for LaTeX.
 
     >>> print(escaped("idTS_100%"))
     idTS\_100\%
@@ -37,7 +37,7 @@ def escaped(name: str) -> str:
 
 
 def latex(lines: Sequence[Mapping[str, Any]]) -> str:
-    """A `tabular` environment of the package booktabs from rows of a summary: mean ± standard error."""
+    """Return rows of a summary as a `tabular` environment of the package booktabs, with means ± standard errors."""
     body = []
     for line in lines:
         cells = [shown(line, measure) for measure in ("reward", "regret")]

@@ -1,4 +1,4 @@
-"""Frames of results that print all columns, and paired differences between learners."""
+"""Data frames that print all columns, and paired differences between learners."""
 
 import math
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from scipy.special import stdtrit
 
 from idbandits.simulation.plots import Measure, comparable
 
-LEVEL = 0.95  # of the intervals of differences
+LEVEL = 0.95  # coverage of the intervals
 
 
 class Table(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
-    """A frame that prints all of its columns, however narrow the terminal is; slices of it are plain frames."""
+    """Data frame that prints all columns, however narrow the terminal is; its slices are plain data frames."""
 
     @property
     def _constructor(self) -> Callable[..., pd.DataFrame]:
@@ -28,9 +28,9 @@ class Table(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
 
 
 def difference(frame: pd.DataFrame, learner: str, to: str, measure: Measure) -> dict[str, Any]:
-    """A learner minus another one, run by run, at the last checkpoint that at least half of their common runs reached.
+    """Return `learner` minus `to`, run by run, at the last checkpoint that at least half of their common runs reached.
 
-    Reward is an average per round, regret a total.
+    Rewards are averages per round, regrets totals.
     """
     first, second = (frame.loc[frame["learner"] == name, ["run", "round", measure]] for name in (learner, to))
     both = comparable(first.merge(second, on=["run", "round"], suffixes=("", "_to")))
