@@ -3,11 +3,12 @@
 import itertools
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 MOST_ROUNDS, MOST_RUNS, MOST_WORKERS = 10**12, 10**6, 1000  # limits of arguments
 MOST_ROWS = 5 * 10**7  # limit of the rows of a result, one per checkpoint of each run
@@ -75,19 +76,19 @@ def deferring() -> Iterator[Callable[[], None]]:
 
     Otherwise KeyboardInterrupt may be raised anywhere, even where a lock has just been taken and is never released.
     """
-    arrived: list[tuple[int, Any]] = []
+    arrived: list[int] = []
     in_main_thread = threading.current_thread() is threading.main_thread()  # the only one that handles signals
     handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM) if in_main_thread}
     ours = {int(number): handler for number, handler in handlers.items() if callable(handler)}
 
     def deliver() -> None:
         while arrived:
-            number, frame = arrived.pop(0)
-            ours[number](number, frame)
+            number = arrived.pop(0)
+            ours[number](number, sys._getframe())
 
     try:
         for number in ours:
-            signal.signal(number, lambda *signalled: arrived.append(signalled))
+            signal.signal(number, lambda number, _: arrived.append(number))
         yield deliver
     finally:
         for number, handler in ours.items():

@@ -26,7 +26,7 @@ def test_all_that_learners_need_is_compiled(call, cascade, compiled):
     assert needed < set(compiled)
     assert {"UCB1.ACT", "UCB1.LEARN"} <= {kernel.__qualname__ for kernel in compiled}
     assert re.search(rf"^variational:sweeps=2: {len(needed)} kernels, compiled 1; \d", out, re.MULTILINE)
-    assert re.search(r"^kept under /", out, re.MULTILINE)
+    assert re.search(r"^stored in /", out, re.MULTILINE)
 
 
 def test_the_default_is_that_of_agents(call, cascade, compiled):

@@ -118,7 +118,7 @@ def test_everything_is_selected_by_default():
         (["--figure", ""], ["''", "theory"]),
         (["--rounds", "0"], ["--rounds", "from 1"]),
         (["--runs", "-1"], ["--runs", "from 1"]),
-        (["--seed", "-1"], ["--seed", "from 0"]),
+        (["--seed", "-1"], ["--seed", ">= 0"]),
         (["--workers", "0"], ["--workers", "from 1"]),
         (["--workers", "1" + "0" * 30], ["--workers", "from 1 to 1000"]),
         (["--rounds", "1" + "0" * 30], ["--rounds", "from 1 to 1000000000000"]),
@@ -185,8 +185,7 @@ def test_an_interruption_at_any_step_is_one_line_and_the_next_start_goes_on(call
             status, out, err = call(*common)
         assert (status, out) == (130, ""), name
         assert err == (
-            f"idbandits: interrupted; finished runs are kept in {Path('out/runs.sqlite')}: "
-            "the same command goes on from there\n"
+            f"idbandits: interrupted; finished runs are stored in {Path('out/runs.sqlite')}: the same command continues\n"
         ), name
         assert not (tmp_path / "out" / "index.html").exists()
     assert call(*common)[0] == 0
@@ -220,7 +219,7 @@ def test_sigterm_is_obeyed_like_ctrl_c(process, interrupt, tmp_path):
     while not (tmp_path / "report" / "runs.sqlite").exists():
         assert started.poll() is None
         time.sleep(0.02)
-    assert "finished runs are kept" in interrupt(started, signal.SIGTERM)
+    assert "finished runs are stored" in interrupt(started, signal.SIGTERM)
 
 
 def test_interrupted_at_random_and_started_again_it_ends_with_the_results_of_an_undisturbed_run(

@@ -50,8 +50,8 @@ def test_help_states_the_default_of_the_library(call, command):
     status, out, _ = call(command, "--help")
     assert status == 0
     stated = f"{default_inference(plain)}; {default_inference(featured)} if a context has features"
-    assert f"({stated})" in " ".join(out.split())
-    assert f"Without --learner: {stated}\n" in call("learners")[1]
+    assert f"default: {stated})" in " ".join(out.split())
+    assert f"Default: {stated}\n" in call("learners")[1]
 
 
 def test_the_default_depends_on_the_diagram(call, cascade, monkeypatch):
@@ -129,9 +129,9 @@ def test_simulate_with_contexts(call, shop):
         (f"--runs {10**30}", ["--runs", "to 1000000"]),
         (f"--workers {10**30}", ["--workers", "to 1000"]),
         ("--learner ep:sweeps=1,sweeps=2", ["sweeps", "twice"]),
-        (f"--learner ep:sweeps={10**30}", ["sweeps", "up to", str(10**12)]),
+        (f"--learner ep:sweeps={10**30}", ["sweeps", "at most", str(10**12)]),
         ("--learner ep:sweeps=" + "9" * 5000, ["sweeps", "whole number"]),
-        (f"--learner particles:number={10**30}", ["number", "up to"]),
+        (f"--learner particles:number={10**30}", ["number", "at most"]),
         ("--learner toprunk", ["'toprunk'", *BY_NAME, "full"]),
         ("--learner variatonal", ["did you mean 'variational'?"]),
         ("--learner ep --learner ep", ["'ep'", "twice"]),

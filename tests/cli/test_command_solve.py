@@ -19,7 +19,7 @@ def test_solve_for_people_and_for_programs(call, cascade):
     status, out, err = call("solve", cascade, *MEANS)
     assert (status, err) == (0, "")
     assert "best action: A1 = b, A2 = d" in out
-    assert "expected reward: 0.58, proven to be the best" in out
+    assert "expected reward: 0.58, proven optimal" in out
     answer = json.loads(call("solve", cascade, *MEANS, "--json")[1])
     best = idb.best_action(idb.Diagram.load(cascade), {"attraction": [0.1, 0.4, 0.2, 0.3]})
     assert answer == {**best._asdict(), "means": {"attraction": [0.1, 0.4, 0.2, 0.3]}, "context": {}}
@@ -86,8 +86,8 @@ def test_solve_in_a_context_with_larger_tables(call, shop):
         ([], ["'attraction' is missing", "(4,)"]),
         (["attraction"], ["'attraction'", "not a file", "attraction of shape (4,)"]),
         (["attraction=0.1,0.2"], ["'attraction'", "shape (2,)", "(4,)"]),
-        (["attraction=0.1,x,0.2,0.3"], ["'attraction'", "not numbers", "0.1,x,0.2,0.3"]),
-        (["attraction="], ["'attraction'", "not numbers"]),
+        (["attraction=0.1,x,0.2,0.3"], ["'attraction'", "must be numbers", "0.1,x,0.2,0.3"]),
+        (["attraction="], ["'attraction'", "must be numbers"]),
         (["attraction=0.1,0.2,1.3,0.4"], ["'attraction'", "[2]", "1.3"]),
         (["attraction=0.1,0.2,nan,0.4"], ["'attraction'", "[2]", "nan"]),
         (["attraction=[[0.1], 0.2]"], ["'attraction'", "not numbers"]),
@@ -140,4 +140,4 @@ def test_names_with_equals_signs_and_labels_that_are_written_alike(call):
 def test_other_wrong_arguments(rejected, cascade):
     rejected("solve", cascade, *MEANS, "--effort", "-1", words=["effort", "-1"])
     rejected("solve", cascade, *MEANS, "--effort", "much", words=["--effort", "'much'"])
-    rejected("solve", cascade, *MEANS, "--seed", "-1", words=["--seed", "from 0", "'-1'"])
+    rejected("solve", cascade, *MEANS, "--seed", "-1", words=["--seed", ">= 0", "'-1'"])

@@ -11,7 +11,7 @@ import pytest
 
 import idbandits as idb
 from idbandits.cli import main as cli
-from idbandits.cli import simulate_command as simulate
+from idbandits.cli.arguments import json_or_text
 
 DEEP = "[" * 100_000
 NESTED = '{"a": ' * 300 + "1" + "}" * 300
@@ -158,4 +158,4 @@ def test_simulate_rejects_more_than_fits_in_memory(rejected, cascade):
 
 
 def test_a_setting_that_is_deep_is_a_word():
-    assert simulate._setting(DEEP) == DEEP
+    assert json_or_text(DEEP) == DEEP

@@ -372,11 +372,7 @@ def test_errors_of_other_files_say_what_is_wrong(tmp_path):
             {"version": 1, "settings": result().settings},
             "must have the columns learner, run, round, reward, regret, seconds once each; see 'learner'",
         ),
-        (
-            COLUMNS,
-            {"version": 1, "settings": {}},
-            "other: settings of the result: 'world' is a required property",
-        ),
+        (COLUMNS, {"version": 1, "settings": {}}, "other: settings of the result: 'world' is a required property"),
         (COLUMNS, {"version": 2}, "other: version 2 is newer than this library, which reads up to version 1"),
         (COLUMNS, {"version": 1}, "other: not a Parquet file, or damaged: 'settings'"),
     ],
