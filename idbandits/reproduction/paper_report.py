@@ -1,4 +1,4 @@
-"""The report of the evaluation: figures, tables and a page to read, made from finished runs."""
+"""Report of the evaluation: figures, tables and a web page, made from finished runs."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ PRINT = {
 @final
 @dataclass(frozen=True)
 class Findings:
-    """The finished runs of each panel, and the settings of all runs."""
+    """Results of each panel, and the settings of all runs."""
 
     results: dict[Panel, Result]
     settings: Settings
 
     @functools.cached_property
     def summary(self) -> pd.DataFrame:
-        """One row per learner of each panel."""
+        """Data frame with one row per learner of each panel."""
         import pandas as pd
 
         if not self.results:
@@ -58,7 +58,7 @@ class Findings:
         return _by_experiment({panel: result.summary() for panel, result in self.results.items()})[COLUMNS]
 
     def tidy(self) -> pd.DataFrame:
-        """All checkpoints of all runs of each panel."""
+        """Return all checkpoints of all runs of each panel."""
         if not self.results:
             return frame_of({}, marks_of(1, 1), []).assign(learner="", problem="", experiment="")
         return _by_experiment({panel: result.frame for panel, result in self.results.items()})
@@ -72,7 +72,7 @@ def _by_experiment(frames: Mapping[Panel, pd.DataFrame]) -> pd.DataFrame:
 
 
 def findings_of(runs: Mapping[Job, Run], settings: Settings, panels: Sequence[Panel]) -> Findings:
-    """Put runs together in the order of the panels, whatever order they were finished in."""
+    """Collect runs in the order of the panels."""
     import pandas as pd
 
     by_cell: dict[Cell, dict[tuple[str, int], Run]] = {}
@@ -91,13 +91,13 @@ def findings_of(runs: Mapping[Job, Run], settings: Settings, panels: Sequence[Pa
 
 
 def looks(figure: Figure) -> dict[str, int]:
-    """The number of each learner's look in a figure; the paper's three look the same in all figures."""
+    """Return the style number of each learner in a figure; those of the paper's three are equal in all figures."""
     names = [problems.FULL, VI, problems.INC, *(name for panel in figure.panels for name in panel.learners)]
     return {name: i for i, name in enumerate(dict.fromkeys(names))}
 
 
 def draw(figure: Figure, findings: Findings) -> Picture:
-    """A figure with those of its panels that were run, and one legend."""
+    """Draw a figure with those of its panels that were run, and one legend."""
     from matplotlib.figure import Figure as Picture
 
     panels = [panel for panel in figure.panels if panel in findings.results]
@@ -123,7 +123,7 @@ def draw(figure: Figure, findings: Findings) -> Picture:
 
 
 def run_times(findings: Findings) -> list[dict[str, str]]:
-    """Table 1: the run times and rewards of the paper beside ours."""
+    """Return the rows of Table 1: run times and rewards of the paper and of these runs."""
     if (result := findings.results.get(TABLE)) is None:
         return []
     rows = []
@@ -148,25 +148,25 @@ def run_times(findings: Findings) -> list[dict[str, str]]:
 
 
 def seconds_at(frame: pd.DataFrame, learner: str, rounds: int) -> float:
-    """The mean seconds that a learner takes for so many rounds, interpolated between checkpoints."""
+    """Return the mean seconds of a learner for a number of rounds, interpolated between checkpoints."""
     rows = frame[frame["learner"] == learner].groupby("round")["seconds"].mean()
     return float(np.interp(rounds, [0, *rows.index], [0.0, *rows.to_numpy()]))
 
 
 def times_as_long(slow: float, fast: float) -> str:
-    """How many times as long one takes as the other, to two digits."""
-    if slow <= 0 or fast <= 0:  # the clock is too coarse for so few rounds
+    """Return a ratio of seconds as text with two digits."""
+    if slow <= 0 or fast <= 0:  # below the resolution of the clock
         return "–"
     return f"{float(f'{slow / fast:.2g}'):,.10g} times"
 
 
 def machine() -> str:
-    """What the runs were made on."""
+    """Describe this machine."""
     return f"{processor()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
 def processor() -> str:
-    """The name of the processor."""
+    """Return the name of the processor."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -175,7 +175,7 @@ def processor() -> str:
 
 
 def write(findings: Findings, out: Path, took: str, command: str, theory: Mapping[str, Any] | None) -> list[str]:
-    """Write all files of the report, each entirely or not at all; returns their names."""
+    """Write all files of the report, each atomically, and return their names."""
     from matplotlib import style
 
     files, sections = dict[str, bytes](), []
@@ -199,7 +199,7 @@ def write(findings: Findings, out: Path, took: str, command: str, theory: Mappin
 
 
 def _page(findings: Findings, **parts: Any) -> str:
-    """The page; the template shows the numbers."""
+    """Render the page from its template."""
     import jinja2
     import numba
 
