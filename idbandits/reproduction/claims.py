@@ -87,10 +87,10 @@ def _varies_more(more: Summary, less: Summary) -> tuple[str, str]:
 
 def _three_times(summary_of: SummaryOf) -> list[Verdict]:
     baseline = summary_of("rank-1 1", RANK1)
-    ours = [row for name in (FULL, VI, INC) if (row := summary_of("rank-1 1", name)) is not None]
-    if baseline is None or not ours or baseline["reward_mean"] <= 0:
+    rows = [row for name in (FULL, VI, INC) if (row := summary_of("rank-1 1", name)) is not None]
+    if baseline is None or not rows or baseline["reward_mean"] <= 0:
         return []
-    best = max(ours, key=lambda row: float(row["reward_mean"]))
+    best = max(rows, key=lambda row: float(row["reward_mean"]))
     ratio = best["reward_mean"] / baseline["reward_mean"]
     claim = "rank-1 bandit 1: the best of the paper's algorithms earns about three times what Rank1Elim earns"
     numbers = f"{ratio:.2f} times: {shown(best, 'reward')} against {shown(baseline, 'reward')}"
@@ -99,14 +99,14 @@ def _three_times(summary_of: SummaryOf) -> list[Verdict]:
 
 def _table(summary_of: SummaryOf) -> list[Verdict]:
     """Return verdicts on Table 1."""
-    ours = {name: row for name in PAPERS_TABLE if (row := summary_of(TABLE.problem, name)) is not None}
+    rows = {name: row for name in PAPERS_TABLE if (row := summary_of(TABLE.problem, name)) is not None}
     answers = []
-    for name, row in ours.items():
+    for name, row in rows.items():
         _, _, mean, error = PAPERS_TABLE[name]
         if math.isfinite(row["reward_se"]) and row["rounds"] == ROUNDS:
             differs = abs(row["reward_mean"] - mean) > CLEAR * math.hypot(error, row["reward_se"])
             answers.append((f"{name} earns {mean:.3f} ± {error:.3f}", not differs, f"{shown(row, 'reward')} here"))
-    seconds = {name: row["seconds_mean"] for name, row in ours.items()}
+    seconds = {name: row["seconds_mean"] for name, row in rows.items()}
     if len(seconds) == len(PAPERS_TABLE):
         slowest = max(seconds, key=seconds.__getitem__)
         numbers = ", ".join(f"{name} {seconds[name]:.2g} s" for name in dict.fromkeys((VI, INC, slowest)))

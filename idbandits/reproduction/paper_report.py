@@ -137,11 +137,11 @@ def run_times(findings: Findings) -> list[dict[str, str]]:
                 "ratio": f"{times_as_long(seconds, same)}: idTSvi takes {same:.2g} s for as many rounds",
             }  # fmt: skip
         else:
-            theirs, error, mean, se = PAPERS_TABLE[name]
+            paper_seconds, error, mean, se = PAPERS_TABLE[name]
             cells = {
-                "learner": name, "paper_seconds": f"{theirs:,.1f} ± {error:.1f}",
+                "learner": name, "paper_seconds": f"{paper_seconds:,.1f} ± {error:.1f}",
                 "paper_reward": f"{mean:.3f} ± {se:.3f}", "seconds": f"{seconds:.2g}",
-                "ratio": times_as_long(theirs, seconds) if rounds == problems.ROUNDS else "–",
+                "ratio": times_as_long(paper_seconds, seconds) if rounds == problems.ROUNDS else "–",
             }  # fmt: skip
         rows.append({**cells, "reward": shown(row, "reward")})
     return rows

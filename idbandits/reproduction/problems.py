@@ -57,7 +57,7 @@ PROBLEMS = {
     "semi-bandit": Problem("semi-bandit", partial(models.semi_bandit, 20, 2), {"mean": _steps(20, 20)}),
 }
 
-OURS, BASELINE, BEYOND = "the paper's", "baseline", "beyond the paper"
+PAPER, BASELINE, BEYOND = "paper", "baseline", "beyond the paper"  # kinds of learners and figures
 Make = Callable[[Problem, int], Any]  # makes a learner for a problem and a number of rounds
 
 
@@ -95,11 +95,11 @@ PARTICLES = {f"PF ({m} particles)": m for m in (5, 10, 15, 20)}
 _RANDOM_START = "q starts at random in every round"
 
 LEARNERS = {
-    FULL: Contender(_thompson("exact", reveal=True), OURS, "sees the latent nodes: an upper bound for the others"),
-    VI: Contender(_thompson(Variational(literal=True)), OURS, "variational, one sweep per round from the last q"),
-    INC: Contender(_thompson(Incremental(literal=True)), OURS, "the last round only, up to 30 iterations"),
+    FULL: Contender(_thompson("exact", reveal=True), PAPER, "sees the latent nodes: an upper bound for the others"),
+    VI: Contender(_thompson(Variational(literal=True)), PAPER, "variational, one sweep per round from the last q"),
+    INC: Contender(_thompson(Incremental(literal=True)), PAPER, "the last round only, up to 30 iterations"),
     **{
-        name: Contender(_thompson(Particles(m), reveal=True), OURS,
+        name: Contender(_thompson(Particles(m), reveal=True), PAPER,
                         f"particle filter with {m} models; sees the latent nodes")
         for name, m in PARTICLES.items()
     },
@@ -150,7 +150,7 @@ class Figure(NamedTuple):
     measure: Measure
     panels: tuple[Panel, ...]
     text: str
-    kind: str = OURS
+    kind: str = PAPER
 
 
 PAPERS_BASELINES = {

@@ -79,18 +79,18 @@ def deferring() -> Iterator[Callable[[], None]]:
     arrived: list[int] = []
     in_main_thread = threading.current_thread() is threading.main_thread()  # the only one that handles signals
     handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM) if in_main_thread}
-    ours = {int(number): handler for number, handler in handlers.items() if callable(handler)}
+    replaced = {int(number): handler for number, handler in handlers.items() if callable(handler)}
 
     def deliver() -> None:
         while arrived:
             number = arrived.pop(0)
-            ours[number](number, sys._getframe())
+            replaced[number](number, sys._getframe())
 
     try:
-        for number in ours:
+        for number in replaced:
             signal.signal(number, lambda number, _: arrived.append(number))
         yield deliver
     finally:
-        for number, handler in ours.items():
+        for number, handler in replaced.items():
             signal.signal(number, handler)
     deliver()

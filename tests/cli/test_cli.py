@@ -1,4 +1,4 @@
-"""The command line as a whole: help, start-up, mistakes, signals and pipes."""
+"""Command line: help, start-up, invalid arguments, signals and pipes."""
 
 import re
 import shlex

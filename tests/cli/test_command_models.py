@@ -172,7 +172,7 @@ def test_bytes_that_are_not_text_are_rejected_from_a_pipe(monkeypatch):
         read_diagram("-")
 
 
-def test_labels_that_the_output_has_no_letters_for(process, tmp_path):
+def test_labels_that_the_encoding_of_the_output_lacks(process, tmp_path):
     d = idb.Diagram("日本")
     d.decision("A", 2)
     d.save(tmp_path / "d.json")

@@ -20,7 +20,7 @@ SIMULATE = "idbandits.simulation.simulate.simulate"  # where it is defined
 FILES = ["means.json", "regret.png", "regret.svg", "results.parquet", "reward.png", "reward.svg", "summary.csv"]
 
 
-def test_simulate_is_what_python_gives(call, cascade):
+def test_simulate_equals_that_in_python(call, cascade):
     status, out, err = call(
         "simulate", cascade, *MEANS, *SHORT, "--seed", 5, "--learner", "ep", "--learner", "full", "--out", "new/results"
     )
@@ -86,7 +86,7 @@ def test_learners_lists_names_and_settings(call):
 
 def test_a_new_baseline_is_a_learner(call, cascade, monkeypatch):
     class Stubborn:
-        """Takes one action forever."""
+        """Constant action."""
 
         def __init__(self, d, seed=0, *, first="a"):
             self.diagram, self.first = d, first
@@ -105,7 +105,7 @@ def test_a_new_baseline_is_a_learner(call, cascade, monkeypatch):
     assert status == 0
     regrets = {line.split()[0]: float(line.split()[5]) for line in out.splitlines()[-2:]}
     assert regrets == pytest.approx({"STUB-born:first=b": 0.0, "Stubborn": 50 * 0.21})
-    assert "Stubborn:first=a\n    Takes one action forever." in call("learners")[1]
+    assert "Stubborn:first=a\n    Constant action." in call("learners")[1]
 
 
 def test_simulate_with_contexts(call, shop):
@@ -150,7 +150,7 @@ def test_simulate_rejects(rejected, cascade, arguments, words):
     assert cascade.is_file()
 
 
-def test_exact_where_it_is_not_exact_is_rejected(call, rejected):
+def test_exact_inference_is_rejected_if_it_is_not_exact(call, rejected):
     call("models", "position_based", "--items", 4, "--positions", 2, "--out", "list.json")
     rejected("simulate", "list.json", "--means", "random", "--learner", "exact", words=["exact"])
 

@@ -1,4 +1,4 @@
-"""The best action that regret refers to: proven, or known not to be."""
+"""Best actions that regret refers to, proven or not."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from list_models import hard_means, impatient
 
 
 def hard(effort: float) -> idb.World:
-    """A world whose best action is proven with much effort only."""
+    """World whose best action is proven with much effort only."""
     d = impatient(20, 10)
     return idb.World(d, hard_means(d, 7), seed=0, effort=effort)
 
 
 class Constant:
-    """A learner that always takes the same action."""
+    """Learner with a constant action."""
 
     def __init__(self, action: dict[str, Any]) -> None:
         self.action = action

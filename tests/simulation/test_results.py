@@ -1,4 +1,4 @@
-"""Results against sums done by hand, plots as data, and files."""
+"""Results against calculations by hand, plots as data, and files."""
 
 import json
 import math
@@ -309,7 +309,7 @@ def test_repr():
 @pytest.mark.parametrize("types", [{}, {"learner": "category"}, {"run": "int32", "regret": "float32"}])
 def test_round_trip_is_exact(tmp_path, types):
     values = [math.pi, 1e-300, -0.0, math.nan, 1 / 3, 1e22, 5e-324, 0.1, 2.0, 7.0]
-    frame = result().frame.assign(reward=values).astype(types)[::-1]  # with an index of its own
+    frame = result().frame.assign(reward=values).astype(types)[::-1]  # with a custom index
     before = Result(frame, result(seed=[1, 2], extra={"ε": None}).settings)
     before.save(tmp_path / "result.parquet")
     after = Result.load(str(tmp_path / "result.parquet"))
@@ -385,7 +385,7 @@ def test_files_of_other_versions(tmp_path, columns, note, message):
     assert str(caught.value).endswith(message)
 
 
-# -- what is not a result ----------------------------------------------------------------------------------------------
+# -- invalid results --------------------------------------------------------------------------------------------------
 
 
 ODD_COLUMNS = {
@@ -435,11 +435,11 @@ def test_a_result_is_made_of_a_frame_and_settings(frame, settings):
 
 
 def written(path, table=None, **metadata):
-    """A Parquet file with this table and metadata, where our settings and those of pandas are replaced."""
+    """Write a Parquet file with this table and metadata, which replaces that of idbandits and pandas."""
     table = pa.Table.from_pandas(result().frame) if table is None else table
     note = json.dumps({"version": 1, "settings": result().settings}).encode()
-    ours = {b"idbandits": note} | {key.encode(): text for key, text in metadata.items()}
-    parquet.write_table(table.replace_schema_metadata((table.schema.metadata or {}) | ours), path)
+    added = {b"idbandits": note} | {key.encode(): text for key, text in metadata.items()}
+    parquet.write_table(table.replace_schema_metadata((table.schema.metadata or {}) | added), path)
     return path
 
 
