@@ -221,14 +221,14 @@ class World:
             if self._features is not None:
                 self._features.check(self.round, context or {})
             self.eligibility.check(vector, eligible)
-            regret, features = self.regret(action, context), self._drawn_features()
             self.values[self._inputs] = vector
+            context = self._labels("context") | self._drawn_features()
+            regret = self.regret(self.model.action_of(vector), context)
             self._drawn = None
             reward = play(phase.sampler, self.rng, self.values)
             self._present = self.round + 1, None if self.schedule.varies else phase
             self._eligible = None if self.eligibility.varies else eligible
-            observed, latent, context = (self._labels(kind) for kind in ("observed", "latent", "context"))
-            return Outcome(observed, latent, reward, regret, context | features)
+            return Outcome(self._labels("observed"), self._labels("latent"), reward, regret, context)
 
     def _drawn_features(self) -> dict[str, Any]:
         """Return the context features of the present round."""

@@ -66,7 +66,7 @@ def test_study_and_its_picture() -> None:
         ({"runs": 0}, "runs.* is .* not 0"),
         ({"seed": -1}, "seed.* is .* not -1"),
         ({"workers": True}, "workers.* is .* not True"),
-        ({"learner": 3}, r"no method act\(\): 3"),
+        ({"learner": 3}, r"must have a method act\(\), got 3"),
     ],
 )
 def test_refusals_name_what_is_wrong(settings: dict[str, Any], words: str) -> None:
