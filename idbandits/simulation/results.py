@@ -31,6 +31,7 @@ _SETTINGS = {
         "interrupted": {"type": "boolean"}, "reference_gap": {"type": "number", "minimum": 0},
     },
 }  # fmt: skip
+_NOTE = {"type": "object", "required": ["version", "settings"], "properties": {"version": {"type": "integer"}}}
 
 
 @final
@@ -70,7 +71,7 @@ class Result:
             types = f"{type(self.frame).__name__} and {type(self.settings).__name__}"
             raise IdbanditsError(f"a result must be made of a data frame and a dictionary of settings, got {types}")
         object.__setattr__(self, "settings", dict(self.settings))  # later changes of the argument have no effect
-        _check_settings(self.settings)
+        _check_schema("settings of the result", self.settings, _SETTINGS)
         _check_columns(self.frame)
         if unknown := set(self.frame["learner"].unique()).difference(self.settings["learners"]):
             raise IdbanditsError(f"learner {min(unknown)!r} is not one of {brief(self.settings['learners'])}")
@@ -201,21 +202,23 @@ def _from_parquet(content: bytes) -> Result:
         raise FormatError("a Parquet file without the settings of a result")
     note = json.loads(metadata[_KEY])
     check_depth(note)
-    if (version := note["version"]) > VERSION:
+    version = note.get("version") if isinstance(note, dict) else None
+    if isinstance(version, int) and version > VERSION:
         raise FormatError(f"version {version} is newer than this library, which reads up to version {VERSION}")
+    _check_schema("metadata", note, _NOTE)
     groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
     if sum(group.num_rows for group in groups) * file.metadata.num_columns > MOST_VALUES:
         raise FormatError(f"the table must have at most {MOST_VALUES:,} values")
     return Result(file.read().to_pandas(), note["settings"])
 
 
-def _check_settings(settings: dict[str, Any]) -> None:
+def _check_schema(what: str, data: Any, schema: dict[str, Any]) -> None:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
-    error = best_match(Draft202012Validator(_SETTINGS).iter_errors(settings))
+    error = best_match(Draft202012Validator(schema).iter_errors(data))
     if error is not None:
-        raise IdbanditsError(f"settings of the result{error.json_path[1:]}: {shorten(error.message, 300)}")
+        raise IdbanditsError(f"{what}{error.json_path[1:]}: {shorten(error.message, 300)}")
 
 
 def _check_columns(frame: "pd.DataFrame") -> None:

@@ -374,7 +374,7 @@ def test_errors_of_other_files_say_what_is_wrong(tmp_path):
         ),
         (COLUMNS, {"version": 1, "settings": {}}, "other: settings of the result: 'world' is a required property"),
         (COLUMNS, {"version": 2}, "other: version 2 is newer than this library, which reads up to version 1"),
-        (COLUMNS, {"version": 1}, "other: not a Parquet file, or damaged: 'settings'"),
+        (COLUMNS, {"version": 1}, "other: metadata: 'settings' is a required property"),
     ],
 )
 def test_files_of_other_versions(tmp_path, columns, note, message):
