@@ -17,7 +17,7 @@ from idbandits.reproduction.problems import (
     TABLE,
     VI,
 )
-from idbandits.simulation.cells import shown
+from idbandits.simulation.result_tables import shown
 
 PAPERS_TABLE = {  # Table 1: seconds and average reward, each with its standard error
     VI: (1990.502, 19.702, 0.999, 0.001),

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from idbandits.circuit.build import strides
+from idbandits.circuit.build import rows_of_use, starts, strides
 from idbandits.diagram.diagram import Diagram, Node
 from idbandits.diagram.tables import Known, Label, Use
 from idbandits.kernel.array_types import Floats
@@ -43,7 +43,7 @@ class Literal:
         joint = np.indices(shape, dtype=np.intp).reshape(len(latent), math.prod(shape))  # one column per joint state
 
         tables = list(d.learned.values())
-        self._starts = dict(zip(d.learned, np.cumsum([0] + [t.size for t in tables])[:-1].tolist(), strict=True))
+        self._starts = dict(zip(d.learned, starts([t.prior.ravel() for t in tables])[:-1], strict=True))
         states = np.concatenate([np.full(math.prod(t.shape), t.states, dtype=np.intp) for t in tables])
         self._row_of = np.repeat(np.arange(len(states)), states)  # of each entry
         self._row_starts = np.cumsum(states) - states
@@ -52,7 +52,7 @@ class Literal:
 
         learned = [n for n in chance if isinstance(n.cpd, Use)]
         blocks = [self._entries(n) for n in learned]
-        self._entry_at, self._learned_starts = np.concatenate(blocks), _starts(blocks)
+        self._entry_at, self._learned_starts = np.concatenate(blocks), np.array(starts(blocks)[:-1])
         self._learned_strides = _strides(d, learned, self._visible)
         slots = [np.unique(offsets, return_inverse=True) for offsets in _strides(d, learned, latent) @ joint]
         self._slots = np.concatenate([offsets for offsets, _ in slots])
@@ -62,7 +62,10 @@ class Literal:
         known = [n for n in chance if isinstance(n.cpd, Known)]
         with np.errstate(divide="ignore"):
             logs = [np.log(n.cpd.table.ravel()) for n in known if isinstance(n.cpd, Known)]
-        self._log_at, self._known_starts = np.concatenate([*logs, np.empty(0)]), _starts(logs)
+        self._log_at, self._known_starts = (
+            np.concatenate([*logs, np.empty(0)]),
+            np.array(starts(logs)[:-1], dtype=np.intp),
+        )
         self._known_strides = _strides(d, known, self._visible)
         self._known_offsets = _strides(d, known, latent) @ joint
 
@@ -97,7 +100,7 @@ class Literal:
         base = self._known_starts + self._known_strides @ states
         known = self._log_at[base[:, np.newaxis] + self._known_offsets].sum(axis=0)
         if known.max() == -np.inf:
-            raise ValueError(f"the round must have a probability above zero, got {values}")
+            raise ValueError(f"the diagram gives this round probability zero: {values}")
         if self.rounds == self._known.shape[1]:
             self._entry = np.concatenate([self._entry, np.empty_like(self._entry)], axis=1)
             self._known = np.concatenate([self._known, np.empty_like(self._known)], axis=1)
@@ -123,9 +126,8 @@ class Literal:
     def _entries(self, node: Node) -> Ints:
         """Return the entry of the learned tables for each address of a node."""
         assert isinstance(node.cpd, Use)
-        parents = [self.diagram.nodes[p].states for p in node.parents]
-        rows = np.arange(math.prod(parents)) if node.cpd.rows is None else np.broadcast_to(node.cpd.rows, parents)
-        entries: Ints = rows.reshape(-1, 1) * node.states + np.arange(node.states) + self._starts[node.cpd.name]
+        rows = rows_of_use(self.diagram, node).reshape(-1, 1)
+        entries: Ints = rows * node.states + np.arange(node.states) + self._starts[node.cpd.name]
         return entries.ravel()
 
 
@@ -137,8 +139,3 @@ def _strides(d: Diagram, nodes: list[Node], others: list[Node]) -> Ints:
         steps = dict(zip(axes, strides([d.nodes[name].states for name in axes], 1), strict=True))
         rows[k] = [steps.get(other.name, 0) for other in others]
     return rows
-
-
-def _starts(blocks: list[Any]) -> Ints:
-    """Return the start of each block in their concatenation."""
-    return np.cumsum([0, *map(len, blocks)], dtype=np.intp)[:-1]

@@ -20,9 +20,9 @@ from idbandits.reproduction import problems
 from idbandits.reproduction.claims import FAILS, HOLDS, PAPERS_MACHINE, PAPERS_TABLE, verdicts
 from idbandits.reproduction.problems import FIGURES, LEARNERS, PROBLEMS, TABLE, VI, Figure, Panel
 from idbandits.reproduction.runs import Cell, Job, Settings
-from idbandits.simulation.cells import shown
 from idbandits.simulation.loop import Run
 from idbandits.simulation.plots import curves, draw_curves, draw_legend, rendered
+from idbandits.simulation.result_tables import shown
 from idbandits.simulation.results import Result
 from idbandits.simulation.simulate import frame_of, marks_of
 
@@ -30,10 +30,11 @@ if TYPE_CHECKING:  # imported where they are used, because that takes long
     import pandas as pd
     from matplotlib.figure import Figure as Picture
 
-COLUMNS = [
+SUMMARY_COLUMNS = [
     "experiment", "problem", "learner", "runs", "rounds", "reward_mean", "reward_se", "regret_mean", "regret_se",
     "worst_regret", "seconds_mean",
 ]  # fmt: skip
+TIDY_COLUMNS = ["experiment", "problem", "learner", "run", "round", "reward", "regret", "seconds"]
 PRINT = {
     "font.size": 9, "axes.titlesize": 10, "axes.labelsize": 9, "legend.fontsize": 8.5, "svg.fonttype": "none",
     "svg.hashsalt": "idbandits",
@@ -51,24 +52,19 @@ class Findings:
     @functools.cached_property
     def summary(self) -> pd.DataFrame:
         """Data frame with one row per learner of each panel."""
-        import pandas as pd
-
-        if not self.results:
-            return pd.DataFrame(columns=COLUMNS)
-        return _by_experiment({panel: result.summary() for panel, result in self.results.items()})[COLUMNS]
+        return _by_experiment({panel: result.summary() for panel, result in self.results.items()}, SUMMARY_COLUMNS)
 
     def tidy(self) -> pd.DataFrame:
         """Return all checkpoints of all runs of each panel."""
-        if not self.results:
-            return frame_of({}, marks_of(1, 1), []).assign(learner="", problem="", experiment="")
-        return _by_experiment({panel: result.frame for panel, result in self.results.items()})
+        return _by_experiment({panel: result.frame for panel, result in self.results.items()}, TIDY_COLUMNS)
 
 
-def _by_experiment(frames: Mapping[Panel, pd.DataFrame]) -> pd.DataFrame:
+def _by_experiment(frames: Mapping[Panel, pd.DataFrame], columns: list[str]) -> pd.DataFrame:
+    """Concatenate the data frames of panels, after columns `experiment` and `problem`."""
     import pandas as pd
 
-    keyed = {(panel.key, panel.problem): frame for panel, frame in frames.items()}
-    return pd.concat(keyed, names=["experiment", "problem"]).reset_index(level=[0, 1]).reset_index(drop=True)
+    keyed = [frame.assign(experiment=panel.key, problem=panel.problem) for panel, frame in frames.items()]
+    return pd.concat(keyed or [pd.DataFrame(columns=columns)], ignore_index=True)[columns]
 
 
 def findings_of(runs: Mapping[Job, Run], settings: Settings, panels: Sequence[Panel]) -> Findings:

@@ -114,7 +114,7 @@ class Result:
 
     def to_latex(self) -> str:
         """Return the summary as a LaTeX table, with cells "mean ± standard error"; it needs the package booktabs."""
-        from idbandits.simulation.cells import latex
+        from idbandits.simulation.result_tables import latex
 
         return latex(self.summary().to_dict("records"))
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numba import types
 
-from idbandits.circuit.build import starts, strides
+from idbandits.circuit.build import rows_of_use, starts, strides
 from idbandits.circuit.model import Action, Means, Model, compile
 from idbandits.circuit.queries import reward_at
 from idbandits.diagram.diagram import Diagram, Node
@@ -349,8 +349,6 @@ def _table(model: Model, node: Node, parameters: Floats) -> Floats:
         return node.cpd.table
     assert isinstance(node.cpd, Use)
     learned = model.learned[node.cpd.name]
-    first, shape = model.parameters.offsets[learned.name], [model.nodes[p].states for p in node.parents]
+    first = model.parameters.offsets[learned.name]
     rows = parameters[first : first + learned.size].reshape(-1, learned.states)
-    if node.cpd.rows is None:
-        return rows.reshape(*shape, learned.states)
-    return np.ascontiguousarray(rows[np.broadcast_to(np.asarray(node.cpd.rows), shape)])
+    return np.ascontiguousarray(rows[rows_of_use(model.diagram, node)])

@@ -10,7 +10,7 @@ import pytest
 
 from idbandits.reproduction.claims import FAILS, HOLDS, OPEN, PAPERS_TABLE, verdicts
 from idbandits.reproduction.problems import AS_WRITTEN, FULL, INC, KLUCB, PARTICLES, RANK1, TABLE, VI
-from idbandits.simulation.cells import shown
+from idbandits.simulation.result_tables import shown
 
 
 def row(reward: float, error: float = 0.01, spread: float = 1.0, runs: int = 20) -> dict[str, Any]:

@@ -43,8 +43,8 @@ from idbandits.reproduction.problems import (
     Problem,
 )
 from idbandits.reproduction.runs import Cell, Job, Settings
-from idbandits.simulation.cells import shown
 from idbandits.simulation.loop import Run
+from idbandits.simulation.result_tables import shown
 from idbandits.simulation.results import Result
 from idbandits.simulation.simulate import CHECKPOINTS, marks_of
 
