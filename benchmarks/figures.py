@@ -20,7 +20,7 @@ from idbandits.inference import default_inference
 from idbandits.models import position_based
 from idbandits.reproduction.claims import FAILS, HOLDS, OPEN, Verdict, verdicts
 from idbandits.reproduction.problems import INC, KLUCB, KLUCB_LAST
-from idbandits.simulation.cells import shown
+from idbandits.simulation.result_tables import shown
 
 ROOT = Path(__file__).parents[1]
 PAPER, RESULTS = ROOT / "docs" / "results" / "paper.json", ROOT / "benchmarks" / "results.md"

@@ -159,7 +159,7 @@ def test_too_many_runs(runs: int) -> None:
 def test_results_that_would_not_fit_in_memory() -> None:
     learners = {name: idb.Thompson(coins()) for name in "ab"}
     for runs, rounds, checkpoints in ((1_000_000, 10**6, 200), (1, 10**12, "every"), (10, 10**12, 10**11)):
-        with pytest.raises(IdbanditsError, match=r"runs .*checkpoints .*50,000,000 rows"):
+        with pytest.raises(IdbanditsError, match=r"at most 50,000,000 rows, got .* runs .* checkpoints"):
             idb.simulate(coin_world(), learners, rounds, runs, progress=False, checkpoints=checkpoints)
 
 

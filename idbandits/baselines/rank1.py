@@ -35,7 +35,7 @@ class Rank1Config(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The rows, or the columns."""
+    """Rows or columns."""
 
     number: int
     h: Ints  # the row itself, or the row that replaced it after its elimination

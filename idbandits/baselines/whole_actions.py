@@ -103,7 +103,7 @@ class Uniform(Baseline):
 
 
 class ActionConfig(NamedTuple):
-    """All actions, and the terms of the reward."""
+    """Feasible actions, and the terms of the reward."""
 
     decisions: int
     actions: int

@@ -1,1 +1,1 @@
-"""The command `idbandits`."""
+"""Command `idbandits`."""

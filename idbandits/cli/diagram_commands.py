@@ -1,4 +1,4 @@
-"""`idbandits models`, `draw`, `check` and `solve`: ready models, pictures and checks of diagrams, and best actions."""
+"""Commands `models`, `draw`, `check` and `solve`: ready models, pictures and checks of diagrams, best actions."""
 
 import inspect
 import json
@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, get_type_hints
 import numpy as np
 
 from idbandits import models as ready
-from idbandits.cli.arguments import read_context, read_diagram, read_features, read_means
-from idbandits.cli.command import Parser, docstring, file_path, help_of, pick, say, whole_number
+from idbandits.cli.arguments import json_or_text, read_context, read_diagram, read_features, read_means
+from idbandits.cli.command import Parser, docstring, file_path, help_of, integer, pick, say
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import brief
 from idbandits.kernel.array_types import Floats
@@ -21,7 +21,7 @@ Model: TypeAlias = Callable[..., Diagram]
 
 
 def models(arguments: Namespace) -> None:
-    """List the ready models, or write the diagram of one: all public functions that `idbandits.models` defines."""
+    """List the ready models, which are the public functions of `idbandits.models`, or write the diagram of one."""
     functions: dict[str, Model] = {
         name: member
         for name, member in vars(ready).items()
@@ -35,7 +35,7 @@ def models(arguments: Namespace) -> None:
     name = pick("model", arguments.model, functions)
     parser = Parser(f"idbandits models {name}", **help_of(docstring(functions[name])))
     _add_parameters(parser, functions[name])
-    parser.add_argument("--out", type=file_path, metavar="FILE", help="write to this file (else the standard output)")
+    parser.add_argument("--out", type=file_path, metavar="FILE", help="output file (default: standard output)")
     options = vars(parser.parse_args(arguments.options))
     out = options.pop("out")
     options["features"] = read_features(options["features"])
@@ -48,69 +48,60 @@ def models(arguments: Namespace) -> None:
 
 
 def _add_parameters(parser: ArgumentParser, model: Model) -> None:
-    """Add one option per parameter: by its type, and anything else as items."""
-    kinds: dict[Any, tuple[str, dict[str, Any]]] = {
-        bool: ("yes or no", {"action": BooleanOptionalAction}),
-        int: ("a whole number", {"type": whole_number(1, ready.MOST_POSITIONS), "metavar": "N"}),
-        str: ("a word", {"metavar": "TEXT"}),
-        ready.ByTable: ("by table, as JSON", {"type": _by_table, "metavar": "JSON"}),
+    """Add an option for each parameter of a model by its name or type; other types are items."""
+    by_name: dict[str, dict[str, Any]] = {
+        "features": {
+            "action": "append", "metavar": "TABLE=FILE",
+            "help": "features of a table's rows: a CSV file with a header and labels first (repeatable)",
+        },
+        "pooled": {"action": "append", "metavar": "TABLE", "help": "table whose rows share a prior (repeatable)"},
+    }  # fmt: skip
+    by_type: dict[Any, dict[str, Any]] = {
+        bool: {"action": BooleanOptionalAction, "help": "switch (default: %(default)s)"},
+        int: {"type": integer(1, ready.MOST_POSITIONS), "metavar": "N", "help": "integer"},
+        str: {"metavar": "TEXT", "help": "text (default: %(default)s)"},
+        ready.ByTable: {"type": _by_table, "metavar": "JSON", "help": "JSON object by table"},
     }
-    several: dict[str, tuple[str, dict[str, Any]]] = {
-        "features": (
-            "of a table's rows, from a CSV file: labels first, then columns (repeat it for several tables)",
-            {"action": "append", "metavar": "TABLE=FILE"},
-        ),
-        "pooled": ("a table whose rows have a common prior (repeat it)", {"action": "append", "metavar": "TABLE"}),
-    }
-    items = "how many, or labels: a,b,c, or a JSON list", {"type": _items, "metavar": "ITEMS"}
+    items = {"type": _items, "metavar": "ITEMS", "help": "number, labels a,b,c, or a JSON list"}
     hints = get_type_hints(model)
     for name, parameter in inspect.signature(model).parameters.items():
-        option, required = f"--{name.replace('_', '-')}", parameter.default is parameter.empty
-        if name in several:
-            text, settings = several[name]
-            parser.add_argument(option, default=[], help=text, **settings)
-            continue
-        text, settings = kinds.get(hints[name], items)
-        text += "" if required else " (default: %(default)s)"
-        parser.add_argument(option, required=required, default=parameter.default, help=text, **settings)
+        required = parameter.default is parameter.empty
+        default = [] if name in by_name else None if required else parameter.default
+        settings = by_name.get(name) or by_type.get(hints[name], items)
+        parser.add_argument(f"--{name.replace('_', '-')}", required=required, default=default, **settings)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ArgumentTypeError(f"{brief(text)} is not JSON: {error}") from None
 
 
 def _by_table(text: str) -> dict[str, Any]:
-    """Settings of tables, in which rows are named by JSON where they can be: "0" is row 0."""
-    try:
-        settings = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ArgumentTypeError(f"{brief(text)} is not JSON: {error}") from None
-    if not isinstance(settings, dict):
-        raise ArgumentTypeError(f"{brief(text)} is not a JSON object by table")
+    """Parse settings by table; keys of rows may be JSON: "0" is row 0, and a list is a tuple of labels."""
+    if not isinstance(settings := _json(text), dict):
+        raise ArgumentTypeError(f"must be a JSON object by table, got {brief(text)}")
     return {
-        table: {_row(row): value for row, value in own.items()} if isinstance(own, dict) else own
-        for table, own in settings.items()
+        table: {_row(row): value for row, value in rows.items()} if isinstance(rows, dict) else rows
+        for table, rows in settings.items()
     }
 
 
 def _row(text: str) -> Any:
-    """A row: a number, a label, or several labels in a JSON list."""
-    try:
-        row = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    row = json_or_text(text)
     return tuple(row) if isinstance(row, list) else row
 
 
-def _items(text: str) -> int | list[Any]:
-    """A number of items, or their labels."""
+def _items(text: str) -> Any:
+    """Parse a number of items, or their labels."""
     with suppress(ValueError):
         return int(text)
-    if not text.startswith("["):
-        if not all(labels := [label.strip() for label in text.split(",")]):
-            raise ArgumentTypeError(f"a label is empty in {text!r}")
-        return labels
-    try:
-        items: list[Any] = json.loads(text)
-    except (ValueError, RecursionError) as error:  # also a whole number of too many digits
-        raise ArgumentTypeError(f"{brief(text)} is not JSON: {error}") from None
-    return items
+    if text.startswith("["):
+        return _json(text)
+    if not all(labels := [label.strip() for label in text.split(",")]):
+        raise ArgumentTypeError(f"labels must not be empty, got {text!r}")
+    return labels
 
 
 def draw(arguments: Namespace) -> None:
@@ -124,19 +115,19 @@ def draw(arguments: Namespace) -> None:
 
 
 def check(arguments: Namespace) -> None:
-    """Say what cannot be learned in a diagram, and how large it is."""
+    """Print the findings of `Diagram.check`."""
     print(repr(read_diagram(arguments.file).check()))
 
 
 def solve(arguments: Namespace) -> None:
     """Find the best action under given means."""
     d = read_diagram(arguments.file)
-    given, drawn = read_means(d, arguments.means, arguments.seed)
-    means, context = given | drawn, read_context(d, arguments.context)
+    means, drawn = read_means(d, arguments.means, arguments.seed)
+    means, context = means | drawn, read_context(d, arguments.context)
     solution = best_action(d, means, context, effort=arguments.effort)
     if arguments.json:
-        asked = {"means": {name: np.asarray(means[name]).tolist() for name in d.learned}, "context": context or {}}
-        print(json.dumps({**solution._asdict(), **asked}, indent=1))
+        inputs = {"means": {name: np.asarray(means[name]).tolist() for name in d.learned}, "context": context or {}}
+        print(json.dumps({**solution._asdict(), **inputs}, indent=1))
     else:
         print_problem(d, drawn, arguments.seed)
         print_solution(solution)
@@ -153,7 +144,7 @@ def print_problem(d: Diagram, drawn: Mapping[str, Floats], seed: int) -> None:
 
 
 def print_solution(solution: Solution) -> None:
-    """Print the best action, what it earns, and whether it is proven to be the best."""
-    proof = "proven to be the best" if solution.exact else f"not proven: no action exceeds {solution.bound:.6g}"
+    """Print the best action, its expected reward, and whether it is proven optimal."""
+    proof = "proven optimal" if solution.exact else f"not proven: no action exceeds {solution.bound:.6g}"
     print(f"best action: {', '.join(f'{name} = {value}' for name, value in solution.action.items())}")
     print(f"expected reward: {solution.value:.6g}, {proof}")

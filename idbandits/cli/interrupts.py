@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a command runs: either ends it, also if it comes where an exception would get lost."""
+"""Ctrl-C and SIGTERM during a command, including places where Python or a library would swallow the exception."""
 
 import _thread
 import contextlib
@@ -6,28 +6,28 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 from idbandits.errors import IdbanditsError
 
-PAUSE = 0.05  # seconds until an interruption that could not be obeyed is tried again
+PAUSE = 0.05  # seconds until a swallowed interruption is repeated
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """Let SIGINT and SIGTERM raise KeyboardInterrupt; only in the main thread, where Python handles signals.
 
-    During an import they wait, because libraries turn exceptions into others there. Where Python would only report an
-    exception and go on, such as in destructors and in callbacks of C libraries, it is raised again a little later.
+    During imports they wait, because libraries turn exceptions into other ones there. If Python only reports the
+    exception and continues, as in destructors and in callbacks of C libraries, it is raised again after a pause.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    imports, report, ended, repeated, raised = _imports(sys._getframe()), sys.unraisablehook, False, False, False
+    imports, report, ended, repeated, raised = _import_depth(sys._getframe()), sys.unraisablehook, False, False, False
 
-    def try_again() -> None:
+    def repeat() -> None:
         nonlocal repeated
         if not ended:
             repeated = True
@@ -35,29 +35,30 @@ def interruptible() -> Iterator[None]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal repeated, raised
-        obeyed = repeated and isinstance(sys.exc_info()[1], KeyboardInterrupt)  # meanwhile: it is being handled
+        is_handled = repeated and isinstance(sys.exc_info()[1], KeyboardInterrupt)  # code reacted during the pause
         repeated = False
-        if obeyed:
+        if is_handled:
             return
-        if _imports(frame) <= imports:
+        if _import_depth(frame) <= imports:
             raised = True
             raise KeyboardInterrupt
-        _after_a_pause(try_again)
+        _after_pause(repeat)
 
     def notice(unraisable: Any) -> None:
         if issubclass(unraisable.exc_type, KeyboardInterrupt):
-            _after_a_pause(try_again)
+            _after_pause(repeat)
         else:
             report(unraisable)
 
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if not ignored(number)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in handlers.items() if handler is not signal.SIG_IGN}
     try:
         sys.unraisablehook = notice
         for number in handlers:
             signal.signal(number, interrupt)
         yield
-    except Exception as error:  # C libraries may have turned the interruption into an exception of their own
-        if raised and not isinstance(error, (IdbanditsError, OSError)):
+    except Exception as error:
+        if raised and not isinstance(error, (IdbanditsError, OSError)):  # C libraries may convert the interruption
             raise KeyboardInterrupt from error
         raise
     finally:
@@ -67,13 +68,8 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def ignored(number: signal.Signals) -> bool:
-    """Whether who started this process wants a signal to be ignored, as shells do in the background."""
-    return signal.getsignal(number) is signal.SIG_IGN
-
-
-def _after_a_pause(action: Any) -> None:
-    """Call a function in another thread; one without the locks of `threading`, which a signal may come between."""
+def _after_pause(action: Callable[[], None]) -> None:
+    """Call a function in another thread after a pause, without locks of `threading`, which a signal may interrupt."""
 
     def wait() -> None:
         time.sleep(PAUSE)
@@ -82,8 +78,8 @@ def _after_a_pause(action: Any) -> None:
     _thread.start_new_thread(wait, ())
 
 
-def _imports(frame: FrameType | None) -> int:
-    """How many calls of the import system a frame is below."""
+def _import_depth(frame: FrameType | None) -> int:
+    """Return the number of calls of the import system above a frame."""
     number = 0
     while frame is not None:
         number += frame.f_code.co_filename.startswith("<frozen importlib")

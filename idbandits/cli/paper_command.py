@@ -1,8 +1,7 @@
-"""`idbandits paper` and `theory`: the paper's evaluation as a report, and the bound of its theorem."""
+"""Commands `paper` and `theory`: the paper's evaluation as a report, and the bound of its theorem."""
 
 from __future__ import annotations
 
-import math
 import shlex
 import time
 from argparse import Namespace
@@ -12,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from idbandits import models
 from idbandits import theory as bounds
-from idbandits.cli.command import INTERRUPTED, output_folder, say
+from idbandits.cli.command import INTERRUPTED, output_folder, pick, say
 from idbandits.cli.progress import Progress
-from idbandits.errors import IdbanditsError
 from idbandits.files import write_whole
 from idbandits.reproduction import paper_report as report
 from idbandits.reproduction import problems
@@ -29,18 +27,17 @@ if TYPE_CHECKING:
 
 THEORY_RUNS, THEORY_ROUNDS = 20, 10_000
 ABOUT = """
-bound        that of Theorem 1: C √(6 (d + L) O_max n log n (1 + log n)) + (C + 2π²/3 B) (d + L) for n rounds
-trivial      n B, which no learner exceeds, because no round loses more than B, the range of the expected reward
-useful_from  the number of rounds from which on the bound is below the trivial one; before that it says nothing"""
+bound        Theorem 1: C √(6 (d + L) O_max n log n (1 + log n)) + (C + 2π²/3 B) (d + L) for n rounds
+trivial      n B, which no learner exceeds, because a round loses at most B, the range of the expected reward
+useful_from  number of rounds from which the bound is below the trivial one"""
 
 
 def paper(arguments: Namespace) -> int:
-    """Reproduce the paper's evaluation."""
+    """Reproduce the evaluation of the paper."""
     try:
         _report(arguments)
     except KeyboardInterrupt:
-        store = arguments.out / "runs.sqlite"
-        say(f"interrupted; finished runs are kept in {store}: the same command goes on from there")
+        say(f"interrupted; finished runs are stored in {arguments.out / 'runs.sqlite'}: the same command continues")
         return INTERRUPTED
     return 0
 
@@ -68,41 +65,35 @@ def _report(arguments: Namespace) -> None:
         if runs is None:
             raise KeyboardInterrupt
         section = _theory_section(arguments, store) if with_theory else None
-    took = f"This start took {time.perf_counter() - started:,.0f} s (runs of earlier starts are not made again)."
+    took = f"This start took {time.perf_counter() - started:,.0f} s (runs of earlier starts are reused)."
     findings = report.findings_of(runs, settings, panels)
     names = report.write(findings, out, took, _command_line(arguments), section)
     say(f"wrote {', '.join(names)} to {out}; read {out / 'index.html'}")
 
 
 def select(keys: Sequence[str] | None) -> tuple[list[Panel], bool]:
-    """The panels with these keys, of figures, panels or the table, and whether the theory is among them (None: all)."""
+    """Return the panels of figures, panels or the table with these keys (None: all), and whether theory is included."""
     figures = {figure.key: list(figure.panels) for figure in FIGURES}
     panels = {panel.key: [panel] for panels in figures.values() for panel in panels} | {TABLE.key: [TABLE]}
-    if keys is None:
-        return [panel for [panel] in panels.values()], True
-    known = {_plain(key): selection for key, selection in (figures | panels | {"theory": []}).items()}
-    selected: dict[Panel, None] = {}
-    for key in keys:
-        if _plain(key) not in known:
-            raise IdbanditsError(f"--figure {key!r} is unknown; there are: {', '.join([*figures, *panels, 'theory'])}")
-        selected |= dict.fromkeys(known[_plain(key)])
-    return list(selected), "theory" in map(_plain, keys)
+    known: dict[str, list[Panel]] = {**figures, **panels, "theory": []}
+    chosen = [*panels, "theory"] if keys is None else [pick("figure", _without_word(key), known) for key in keys]
+    return list(dict.fromkeys(panel for key in chosen for panel in known[key])), "theory" in chosen
 
 
-def _plain(key: str) -> str:
-    return key.replace(" ", "").lower().replace("figure", "")
+def _without_word(key: str) -> str:
+    return key.lower().removeprefix("figure").strip()
 
 
 def _command_line(arguments: Namespace) -> str:
-    """The command with the options that matter for the results, as they were given."""
-    given = [("figure", key) for key in arguments.figure or ()]
-    given += [(name, str(value)) for name in ("runs", "rounds", "seed") if (value := getattr(arguments, name))]
-    words = [word for name, value in given for word in (f"--{name}", value)]
+    """Return the command with the options that results depend on."""
+    options = [("figure", key) for key in arguments.figure or ()]
+    options += [(name, str(value)) for name in ("runs", "rounds", "seed") if (value := getattr(arguments, name))]
+    words = [word for name, value in options for word in (f"--{name}", value)]
     return shlex.join(["idbandits", "paper", *words, *["--quick"] * arguments.quick])
 
 
 def theory(arguments: Namespace) -> None:
-    """Compare the Bayes regret with the bound."""
+    """Compare the Bayes regret with its bound."""
     with output_folder(arguments.out):
         frame = _study(arguments.rounds or THEORY_ROUNDS, arguments.runs or THEORY_RUNS, arguments)
         print(frame.drop(columns="grows").to_string(index=False, float_format="{:,.3f}".format))
@@ -124,7 +115,7 @@ def _study(rounds: int, runs: int, arguments: Namespace, store: Store | None = N
 
 
 def _theory_section(arguments: Namespace, store: Store) -> dict[str, Any]:
-    """The section of the report: its text, its picture, and the columns and rows of its table."""
+    """Return the section of the report: its text, its picture, and the columns and rows of its table."""
     rounds, runs = (THEORY_ROUNDS // 10, THEORY_RUNS // 2) if arguments.quick else (THEORY_ROUNDS, THEORY_RUNS)
     frame = _study(rounds, runs, arguments, store)
     columns = ("model", "L", "K", "n", "Bayes regret", "bound", "trivial", "bound / regret", "regret / √n", "O_max")
@@ -138,17 +129,17 @@ def _theory_section(arguments: Namespace, store: Store) -> dict[str, Any]:
         for row in frame.to_dict("records")
     ]  # fmt: skip
     text = (
-        f"Computed from the circuits of the diagrams (for 10 items and 3 positions, 8 rows and 10 columns): "
-        f"{'; '.join(_assumptions())}. Where what a mean stands for is never de facto observed, the theorem says "
-        f"nothing; nor where its bound exceeds the trivial one, n B (B is the range of the expected reward): in these "
-        f"settings it is lower from {frame['useful_from'].min():,.0f} to {frame['useful_from'].max():,.0f} rounds on. "
+        f"Computed from the circuits of the diagrams (10 items and 3 positions, 8 rows and 10 columns): "
+        f"{'; '.join(_assumptions())}. The theorem does not apply if a mean is never de facto observed, and it is "
+        f"useful only if its bound is below the trivial one, n B (B is the range of the expected reward): here from "
+        f"{frame['useful_from'].min():,.0f} to {frame['useful_from'].max():,.0f} rounds on. "
         f"The measured regret is the mean over {runs} truths drawn from the prior, ± one standard error."
     )
     return {"text": text, "picture": bounds.plot(frame)[0].figure, "columns": columns, "rows": rows}
 
 
 def _assumptions() -> list[str]:
-    """Which assumptions of the theorem hold in which model."""
+    """Return a sentence per model on the assumptions of the theorem."""
     diagrams = {
         "semi-bandit": models.semi_bandit(10, 3), "cascade model": models.cascade(10, 3),
         "position-based model": models.position_based(10, 3), "rank-1 bandit": models.rank1(8, 10),
@@ -157,7 +148,7 @@ def _assumptions() -> list[str]:
     for name, d in diagrams.items():
         monotone, decomposed = bounds.check_monotone(d), bounds.check_decomposition(d)
         first = "holds" if monotone.holds else "fails"
-        second = "fails" if math.isinf(decomposed.constant) else f"with C = {decomposed.constant:.3g}"
+        second = "fails" if decomposed.constant == float("inf") else f"with C = {decomposed.constant:.3g}"
         how = "" if decomposed.proved and monotone.proved else " (by search)"
         sentences.append(f"{name}: Assumption 1 {first}, Assumption 2 {second}{how}")
     return sentences

@@ -1,4 +1,4 @@
-"""Shows the progress of many kinds of work at once: as bars on a terminal, elsewhere as a line now and then."""
+"""Progress of several tasks: bars on a terminal, otherwise a line from time to time."""
 
 import sys
 import threading
@@ -11,7 +11,7 @@ PAUSE = 15.0  # seconds between lines
 
 @final
 class Progress:
-    """How much is done of each part, and of all of them together, whose name is `title`."""
+    """Progress of each task and of all together, named `title`."""
 
     def __init__(self, title: str, parts: Mapping[str, int], show: bool) -> None:
         from tqdm import tqdm
@@ -31,18 +31,16 @@ class Progress:
         }  # fmt: skip
 
     def add(self, part: str, amount: int) -> None:
-        """Count so much more of a part as done; any thread may call it."""
+        """Add finished work to a task; any thread may call it."""
         with self._lock:
             for name in (part, self._title):
                 self._done[name] += amount
                 self._bars[name].update(amount)
-            now = time.monotonic()
-            finished = self._done[part] == self._totals[part]
+            now, finished = time.monotonic(), self._done[part] == self._totals[part]
             if self._prints_lines and (finished or now - self._last_line > PAUSE):
                 self._last_line = now
-                shares = {name: 100 * self._done[name] // max(total, 1) for name, total in self._totals.items()}
-                together, *parts = [f"{name} {share} %" for name, share in shares.items()]
-                line = f"{now - self._started:5.0f} s: {together} ({', '.join(parts)})"
+                shares = [f"{name} {100 * self._done[name] // max(n, 1)} %" for name, n in self._totals.items()]
+                line = f"{now - self._started:5.0f} s: {shares[0]} ({', '.join(shares[1:])})"
                 print(line, file=sys.stderr, flush=True)
 
     def __enter__(self) -> Self:

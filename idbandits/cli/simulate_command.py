@@ -1,7 +1,8 @@
-"""`idbandits simulate` and `learners`: learners act in a world with given means, and are compared."""
+"""Commands `simulate`, `learners` and `compile`: compare learners in a world, list them, compile their kernels."""
 
 import inspect
 import json
+import os
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 
 from idbandits import baselines
 from idbandits.agent.thompson import Thompson
-from idbandits.cli.arguments import read_contexts, read_diagram, read_means
+from idbandits.agent.warmup import kernels_behind, warm_up
+from idbandits.cli.arguments import json_or_text, read_contexts, read_diagram, read_means
 from idbandits.cli.command import INTERRUPTED, docstring, output_folder, pick, say, watched
 from idbandits.cli.diagram_commands import print_problem, print_solution
 from idbandits.diagram.diagram import Diagram
@@ -23,7 +25,7 @@ from idbandits.simulation.results import Result
 from idbandits.simulation.workers import MOST_ROUNDS
 from idbandits.simulation.world import World
 
-REVEALED = "Every latent node is seen, with the exact posterior: the most that can be hoped for."
+REVEALED = "Exact posterior with all latent nodes observed: an upper bound for the others."
 
 
 def learners(_: Namespace) -> None:
@@ -32,15 +34,15 @@ def learners(_: Namespace) -> None:
         settings = ",".join(f"{key}={value}" for key, value in _defaults(learner).items())
         text = REVEALED if name == "full" else docstring(learner).splitlines()[0]
         print(f"{name}{':' * bool(settings)}{settings}\n    {text}")
-    print(f"Without --learner: {described_default()}")
+    print(f"Default: {described_default()}")
 
 
 def simulate(arguments: Namespace) -> int:
-    """Let learners act in a world, and compare them."""
+    """Simulate learners in a world, and compare them."""
     d = read_diagram(arguments.file)
-    given, drawn = read_means(d, arguments.means, arguments.seed)
-    world = World(d, given | drawn, contexts=read_contexts(d, arguments.contexts))
-    learners = read_learners(d, arguments.learner or [default_inference(d)])
+    means, drawn = read_means(d, arguments.means, arguments.seed)
+    world = World(d, means | drawn, contexts=read_contexts(d, arguments.contexts))
+    learners = read_learners(d, arguments.learner)
     print_problem(d, drawn, arguments.seed)
     if not d.of_kind("context"):
         print_solution(world.best())
@@ -62,8 +64,23 @@ def simulate(arguments: Namespace) -> int:
     return INTERRUPTED
 
 
+def compile_learners(arguments: Namespace) -> None:
+    """Compile all kernels that learners in a diagram may need, and print their number."""
+    folders: set[str] = set()
+    for name, learner in read_learners(read_diagram(arguments.file), arguments.learner).items():
+        if isinstance(learner, Thompson):
+            kernels = list(learner.kernels)
+        else:
+            kernels = list(dict.fromkeys([*learner.player.kernels, *kernels_behind(type(learner).__module__)]))
+        done = warm_up(kernels, arguments.workers)
+        compiled = f"compiled {done.new}" if done.new else "all were compiled before"
+        print(f"{name}: {done.kernels} kernels, {compiled}; {done.seconds:.1f} s")
+        folders |= {str(kernel.folder) for kernel in kernels if kernel.folder is not None}
+    print(f"stored in {os.path.commonpath(folders)}" if folders else "not stored: no folder is writable")
+
+
 def described_default() -> str:
-    """The name of the learner that simulates where none is named, for diagrams of both kinds.
+    """Return the name of the default learner, for diagrams with and without context features.
 
     >>> described_default()
     'gibbs; moments if a context has features'
@@ -75,12 +92,12 @@ def described_default() -> str:
 
 
 def _classes() -> dict[str, type[Any]]:
-    """All learners by name: inferences, `full` for exact inference with latent nodes revealed, and baselines."""
+    """Return all learners by name: inferences, `full` for exact inference with latent nodes revealed, and baselines."""
     return {**BY_NAME, "full": BY_NAME["exact"]} | {name: getattr(baselines, name) for name in baselines.__all__}
 
 
 def _defaults(learner: type[Any]) -> dict[str, Any]:
-    """The settings of a learner, with their defaults: what its class takes beside a diagram and a seed."""
+    """Return the settings of a learner with their defaults: all optional arguments but the seed."""
     return {
         name: parameter.default
         for name, parameter in inspect.signature(learner).parameters.items()
@@ -88,12 +105,12 @@ def _defaults(learner: type[Any]) -> dict[str, Any]:
     }
 
 
-def read_learners(d: Diagram, texts: Sequence[str]) -> dict[str, Any]:
-    """The learners with these names, each with settings after a colon: `variational:sweeps=5,start=random`."""
+def read_learners(d: Diagram, texts: Sequence[str] | None) -> dict[str, Any]:
+    """Return learners by name, with settings after a colon, as in `variational:sweeps=5`; by default the usual one."""
     classes, learners = _classes(), dict[str, Any]()
-    for text in texts:
+    for text in texts or [default_inference(d)]:
         if text in learners:
-            raise IdbanditsError(f"learner {text!r} is given twice")
+            raise IdbanditsError(f"learner {text!r} occurs twice")
         name = pick("learner", text.partition(":")[0], classes)
         settings = _settings(text, _defaults(classes[name]))
         if name in BY_NAME or name == "full":
@@ -104,54 +121,46 @@ def read_learners(d: Diagram, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _settings(learner: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """What follows the colon, where only settings with a default are allowed."""
-    text = learner.partition(":")[2]
+    """Parse the settings after the colon: JSON, True or False, or words."""
+    text, who = learner.partition(":")[2], f"learner {brief(learner)}"
     settings: dict[str, Any] = {}
     for pair in text.split(",") if text else ():
         name, _, value = pair.partition("=")
         if name not in defaults:
-            known = ", ".join(defaults) or "none"
-            raise IdbanditsError(f"learner {learner!r}: {name!r} is not a setting of it; these are: {known}")
+            raise IdbanditsError(f"{who}: {name!r} is not one of its settings: {', '.join(defaults) or 'none'}")
         if name in settings:
-            raise IdbanditsError(f"learner {learner!r}: {name} is given twice")
-        settings[name] = _setting(value)
-        if isinstance(settings[name], int) and abs(settings[name]) > MOST_ROUNDS:
-            raise IdbanditsError(f"learner {brief(learner)}: {name} is a number up to {MOST_ROUNDS}, not {value!r}")
-        if isinstance(defaults[name], bool) and not isinstance(settings[name], bool):
-            raise IdbanditsError(f"learner {learner!r}: {name} is true or false, not {value!r}")
+            raise IdbanditsError(f"{who}: {name} occurs twice")
+        settings[name] = number = json_or_text(value.lower() if value in ("True", "False") else value)
+        if isinstance(number, int) and abs(number) > MOST_ROUNDS:
+            raise IdbanditsError(f"{who}: {name} must be at most {MOST_ROUNDS}, got {value!r}")
+        if isinstance(defaults[name], bool) and not isinstance(number, bool):
+            raise IdbanditsError(f"{who}: {name} must be true or false, got {value!r}")
     return settings
 
 
-def _setting(text: str) -> Any:
-    """JSON, or Python's True and False, or else a word."""
-    try:
-        return json.loads(text.lower() if text in ("True", "False") else text)
-    except (ValueError, RecursionError):
-        return text
-
-
 def _write(result: Result, means: Mapping[str, Floats], out: Path) -> None:
-    """Write a result to a folder: all contents are made before the first file is written."""
+    """Write a result to a folder, after the contents of all files were made."""
     plain = {name: table.tolist() for name, table in means.items()}
     files = {
         "results.parquet": result.to_parquet(), "summary.csv": result.summary().to_csv(index=False).encode(),
         "means.json": json.dumps(plain, indent=1).encode(),
     }  # fmt: skip
-    for quantity in ("reward", "regret"):
+    measures: tuple[Measure, ...] = ("reward", "regret")
+    for measure in measures:
         try:
-            files |= {f"{quantity}.{kind}": content for kind, content in _plot(result, quantity).items()}
-        except IdbanditsError as error:  # there is nothing to be seen; the numbers are written all the same
+            files |= {f"{measure}.{kind}": content for kind, content in _plot(result, measure).items()}
+        except IdbanditsError as error:  # no curve to draw; the numbers are written nevertheless
             say(f"warning: {error}")
     for name, content in files.items():
         write_whole(out / name, content)
     say(f"wrote {', '.join(sorted(files))} to {out}")
 
 
-def _plot(result: Result, quantity: Measure) -> dict[str, bytes]:
+def _plot(result: Result, measure: Measure) -> dict[str, bytes]:
     from matplotlib import style
     from matplotlib.figure import Figure
 
     with style.context(["default", {"svg.fonttype": "none", "svg.hashsalt": "idbandits"}]):
         figure = Figure(figsize=(6, 4), layout="constrained")
-        result.plot(quantity, figure.subplots())
+        result.plot(measure, figure.subplots())
         return rendered(figure, dpi=150)

@@ -1,4 +1,4 @@
-"""The evaluation of the paper: problems, learners and figures as data; runs, claims and the report."""
+"""Evaluation of the paper: problems, learners and figures as data; runs, claims and the report."""
 
 from idbandits.reproduction.problems import FIGURES, LEARNERS, PROBLEMS, TABLE
 

@@ -1,4 +1,4 @@
-"""What the paper claims, and whether runs of ours confirm it."""
+"""Claims of the paper, and verdicts on them from runs."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from idbandits.reproduction.problems import (
     TABLE,
     VI,
 )
-from idbandits.simulation.cells import shown
+from idbandits.simulation.result_tables import shown
 
 PAPERS_TABLE = {  # Table 1: seconds and average reward, each with its standard error
     VI: (1990.502, 19.702, 0.999, 0.001),
@@ -30,15 +30,15 @@ PAPERS_TABLE = {  # Table 1: seconds and average reward, each with its standard 
 PAPERS_MACHINE = "one 2.9 GHz Intel Core i7, 16 GB"
 
 HOLDS, OPEN, FAILS = "holds", "within noise", "does not hold"
-CLEAR = 2.0  # standard errors that a difference must exceed
+CLEAR = 2.0  # number of standard errors that a difference must exceed
 
-Summary: TypeAlias = Mapping[str, Any]  # a row of `Result.summary()`
+Summary: TypeAlias = Mapping[str, Any]  # row of `Result.summary()`
 SummaryOf: TypeAlias = Callable[[str, str], Summary | None]  # of a problem and a learner, if they were run
-Judge: TypeAlias = Callable[[Summary, Summary], tuple[str, str]]  # gives a verdict and its numbers
+Judge: TypeAlias = Callable[[Summary, Summary], tuple[str, str]]  # returns a verdict and its numbers
 
 
 class Verdict(NamedTuple):
-    """A claim of the paper, whether it holds, and the numbers that say so."""
+    """Claim of the paper, whether it holds, and the numbers behind the verdict."""
 
     claim: str
     verdict: str
@@ -46,7 +46,7 @@ class Verdict(NamedTuple):
 
 
 def verdicts(summary_of: SummaryOf) -> list[Verdict]:
-    """Verdicts on all claims of the paper that the runs can test."""
+    """Return verdicts on all claims of the paper that the runs can test."""
     fewest, *_, most = PARTICLES
     comparisons: list[tuple[str, str, str, str, Judge]] = []
     for problem, baseline in PAPERS_BASELINES.items():
@@ -79,7 +79,7 @@ def _earns_more(better: Summary, worse: Summary, or_equal: bool = False) -> tupl
 def _varies_more(more: Summary, less: Summary) -> tuple[str, str]:
     wide, narrow = (row["regret_se"] * math.sqrt(row["runs"]) for row in (more, less))
     ratio = wide / narrow if narrow > 0 else math.inf if wide > 0 else 1.0
-    # the standard error of the logarithm of a ratio of standard deviations
+    # standard error of the logarithm of a ratio of standard deviations
     noise = math.exp(CLEAR * math.sqrt(sum(1 / (2 * (row["runs"] - 1)) for row in (more, less))))
     verdict = HOLDS if ratio > noise else OPEN if ratio > 1 / noise else FAILS
     return verdict, f"standard deviation of the total regret {wide:,.1f} against {narrow:,.1f}"
@@ -87,10 +87,10 @@ def _varies_more(more: Summary, less: Summary) -> tuple[str, str]:
 
 def _three_times(summary_of: SummaryOf) -> list[Verdict]:
     baseline = summary_of("rank-1 1", RANK1)
-    ours = [row for name in (FULL, VI, INC) if (row := summary_of("rank-1 1", name)) is not None]
-    if baseline is None or not ours or baseline["reward_mean"] <= 0:
+    rows = [row for name in (FULL, VI, INC) if (row := summary_of("rank-1 1", name)) is not None]
+    if baseline is None or not rows or baseline["reward_mean"] <= 0:
         return []
-    best = max(ours, key=lambda row: float(row["reward_mean"]))
+    best = max(rows, key=lambda row: float(row["reward_mean"]))
     ratio = best["reward_mean"] / baseline["reward_mean"]
     claim = "rank-1 bandit 1: the best of the paper's algorithms earns about three times what Rank1Elim earns"
     numbers = f"{ratio:.2f} times: {shown(best, 'reward')} against {shown(baseline, 'reward')}"
@@ -98,15 +98,15 @@ def _three_times(summary_of: SummaryOf) -> list[Verdict]:
 
 
 def _table(summary_of: SummaryOf) -> list[Verdict]:
-    """Verdicts on Table 1."""
-    ours = {name: row for name in PAPERS_TABLE if (row := summary_of(TABLE.problem, name)) is not None}
+    """Return verdicts on Table 1."""
+    rows = {name: row for name in PAPERS_TABLE if (row := summary_of(TABLE.problem, name)) is not None}
     answers = []
-    for name, row in ours.items():
+    for name, row in rows.items():
         _, _, mean, error = PAPERS_TABLE[name]
         if math.isfinite(row["reward_se"]) and row["rounds"] == ROUNDS:
             differs = abs(row["reward_mean"] - mean) > CLEAR * math.hypot(error, row["reward_se"])
             answers.append((f"{name} earns {mean:.3f} ± {error:.3f}", not differs, f"{shown(row, 'reward')} here"))
-    seconds = {name: row["seconds_mean"] for name, row in ours.items()}
+    seconds = {name: row["seconds_mean"] for name, row in rows.items()}
     if len(seconds) == len(PAPERS_TABLE):
         slowest = max(seconds, key=seconds.__getitem__)
         numbers = ", ".join(f"{name} {seconds[name]:.2g} s" for name in dict.fromkeys((VI, INC, slowest)))

@@ -1,4 +1,4 @@
-"""The paper's Algorithm 1 (idTSvi) as written down, in NumPy: each round visits all rounds and joint latent states."""
+"""Algorithm 1 of the paper (idTSvi) as written, in NumPy: each round visits all rounds and joint latent states."""
 
 import math
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+from idbandits.circuit.build import rows_of_use, starts, strides
 from idbandits.diagram.diagram import Diagram, Node
 from idbandits.diagram.tables import Known, Label, Use
 from idbandits.kernel.array_types import Floats
@@ -18,14 +19,14 @@ Values = Mapping[str, Any]  # labels by node
 
 @final
 class Literal:
-    """Variational inference over all rounds so far: one sweep per round, starting from the last one.
+    """Variational inference over all rounds so far: one sweep per round, starting from the last q.
 
-    It learns the same as `Variational(start="prior", literal=True)`, and is the yardstick for its speed.
+    Its beliefs equal those of `Variational(start="prior", literal=True)`, and it is the baseline of speed comparisons.
 
-    The address of an entry in a node's table is the start of the node, plus an offset that depends on the visible
-    nodes (decisions, contexts, observed nodes) of a round, plus an offset that depends on the joint latent state. A
-    learned table depends on few latent nodes, so its logarithms are looked up once for each combination of their
-    states, a *slot*. The matrix `members` (slots × joint latent states) sums them up, and sums q into expected counts.
+    The address of an entry in a node's table is the start of the node, plus an offset by the visible nodes (decisions,
+    contexts, observed nodes) of a round, plus an offset by the joint latent state. A learned table depends on few
+    latent nodes, so its logarithms are looked up once for each combination of their states, a *slot*. The matrix
+    `members` (slots × joint latent states) adds logarithms up, and adds q up to expected counts.
 
     >>> from idbandits import models
     >>> learner = Literal(models.cascade(items=3, positions=2), seed=0)
@@ -42,7 +43,7 @@ class Literal:
         joint = np.indices(shape, dtype=np.intp).reshape(len(latent), math.prod(shape))  # one column per joint state
 
         tables = list(d.learned.values())
-        self._starts = dict(zip(d.learned, np.cumsum([0] + [t.size for t in tables])[:-1].tolist(), strict=True))
+        self._starts = dict(zip(d.learned, starts([t.prior.ravel() for t in tables])[:-1], strict=True))
         states = np.concatenate([np.full(math.prod(t.shape), t.states, dtype=np.intp) for t in tables])
         self._row_of = np.repeat(np.arange(len(states)), states)  # of each entry
         self._row_starts = np.cumsum(states) - states
@@ -51,7 +52,7 @@ class Literal:
 
         learned = [n for n in chance if isinstance(n.cpd, Use)]
         blocks = [self._entries(n) for n in learned]
-        self._entry_at, self._learned_starts = np.concatenate(blocks), _starts(blocks)
+        self._entry_at, self._learned_starts = np.concatenate(blocks), np.array(starts(blocks)[:-1])
         self._learned_strides = _strides(d, learned, self._visible)
         slots = [np.unique(offsets, return_inverse=True) for offsets in _strides(d, learned, latent) @ joint]
         self._slots = np.concatenate([offsets for offsets, _ in slots])
@@ -61,7 +62,10 @@ class Literal:
         known = [n for n in chance if isinstance(n.cpd, Known)]
         with np.errstate(divide="ignore"):
             logs = [np.log(n.cpd.table.ravel()) for n in known if isinstance(n.cpd, Known)]
-        self._log_at, self._known_starts = np.concatenate([*logs, np.empty(0)]), _starts(logs)
+        self._log_at, self._known_starts = (
+            np.concatenate([*logs, np.empty(0)]),
+            np.array(starts(logs)[:-1], dtype=np.intp),
+        )
         self._known_strides = _strides(d, known, self._visible)
         self._known_offsets = _strides(d, known, latent) @ joint
 
@@ -71,14 +75,14 @@ class Literal:
 
     @property
     def alpha(self) -> dict[str, Floats]:
-        """The pseudo-counts of each table, states on the last axis."""
+        """Pseudo-counts of each table, states on the last axis."""
         return {
             name: self._alpha[start : start + table.size].reshape(*table.shape, table.states)
             for (name, table), start in zip(self.diagram.learned.items(), self._starts.values(), strict=True)
         }
 
     def act(self, context: Values | None = None) -> dict[str, Label]:
-        """The best action under means drawn from q."""
+        """Return the best action under means drawn from q."""
         gammas = {name: self._rng.standard_gamma(alpha) for name, alpha in self.alpha.items()}
         rows = {name: gamma / gamma.sum(axis=-1, keepdims=True) for name, gamma in gammas.items()}
         means = {name: row[..., 1] if row.shape[-1] == 2 else row for name, row in rows.items()}
@@ -90,7 +94,7 @@ class Literal:
         self.sweep()
 
     def append(self, action: Values, observation: Values, context: Values | None = None) -> None:
-        """Add a round to the history; the observation has all observed nodes."""
+        """Add a round to the history; the observation must have all observed nodes."""
         values = {**action, **observation, **(context or {})}
         states = np.array([n.index(values[n.name]) for n in self._visible], dtype=np.intp)
         base = self._known_starts + self._known_strides @ states
@@ -106,7 +110,7 @@ class Literal:
         self.rounds += 1
 
     def sweep(self) -> None:
-        """One E-step (eq. estep) for every round, and one M-step (eq. mstep)."""
+        """Perform one E-step (eq. estep) for every round, and one M-step (eq. mstep)."""
         from scipy.special import digamma
 
         entry, known = self._entry[:, : self.rounds], self._known[:, : self.rounds]
@@ -120,26 +124,18 @@ class Literal:
         self._alpha = self._prior + np.bincount(entry.ravel(), counts.ravel(), minlength=len(self._prior))
 
     def _entries(self, node: Node) -> Ints:
-        """For each address of a node, the entry of the learned tables."""
+        """Return the entry of the learned tables for each address of a node."""
         assert isinstance(node.cpd, Use)
-        parents = [self.diagram.nodes[p].states for p in node.parents]
-        rows = np.arange(math.prod(parents)) if node.cpd.rows is None else np.broadcast_to(node.cpd.rows, parents)
-        entries: Ints = rows.reshape(-1, 1) * node.states + np.arange(node.states) + self._starts[node.cpd.name]
+        rows = rows_of_use(self.diagram, node).reshape(-1, 1)
+        entries: Ints = rows * node.states + np.arange(node.states) + self._starts[node.cpd.name]
         return entries.ravel()
 
 
 def _strides(d: Diagram, nodes: list[Node], others: list[Node]) -> Ints:
-    """How far one step of each of the others moves the address in each node's table; the own state is the last axis."""
-    strides = np.zeros((len(nodes), len(others)), dtype=np.intp)
+    """Return the strides (nodes × others) of the others in each node's table; the node's own axis is the last."""
+    rows = np.zeros((len(nodes), len(others)), dtype=np.intp)
     for k, node in enumerate(nodes):
         axes = [*node.parents, node.name]
-        sizes = [d.nodes[name].states for name in axes]
-        for j, other in enumerate(others):
-            if other.name in axes:
-                strides[k, j] = math.prod(sizes[axes.index(other.name) + 1 :])
-    return strides
-
-
-def _starts(blocks: list[Any]) -> Ints:
-    """Where each block begins in their concatenation."""
-    return np.cumsum([0, *map(len, blocks)], dtype=np.intp)[:-1]
+        steps = dict(zip(axes, strides([d.nodes[name].states for name in axes], 1), strict=True))
+        rows[k] = [steps.get(other.name, 0) for other in others]
+    return rows

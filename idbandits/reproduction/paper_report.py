@@ -1,4 +1,4 @@
-"""The report of the evaluation: figures, tables and a page to read, made from finished runs."""
+"""Report of the evaluation: figures, tables and a web page, made from finished runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from idbandits.reproduction import problems
 from idbandits.reproduction.claims import FAILS, HOLDS, PAPERS_MACHINE, PAPERS_TABLE, verdicts
 from idbandits.reproduction.problems import FIGURES, LEARNERS, PROBLEMS, TABLE, VI, Figure, Panel
 from idbandits.reproduction.runs import Cell, Job, Settings
-from idbandits.simulation.cells import shown
 from idbandits.simulation.loop import Run
 from idbandits.simulation.plots import curves, draw_curves, draw_legend, rendered
+from idbandits.simulation.result_tables import shown
 from idbandits.simulation.results import Result
 from idbandits.simulation.simulate import frame_of, marks_of
 
@@ -30,10 +30,11 @@ if TYPE_CHECKING:  # imported where they are used, because that takes long
     import pandas as pd
     from matplotlib.figure import Figure as Picture
 
-COLUMNS = [
+SUMMARY_COLUMNS = [
     "experiment", "problem", "learner", "runs", "rounds", "reward_mean", "reward_se", "regret_mean", "regret_se",
     "worst_regret", "seconds_mean",
 ]  # fmt: skip
+TIDY_COLUMNS = ["experiment", "problem", "learner", "run", "round", "reward", "regret", "seconds"]
 PRINT = {
     "font.size": 9, "axes.titlesize": 10, "axes.labelsize": 9, "legend.fontsize": 8.5, "svg.fonttype": "none",
     "svg.hashsalt": "idbandits",
@@ -43,36 +44,31 @@ PRINT = {
 @final
 @dataclass(frozen=True)
 class Findings:
-    """The finished runs of each panel, and the settings of all runs."""
+    """Results of each panel, and the settings of all runs."""
 
     results: dict[Panel, Result]
     settings: Settings
 
     @functools.cached_property
     def summary(self) -> pd.DataFrame:
-        """One row per learner of each panel."""
-        import pandas as pd
-
-        if not self.results:
-            return pd.DataFrame(columns=COLUMNS)
-        return _by_experiment({panel: result.summary() for panel, result in self.results.items()})[COLUMNS]
+        """Data frame with one row per learner of each panel."""
+        return _by_experiment({panel: result.summary() for panel, result in self.results.items()}, SUMMARY_COLUMNS)
 
     def tidy(self) -> pd.DataFrame:
-        """All checkpoints of all runs of each panel."""
-        if not self.results:
-            return frame_of({}, marks_of(1, 1), []).assign(learner="", problem="", experiment="")
-        return _by_experiment({panel: result.frame for panel, result in self.results.items()})
+        """Return all checkpoints of all runs of each panel."""
+        return _by_experiment({panel: result.frame for panel, result in self.results.items()}, TIDY_COLUMNS)
 
 
-def _by_experiment(frames: Mapping[Panel, pd.DataFrame]) -> pd.DataFrame:
+def _by_experiment(frames: Mapping[Panel, pd.DataFrame], columns: list[str]) -> pd.DataFrame:
+    """Concatenate the data frames of panels, after columns `experiment` and `problem`."""
     import pandas as pd
 
-    keyed = {(panel.key, panel.problem): frame for panel, frame in frames.items()}
-    return pd.concat(keyed, names=["experiment", "problem"]).reset_index(level=[0, 1]).reset_index(drop=True)
+    keyed = [frame.assign(experiment=panel.key, problem=panel.problem) for panel, frame in frames.items()]
+    return pd.concat(keyed or [pd.DataFrame(columns=columns)], ignore_index=True)[columns]
 
 
 def findings_of(runs: Mapping[Job, Run], settings: Settings, panels: Sequence[Panel]) -> Findings:
-    """Put runs together in the order of the panels, whatever order they were finished in."""
+    """Collect runs in the order of the panels."""
     import pandas as pd
 
     by_cell: dict[Cell, dict[tuple[str, int], Run]] = {}
@@ -91,13 +87,13 @@ def findings_of(runs: Mapping[Job, Run], settings: Settings, panels: Sequence[Pa
 
 
 def looks(figure: Figure) -> dict[str, int]:
-    """The number of each learner's look in a figure; the paper's three look the same in all figures."""
+    """Return the style number of each learner in a figure; those of the paper's three are equal in all figures."""
     names = [problems.FULL, VI, problems.INC, *(name for panel in figure.panels for name in panel.learners)]
     return {name: i for i, name in enumerate(dict.fromkeys(names))}
 
 
 def draw(figure: Figure, findings: Findings) -> Picture:
-    """A figure with those of its panels that were run, and one legend."""
+    """Draw a figure with those of its panels that were run, and one legend."""
     from matplotlib.figure import Figure as Picture
 
     panels = [panel for panel in figure.panels if panel in findings.results]
@@ -123,7 +119,7 @@ def draw(figure: Figure, findings: Findings) -> Picture:
 
 
 def run_times(findings: Findings) -> list[dict[str, str]]:
-    """Table 1: the run times and rewards of the paper beside ours."""
+    """Return the rows of Table 1: run times and rewards of the paper and of these runs."""
     if (result := findings.results.get(TABLE)) is None:
         return []
     rows = []
@@ -137,36 +133,36 @@ def run_times(findings: Findings) -> list[dict[str, str]]:
                 "ratio": f"{times_as_long(seconds, same)}: idTSvi takes {same:.2g} s for as many rounds",
             }  # fmt: skip
         else:
-            theirs, error, mean, se = PAPERS_TABLE[name]
+            paper_seconds, error, mean, se = PAPERS_TABLE[name]
             cells = {
-                "learner": name, "paper_seconds": f"{theirs:,.1f} ± {error:.1f}",
+                "learner": name, "paper_seconds": f"{paper_seconds:,.1f} ± {error:.1f}",
                 "paper_reward": f"{mean:.3f} ± {se:.3f}", "seconds": f"{seconds:.2g}",
-                "ratio": times_as_long(theirs, seconds) if rounds == problems.ROUNDS else "–",
+                "ratio": times_as_long(paper_seconds, seconds) if rounds == problems.ROUNDS else "–",
             }  # fmt: skip
         rows.append({**cells, "reward": shown(row, "reward")})
     return rows
 
 
 def seconds_at(frame: pd.DataFrame, learner: str, rounds: int) -> float:
-    """The mean seconds that a learner takes for so many rounds, interpolated between checkpoints."""
+    """Return the mean seconds of a learner for a number of rounds, interpolated between checkpoints."""
     rows = frame[frame["learner"] == learner].groupby("round")["seconds"].mean()
     return float(np.interp(rounds, [0, *rows.index], [0.0, *rows.to_numpy()]))
 
 
 def times_as_long(slow: float, fast: float) -> str:
-    """How many times as long one takes as the other, to two digits."""
-    if slow <= 0 or fast <= 0:  # the clock is too coarse for so few rounds
+    """Return a ratio of seconds as text with two digits."""
+    if slow <= 0 or fast <= 0:  # below the resolution of the clock
         return "–"
     return f"{float(f'{slow / fast:.2g}'):,.10g} times"
 
 
 def machine() -> str:
-    """What the runs were made on."""
+    """Describe this machine."""
     return f"{processor()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
 def processor() -> str:
-    """The name of the processor."""
+    """Return the name of the processor."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -175,7 +171,7 @@ def processor() -> str:
 
 
 def write(findings: Findings, out: Path, took: str, command: str, theory: Mapping[str, Any] | None) -> list[str]:
-    """Write all files of the report, each entirely or not at all; returns their names."""
+    """Write all files of the report, each atomically, and return their names."""
     from matplotlib import style
 
     files, sections = dict[str, bytes](), []
@@ -199,7 +195,7 @@ def write(findings: Findings, out: Path, took: str, command: str, theory: Mappin
 
 
 def _page(findings: Findings, **parts: Any) -> str:
-    """The page; the template shows the numbers."""
+    """Render the page from its template."""
     import jinja2
     import numba
 

@@ -1,4 +1,4 @@
-"""The evaluation of Yu et al., Influence Diagram Bandits (ICML 2020), as data, and more, which is marked as such."""
+"""Evaluation of Yu et al., Influence Diagram Bandits (ICML 2020), as data, with marked additions beyond the paper."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ ROUNDS, RUNS, QUICK_ROUNDS, QUICK_RUNS = 20_000, 20, 2_000, 4
 @final
 @dataclass(frozen=True)
 class Problem:
-    """A world, and the diagram that learners have of it."""
+    """World of the evaluation, whose diagram most learners share."""
 
     title: str
     make: Callable[[], Diagram]
@@ -30,16 +30,16 @@ class Problem:
 
     @cached_property
     def diagram(self) -> Diagram:
-        """The diagram of the world."""
+        """Diagram of the world."""
         return self.make()
 
     def world(self) -> World:
-        """The world to act in."""
+        """Return the world."""
         return World(self.diagram, self.means, seed=0)
 
 
 def _steps(number: int, divisor: int) -> Floats:
-    """The means 1/divisor, 2/divisor, …, number/divisor."""
+    """Return the means 1/divisor, 2/divisor, …, number/divisor."""
     return np.arange(1, number + 1) / divisor
 
 
@@ -57,21 +57,21 @@ PROBLEMS = {
     "semi-bandit": Problem("semi-bandit", partial(models.semi_bandit, 20, 2), {"mean": _steps(20, 20)}),
 }
 
-OURS, BASELINE, BEYOND = "the paper's", "baseline", "beyond the paper"
-Make = Callable[[Problem, int], Any]
+PAPER, BASELINE, BEYOND = "paper", "baseline", "beyond the paper"  # kinds of learners and figures
+Make = Callable[[Problem, int], Any]  # makes a learner for a problem and a number of rounds
 
 
 class Contender(NamedTuple):
-    """A learner of the evaluation: how to make it for a problem and a number of rounds, and what it is."""
+    """Learner of the evaluation."""
 
     make: Make
     kind: str
     about: str
-    share: float = 1.0  # of the rounds and of the runs that it plays: below 1 where all would take too long
+    share: float = 1.0  # of the rounds and of the runs that it plays; below 1 if all would take too long
 
 
 def _thompson(inference: Any, make: Callable[[], Diagram] | None = None, reveal: bool = False) -> Make:
-    """Thompson sampling in the problem's diagram, or in one that `make` makes, perhaps with latent nodes revealed."""
+    """Thompson sampling with the diagram of the problem, or that of `make`; latent nodes may be revealed."""
 
     def learner(problem: Problem, _: int) -> Thompson:
         d = make() if make else problem.diagram
@@ -85,35 +85,35 @@ def _baseline(kind: Any, **settings: Any) -> Make:
 
 
 def _with_horizon(kind: Any) -> Make:
-    return lambda problem, rounds: kind(problem.diagram, horizon=max(2, rounds))  # they refuse less than 2
+    return lambda problem, rounds: kind(problem.diagram, horizon=max(2, rounds))  # the minimum of the baselines
 
 
 FULL, VI, INC = "idTSfull", "idTSvi", "idTSinc"
 KLUCB, TOPRANK, RANK1 = "CascadeKL-UCB", "TopRank", "Rank1Elim"
 KLUCB_LAST, AS_WRITTEN = "CascadeKL-UCB, last click", "idTSvi as written, in NumPy"
 PARTICLES = {f"PF ({m} particles)": m for m in (5, 10, 15, 20)}
-_AFRESH = "q starts afresh at random in every round"
+_RANDOM_START = "q starts at random in every round"
 
 LEARNERS = {
-    FULL: Contender(_thompson("exact", reveal=True), OURS, "sees the latent nodes: an upper bound for the others"),
-    VI: Contender(_thompson(Variational(literal=True)), OURS, "variational, one sweep per round from the last q"),
-    INC: Contender(_thompson(Incremental(literal=True)), OURS, "the last round only, up to 30 iterations"),
+    FULL: Contender(_thompson("exact", reveal=True), PAPER, "sees the latent nodes: an upper bound for the others"),
+    VI: Contender(_thompson(Variational(literal=True)), PAPER, "variational, one sweep per round from the last q"),
+    INC: Contender(_thompson(Incremental(literal=True)), PAPER, "the last round only, up to 30 iterations"),
     **{
-        name: Contender(_thompson(Particles(m), reveal=True), OURS,
+        name: Contender(_thompson(Particles(m), reveal=True), PAPER,
                         f"particle filter with {m} models; sees the latent nodes")
         for name, m in PARTICLES.items()
     },
     KLUCB: Contender(_baseline(baselines.CascadeKLUCB), BASELINE, "Kveton et al. 2015, down to the first click"),
     TOPRANK: Contender(_with_horizon(baselines.TopRank), BASELINE, "Lattimore et al. 2018"),
     RANK1: Contender(_with_horizon(baselines.Rank1Elim), BASELINE, "Katariya et al. 2017"),
-    "idTS, exact": Contender(_thompson("exact"), BEYOND, "the exact posterior: all that matters is de facto observed"),
+    "idTS, exact": Contender(_thompson("exact"), BEYOND, "exact posterior: all relevant nodes are de facto observed"),
     "moments": Contender(_thompson("moments"), BEYOND, "matches two moments of the posterior after every round"),
-    "gibbs": Contender(_thompson("gibbs"), BEYOND, "draws that converge to the exact posterior; the library's default"),
+    "gibbs": Contender(_thompson("gibbs"), BEYOND, "draws that converge to the exact posterior; the default"),
     "ep": Contender(_thompson("ep"), BEYOND, "expectation propagation"),
     "idTSvi, folded":
-        Contender(_thompson(Variational()), BEYOND, "latent nodes that cannot matter are summed out exactly"),
-    "idTSvi, random start": Contender(_thompson(Variational(literal=True, start="random")), BEYOND, _AFRESH),
-    "idTSinc, random start": Contender(_thompson(Incremental(literal=True, start="random")), BEYOND, _AFRESH),
+        Contender(_thompson(Variational()), BEYOND, "irrelevant latent nodes are summed out exactly"),
+    "idTSvi, random start": Contender(_thompson(Variational(literal=True, start="random")), BEYOND, _RANDOM_START),
+    "idTSinc, random start": Contender(_thompson(Incremental(literal=True, start="random")), BEYOND, _RANDOM_START),
     AS_WRITTEN: Contender(lambda problem, _: Literal(problem.diagram), BEYOND,
                           "every sweep goes through all rounds so far and all joint latent states", share=0.1),
     "idTSfull, all tables learned":
@@ -121,10 +121,10 @@ LEARNERS = {
     "idTSvi, folded, all tables learned":
         Contender(_thompson(Variational(), _ALL_LEARNED), BEYOND, "latent nodes hidden"),
     KLUCB_LAST: Contender(_baseline(baselines.CascadeKLUCB, reading="last"), BEYOND,
-                          "the same, examined down to the last click"),
+                          "examined down to the last click"),
     "CascadeUCB1": Contender(_baseline(baselines.CascadeUCB1), BEYOND, "Kveton et al. 2015"),
     "CombUCB1": Contender(_baseline(baselines.CombUCB1), BEYOND, "Kveton et al. 2015; one arm per item and position"),
-    "KL-CombUCB1": Contender(_with_horizon(baselines.KLCombUCB1), BEYOND, "the same with KL-UCB indices"),
+    "KL-CombUCB1": Contender(_with_horizon(baselines.KLCombUCB1), BEYOND, "CombUCB1 with KL-UCB indices"),
     "GRAB": Contender(_with_horizon(baselines.GRAB), BEYOND, "Gauthier et al. 2021"),
     "Rank1ElimKL": Contender(_with_horizon(baselines.Rank1ElimKL), BEYOND, "Katariya et al. 2017, with KL bounds"),
     "UCB1": Contender(_baseline(baselines.UCB1), BEYOND, "Auer et al. 2002; one arm per list"),
@@ -134,7 +134,7 @@ LEARNERS = {
 
 
 class Panel(NamedTuple):
-    """Learners on one problem; the note says what is special about them."""
+    """Learners on one problem, with an optional note for the title."""
 
     key: str
     problem: str
@@ -143,14 +143,14 @@ class Panel(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """Panels that belong together, the measure that they show, and what the paper says about them."""
+    """Panels of a figure, the measure that they show, and a text about them."""
 
     key: str
     title: str
     measure: Measure
     panels: tuple[Panel, ...]
     text: str
-    kind: str = OURS
+    kind: str = PAPER
 
 
 PAPERS_BASELINES = {
@@ -165,7 +165,7 @@ _VARIANTS = (VI, "idTSvi, folded", "idTSvi, random start", INC, "idTSinc, random
 
 
 def _panels(key: str, problems: Sequence[str], learners: Callable[[str], Sequence[str]]) -> tuple[Panel, ...]:
-    """One panel per problem, lettered from a."""
+    """Return one panel per problem, lettered from a."""
     lettered = zip("abcdef", problems, strict=False)
     return tuple(Panel(f"{key}{letter}", problem, tuple(learners(problem))) for letter, problem in lettered)
 
@@ -200,21 +200,21 @@ FIGURES = (
     Figure(
         "B1", "Figure B1: the regret in Figure 2, and better inference", "regret",
         _panels("B1", PAPERS_PROBLEMS, _figure_b1),
-        "In the cascade models the observation determines all that matters, so the posterior can be computed exactly: "
-        "idTS itself, which the paper bounds from above by idTSfull; moments, gibbs and ep are the same there. "
-        "Elsewhere, gibbs comes closest to it. All inferences use the same circuit with other weights.",
+        "In the cascade models the observation determines all relevant nodes, so the posterior is computed exactly: "
+        "this is idTS itself, which the paper bounds from above by idTSfull; moments, gibbs and ep are equal to it "
+        "there. Elsewhere, gibbs comes closest to it.",
         BEYOND,
     ),
     Figure(
         "B2", "Figure B2: the regret of more baselines", "regret",
         _panels("B2", PAPERS_PROBLEMS, _figure_b2),
-        "TopRank makes few assumptions and pays for it; GRAB and KL-CombUCB1 are stronger on the position-based "
-        "models. In cascade model 2 there may be two clicks, and CascadeKL-UCB depends on which one it takes for the "
-        "end of the list: both readings are shown.",
+        "TopRank makes few assumptions; GRAB and KL-CombUCB1 are better on the position-based models. In cascade "
+        "model 2 there may be two clicks, and CascadeKL-UCB may take the first or the last one for the end of the "
+        "examination: both are shown.",
         BEYOND,
     ),
     Figure(
-        "B3", "Figure B3: what the paper's pseudocode leaves open, learning all tables, and the semi-bandit", "regret",
+        "B3", "Figure B3: variants that the pseudocode permits, learning all tables, and the semi-bandit", "regret",
         (
             Panel("B3a", "cascade 1", _VARIANTS, "start and folding"),
             Panel("B3b", "position-based 1", _VARIANTS, "start and folding"),
@@ -222,10 +222,10 @@ FIGURES = (
                   "all tables learned"),
             Panel("B3d", "semi-bandit", ("idTS, exact", "CombUCB1", "KL-CombUCB1")),
         ),
-        "a, b: in each round, idTSvi and idTSinc may continue from the last q (warm, the default) or start afresh at "
-        "random, as the pseudocode says; latent nodes that cannot matter may be kept (literal, as in the equations) or "
-        "summed out (folded). c: the learner does not know how clicks and examination come about and learns these "
-        "tables too. d: the combinatorial semi-bandit, which the paper defines but does not plot.",
+        "a, b: in each round, idTSvi and idTSinc may continue from the last q (warm, the default) or start at random, "
+        "as in the pseudocode; irrelevant latent nodes may remain (literal, as in the equations) or be summed out "
+        "(folded). c: the learner also learns the tables of clicks and examination. d: the combinatorial semi-bandit, "
+        "which the paper defines but does not plot.",
         BEYOND,
     ),
 )  # fmt: skip

@@ -1,8 +1,9 @@
 """Runs of the evaluation, made in threads or on a Dask cluster, and stored as soon as they are finished.
 
-Keys stand for all that results depend on: a second start makes what is missing, and uses nothing that has changed.
+Keys stand for everything that results depend on, so a second start makes only the missing runs.
 """
 
+import contextlib
 import functools
 import gc
 import hashlib
@@ -27,13 +28,13 @@ from idbandits.simulation.simulate import CHECKPOINTS, Plan, begin, kernels_of, 
 from idbandits.simulation.workers import deferring, run_all
 from idbandits.simulation.world import World
 
-PATIENCE = 20  # seconds that a cluster has to answer, and to replace workers that have died
+PATIENCE = 20  # seconds that a cluster has to answer, and to replace dead workers
 
 
 @final
 @dataclass(frozen=True)
 class Settings:
-    """The settings of all runs; some learners play only a share of the rounds and runs."""
+    """Settings of all runs; some learners play only a share of the rounds and runs."""
 
     rounds: int
     runs: int
@@ -41,17 +42,17 @@ class Settings:
 
 
 class Cell(NamedTuple):
-    """A learner on a problem, by name."""
+    """Learner on a problem, by name."""
 
     problem: str
     learner: str
 
     def rounds(self, settings: Settings) -> int:
-        """How many rounds each run has."""
+        """Return the number of rounds of each run."""
         return max(1, round(LEARNERS[self.learner].share * settings.rounds))
 
     def runs(self, settings: Settings) -> int:
-        """How many runs there are."""
+        """Return the number of runs."""
         return max(1, round(LEARNERS[self.learner].share * settings.runs))
 
 
@@ -64,7 +65,7 @@ class Job(NamedTuple):
 
 @final
 class Prepared:
-    """All that the runs of a cell share."""
+    """World, learner and plan shared by the runs of a cell."""
 
     def __init__(self, cell: Cell, settings: Settings) -> None:
         problem = PROBLEMS[cell.problem]
@@ -75,17 +76,17 @@ class Prepared:
 
     @functools.cached_property
     def plan(self) -> Plan:
-        """The function that makes a run; asking for it compiles all that it needs."""
+        """Function that makes a run; the first access compiles its kernels."""
         return plan(self.world, self.cell.learner, self.learner)
 
     def run(self, number: int, stop: threading.Event, advance: Callable[[int], Any]) -> Run | None:
-        """Make one run, reporting finished rounds to `advance`; None if it was stopped."""
+        """Make one run, reporting finished rounds to `advance`; return None if stopped."""
         world, learner = begin(self.world, self.learner, self.cell.learner, self.settings.seed, number)
         return self.plan(world, learner, self.marks, stop, advance)
 
     @functools.cached_property
     def _description(self) -> str:
-        """What the results depend on, apart from the number of the run."""
+        """Everything that results depend on, except the number of the run."""
         return json.dumps(
             {
                 "version": version(), "world": self.world.diagram.to_dict(), "learner": describe(self.learner),
@@ -96,39 +97,36 @@ class Prepared:
         )  # fmt: skip
 
     def key(self, run: int) -> str:
-        """The key under which a run is stored."""
+        """Return the key under which a run is stored."""
         return hashlib.sha256(f"{run} {self._description}".encode()).hexdigest()
 
 
 def describe(learner: Any) -> dict[str, Any]:
-    """A learner as plain data: the same for learners that play the same."""
+    """Return a learner as plain data, equal for learners that play alike."""
     description: dict[str, Any] = {"class": type(learner).__name__, "diagram": learner.diagram.to_dict()}
     if isinstance(learner, Thompson):
         description |= {"inference": type(learner.inference).__name__, "settings": learner.inference.settings}
     elif isinstance(learner, Baseline):
-        state = hashlib.sha256(b"".join(part.tobytes() for part in learner.state))  # it may have learned before
+        state = hashlib.sha256(b"".join(part.tobytes() for part in learner.state))  # it may have learned already
         description |= {"settings": learner.settings, "state": state.hexdigest()}
     return description
 
 
 Keep = Callable[[Job, Run], None]
-Advance = Callable[[Cell, int], None]  # told about progress: so many more rounds of a cell are finished
+Advance = Callable[[Cell, int], None]  # called with a cell and a number of rounds that were finished
 
 
 def make_runs(
     cells: Sequence[Cell], settings: Settings, store: Store, workers: int | None, cluster: str | None, advance: Advance
 ) -> dict[Job, Run] | None:
-    """All runs of these cells; those that are not in the store are made and put there. None if interrupted."""
+    """Return all runs of these cells; missing ones are made and stored. Return None if interrupted."""
     prepared = {cell: Prepared(cell, settings) for cell in cells}
     jobs = [Job(cell, number) for cell in cells for number in range(cell.runs(settings))]
-    runs, missing = dict[Job, Run](), list[Job]()
-    for job in jobs:
-        stored = store.get(prepared[job.cell].key(job.run))
-        if stored is None:
-            missing.append(job)
-        else:
-            runs[job] = stored
-            advance(job.cell, job.cell.rounds(settings))
+    stored = {job: store.get(prepared[job.cell].key(job.run)) for job in jobs}
+    runs = {job: run for job, run in stored.items() if run is not None}
+    missing = [job for job in jobs if job not in runs]
+    for job in runs:
+        advance(job.cell, job.cell.rounds(settings))
 
     def keep(job: Job, run: Run) -> None:
         store.put(prepared[job.cell].key(job.run), run)
@@ -147,11 +145,11 @@ def make_runs(
 def _run_here(
     jobs: Sequence[Job], prepared: dict[Cell, Prepared], keep: Keep, workers: int | None, advance: Advance
 ) -> bool:
-    """Make runs in threads; whether all were made."""
+    """Make runs in threads; return whether all were made."""
     needed = [prepared[cell] for cell in dict.fromkeys(job.cell for job in jobs)]
     compile_together([kernel for p in needed for kernel in kernels_of(p.world, p.learner)], workers)
     for p in needed:
-        _ = p.plan  # made here, before several threads ask for it
+        _ = p.plan  # cached before several threads access it
 
     def work(job: Job, stop: threading.Event) -> Run | None:
         return prepared[job.cell].run(job.run, stop, lambda rounds: advance(job.cell, rounds))
@@ -160,14 +158,11 @@ def _run_here(
 
 
 def _run_on_cluster(address: str, jobs: Sequence[Job], settings: Settings, keep: Keep, advance: Advance) -> None:
-    """Make runs on the workers of a Dask scheduler, which must have our version; when one dies, others do its jobs."""
+    """Make runs on the workers of a Dask scheduler with the same version; jobs of dead workers go to other workers."""
     try:
         import distributed
     except ImportError:
         raise IdbanditsError("--cluster needs Dask: pip install 'idbandits[cluster]'") from None
-    port = address.rpartition(":")[2].strip()
-    if not address.strip() or (port.lstrip("-").isdigit() and not 0 < int(port[:9]) < 65536):
-        raise IdbanditsError(f"--cluster {address!r} is not the address of a Dask scheduler, such as tcp://host:8786")
     with _connected(address) as client:
         try:
             client.wait_for_workers(1, timeout=PATIENCE)
@@ -179,7 +174,7 @@ def _run_on_cluster(address: str, jobs: Sequence[Job], settings: Settings, keep:
                 for job, (their_version, run) in _finished(client, futures, address, deliver):
                     if their_version != version():
                         libraries = "idbandits, NumPy, SciPy or Numba"
-                        raise IdbanditsError(f"a worker of {address!r} has another version of {libraries} than we have")
+                        raise IdbanditsError(f"a worker of {address!r} has another version of {libraries}")
                     keep(job, run)
                     advance(job.cell, job.cell.rounds(settings))
             except (distributed.KilledWorker, CancelledError, ImportError) as error:
@@ -189,44 +184,38 @@ def _run_on_cluster(address: str, jobs: Sequence[Job], settings: Settings, keep:
 
 
 def _connected(address: str) -> Any:
-    """A client of the scheduler at an address."""
+    """Return a client of the scheduler at an address."""
     import distributed
 
+    port = address.rpartition(":")[2].strip()
+    if not address.strip() or (port.lstrip("-").isdigit() and not 0 < int(port[:9]) < 65536):
+        raise IdbanditsError(f"--cluster must be the address of a Dask scheduler like tcp://host:8786, got {address!r}")
     for name in ("distributed", "distributed.client"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # our errors say in one line what went wrong
-    message = ""
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # errors are reported in one line instead
     try:
         return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
-    except Exception as error:  # of all sorts, for addresses of all sorts
+    except Exception as error:  # many kinds, depending on the address
         message = " ".join(str(error).split()) or type(error).__name__
-    gc.collect()  # a client that failed is closed when it is collected, which locks up if another one is starting
+    gc.collect()  # closes the failed client now; later it could deadlock with the start of another one
     raise IdbanditsError(f"--cluster: no Dask scheduler answers at {address!r}: {message}")
 
 
 def _finished(
     client: Any, futures: dict[Any, Job], address: str, deliver: Callable[[], None]
 ) -> Iterator[tuple[Job, tuple[str, Run]]]:
-    """Jobs and their results as they are finished; `deliver` handles signals that came meanwhile.
+    """Yield jobs and their results as they are finished; `deliver` handles signals that arrived in the meantime.
 
-    If all workers have died, Dask would wait for new ones forever.
+    Raise if all workers have died, because Dask would wait for new ones forever.
     """
-    import distributed
-
-    arriving: Any = distributed.as_completed(futures, loop=client.loop)
     asked = alive = time.monotonic()
     while futures:
         deliver()
-        if not arriving.has_ready():
-            time.sleep(0.02)
-        else:
-            future = next(arriving)
-            try:
-                made = future.result(timeout=PATIENCE)
-            except TimeoutError:  # the result died with its worker; another worker makes it again, if there is one
-                arriving.add(future)
-            else:
-                yield futures.pop(future), made
+        for future in [future for future in futures if future.done()]:
+            with contextlib.suppress(TimeoutError):  # the result died with its worker; another worker makes it again
+                result = future.result(timeout=PATIENCE)
+                yield futures.pop(future), result
                 future.release()
+        time.sleep(0.02)
         if time.monotonic() - asked > 1.0:
             asked = time.monotonic()
             if client.nthreads():
@@ -240,9 +229,9 @@ _prepared = functools.lru_cache(maxsize=256)(Prepared)
 
 
 def run_remotely(settings: Settings, cell: Cell, run: int) -> tuple[str, Run]:
-    """Make one run on a worker; with the worker's version."""
+    """Make one run on a worker; return it with the worker's version."""
     with _preparing:
-        prepared = _prepared(Cell(*cell), settings)  # in case Dask passes it as a plain tuple
+        prepared = _prepared(Cell(*cell), settings)  # Dask may pass a plain tuple
         _ = prepared.plan
     made = prepared.run(run, threading.Event(), lambda rounds: None)
     assert made is not None

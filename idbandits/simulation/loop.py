@@ -1,4 +1,4 @@
-"""The fused loop: a world and a learner play rounds without returning to Python."""
+"""Fused loop: a world and a learner play rounds without returning to Python."""
 
 import threading
 import time
@@ -25,40 +25,40 @@ from idbandits.solve.candidates import copy_action, exceeds
 from idbandits.solve.solver import BUDGET, SOLVE, Solver, value_of
 from idbandits.solve.solver import unpack as unpack_solver
 
-NOTHING_KEPT = np.empty(0)
-SLICE = 0.2  # seconds of work between looks at the clock and at interruptions
+NOTHING_CACHED = np.empty(0)
+SLICE = 0.2  # seconds between checks of the clock and of interruptions
 
 
 class Run(NamedTuple):
-    """Total reward, regret and processor seconds at each checkpoint; and how many rounds the diagram ruled out."""
+    """Total reward, regret and processor seconds at each checkpoint; number of rounds that the diagram ruled out."""
 
     totals: Floats
     skipped: int
 
 
 class Joint(NamedTuple):
-    """How the nodes of a learner's diagram correspond to those of a world, as a structure for kernels."""
+    """Correspondence between the nodes of a learner's diagram and those of a world, as a structure for kernels."""
 
     decisions: int  # of the learner
     contexts: int
     observed: int
-    place: Indices  # of a node of the learner: decisions, contexts, observed; its place among the world's values
-    start: Indices  # of a node: where its values begin in `value`
-    value: Indices  # of a choice of the learner: the world's; of a value of the world: the learner's
-    axes: Indices  # of the world's decisions, then contexts: the place among its values
+    place: Indices  # by node of the learner (decisions, contexts, observed): index among the world's values
+    start: Indices  # by node: start in `value`
+    value: Indices  # by choice of the learner: state in the world; by state of the world: state for the learner
+    axes: Indices  # by decision, then context of the world: index among its values
     world_contexts: int
-    context_states: Indices  # of a context of the world
+    context_states: Indices  # by context of the world
 
 
 def joint_of(world: World, d: Diagram, name: str) -> Joint:
-    """How a learner's diagram fits a world, by names and labels; raises if it does not."""
+    """Match a learner's diagram to a world by names and labels; raise if it does not fit."""
     truth, who = world.diagram.nodes, f"learner {name!r} with diagram {d.name!r}"
-    if odd := {n.name for n in d.of_kind("decision")} ^ {n.name for n in world.model.decisions}:
-        raise IdbanditsError(f"{who}: decision {min(odd)!r} is not in both its diagram and the world's")
+    if unmatched := {n.name for n in d.of_kind("decision")} ^ {n.name for n in world.model.decisions}:
+        raise IdbanditsError(f"{who}: decision {min(unmatched)!r} must be in both its diagram and the world's")
     for group, excepted in world.diagram.constraints:
         if not any(set(group) <= set(own) and set(others) <= set(excepted) for own, others in d.constraints):
             names = ", ".join(group)
-            raise IdbanditsError(f"{who}: in the world, {names} must be all different; in its diagram they need not be")
+            raise IdbanditsError(f"{who}: {names} must be all different in its diagram, as in the world")
     nodes = [*d.of_kind("decision"), *d.of_kind("context"), *d.of_kind("observed")]
     values: list[list[int]] = []
     for node in nodes:
@@ -67,10 +67,9 @@ def joint_of(world: World, d: Diagram, name: str) -> Joint:
             verb, kind = ("observes", "chance node") if node.kind == "observed" else (f"has {node.kind}", node.kind)
             raise IdbanditsError(f"{who} {verb} {node.name!r}, which is not a {kind} of the world")
         source, target = (node, other) if node.kind == "decision" else (other, node)
-        for label in source.values:
-            if label not in target.values:
-                what = f"{node.name!r} = {label!r} exists on one side only"
-                raise IdbanditsError(f"{who}: {what}; allowed: {target.allowed()}")
+        if missing := [label for label in source.values if label not in target.values]:
+            one_sided = f"{node.name!r} = {missing[0]!r} must exist in both its diagram and the world's"
+            raise IdbanditsError(f"{who}: {one_sided}; allowed: {target.allowed()}")
         values.append([target.values.index(label) for label in source.values])
     places, contexts = {n: i for i, n in enumerate(truth)}, world.model.contexts
     return Joint(
@@ -82,22 +81,22 @@ def joint_of(world: World, d: Diagram, name: str) -> Joint:
 
 
 class Stage(NamedTuple):
-    """A world, for the loop."""
+    """World as an argument of the loop."""
 
     sampler: Packed
     values: Ints  # of all its nodes
     rng: Rng
-    find_best: Any  # the handle of a kernel
+    find_best: Any  # handle of the kernel that finds best actions
     solver: Packed
     parameters: Floats
     budget: float  # of that kernel
-    eligible: Ints  # choices, for that kernel
-    best: Floats  # of a context: the best expected reward, NaN while it is not known; empty where there are too many
-    worst: Floats  # by how much a bound exceeds a best value at most
+    eligible: Ints  # choices of the world, for that kernel
+    best: Floats  # by context: best expected reward, NaN until known; empty if it is not cached
+    gap: Floats  # largest difference between an upper bound and a best value
 
 
 class Actor(NamedTuple):
-    """A learner, for the loop: first the handles of its kernels."""
+    """Learner as an argument of the loop, beginning with the handles of its kernels."""
 
     act: Any
     solve: Any
@@ -110,15 +109,15 @@ class Actor(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What the loop counts."""
+    """Progress and totals of a run."""
 
-    marks: Ints  # the rounds after which totals are kept
+    marks: Ints  # rounds after which totals are recorded
     progress: Ints  # ROUNDS, MARKS, SKIPPED
     sums: Floats  # REWARD, REGRET
-    totals: Floats  # of a mark: REWARD, REGRET, and seconds
+    totals: Floats  # by mark: REWARD, REGRET, SECONDS
 
 
-ROUNDS, MARKS, SKIPPED = range(3)  # rounds done, marks passed, rounds that the learner's diagram ruled out
+ROUNDS, MARKS, SKIPPED = range(3)  # rounds played, marks passed, rounds that the learner's diagram ruled out
 REWARD, REGRET, SECONDS = range(3)
 STAGE = types.NamedTuple(
     [PACKED, INTS, RNG, handle_type(SOLVE), PACKED, FLOATS, types.float64, INTS, FLOATS, FLOATS], Stage
@@ -133,18 +132,18 @@ unpack_joint = unpacker(Joint)
 
 @kernel(types.boolean(STAGE, ACTOR, PACKED, TALLY, types.int64))
 def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> bool:
-    """Play rounds until `last`, or until the learner's state is to be made ready; False if it finds no action."""
+    """Play rounds until `last`, or until the learner's state must be made ready; return False if it finds no action."""
     sampler = unpack_sampler(stage.sampler.ints, stage.sampler.floats)
     c, s = unpack_solver(stage.solver.ints, stage.solver.floats)
     j = unpack_joint(joint.ints, joint.floats)
     act, learn, find_best = act_at(actor.act), learn_at(actor.learn), solve_at(stage.find_best)
-    values, world_rng, truth, best, worst = stage.values, stage.rng, stage.parameters, stage.best, stage.worst
+    values, world_rng, truth, best, gap = stage.values, stage.rng, stage.parameters, stage.best, stage.gap
     ints, rng, nothing = actor.state.ints, actor.rng, np.empty(0)
     marks, progress, sums, totals = tally
     size = j.decisions + j.world_contexts
     action, seen = np.zeros(j.decisions + j.contexts, np.int64), np.empty(j.observed, np.int64)
     round_ = Round(action, seen, nothing, np.nan, 1, NOW, 1.0, 1.0)
-    truly = np.zeros(size, np.int64)  # the action in the world's order: decisions, then contexts
+    true_action = np.zeros(size, np.int64)  # in the world's order: decisions, then contexts
     latest, best_action = np.full(size, -1, np.int64), np.zeros(size, np.int64)
     expected, highest = 0.0, 0.0
     while progress[ROUNDS] < last and has_room(ints) and not wants_fit(ints):
@@ -157,29 +156,29 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
             values[j.place[k]] = j.value[j.start[k] + action[k]]
         changed = False
         for i in range(size):
-            truly[i] = values[j.axes[i]]
-            changed |= truly[i] != latest[i]
+            true_action[i] = values[j.axes[i]]
+            changed |= true_action[i] != latest[i]
         if changed:
-            expected = value_of(c, s, truth, truly)
+            expected = value_of(c, s, truth, true_action)
             context, new_context = 0, latest[0] < 0
             for i in range(j.world_contexts):
-                context = context * j.context_states[i] + truly[j.decisions + i]
-                new_context |= truly[j.decisions + i] != latest[j.decisions + i]
+                context = context * j.context_states[i] + true_action[j.decisions + i]
+                new_context |= true_action[j.decisions + i] != latest[j.decisions + i]
             if new_context:
                 if len(best) > 0 and not np.isnan(best[context]):
                     highest = best[context]
                 else:
-                    copy_action(truly, best_action)
+                    copy_action(true_action, best_action)
                     program, numbers = stage.solver
                     found, bound, _ = find_best(
                         program, numbers, truth, True, best_action, stage.eligible, stage.budget
                     )
                     highest = value_of(c, s, truth, best_action)
                     if bound != found:
-                        worst[0] = max(worst[0], bound - highest)
+                        gap[0] = max(gap[0], bound - highest)
                     if len(best) > 0:
                         best[context] = highest
-            copy_action(truly, latest)
+            copy_action(true_action, latest)
         reward = draw_outcome(sampler, world_rng, values)
         for k in range(j.observed):
             node = j.decisions + j.contexts + k
@@ -198,12 +197,12 @@ def loop(stage: Stage, actor: Actor, joint: Packed, tally: Tally, last: int) -> 
 
 
 def play_fused(
-    joint: Joint, world: World, learner: Playing, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]
+    joint: Joint, world: World, learner: Playing, marks: Ints, stop: threading.Event, advance: Callable[[int], Any]
 ) -> Run | None:
-    """A run of a compiled learner, which comes up for air from compiled code a few times a second; None if stopped."""
+    """Play a run of a compiled learner, reporting progress and checking `stop` every SLICE seconds; None if stopped."""
     player, solver, packed = learner.player, world.model.derived(Solver), pack(joint)
     assert player is not None
-    effort, varies = world.effort_for(len(world.moment.reference.best) > 0), world.assortment.varies
+    effort, varies = world.effort_for(len(world.phase.best_values) > 0), world.eligibility.varies
     find_best, handles = solver.kernel_for(effort).handle, (player.act.handle, player.solve.handle, player.learn.handle)
     progress, totals = np.zeros(3, dtype=np.int64), np.zeros((len(marks), 3))
     tally = Tally(marks, progress, np.zeros(2), totals)
@@ -215,11 +214,10 @@ def play_fused(
         learner.make_ready()
         world.round = begun
         end = min(rounds, begun + step) if not varies else begun + 1
-        last, moment, eligible = world.course.same_until(begun, end), world.moment, world.eligible()
-        best, worst = moment.reference
+        last, phase, eligible = world.schedule.end_of_phase(begun, end), world.phase, world.eligible()
         stage = Stage(
-            moment.sampler, world.values, world.rng, find_best, solver.program, moment.parameters, BUDGET * effort,
-            eligible.numbers, best if not varies else NOTHING_KEPT, worst,
+            phase.sampler, world.values, world.rng, find_best, solver.program, phase.parameters, BUDGET * effort,
+            eligible.numbers, phase.best_values if not varies else NOTHING_CACHED, world.schedule.gap,
         )  # fmt: skip
         choices = learner.eligible(eligible.allowed)
         actor = Actor(*handles, player.solver, player.evidence, learner.state, learner.rng, choices)
@@ -230,7 +228,7 @@ def play_fused(
         passed = slice(marked, int(progress[MARKS]))
         totals[passed, SECONDS] = seconds + took * (marks[passed] - begun) / played
         seconds += took
-        tell(played)
+        advance(played)
         step = max(64, min(rounds, int(played * min(4.0, SLICE / max(took, 1e-9)))))
     learner.make_ready()
     return Run(totals, int(progress[SKIPPED]))

@@ -1,4 +1,4 @@
-"""Learning curves of simulated learners: one function makes the numbers, another draws them."""
+"""Learning curves of simulated learners: `curves` computes them, `draw_curves` draws them."""
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -18,15 +18,15 @@ if TYPE_CHECKING:  # imported where they are used, because that takes long
 Measure: TypeAlias = Literal["reward", "regret"]
 _LABELS = {"reward": "average reward", "regret": "total regret"}
 
-# Okabe and Ito's colours, as in pictures of diagrams. There are 7 colours, 4 dashes and 9 markers, so the first 252
-# looks are all different, and those of the same colour differ in dash or marker, also when printed in grey.
+# Colours of Okabe and Ito. There are 7 colours, 4 dashes and 9 markers, so the first 252 styles are different, and
+# those of the same colour differ in dash or marker, also when printed in grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00", "#000000", "#56B4E9")
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 
 class Curve(NamedTuple):
-    """A learner's mean over its runs, and one standard error below and above it (NaN for a single run)."""
+    """Mean of a learner over its runs, and one standard error below and above it (NaN for a single run)."""
 
     learner: str
     rounds: NDArray[np.int64]
@@ -36,7 +36,7 @@ class Curve(NamedTuple):
 
 
 def comparable(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """The rows of a learner up to the last checkpoint that at least half of its runs have reached, of those runs."""
+    """Return the rows of the runs that reached the last checkpoint which at least half of them reached, up to it."""
     counts = rows.groupby("round")["run"].nunique()
     last = max(counts.index[2 * counts >= rows["run"].nunique()], default=0)
     reached = rows.loc[rows["round"] == last, "run"]
@@ -44,7 +44,7 @@ def comparable(rows: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def curves(frame: "pd.DataFrame", measure: Measure) -> list[Curve]:
-    """The curves in the frame of a result, in the order in which their learners first appear in it.
+    """Return the curves in the frame of a result, in the order in which learners first occur in it.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"learner": "A", "run": [0, 1], "round": 10, "regret": [2.0, 4.0]})
@@ -52,7 +52,7 @@ def curves(frame: "pd.DataFrame", measure: Measure) -> list[Curve]:
     [Curve(learner='A', rounds=array([10]), mean=array([3.]), low=array([2.]), high=array([4.]))]
     """
     if not isinstance(measure, str) or measure not in _LABELS:
-        raise IdbanditsError(f"a plot shows {' or '.join(map(repr, _LABELS))}, not {brief(measure)}")
+        raise IdbanditsError(f"what must be 'reward' or 'regret', got {brief(measure)}")
     drawable = []
     for learner in frame["learner"].unique():
         rows = comparable(frame[frame["learner"] == learner])
@@ -66,13 +66,13 @@ def curves(frame: "pd.DataFrame", measure: Measure) -> list[Curve]:
 
 
 def settled(curve: Curve) -> Curve:
-    """A curve without its first hundredth, where an average is mostly noise."""
+    """Return a curve without its first hundredth, where averages are mostly noise."""
     late = 100 * curve.rounds >= curve.rounds[-1]
     return Curve(curve.learner, *(row[late] for row in curve[1:]))
 
 
 def limits(curves: Sequence[Curve], measure: Measure) -> tuple[float, float]:
-    """Where the vertical axis begins and ends, without margins: a total regret is shown completely, with 0."""
+    """Return the range of the vertical axis without margins; for total regret, the full range with 0."""
     rounds = np.concatenate([curve.rounds for curve in curves])
     values = np.hstack([(curve.mean, curve.low, curve.high) for curve in curves])
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
@@ -88,14 +88,14 @@ def draw_curves(
     curves: Sequence[Curve], measure: Measure, ax: "Axes | None" = None, *, looks: Mapping[str, int] | None = None,
     legend: bool = True, log: bool = False,
 ) -> "Axes":  # fmt: skip
-    """Draw curves into `ax`, or into a new figure; `looks` numbers the looks of learners, for several axes."""
+    """Draw curves into `ax`, or into a new figure; `looks` has the style number of each learner, for several axes."""
     if not curves:
         raise IdbanditsError(f"no learner has a {measure} to plot: none has reached a checkpoint where it is known")
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     if not (ax is None or isinstance(ax, Axes)):
-        raise IdbanditsError(f"ax are axes of Matplotlib, not {brief(ax)}")
+        raise IdbanditsError(f"ax must be Matplotlib axes, got {brief(ax)}")
     ax = ax if ax is not None else Figure(layout="constrained").subplots()
     curves = [settled(curve) for curve in curves] if measure == "reward" else curves
     for i, curve in enumerate(curves):
@@ -103,7 +103,7 @@ def draw_curves(
         ax.fill_between(curve.rounds, curve.low, curve.high, color=look["color"], alpha=0.2, linewidth=0)
         [line] = ax.plot(curve.rounds, curve.mean, label=curve.learner, **look)
         if len(curve.rounds) > 5:
-            line.set_markevery((0.2 * (i + 0.5) / len(curves), 0.2))  # few markers, at other rounds for each curve
+            line.set_markevery((0.2 * (i + 0.5) / len(curves), 0.2))  # few markers, at different rounds for each curve
     ax.set(xlabel="round", ylabel=_LABELS[measure], xlim=(0, max(curve.rounds[-1] for curve in curves)))
     if log and (positive := np.concatenate([c.mean[c.mean > 0] for c in curves])).size:
         ax.set_yscale("log")
@@ -121,7 +121,7 @@ def draw_curves(
 
 
 def line_style(look: int) -> dict[str, Any]:
-    """How matplotlib draws the lines of a look."""
+    """Return the line properties of a style number, for Matplotlib."""
     return {
         "color": _COLOURS[look % len(_COLOURS)], "linestyle": _DASHES[look % len(_DASHES)], "linewidth": 1.3,
         "marker": _MARKERS[look % len(_MARKERS)], "markersize": 4,
@@ -129,7 +129,7 @@ def line_style(look: int) -> dict[str, Any]:
 
 
 def draw_legend(figure: "Figure", looks: Mapping[str, int], columns: int) -> None:
-    """One legend below all axes of a figure."""
+    """Draw one legend below all axes of a figure."""
     from matplotlib.lines import Line2D
 
     lines = [Line2D([], [], **line_style(look)) for look in looks.values()]
@@ -137,7 +137,7 @@ def draw_legend(figure: "Figure", looks: Mapping[str, int], columns: int) -> Non
 
 
 def rendered(figure: "Figure", dpi: int = 160) -> dict[str, bytes]:
-    """A picture as PNG and as SVG."""
+    """Return a figure as PNG and as SVG."""
     options: dict[str, dict[str, Any]] = {"png": {"dpi": dpi}, "svg": {"metadata": {"Date": None}}}
     files = {kind: BytesIO() for kind in options}
     for kind, file in files.items():
@@ -165,7 +165,7 @@ def _ticks(ax: "Axes", measure: Measure) -> None:
 
 
 def _legend(ax: "Axes", curves: Sequence[Curve]) -> None:
-    """Put a legend above the axes, in as many columns as fit, and in smaller print if it is tall."""
+    """Draw a legend above the axes, in as many columns as fit, and in smaller print if it is tall."""
     banded = any(np.isfinite(curve.high).any() for curve in curves)
     look: dict[str, Any] = {
         "title": "mean ± 1 standard error" if banded else None, "alignment": "left", "frameon": False,

@@ -1,7 +1,7 @@
-"""Frames of results that print all columns, and paired differences between learners."""
+"""Tables of results: cells with standard errors, LaTeX, printing of all columns, paired differences."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,41 @@ from scipy.special import stdtrit
 
 from idbandits.simulation.plots import Measure, comparable
 
-LEVEL = 0.95  # of the intervals of differences
+LEVEL = 0.95  # coverage of the intervals
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " ",
+        **{special: f"\\{special}" for special in "&%$#_{}"},
+    }
+)  # fmt: skip
+
+
+def shown(summary: Mapping[str, Any], measure: Measure) -> str:
+    """Return a mean with its standard error, rounded to significant digits.
+
+    >>> shown({"reward_mean": 0.98765, "reward_se": 0.0012}, "reward")
+    '0.9877 ± 0.0012'
+    """
+    mean, error = summary[f"{measure}_mean"], summary[f"{measure}_se"]
+    if not math.isfinite(error) or error <= 0:
+        return f"{mean:,.4f}" if measure == "reward" else f"{mean:,.1f}"
+    digits = min(max(0, 1 - math.floor(math.log10(error))), 5 if measure == "reward" else 1)
+    return f"{mean:,.{digits}f} ± {error:,.{digits}f}"
+
+
+def latex(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows of a summary as a `tabular` environment of the package booktabs, with means ± standard errors."""
+    body = []
+    for line in lines:
+        cells = [shown(line, measure) for measure in ("reward", "regret")]
+        formulas = ["$" + cell.replace(",", "{,}").replace("±", r"\pm") + "$" for cell in cells]
+        body.append(" & ".join([line["learner"].translate(_LATEX), *formulas]) + r" \\")
+    head = [r"\begin{tabular}{lrr}", r"\toprule", r"learner & average reward & total regret \\", r"\midrule"]
+    return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}", ""])
 
 
 class Table(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
-    """A frame that prints all of its columns, however narrow the terminal is; slices of it are plain frames."""
+    """Data frame that prints all columns, however narrow the terminal is; its slices are plain data frames."""
 
     @property
     def _constructor(self) -> Callable[..., pd.DataFrame]:
@@ -28,9 +58,9 @@ class Table(pd.DataFrame):  # type: ignore[misc]  # pandas has no types
 
 
 def difference(frame: pd.DataFrame, learner: str, to: str, measure: Measure) -> dict[str, Any]:
-    """A learner minus another one, run by run, at the last checkpoint that at least half of their common runs reached.
+    """Return `learner` minus `to`, run by run, at the last checkpoint that at least half of their common runs reached.
 
-    Reward is an average per round, regret a total.
+    Rewards are averages per round, regrets totals.
     """
     first, second = (frame.loc[frame["learner"] == name, ["run", "round", measure]] for name in (learner, to))
     both = comparable(first.merge(second, on=["run", "round"], suffixes=("", "_to")))

@@ -1,4 +1,4 @@
-"""Many runs of many learners in a world: compiled learners in one fused loop, others round by round in Python."""
+"""Simulation of learners in a world: compiled learners in a fused loop, others round by round in Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from idbandits.agent.thompson import Thompson
 from idbandits.baselines.baseline import Baseline
 from idbandits.diagram.diagram import Diagram
-from idbandits.errors import ODD, IdbanditsError, ImpossibleObservationError, brief, check_flag, check_whole, is_integer
+from idbandits.errors import IdbanditsError, ImpossibleObservationError, brief, check_flag, check_whole
 from idbandits.kernel.array_types import Ints
 from idbandits.kernel.compile import Kernel
 from idbandits.simulation.loop import SLICE, Run, joint_of, loop, play_fused
@@ -25,22 +25,22 @@ from idbandits.simulation.workers import MOST_ROUNDS, MOST_ROWS, MOST_RUNS, MOST
 from idbandits.simulation.world import World
 from idbandits.solve.solver import Solver
 
-if TYPE_CHECKING:  # else imported where it is used, because importing it takes long
+if TYPE_CHECKING:  # imported where it is used, because that takes long
     import pandas
 
-CHECKPOINTS = 200  # of a run, if the setting does not say otherwise
+CHECKPOINTS = 200  # default number of checkpoints of a run
 
 
 def simulate(
     world: World, learners: Mapping[str, Any], rounds: int = 20_000, runs: int = 20, seed: int = 0,
     workers: int | None = None, progress: bool = True, *, checkpoints: int | str = CHECKPOINTS,
 ) -> Result:  # fmt: skip
-    """Let every learner play `runs` runs of `rounds` rounds, each from a fresh copy of what was passed.
+    """Let every learner play `runs` runs of `rounds` rounds, each from a fresh copy of the learner passed.
 
-    Learners have methods `act()` and `update(action, observation)`, which get `context=` too in worlds with contexts;
-    `act` gets `allowed=` where not all choices are eligible.
-    Runs are shared out to `workers` threads (all cores if None); results do not depend on how many. They are kept at
-    evenly spaced `checkpoints`, or after `"every"` round. Ctrl-C keeps the finished runs.
+    Learners have methods `act()` and `update(action, observation)`, which also get `context=` in worlds with contexts;
+    `act` gets `allowed=` if not all choices are eligible.
+    Runs are distributed over `workers` threads (all cores if None); results do not depend on their number. Totals are
+    recorded at evenly spaced `checkpoints`, or after `"every"` round. Ctrl-C keeps the finished runs.
 
     >>> from idbandits import models
     >>> d = models.semi_bandit(items=5, positions=2)
@@ -51,7 +51,13 @@ def simulate(
     """
     from tqdm import tqdm
 
-    learners = _checked(world, learners)
+    if not isinstance(world, World):
+        raise IdbanditsError(f"world must be a World, got {brief(world)}")
+    if not isinstance(learners, Mapping) or not learners or not all(isinstance(name, str) for name in learners):
+        raise IdbanditsError(f"learners must map names to learners, got {brief(learners)}")
+    learners = dict(learners)
+    for name, learner in learners.items():
+        check_learner(f"learner {name!r}", learner)
     rounds = check_whole("rounds", rounds, 1, MOST_ROUNDS)
     progress = check_flag("progress", progress)
     runs, seed, workers = check_runs(runs, seed, workers)
@@ -66,9 +72,7 @@ def simulate(
             return plans[name](*begin(world, learners[name], name, seed, run), marks, stop, bar.update)
 
         finished = run_all(jobs, work, done.__setitem__, workers)
-    skipped: dict[str, int] = {}
-    for (name, _), run_done in done.items():
-        skipped[name] = skipped.get(name, 0) + run_done.skipped
+    skipped = {name: sum(run.skipped for job, run in done.items() if job[0] == name) for name in learners}
     for name, number in skipped.items():
         if number:
             message = f"gives {number:,} of the observed rounds probability zero; it did not learn from them"
@@ -81,77 +85,56 @@ def simulate(
 
 
 def begin(world: World, learner: Any, name: str, seed: int, run: int) -> tuple[World, Any]:
-    """The world and the learner that a run starts from: copies, with random numbers of their own.
+    """Return copies of the world and the learner for a run, with new random generators.
 
-    All learners of a run meet the same ones of the world; those of a learner depend on its name, and replace NumPy
-    generators among its attributes.
+    In a run, the world has the same random numbers for all learners. Those of a learner depend on its name, and replace
+    NumPy generators among its attributes.
     """
     of_world, of_learner = random_numbers(seed, run, "world"), random_numbers(seed, run, f"learner {name}")
     if isinstance(learner, (Thompson, Baseline)):
         return world.copy(of_world), learner.copy(of_learner)
     fresh = copy.deepcopy(learner)
-    held = [k for k, v in getattr(fresh, "__dict__", {}).items() if isinstance(v, np.random.Generator)]
-    for attribute, its_seed in zip(held, of_learner.spawn(len(held)), strict=True):
+    generators = [k for k, v in getattr(fresh, "__dict__", {}).items() if isinstance(v, np.random.Generator)]
+    for attribute, its_seed in zip(generators, of_learner.spawn(len(generators)), strict=True):
         setattr(fresh, attribute, np.random.default_rng(its_seed))
     return world.copy(of_world), fresh
 
 
 def random_numbers(seed: int, run: int, purpose: str) -> np.random.SeedSequence:
-    """The seed of one purpose in one run: none that NumPy makes of the same number by itself, or for its children."""
+    """Return the seed of a purpose in a run; it differs from all seeds that NumPy derives from the same number."""
     return np.random.SeedSequence(seed, spawn_key=(run, zlib.crc32(purpose.encode(errors="surrogatepass"))))
 
 
-def _checked(world: Any, learners: Any) -> dict[str, Any]:
-    """The learners as a dictionary of our own, if all is well with it and the world."""
-    if not isinstance(world, World):
-        raise IdbanditsError(f"world is a World, not {brief(world)}")
-    try:
-        own = dict(learners) if isinstance(learners, Mapping) else {}
-    except ODD:
-        own = {}
-    if not own:
-        raise IdbanditsError(f"learners map names to learners; given {brief(learners)}")
-    for name, learner in own.items():
-        if not isinstance(name, str):
-            raise IdbanditsError(f"learners are named by strings, not {brief(name)}")
-        check_learner(f"learner {name!r}", learner)
-    return own
-
-
 def check_runs(runs: Any, seed: Any, workers: Any) -> tuple[int, int, int | None]:
-    """The same, if they are a number of runs, a seed, and a number of threads or None."""
+    """Validate the number of runs, the seed, and the number of threads, which may be None."""
     runs, seed = check_whole("runs", runs, 1, MOST_RUNS), check_whole("seed", seed, 0)
     return runs, seed, None if workers is None else check_whole("workers", workers, 1, MOST_WORKERS)
 
 
 def check_size(runs: int, checkpoints: int) -> None:
-    """Refuse results that would not fit in memory: of so many runs with so many checkpoints."""
+    """Raise if a result would not fit in memory."""
     if runs * checkpoints > MOST_ROWS:
-        asked = f"{runs:,} runs of all learners together with {checkpoints:,} checkpoints each"
-        raise IdbanditsError(f"{asked} are more than the {MOST_ROWS:,} rows that a result has at most")
+        total = f"{runs:,} runs of all learners with {checkpoints:,} checkpoints each"
+        raise IdbanditsError(f"a result must have at most {MOST_ROWS:,} rows, got {total}")
 
 
 def check_learner(who: str, learner: Any) -> None:
-    """Raise unless this can act and update."""
+    """Raise if a learner lacks the method `act` or `update`."""
     for method in ("act", "update"):
         if not callable(getattr(learner, method, None)) or isinstance(learner, type):
-            raise IdbanditsError(f"{who} has no method {method}(): {brief(learner)}")
+            raise IdbanditsError(f"{who} must have a method {method}(), got {brief(learner)}")
 
 
 def marks_of(rounds: int, checkpoints: int | str, runs: int = 1) -> Ints:
-    """The rounds after which totals are kept, in each of so many runs."""
-    if isinstance(checkpoints, str) and checkpoints == "every":
-        check_size(runs, rounds)
-        return np.arange(1, rounds + 1)
-    if not is_integer(checkpoints) or int(checkpoints) < 1:
-        raise IdbanditsError(f"checkpoints is a whole number from 1, or 'every'; not {brief(checkpoints)}")
-    number = min(int(checkpoints), rounds)
+    """Return the rounds after which totals are recorded."""
+    every = isinstance(checkpoints, str) and checkpoints == "every"
+    number = rounds if every else min(check_whole("checkpoints (if not 'every')", checkpoints, 1), rounds)
     check_size(runs, number)
     return np.unique(np.linspace(0, rounds, number + 1).round().astype(np.int64)[1:])
 
 
 def frame_of(done: Mapping[tuple[str, int], Run], marks: Ints, names: list[str]) -> pandas.DataFrame:
-    """Finished runs as one table, one row per checkpoint."""
+    """Return finished runs as one table with a row per checkpoint."""
     import pandas
 
     jobs = sorted(done, key=lambda job: (names.index(job[0]), job[1]))
@@ -166,37 +149,39 @@ Plan: TypeAlias = Callable[[World, Any, Ints, threading.Event, Callable[[int], A
 
 
 def plan(world: World, name: str, learner: Any) -> Plan:
-    """The way to run a learner, once it is known to fit the world."""
+    """Return the function that plays runs of a learner; raise if the learner does not fit the world."""
     diagram = getattr(learner, "diagram", None)
-    if world.assortment.limits and isinstance(learner, Baseline):
+    if world.eligibility.limits and isinstance(learner, Baseline):
         kind = type(learner).__name__
-        raise IdbanditsError(f"learner {name!r}: {kind} cannot be told which choices are allowed, as this world needs")
+        raise IdbanditsError(f"learner {name!r}: {kind} does not support `allowed`, which this world needs")
     if isinstance(diagram, Diagram):
         joint, kernels = joint_of(world, diagram, name), kernels_of(world, learner)
-        for each in kernels:  # here, because Ctrl-C ends the compiler in the main thread only
+        for each in kernels:  # compiled here, because Ctrl-C ends the compiler in the main thread only
             each.compile()
         if kernels:
             return functools.partial(play_fused, joint)
-    return in_python
+    return play_in_python
 
 
 def kernels_of(world: World, learner: Any) -> list[Kernel]:
-    """The kernels that runs of a learner need: none if it cannot be played by the fused loop."""
+    """Return the kernels of the fused loop; empty if the loop does not support the learner."""
     if not isinstance(learner, (Thompson, Baseline)) or learner.player is None:
         return []
     return [world.model.derived(Solver).kernel_for(world.effort), loop, *learner.player.kernels]
 
 
-def in_python(world: World, learner: Any, marks: Ints, stop: threading.Event, tell: Callable[[int], Any]) -> Run | None:
-    """A run, round by round."""
+def play_in_python(
+    world: World, learner: Any, marks: Ints, stop: threading.Event, advance: Callable[[int], Any]
+) -> Run | None:
+    """Play a run round by round, reporting numbers of finished rounds to `advance`; return None if stopped."""
     diagram, contextual = getattr(learner, "diagram", None), bool(world.diagram.of_kind("context"))
     known = (diagram if isinstance(diagram, Diagram) else world.diagram).of_kind("context")
     totals, reward, regret, seconds = np.zeros((len(marks), 3)), 0.0, 0.0, 0.0
-    at, told, skipped, looked = 0, 0, 0, time.perf_counter()
+    mark, reported, skipped, looked = 0, 0, 0, time.perf_counter()
     for t in range(1, int(marks[-1]) + 1):
         context = world.context() if contextual else None
         extra: dict[str, Any] = {"context": {n.name: context[n.name] for n in known}} if context and known else {}
-        allowed = {"allowed": world.allowed()} if world.assortment.limits else {}
+        allowed = {"allowed": world.allowed()} if world.eligibility.limits else {}
         before = time.thread_time()
         action = learner.act(**extra, **allowed)
         seconds += time.thread_time() - before
@@ -209,12 +194,12 @@ def in_python(world: World, learner: Any, marks: Ints, stop: threading.Event, te
             skipped += 1
         seconds += time.thread_time() - before
         reward, regret = reward + outcome.reward, regret + outcome.regret
-        if t == marks[at]:
-            totals[at] = reward, regret, seconds
-            at += 1
+        if t == marks[mark]:
+            totals[mark] = reward, regret, seconds
+            mark += 1
         if time.perf_counter() - looked > SLICE or t == marks[-1]:
-            tell(t - told)
-            told, looked = t, time.perf_counter()
+            advance(t - reported)
+            reported, looked = t, time.perf_counter()
             if stop.is_set():
                 return None
     return Run(totals, skipped)

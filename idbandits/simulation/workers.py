@@ -1,17 +1,18 @@
-"""Independent jobs in threads; what is finished before an interruption is kept."""
+"""Independent jobs in threads; results finished before an interruption are kept."""
 
 import itertools
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
-MOST_ROUNDS, MOST_RUNS, MOST_WORKERS = 10**12, 10**6, 1000  # more would not end in a lifetime, or fit in memory
-MOST_ROWS = 5 * 10**7  # of a result: one per checkpoint of each run
-AHEAD = 4  # jobs per thread that are handed to it before it asks
+MOST_ROUNDS, MOST_RUNS, MOST_WORKERS = 10**12, 10**6, 1000  # limits of arguments
+MOST_ROWS = 5 * 10**7  # limit of the rows of a result, one per checkpoint of each run
+AHEAD = 4  # jobs per thread that are submitted in advance
 
 Job = TypeVar("Job")
 Made = TypeVar("Made")
@@ -23,10 +24,10 @@ def run_all(
 ) -> bool:  # fmt: skip
     """Call `work` for every job in `workers` threads (None: one per core), and `keep` each result in this thread.
 
-    Ctrl-C, or an exception, which is raised again, sets the event passed to `work`, which should then soon return None.
-    Returns False after Ctrl-C, also if it came when all jobs had just been done.
+    Ctrl-C and exceptions, which are raised again, set the event passed to `work`, which should then soon return None.
+    Return False after Ctrl-C, even if all jobs had just been done.
     """
-    stop, coming = threading.Event(), iter(jobs)
+    stop, remaining = threading.Event(), iter(jobs)
     threads = workers or os.cpu_count() or 1
 
     def attempt(job: Job) -> Made | None:
@@ -35,21 +36,21 @@ def run_all(
         try:
             return work(job, stop)
         except BaseException:
-            stop.set()  # here, before this thread takes another job
+            stop.set()  # before this thread takes another job
             raise
 
     pool = ThreadPoolExecutor(threads)
     waiting: dict[Future[Made | None], Job] = {}
 
     def submit() -> None:
-        for job in itertools.islice(coming, AHEAD * threads - len(waiting)):
+        for job in itertools.islice(remaining, AHEAD * threads - len(waiting)):
             waiting[pool.submit(attempt, job)] = job
 
     def collect(futures: Iterable[Future[Made | None]]) -> None:
         for future in futures:
             if not future.cancelled() and (made := future.result()) is not None:
                 keep(waiting[future], made)
-            del waiting[future]  # last: Ctrl-C may come again at any moment, and keeping a result twice does no harm
+            del waiting[future]  # last, because Ctrl-C may come again, and keeping a result twice does no harm
 
     try:
         with deferring() as deliver:
@@ -71,25 +72,25 @@ def run_all(
 
 @contextmanager
 def deferring() -> Iterator[Callable[[], None]]:
-    """Hold Ctrl-C and SIGTERM back until the function that this gives is called, or the end; then they are handled.
+    """Defer Ctrl-C and SIGTERM until the yielded function is called, or until the end.
 
-    Else KeyboardInterrupt may be raised anywhere, also where a lock has just been taken that nobody gives back.
+    Otherwise KeyboardInterrupt may be raised anywhere, even where a lock has just been taken and is never released.
     """
-    arrived: list[tuple[int, Any]] = []
-    in_main_thread = threading.current_thread() is threading.main_thread()  # signals are handled there, and only there
+    arrived: list[int] = []
+    in_main_thread = threading.current_thread() is threading.main_thread()  # the only one that handles signals
     handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM) if in_main_thread}
-    ours = {int(number): handler for number, handler in handlers.items() if callable(handler)}
+    replaced = {int(number): handler for number, handler in handlers.items() if callable(handler)}
 
     def deliver() -> None:
         while arrived:
-            number, frame = arrived.pop(0)
-            ours[number](number, frame)
+            number = arrived.pop(0)
+            replaced[number](number, sys._getframe())
 
     try:
-        for number in ours:
-            signal.signal(number, lambda *signalled: arrived.append(signalled))
+        for number in replaced:
+            signal.signal(number, lambda number, _: arrived.append(number))
         yield deliver
     finally:
-        for number, handler in ours.items():
+        for number, handler in replaced.items():
             signal.signal(number, handler)
     deliver()

@@ -1,4 +1,4 @@
-"""One suite that every baseline passes; the files beside it compare each with a slow reading of its paper."""
+"""Conformance suite of all baselines; other files compare each with a slow implementation of its paper."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EASY = {  # worlds in which a baseline learns soon what is best
 
 
 class Case(NamedTuple):
-    """A baseline, a diagram that it is made for, and the easy world in which its regret is to grow slowly, if any."""
+    """Baseline, a supported diagram, and an easy world in which its regret must grow slowly, if any."""
 
     make: Callable[..., Any]
     d: Callable[[], idb.Diagram]
@@ -131,7 +131,7 @@ def test_actions_are_feasible_and_acting_alone_teaches_nothing(name: str) -> Non
     assert learner.rounds == 30
 
 
-def test_each_run_of_a_simulation_gets_random_numbers_of_its_own() -> None:
+def test_runs_of_a_simulation_have_different_random_numbers() -> None:
     world = EASY["rank-1"]
     one, other = (begin(world, Uniform(world.diagram, 0), "u", 0, run)[1] for run in (0, 1))
     assert [one.act() for _ in range(20)] != [other.act() for _ in range(20)]
@@ -171,11 +171,11 @@ def test_they_play_where_items_may_or_may_not_repeat(name: str, distinct: bool) 
     assert result.summary()["reward_mean"][0] > (0.4 if name == "Uniform" else 0.55)
 
 
-# -- refusals ------------------------------------------------------------------------------------------------------
+# -- errors --------------------------------------------------------------------------------------------------------
 
 
 @every
-def test_what_cannot_be_is_rejected_and_changes_nothing(name: str) -> None:
+def test_invalid_rounds_are_rejected_and_change_nothing(name: str) -> None:
     world = world_of(CASES[name].d())
     learner = CASES[name].make(world.diagram, 1)
     ((action, observation, *_),) = go_on(world, learner, 1)
@@ -194,7 +194,7 @@ def test_what_cannot_be_is_rejected_and_changes_nothing(name: str) -> None:
 
 
 @every_class
-def test_contexts_and_what_is_not_a_diagram_are_rejected(name: str) -> None:
+def test_contexts_and_invalid_diagrams_are_rejected(name: str) -> None:
     make = getattr(baselines, name)
     contextual = idb.Diagram("in context")
     contextual.reward(contextual.observed("C1", [contextual.decision("A1", 3), contextual.context("who", 2)]))

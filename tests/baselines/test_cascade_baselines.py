@@ -1,4 +1,4 @@
-"""CascadeKLUCB and CascadeUCB1 against their indices, computed anew after every round."""
+"""CascadeKLUCB and CascadeUCB1 against their indices, computed again after every round."""
 
 from __future__ import annotations
 

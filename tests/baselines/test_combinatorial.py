@@ -18,7 +18,7 @@ from played_rounds import go_on, world_of
 
 
 def weighted() -> idb.Diagram:
-    """A semi-bandit in which the first position earns less."""
+    """Return a semi-bandit in which the first position earns less."""
     d, mean = idb.Diagram("weighted"), idb.Learned("mean")
     for k, weight in ((1, 0.4), (2, 1.0)):
         d.reward(d.observed(f"X{k}", [d.decision(f"A{k}", 5)], mean), lambda v, weight=weight: weight * v)

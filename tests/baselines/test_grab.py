@@ -64,8 +64,8 @@ def test_grab_shows_the_leader_or_a_neighbour(horizon: int | None, items: int, p
     assert explored > 100
 
 
-def test_any_number_of_leaders_is_counted() -> None:
-    """The leader is shown every third time that it leads, else the item that was never tried, whose index is highest."""
+def test_rounds_of_many_leaders_are_counted() -> None:
+    """Assert that the leader is shown every third time that it leads, else the untried item, whose index is highest."""
     items = 100
     learner = GRAB(models.position_based(items + 1, 1), 0, gamma=2)
     led, leader = Counter[int](), None

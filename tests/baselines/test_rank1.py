@@ -62,7 +62,7 @@ def test_rank1_eliminates_as_the_paper_says(make: Callable[..., Any], factor: in
 
 
 @pytest.mark.parametrize("make", [Rank1Elim, Rank1ElimKL])
-def test_rounds_that_it_did_not_choose_are_ignored(make: Callable[..., Any]) -> None:
+def test_rounds_with_other_actions_are_ignored(make: Callable[..., Any]) -> None:
     world = idb.World(models.rank1(3, 3), {"row": [0.1, 0.5, 0.9], "column": [0.9, 0.5, 0.1]}, seed=1)
     learner = make(world.diagram, 0, horizon=8)
     learner.act()

@@ -15,7 +15,7 @@ from idbandits.baselines import TopRank
 
 
 class SlowTopRank:
-    """Algorithm 1 of the paper, with sets."""
+    """Algorithm 1 of the paper with sets."""
 
     def __init__(self, items: int, delta: float) -> None:
         self.items, self.delta = items, delta

@@ -1,4 +1,4 @@
-"""Diagrams and settings that a baseline is not made for are refused, with the reason."""
+"""Unsupported diagrams and invalid settings of baselines are rejected with the reason."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_listing_actions_ends_where_constraints_leave_next_to_none() -> None:
 
 
 @pytest.mark.parametrize("model", [models.cascade, models.dependent_click, models.user_browsing])
-def test_many_positions_are_checked_in_no_time(model: Callable[..., idb.Diagram]) -> None:
+def test_many_positions_are_checked_quickly(model: Callable[..., idb.Diagram]) -> None:
     assert (
         baselines.TopRank(model(40, 40), 0).rounds == 0
     )  # there are 2^40 ways from the last click up to the first decision

@@ -1,4 +1,4 @@
-"""Baselines that keep a number per action, UCB1 and epsilon-greedy, and uniform choice."""
+"""Baselines with one arm per action, UCB1 and epsilon-greedy, and uniform choice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_ucb1_shows_the_highest_index() -> None:
     assert len(times) == 6
 
 
-def test_epsilon_greedy_explores_as_often_as_it_says() -> None:
+def test_epsilon_greedy_explores_with_its_probability() -> None:
     d = models.rank1(3, 4)
     for settings, wanted in (({"epsilon": 0.0}, 0.0), ({"epsilon": 0.3}, 0.3), ({"epsilon": 1.0}, 1.0)):
         learner = EpsilonGreedy(d, 0, **settings)

@@ -1,4 +1,4 @@
-"""Commands as a person types them: run in a folder of their own, in this process or in one of their own."""
+"""Fixtures that run commands in a temporary folder, in this process or in another one."""
 
 import io
 import os
@@ -16,7 +16,7 @@ READY = "import sys; from idbandits.cli.main import main; print('ready', flush=T
 
 @pytest.fixture
 def call(capsys, monkeypatch, tmp_path, without_notices):
-    """Run a command: its exit status, what it wrote to stdout, and what it wrote to stderr."""
+    """Function that runs a command and returns its exit status, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, stdin=""):
@@ -30,7 +30,7 @@ def call(capsys, monkeypatch, tmp_path, without_notices):
 
 @pytest.fixture
 def rejected(call):
-    """Run a command that fails with one line, which contains these words."""
+    """Function that runs a command and asserts that it fails with one line that contains these words."""
 
     def run(*arguments, words=(), stdin="", prints_before=False):
         status, out, err = call(*arguments, stdin=stdin)
@@ -45,9 +45,9 @@ def rejected(call):
 
 @pytest.fixture
 def process(tmp_path):
-    """Start a command in a process group of its own, which gets Ctrl-C as a whole, as on a terminal.
+    """Function that starts a command in a new process group, which gets Ctrl-C as on a terminal.
 
-    It is given once `main` is about to run: before that, Ctrl-C is Python's own.
+    It returns when `main` is about to run, because Python handles Ctrl-C before that.
     """
     started = []
 
@@ -70,14 +70,14 @@ def process(tmp_path):
 
 @pytest.fixture
 def cascade(call, tmp_path):
-    """A file with a cascade of the items a, b, c, d and two positions."""
+    """File with a cascade of the items a, b, c, d and two positions."""
     assert call("models", "cascade", "--items", "a,b,c,d", "--positions", 2, "--out", "cascade.json")[0] == 0
     return tmp_path / "cascade.json"
 
 
 @pytest.fixture
 def shop(call, tmp_path):
-    """A file with a diagram that has contexts, a table with two axes and one with three states."""
+    """File with a diagram that has contexts, a table with two axes and one with three states."""
     d = idb.Diagram("shop")
     segment, hour = d.context("segment", ["new", "loyal"]), d.context("hour", 2)
     card = d.decision("card", ["shoes", "bags"])

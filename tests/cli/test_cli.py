@@ -1,4 +1,4 @@
-"""The command line as a whole: help, start-up, mistakes, signals and pipes."""
+"""Command line: help, start-up, invalid arguments, signals and pipes."""
 
 import re
 import shlex
@@ -27,7 +27,7 @@ class Press:
             os.kill(os.getpid(), signal.Signals[sys.argv[2]])
 
 sys.meta_path.insert(0, Press())
-main(sys.argv[3:])
+sys.exit(main(sys.argv[3:]))
 """
 
 
@@ -89,9 +89,9 @@ def test_wrong_commands(rejected):
     ],
 )
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_an_interruption_during_imports_ends_the_command_at_once(process, tmp_path, name, library, arguments):
+def test_an_interruption_during_imports_ends_the_command_after_them(process, tmp_path, name, library, arguments):
     started = process(library, name, *arguments.split(), code=INTERRUPTED)
-    assert started.communicate(timeout=60) == ("", "idbandits: interrupted; nothing was done\n")
+    assert started.communicate(timeout=60) == ("", "idbandits: interrupted; nothing was kept\n")
     assert started.returncode == 130
     assert list(tmp_path.iterdir()) == []
 

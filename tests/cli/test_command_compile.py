@@ -12,7 +12,7 @@ from idbandits.kernel.compile import Kernel
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """The kernels that are compiled; none is, in fact."""
+    """List of the kernels passed to the compiler, which is replaced."""
     kernels = []
     monkeypatch.setattr(Kernel, "compile", lambda kernel: kernels.append(kernel))
     monkeypatch.setattr(Kernel, "is_on_disk", lambda kernel: kernel.__qualname__ != "draw")
@@ -26,7 +26,7 @@ def test_all_that_learners_need_is_compiled(call, cascade, compiled):
     assert needed < set(compiled)
     assert {"UCB1.ACT", "UCB1.LEARN"} <= {kernel.__qualname__ for kernel in compiled}
     assert re.search(rf"^variational:sweeps=2: {len(needed)} kernels, compiled 1; \d", out, re.MULTILINE)
-    assert re.search(r"^kept under /", out, re.MULTILINE)
+    assert re.search(r"^stored in /", out, re.MULTILINE)
 
 
 def test_the_default_is_that_of_agents(call, cascade, compiled):
@@ -34,7 +34,7 @@ def test_the_default_is_that_of_agents(call, cascade, compiled):
     assert compiled == idb.Thompson(idb.Diagram.load(cascade)).kernels
 
 
-def test_mistakes_are_rejected(rejected, cascade):
+def test_invalid_arguments_are_rejected(rejected, cascade):
     rejected("compile", "missing.json", words=["missing.json"])
     rejected("compile", cascade, "--learner", "gibs", words=["'gibs'", "gibbs"])
 

@@ -73,14 +73,13 @@ def test_models_reads_features_from_a_file(call):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", ["d.csv", "a header"]),
+        ("", ["d.csv", "not CSV"]),
         ("item,price\n", ["d.csv", "a header"]),
         ("item\na\nb\n", ["d.csv", "at least one feature"]),
-        ("item,price\na,1\nb,2,3\n", ["d.csv", "the line of 'b' has 3 cells, the header has 2"]),
+        ("item,price\na,1\nb,2,3\n", ["d.csv", "not CSV", "line 3"]),
         ("item,price\na,1\nc,2\n", ["no line for 'b'"]),
         ("item,price\na,1\nb,inf\n", ["column 'price' is not finite for 'b'"]),
         ("item,price\na,1\nb,2\nb,3\n", ["two lines for 'b'"]),
-        ("item,price,price\na,1,2\nb,2,3\n", ["d.csv", "two columns named 'price'"]),
         ('item,price\na,"1\nb,2\n', ["d.csv", "not CSV"]),
     ],
 )
@@ -173,7 +172,7 @@ def test_bytes_that_are_not_text_are_rejected_from_a_pipe(monkeypatch):
         read_diagram("-")
 
 
-def test_labels_that_the_output_has_no_letters_for(process, tmp_path):
+def test_labels_that_the_encoding_of_the_output_lacks(process, tmp_path):
     d = idb.Diagram("日本")
     d.decision("A", 2)
     d.save(tmp_path / "d.json")

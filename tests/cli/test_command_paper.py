@@ -20,7 +20,7 @@ FILES = ["figure-2.png", "figure-2.svg", "index.html", "results.parquet", "runs.
 
 @pytest.fixture
 def begun(monkeypatch):
-    """The learners of the runs that begin from now on."""
+    """List of the learners of the runs that begin from now on."""
     learners = []
     original = Prepared.run
 
@@ -33,7 +33,7 @@ def begun(monkeypatch):
 
 
 def numbers(folder):
-    """Results and summary, without the times."""
+    """Return results and summary without times."""
     results, summary = pd.read_parquet(folder / "results.parquet"), pd.read_csv(folder / "summary.csv")
     return results.drop(columns="seconds"), summary.drop(columns="seconds_mean")
 
@@ -118,7 +118,7 @@ def test_everything_is_selected_by_default():
         (["--figure", ""], ["''", "theory"]),
         (["--rounds", "0"], ["--rounds", "from 1"]),
         (["--runs", "-1"], ["--runs", "from 1"]),
-        (["--seed", "-1"], ["--seed", "from 0"]),
+        (["--seed", "-1"], ["--seed", ">= 0"]),
         (["--workers", "0"], ["--workers", "from 1"]),
         (["--workers", "1" + "0" * 30], ["--workers", "from 1 to 1000"]),
         (["--rounds", "1" + "0" * 30], ["--rounds", "from 1 to 1000000000000"]),
@@ -131,7 +131,7 @@ def test_everything_is_selected_by_default():
         (["--figure", "2a", "--cluster", "", "--out", "new"], ["--cluster", "''", "Dask"]),
     ],
 )
-def test_mistakes_are_one_line(rejected, tmp_path, arguments, words):
+def test_errors_are_one_line(rejected, tmp_path, arguments, words):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "taken" / "runs.sqlite").mkdir(parents=True)
     (tmp_path / "foreign").mkdir()
@@ -167,7 +167,7 @@ def test_theory_alone(call, monkeypatch, tmp_path):
         call("paper", "--figure", "theory", "--no-progress", "--out", "out", "--seed", 1)
 
 
-def test_an_interruption_at_any_step_is_one_line_and_the_next_start_goes_on(call, monkeypatch, begun, tmp_path):
+def test_an_interruption_at_any_step_is_one_line_and_the_next_start_continues(call, monkeypatch, begun, tmp_path):
     def press(*_, **__):
         raise KeyboardInterrupt
 
@@ -185,8 +185,7 @@ def test_an_interruption_at_any_step_is_one_line_and_the_next_start_goes_on(call
             status, out, err = call(*common)
         assert (status, out) == (130, ""), name
         assert err == (
-            f"idbandits: interrupted; finished runs are kept in {Path('out/runs.sqlite')}: "
-            "the same command goes on from there\n"
+            f"idbandits: interrupted; finished runs are stored in {Path('out/runs.sqlite')}: the same command continues\n"
         ), name
         assert not (tmp_path / "out" / "index.html").exists()
     assert call(*common)[0] == 0
@@ -199,7 +198,7 @@ def test_an_interruption_at_any_step_is_one_line_and_the_next_start_goes_on(call
 
 @pytest.fixture
 def interrupt(without_notices):
-    """Send a signal to a process: it ends soon, with one line beside the progress, which is given, and no traceback."""
+    """Function that sends a signal to a process, asserts that it ends without traceback, and returns its message."""
 
     def send(started, number=signal.SIGINT):
         os.killpg(started.pid, number)
@@ -215,12 +214,12 @@ def interrupt(without_notices):
     return send
 
 
-def test_sigterm_is_obeyed_like_ctrl_c(process, interrupt, tmp_path):
+def test_sigterm_has_the_effect_of_ctrl_c(process, interrupt, tmp_path):
     started = process("paper", "--rounds", "100000000", "--runs", "1", "--figure", "B3d")
     while not (tmp_path / "report" / "runs.sqlite").exists():
         assert started.poll() is None
         time.sleep(0.02)
-    assert "finished runs are kept" in interrupt(started, signal.SIGTERM)
+    assert "finished runs are stored" in interrupt(started, signal.SIGTERM)
 
 
 def test_interrupted_at_random_and_started_again_it_ends_with_the_results_of_an_undisturbed_run(

@@ -20,7 +20,7 @@ SIMULATE = "idbandits.simulation.simulate.simulate"  # where it is defined
 FILES = ["means.json", "regret.png", "regret.svg", "results.parquet", "reward.png", "reward.svg", "summary.csv"]
 
 
-def test_simulate_is_what_python_gives(call, cascade):
+def test_simulate_equals_that_in_python(call, cascade):
     status, out, err = call(
         "simulate", cascade, *MEANS, *SHORT, "--seed", 5, "--learner", "ep", "--learner", "full", "--out", "new/results"
     )
@@ -50,8 +50,8 @@ def test_help_states_the_default_of_the_library(call, command):
     status, out, _ = call(command, "--help")
     assert status == 0
     stated = f"{default_inference(plain)}; {default_inference(featured)} if a context has features"
-    assert f"({stated})" in " ".join(out.split())
-    assert f"Without --learner: {stated}\n" in call("learners")[1]
+    assert f"default: {stated})" in " ".join(out.split())
+    assert f"Default: {stated}\n" in call("learners")[1]
 
 
 def test_the_default_depends_on_the_diagram(call, cascade, monkeypatch):
@@ -86,7 +86,7 @@ def test_learners_lists_names_and_settings(call):
 
 def test_a_new_baseline_is_a_learner(call, cascade, monkeypatch):
     class Stubborn:
-        """Takes one action forever."""
+        """Constant action."""
 
         def __init__(self, d, seed=0, *, first="a"):
             self.diagram, self.first = d, first
@@ -105,7 +105,7 @@ def test_a_new_baseline_is_a_learner(call, cascade, monkeypatch):
     assert status == 0
     regrets = {line.split()[0]: float(line.split()[5]) for line in out.splitlines()[-2:]}
     assert regrets == pytest.approx({"STUB-born:first=b": 0.0, "Stubborn": 50 * 0.21})
-    assert "Stubborn:first=a\n    Takes one action forever." in call("learners")[1]
+    assert "Stubborn:first=a\n    Constant action." in call("learners")[1]
 
 
 def test_simulate_with_contexts(call, shop):
@@ -129,9 +129,9 @@ def test_simulate_with_contexts(call, shop):
         (f"--runs {10**30}", ["--runs", "to 1000000"]),
         (f"--workers {10**30}", ["--workers", "to 1000"]),
         ("--learner ep:sweeps=1,sweeps=2", ["sweeps", "twice"]),
-        (f"--learner ep:sweeps={10**30}", ["sweeps", "up to", str(10**12)]),
+        (f"--learner ep:sweeps={10**30}", ["sweeps", "at most", str(10**12)]),
         ("--learner ep:sweeps=" + "9" * 5000, ["sweeps", "whole number"]),
-        (f"--learner particles:number={10**30}", ["number", "up to"]),
+        (f"--learner particles:number={10**30}", ["number", "at most"]),
         ("--learner toprunk", ["'toprunk'", *BY_NAME, "full"]),
         ("--learner variatonal", ["did you mean 'variational'?"]),
         ("--learner ep --learner ep", ["'ep'", "twice"]),
@@ -150,7 +150,7 @@ def test_simulate_rejects(rejected, cascade, arguments, words):
     assert cascade.is_file()
 
 
-def test_exact_where_it_is_not_exact_is_rejected(call, rejected):
+def test_exact_inference_is_rejected_if_it_is_not_exact(call, rejected):
     call("models", "position_based", "--items", 4, "--positions", 2, "--out", "list.json")
     rejected("simulate", "list.json", "--means", "random", "--learner", "exact", words=["exact"])
 

@@ -15,11 +15,11 @@ def repeated(option, values):
     return [word for value in values for word in (option, value)]
 
 
-def test_solve_for_people_and_for_programs(call, cascade):
+def test_solve_prints_text_or_json(call, cascade):
     status, out, err = call("solve", cascade, *MEANS)
     assert (status, err) == (0, "")
     assert "best action: A1 = b, A2 = d" in out
-    assert "expected reward: 0.58, proven to be the best" in out
+    assert "expected reward: 0.58, proven optimal" in out
     answer = json.loads(call("solve", cascade, *MEANS, "--json")[1])
     best = idb.best_action(idb.Diagram.load(cascade), {"attraction": [0.1, 0.4, 0.2, 0.3]})
     assert answer == {**best._asdict(), "means": {"attraction": [0.1, 0.4, 0.2, 0.3]}, "context": {}}
@@ -35,7 +35,7 @@ def test_solve_for_people_and_for_programs(call, cascade):
         ["random", "attraction=0.1,0.4,0.2,0.3"],
     ],
 )
-def test_all_ways_to_give_means(call, cascade, means):
+def test_all_forms_of_means(call, cascade, means):
     Path("means.json").write_text('{"attraction": [0.1, 0.4, 0.2, 0.3]}')
     assert json.loads(call("solve", cascade, *repeated("--means", means), "--json")[1])["value"] == pytest.approx(0.58)
 
@@ -61,7 +61,7 @@ def test_random_means_are_printed_and_follow_the_seed(call, cascade):
     assert all(f"{mean:.4f}"[:5] in out for mean in first["means"]["attraction"])
 
 
-def test_random_means_of_one_table_do_not_depend_on_what_is_given_for_others(call, shop):
+def test_random_means_of_a_table_do_not_depend_on_those_of_others(call, shop):
     context = repeated("--context", ["segment=new", "hour=0"])
     drawn, mixed = (
         json.loads(call("solve", shop, *repeated("--means", means), *context, "--json")[1])["means"]
@@ -86,8 +86,8 @@ def test_solve_in_a_context_with_larger_tables(call, shop):
         ([], ["'attraction' is missing", "(4,)"]),
         (["attraction"], ["'attraction'", "not a file", "attraction of shape (4,)"]),
         (["attraction=0.1,0.2"], ["'attraction'", "shape (2,)", "(4,)"]),
-        (["attraction=0.1,x,0.2,0.3"], ["'attraction'", "not numbers", "0.1,x,0.2,0.3"]),
-        (["attraction="], ["'attraction'", "not numbers"]),
+        (["attraction=0.1,x,0.2,0.3"], ["'attraction'", "must be numbers", "0.1,x,0.2,0.3"]),
+        (["attraction="], ["'attraction'", "must be numbers"]),
         (["attraction=0.1,0.2,1.3,0.4"], ["'attraction'", "[2]", "1.3"]),
         (["attraction=0.1,0.2,nan,0.4"], ["'attraction'", "[2]", "nan"]),
         (["attraction=[[0.1], 0.2]"], ["'attraction'", "not numbers"]),
@@ -125,7 +125,7 @@ def test_wrong_contexts(rejected, shop, context, words):
     rejected("solve", shop, "--means", "random", *repeated("--context", context), words=words)
 
 
-def test_names_with_equals_signs_and_labels_that_are_written_alike(call):
+def test_names_with_equals_signs_and_labels_that_print_alike(call):
     d = idb.Diagram("alike")
     c, a = d.context("c", [1, "1"]), d.decision("a", 2)
     d.reward(d.observed("t", [a, c]))
@@ -140,4 +140,4 @@ def test_names_with_equals_signs_and_labels_that_are_written_alike(call):
 def test_other_wrong_arguments(rejected, cascade):
     rejected("solve", cascade, *MEANS, "--effort", "-1", words=["effort", "-1"])
     rejected("solve", cascade, *MEANS, "--effort", "much", words=["--effort", "'much'"])
-    rejected("solve", cascade, *MEANS, "--seed", "-1", words=["--seed", "from 0", "'-1'"])
+    rejected("solve", cascade, *MEANS, "--seed", "-1", words=["--seed", ">= 0", "'-1'"])

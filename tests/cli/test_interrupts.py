@@ -1,4 +1,4 @@
-"""One Ctrl-C ends a command whenever it comes, also where Python or a library would swallow the exception."""
+"""One Ctrl-C ends a command at any time, even where Python or a library would swallow the exception."""
 
 import ctypes
 import importlib
@@ -19,7 +19,7 @@ MOMENTS = 8
 
 
 def interrupted_by(action):
-    """Whether work that follows upon an action is ended by KeyboardInterrupt, sooner or later."""
+    """Return whether KeyboardInterrupt ends a loop after an action."""
     deadline = time.monotonic() + 60
     try:
         with interruptible():
@@ -32,13 +32,13 @@ def interrupted_by(action):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_raise_keyboard_interrupt_and_all_is_as_before_afterwards(number):
+def test_signals_raise_keyboard_interrupt_and_handlers_are_restored(number):
     before = sys.unraisablehook, signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     assert interrupted_by(lambda: signal.raise_signal(number))
     assert (sys.unraisablehook, signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def test_an_interruption_that_a_destructor_swallows_comes_again():
+def test_an_interruption_swallowed_by_a_destructor_is_repeated():
     class Closing:
         def __del__(self):
             signal.raise_signal(signal.SIGINT)
@@ -46,7 +46,7 @@ def test_an_interruption_that_a_destructor_swallows_comes_again():
     assert interrupted_by(Closing)
 
 
-def test_an_interruption_that_a_callback_of_c_swallows_comes_again():
+def test_an_interruption_swallowed_by_a_callback_of_c_is_repeated():
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
     def compare(a, b):
         signal.raise_signal(signal.SIGINT)
@@ -72,7 +72,7 @@ done = True
     assert sys.modules.pop("slowly_imported").done
 
 
-def test_an_interruption_that_was_obeyed_after_all_does_not_come_again():
+def test_an_interruption_that_was_handled_is_not_repeated():
     class Closing:
         def __del__(self):
             signal.raise_signal(signal.SIGINT)
@@ -80,7 +80,7 @@ def test_an_interruption_that_was_obeyed_after_all_does_not_come_again():
     def obey_and_clean_up():
         try:
             Closing()
-            raise KeyboardInterrupt  # as code does that keeps account of signals
+            raise KeyboardInterrupt  # as code does that counts signals
         except KeyboardInterrupt:
             deadline = time.monotonic() + 5 * PAUSE
             while time.monotonic() < deadline:
@@ -90,7 +90,7 @@ def test_an_interruption_that_was_obeyed_after_all_does_not_come_again():
         obey_and_clean_up()
 
 
-def test_signals_that_are_to_be_ignored_are_ignored(call, monkeypatch):
+def test_ignored_signals_stay_ignored(call, monkeypatch):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with interruptible():
@@ -102,7 +102,7 @@ def test_signals_that_are_to_be_ignored_are_ignored(call, monkeypatch):
         signal.signal(signal.SIGINT, before)
 
 
-def test_other_errors_of_destructors_are_reported_as_ever(monkeypatch):
+def test_other_errors_of_destructors_are_reported(monkeypatch):
     reported = []
     monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: reported.append(unraisable.exc_type))
 
@@ -151,6 +151,6 @@ def test_a_command_ends_at_whatever_call_the_interruption_comes(call, tmp_path):
         left = list(Path(f"part {part}").glob("*.tmp")) if Path(f"part {part}").exists() else []
         assert not left, moment
         moment = -1
-        assert call(*arguments, "--out", f"part {part}")[0] == 0  # goes on from there
+        assert call(*arguments, "--out", f"part {part}")[0] == 0  # continues from there
         assert sorted(os.listdir(f"part {part}")) == names, moment
     assert interrupted >= MOMENTS - 1

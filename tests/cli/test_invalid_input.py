@@ -1,4 +1,4 @@
-"""Hostile input of commands: deep, endless or broken files, streams that are closed or full, and odd options."""
+"""Invalid input of commands: deep, endless or damaged files, closed or full streams, and invalid options."""
 
 import io
 import os
@@ -11,7 +11,7 @@ import pytest
 
 import idbandits as idb
 from idbandits.cli import main as cli
-from idbandits.cli import simulate_command as simulate
+from idbandits.cli.arguments import json_or_text
 
 DEEP = "[" * 100_000
 NESTED = '{"a": ' * 300 + "1" + "}" * 300
@@ -97,7 +97,7 @@ def test_simulate_keeps_links_and_modes(call, cascade, tmp_path):
 
 
 def shell(command, tmp_path):
-    """Run a line of a shell in which `idbandits` is this command: its exit status and what it wrote to stderr."""
+    """Run a shell command in which `idbandits` is this package, and return its exit status and stderr."""
     python = f"import sys; sys.path[:0] = [{str(Path(idb.__file__).parents[1])!r}]; from idbandits.cli.main import main; sys.exit(main())"
     line = command.replace("idbandits", f'{sys.executable} -c "{python}"')
     ended = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=300)
@@ -144,7 +144,7 @@ def test_simulate_and_paper_without_streams(call, cascade, monkeypatch, stream):
         (["paper", "--rounds", "1000000000001"], ["--rounds", "1000000000000"]),
     ],
 )
-def test_odd_options_are_rejected_in_a_line_of_bearable_length(call, arguments, words):
+def test_invalid_options_are_rejected_in_a_line_of_limited_length(call, arguments, words):
     status, _, err = call(*arguments)
     assert (status, err.count("\n")) == (2, 1), err
     assert len(err) < 1100
@@ -158,4 +158,4 @@ def test_simulate_rejects_more_than_fits_in_memory(rejected, cascade):
 
 
 def test_a_setting_that_is_deep_is_a_word():
-    assert simulate._setting(DEEP) == DEEP
+    assert json_or_text(DEEP) == DEEP

@@ -1,4 +1,4 @@
-"""Progress: bars on a terminal, lines elsewhere."""
+"""Progress: bars on a terminal, otherwise lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_one_line_per_finished_part_where_nobody_watches(
+def test_one_line_per_finished_part_without_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "PAUSE", math.inf)
@@ -44,7 +44,7 @@ def test_a_line_after_a_pause(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert capsys.readouterr().err == "   16 s: all 7 % (one 0 %, two 10 %)\n"
 
 
-def test_a_hundred_percent_means_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_percentages_are_rounded_down(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress("all", {"one": 1000, "two": 1}, show=True) as shown:
         shown.add("one", 999)
         shown.add("two", 1)
@@ -52,7 +52,7 @@ def test_a_hundred_percent_means_all_of_it(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_silence_if_asked_for(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+def test_no_output_if_disabled(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
     out = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", out)
     with Progress("all", PARTS, show=False) as shown:

@@ -16,7 +16,7 @@ from idbandits.simulation.loop import Run
 
 
 class Evaluation(NamedTuple):
-    """Cells and settings, and the runs that undisturbed work gives."""
+    """Cells, settings, and the runs of an undisturbed evaluation."""
 
     cells: list[Cell]
     settings: Settings
@@ -29,7 +29,7 @@ class Evaluation(NamedTuple):
         return make_runs(self.cells, self.settings, store, workers, cluster, advance)
 
     def check(self, runs: dict[Job, Run] | None) -> None:
-        """Runs must have the results of the undisturbed ones, seconds aside."""
+        """Assert that runs have the results of the undisturbed ones, except seconds."""
         assert runs is not None
         assert list(runs) == list(self.runs)  # in the order of the cells, whichever finished first
         for job, run in runs.items():
@@ -37,12 +37,12 @@ class Evaluation(NamedTuple):
             assert np.array_equal(run.totals[:, :2], self.runs[job].totals[:, :2]), job
 
     def stored_in(self, store: Store) -> list[Job]:
-        """The jobs whose runs are in a store."""
+        """Return the jobs whose runs are in a store."""
         return [job for job in self.runs if store.get(Prepared(job.cell, self.settings).key(job.run)) is not None]
 
     @property
     def rounds(self) -> int:
-        """How many rounds all runs have in total."""
+        """Total number of rounds of all runs."""
         return sum(job.cell.rounds(self.settings) for job in self.runs)
 
 
@@ -64,7 +64,7 @@ def evaluation(tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
-    """The runs that are begun from now on, in this process."""
+    """List of the runs that begin from now on in this process."""
     jobs: list[Job] = []
     original = Prepared.run
 

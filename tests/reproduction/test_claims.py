@@ -10,11 +10,11 @@ import pytest
 
 from idbandits.reproduction.claims import FAILS, HOLDS, OPEN, PAPERS_TABLE, verdicts
 from idbandits.reproduction.problems import AS_WRITTEN, FULL, INC, KLUCB, PARTICLES, RANK1, TABLE, VI
-from idbandits.simulation.cells import shown
+from idbandits.simulation.result_tables import shown
 
 
 def row(reward: float, error: float = 0.01, spread: float = 1.0, runs: int = 20) -> dict[str, Any]:
-    """A row of a summary; `spread` is the standard deviation of the regret."""
+    """Return a row of a summary; `spread` is the standard deviation of the regret."""
     return {
         "runs": runs, "rounds": 20_000, "seconds_mean": 1.0, "reward_mean": reward, "reward_se": error, "regret_mean": 10.0,
         "regret_se": spread / math.sqrt(runs),
@@ -71,7 +71,7 @@ def test_at_least_as_much(full: Any, vi: Any, expected: str | None) -> None:
         (row(0.5, spread=1.2), row(0.5, spread=1.0), OPEN),
         (row(0.5, spread=1.0), row(0.5, spread=1.2), OPEN),
         (row(0.5, spread=1.0), row(0.5, spread=3.0), FAILS),
-        (row(0.5, spread=3.0, runs=2), row(0.5, spread=1.0, runs=2), OPEN),  # two runs tell little
+        (row(0.5, spread=3.0, runs=2), row(0.5, spread=1.0, runs=2), OPEN),  # two runs are too few
         (row(0.5, spread=1.0), row(0.5, spread=0.0), HOLDS),
         (row(0.5, spread=0.0), row(0.5, spread=1.0), FAILS),
         (row(0.5, spread=0.0), row(0.5, spread=0.0), OPEN),
@@ -119,11 +119,11 @@ def test_table_1_is_that_of_the_paper() -> None:
     assert all(row[1] < 0.02 * row[0] and row[3] < 0.02 for row in PAPERS_TABLE.values())
 
 
-def test_the_table_is_compared_with_ours() -> None:
+def test_the_table_is_compared_with_the_runs() -> None:
     seconds = dict(zip(PAPERS_TABLE, (0.5, 0.1, 0.1, 0.2, 0.3, 0.4), strict=True))
 
     def answers(shift: float) -> dict[str, str]:
-        """Verdicts if our rewards are the paper's, shifted."""
+        """Return verdicts if rewards are those of the paper plus a shift."""
         rows = {name: row(PAPERS_TABLE[name][2] + shift) | {"seconds_mean": seconds[name]} for name in PAPERS_TABLE}
         tested = verdicts(lambda problem, learner: rows.get(learner) if problem == "cascade 1" else None)
         assert not any(re.search(r"(\w+ [\d.]+ s), .*\1", verdict.numbers) for verdict in tested)  # no time twice

@@ -1,4 +1,4 @@
-"""Runs on a Dask cluster: the same results, workers that die, and errors that say what is wrong."""
+"""Runs on a Dask cluster: the same results, workers that die, and errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def without_warnings() -> Iterator[None]:
 
 
 class Scheduler:
-    """A Dask scheduler in a process of its own, and its workers in theirs."""
+    """Dask scheduler and workers in separate processes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, folder / "scheduler.json"
@@ -78,7 +78,7 @@ class Scheduler:
 
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
-    """A scheduler without workers."""
+    """Scheduler without workers."""
     pytest.importorskip("distributed")
     started = Scheduler(tmp_path)
     yield started
@@ -87,7 +87,7 @@ def scheduler(tmp_path: Path) -> Iterator[Scheduler]:
 
 @pytest.fixture
 def with_workers(scheduler: Scheduler) -> Scheduler:
-    """A scheduler with two workers."""
+    """Scheduler with two workers."""
     scheduler.start_workers()
     return scheduler
 
@@ -101,7 +101,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def begun_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[tuple[int, int]]]:
-    """The runs that workers have begun, with the workers' processes: each worker logs them to a file."""
+    """Return the runs that workers have begun, with process ids; each worker logs them to a file."""
     log = str(tmp_path / "log")
 
     def run_and_log(settings: Settings, cell: Cell, run: int) -> Any:
@@ -116,7 +116,7 @@ def begun_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[],
 
 
 class ObservedStore:
-    """A store that is empty, and calls a function when a run is put there."""
+    """Empty store that calls a function when a run is stored."""
 
     def __init__(self, on_put: Callable[[int], None]) -> None:
         self.keys: list[str] = []

@@ -1,4 +1,4 @@
-"""The evaluation as data: it is consistent, and it is that of the paper."""
+"""Evaluation as data: consistent, and equal to that of the paper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from idbandits.reproduction.problems import (
     INC,
     KLUCB,
     LEARNERS,
-    OURS,
+    PAPER,
     PARTICLES,
     PROBLEMS,
     RANK1,
@@ -53,7 +53,7 @@ def test_panels_use_exactly_the_learners_and_problems_that_exist() -> None:
     assert {name for panel in PANELS for name in panel.learners} == set(LEARNERS)
     for panel in PANELS:
         assert len(set(panel.learners)) == len(panel.learners)
-    assert all(contender.kind in (OURS, BASELINE, BEYOND) for contender in LEARNERS.values())
+    assert all(contender.kind in (PAPER, BASELINE, BEYOND) for contender in LEARNERS.values())
     assert all(0 < contender.share <= 1 for contender in LEARNERS.values())
 
 
@@ -61,7 +61,7 @@ def test_figures_beyond_the_paper_are_those_with_learners_beyond_it() -> None:
     for figure in FIGURES:
         kinds = {LEARNERS[name].kind for panel in figure.panels for name in panel.learners}
         assert (BEYOND in kinds) == (figure.kind == BEYOND), figure.key
-    assert [figure.key for figure in FIGURES if figure.kind == OURS] == ["2", "3"]
+    assert [figure.key for figure in FIGURES if figure.kind == PAPER] == ["2", "3"]
 
 
 def test_figure_2_and_3_are_those_of_the_paper() -> None:

@@ -1,4 +1,4 @@
-"""The report: files, figures, tables and the page, from findings that are made up."""
+"""Report: files, figures, tables and the page, from artificial findings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from idbandits.reproduction.problems import (
     INC,
     KLUCB,
     LEARNERS,
-    OURS,
+    PAPER,
     PROBLEMS,
     ROUNDS,
     TABLE,
@@ -43,8 +43,8 @@ from idbandits.reproduction.problems import (
     Problem,
 )
 from idbandits.reproduction.runs import Cell, Job, Settings
-from idbandits.simulation.cells import shown
 from idbandits.simulation.loop import Run
+from idbandits.simulation.result_tables import shown
 from idbandits.simulation.results import Result
 from idbandits.simulation.simulate import CHECKPOINTS, marks_of
 
@@ -54,7 +54,7 @@ KEYS = {panel.key: panel for figure in FIGURES for panel in figure.panels} | {TA
 
 
 def made_up(panels: list[Panel], settings: Settings = SETTINGS) -> Findings:
-    """Average rewards that differ by learner and run, regrets that grow like a square root, a millisecond per round."""
+    """Return runs with rewards by learner and run, regrets like a square root, and a millisecond per round."""
     runs = {}
     rng = np.random.default_rng(0)
     for panel in panels:
@@ -70,7 +70,7 @@ def made_up(panels: list[Panel], settings: Settings = SETTINGS) -> Findings:
 
 
 class Page(HTMLParser):
-    """A page taken apart; tags must close as they were opened."""
+    """Parsed page; tags must be balanced."""
 
     EMPTY = ("meta", "img", "br")
 
@@ -109,7 +109,7 @@ class Page(HTMLParser):
 
 
 def checked(out: Path, names: list[str]) -> Page:
-    """The page in a folder, after checking that it needs nothing but the files beside it."""
+    """Return the page in a folder, after checking that it needs only the files beside it."""
     assert sorted(path.name for path in out.iterdir()) == sorted(names)
     text = (out / "index.html").read_text()
     assert "@import" not in text
@@ -383,7 +383,7 @@ def test_theory(tmp_path: Path, keys: list[str]) -> None:
 
 def test_odd_names_are_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     odd = "<b>A & 'B'</b> \"$x_1$\" 学"
-    monkeypatch.setitem(LEARNERS, odd, Contender(LEARNERS[VI].make, OURS, "<script>alert(1)</script>"))
+    monkeypatch.setitem(LEARNERS, odd, Contender(LEARNERS[VI].make, PAPER, "<script>alert(1)</script>"))
     monkeypatch.setitem(PROBLEMS, "odd", Problem("<i>odd</i>", PROBLEMS["cascade 1"].make, PROBLEMS["cascade 1"].means))
     panel = Panel("Oa", "odd", (odd, KLUCB))
     figure = Figure("O", 'Figure O: "<u>', "reward", (panel,), "a < b & c")

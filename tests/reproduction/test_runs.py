@@ -1,4 +1,4 @@
-"""Runs of the evaluation: what their keys depend on, and that nothing but settings changes their results."""
+"""Runs of the evaluation: their keys, and results that depend on settings only."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SETTINGS = Settings(rounds=300, runs=3, seed=4)
 
 @pytest.fixture
 def key(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """The key of a run of a learner, made by `make`, on a problem."""
+    """Function that returns the key of a run of a learner, made by `make`, on a problem."""
 
     def compute(problem: Problem, make: Any, settings: Settings = SETTINGS, run: int = 0, name: str = "A") -> str:
         monkeypatch.setitem(paper.PROBLEMS, "test", problem)
-        monkeypatch.setitem(paper.LEARNERS, name, Contender(make, paper.OURS, ""))
+        monkeypatch.setitem(paper.LEARNERS, name, Contender(make, paper.PAPER, ""))
         return Prepared(Cell("test", name), settings).key(run)
 
     return compute
@@ -96,7 +96,7 @@ def test_all_runs_of_the_evaluation_have_different_keys() -> None:
 # -- making runs ---------------------------------------------------------------------------------------------------
 
 
-def test_how_many_runs_and_rounds_there_are() -> None:
+def test_numbers_of_runs_and_rounds() -> None:
     settings = Settings(20_000, 20, 0)
     all_rounds, few_rounds = Cell("cascade 1", paper.VI), Cell("cascade 1", paper.AS_WRITTEN)
     assert (all_rounds.rounds(settings), all_rounds.runs(settings)) == (20_000, 20)
@@ -143,7 +143,7 @@ def test_a_second_start_makes_what_is_missing(store: Store, evaluation: Any, beg
     assert len(begun) == len(missing)
 
 
-def test_more_runs_add_to_fewer_and_other_settings_start_afresh(store: Store, begun: list[Job]) -> None:
+def test_more_runs_add_to_fewer_and_other_settings_start_again(store: Store, begun: list[Job]) -> None:
     def make(settings: Settings) -> list[int]:
         begun.clear()
         make_runs([Cell("cascade 1", paper.VI)], settings, store, 1, None, lambda *_: None)
@@ -159,7 +159,7 @@ def test_more_runs_add_to_fewer_and_other_settings_start_afresh(store: Store, be
 
 
 class Trouble:
-    """Calls a function in one run, once so many others are finished; then waits until it is told to stop."""
+    """Call a function in one run once a number of others are finished, then wait until that run is stopped."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: Job, others: int, call: Callable[[], None]) -> None:
         self.stopped: list[bool] = []

@@ -1,4 +1,4 @@
-"""The file of finished runs: what is put there is found again, damage is noticed, and versions tell runs apart."""
+"""File of finished runs: round trips, damaged files, and versions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHER = Run(2 * RUN.totals, 5)
 # -- runs and notes ------------------------------------------------------------------------------------------------
 
 
-def test_what_is_put_is_found_in_a_file_that_is_opened_again(tmp_path: Path) -> None:
+def test_stored_runs_are_found_in_a_reopened_file(tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
     with Store(path) as store:
         assert store.get("a") is None
@@ -65,7 +65,7 @@ def test_two_processes_may_use_one_file(tmp_path: Path) -> None:
         assert writer.get("b") is not None
 
 
-# -- files that are not ours ---------------------------------------------------------------------------------------
+# -- foreign files -------------------------------------------------------------------------------------------------
 
 
 def text(path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_file_that_another_process_has_locked_is_named(tmp_path: Path) -> None
 
 @pytest.fixture
 def fresh_version() -> Iterator[Callable[[], str]]:
-    """The version, computed at each call."""
+    """Function that computes the version at each call."""
 
     def compute() -> str:
         version.cache_clear()

@@ -1,4 +1,4 @@
-"""Worlds whose means are a function of the round: outcomes, regret against the best of the moment, the fused loop."""
+"""Worlds whose means are a function of the round: outcomes, regret in each phase, the fused loop."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ LENGTH = 40
 
 
 def in_phases(t: int) -> Any:
-    """Three phases; the same objects in each round of one."""
+    """Return the means of three phases, the same object in all rounds of a phase."""
     return PHASES[t // LENGTH]
 
 
 def in_copies(t: int) -> Any:
-    """The same, with other objects each time."""
+    """Return a copy of the means of `in_phases`."""
     return {name: table.copy() for name, table in in_phases(t).items()}
 
 
 def everywhere(t: int) -> Any:
-    """Other means in every round."""
+    """Return different means in every round."""
     swing = 0.5 + 0.4 * np.sin(t / 20 + np.arange(4))
     return {"attraction": swing, "examination": [0.9, 0.3 + 0.4 * (t % 2)]}
 
 
 def there_and_back(t: int) -> Any:
-    """Two kinds of means in turn."""
+    """Return two kinds of means in turn."""
     return PHASES[t // 7 % 2]
 
 
@@ -71,7 +71,7 @@ def test_forgetting_inside_the_loop_is_that_of_update(name: str) -> None:
 
 
 @pytest.mark.parametrize("means", COURSES)
-def test_regret_is_against_the_best_action_of_the_moment(means: Any) -> None:
+def test_regret_refers_to_the_best_action_of_the_phase(means: Any) -> None:
     world = idb.World(D, means, seed=1)
     action = {"A1": 0, "A2": 1}
     for t in range(3 * LENGTH):
@@ -84,14 +84,14 @@ def test_regret_is_against_the_best_action_of_the_moment(means: Any) -> None:
         assert world.step(action).regret == pytest.approx(best - expected, abs=1e-12)
 
 
-def test_outcomes_are_those_of_the_moment() -> None:
+def test_outcomes_are_those_of_the_phase() -> None:
     d = models.semi_bandit(2, 1)
     world = idb.World(d, lambda t: {"mean": [float(t % 3 == 0), 0.5]}, seed=0)
     rewards = [world.step({"A1": 0}).reward for _ in range(12)]
     assert rewards == [1, 0, 0] * 4
 
 
-def test_contexts_are_met_in_the_round_in_which_they_were_drawn() -> None:
+def test_contexts_are_used_in_the_round_in_which_they_were_drawn() -> None:
     d = in_context()
     course = [random_means(np.random.default_rng(seed), d) for seed in range(5)]
     world, constant = idb.World(d, lambda t: course[t // 20]), idb.World(d, course[0])
@@ -111,7 +111,7 @@ def test_a_constant_function_is_a_constant_world() -> None:
     assert frames[0].equals(frames[1])
 
 
-def test_copies_with_a_seed_begin_anew_and_others_go_on() -> None:
+def test_copies_with_a_seed_start_at_round_0_and_others_continue() -> None:
     world = idb.World(D, in_phases, seed=2)
     go_on(world, Wrapped(idb.Thompson(D, seed=0)), LENGTH + 3)
     assert repr(world) == f"World('position-based', round {LENGTH + 3})"
@@ -123,7 +123,7 @@ def test_copies_with_a_seed_begin_anew_and_others_go_on() -> None:
     assert_raises(IdbanditsError, ("round", "-1"), lambda: setattr(world, "round", -1))
 
 
-def test_the_function_is_not_asked_beyond_the_last_round() -> None:
+def test_the_function_is_not_called_beyond_the_last_round() -> None:
     world = idb.World(D, in_phases, seed=2)
     agent = idb.Thompson(D, seed=0)
     go_on(world, Wrapped(agent), 3 * LENGTH)
@@ -135,7 +135,7 @@ def test_the_function_is_not_asked_beyond_the_last_round() -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, {"attraction": [0.5] * 4}, {"attraction": [0.5] * 4, "examination": [2, 0]}])
-def test_means_that_do_not_fit_name_the_round(wrong: Any) -> None:
+def test_errors_of_invalid_means_name_the_round(wrong: Any) -> None:
     assert_raises(MeansError, ("means of round 0",), lambda: idb.World(D, lambda t: wrong))
     world = idb.World(D, lambda t: wrong if t == 7 else PHASES[0])
     agent = idb.Thompson(D)
@@ -143,7 +143,7 @@ def test_means_that_do_not_fit_name_the_round(wrong: Any) -> None:
     assert_raises(MeansError, ("means of round 7",), lambda: go_on(world.copy(1), agent, 20))
 
 
-def test_the_gap_is_the_worst_of_all_moments() -> None:
+def test_the_gap_is_the_largest_of_all_phases() -> None:
     d = impatient(20, 10)
     course = [hard_means(d, seed) for seed in range(3)]
     world = idb.World(d, lambda t: course[t // 5], effort=0)

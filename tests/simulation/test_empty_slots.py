@@ -1,4 +1,4 @@
-"""Slots that may stay empty: every room knows that this choice may repeat."""
+"""Slots that may stay empty: the empty choice may repeat everywhere."""
 
 from __future__ import annotations
 

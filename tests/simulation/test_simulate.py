@@ -1,4 +1,4 @@
-"""Simulations: the fused loop against stepping by hand, other diagrams, seeds, workers, checkpoints, mistakes."""
+"""Simulations: the fused loop against stepping by hand, other diagrams, seeds, workers, checkpoints, invalid arguments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_fused_loop_does_what_act_and_update_do(where: str) -> None:
 
 
 def assert_as_by_hand(world: idb.World, learner: Any, rounds: int, run: int = 0) -> None:
-    """The totals of a simulated run are those of calling act and update."""
+    """Assert that totals of a simulated run equal those of calls of act and update."""
     result = simulate(world, {"it": learner}, rounds, runs=run + 1, progress=False, checkpoints="every")
     wanted = totals_by_hand(world, learner, "it", 0, run, rounds)
     np.testing.assert_allclose(totals_of(result, "it", run), wanted, rtol=1e-12, atol=1e-12)
@@ -67,7 +67,7 @@ def test_many_rounds_that_need_room_for_groups() -> None:
     assert_as_by_hand(world_of(d), idb.Thompson(d, "variational"), 400)
 
 
-def test_an_agent_goes_on_from_what_it_knows() -> None:
+def test_an_agent_continues_from_its_belief() -> None:
     world = WORLDS["position-based"]()
     agent = idb.Thompson(world.diagram, "variational", seed=1)
     go_on(world.copy(seed=8), agent, 200)
@@ -78,7 +78,7 @@ def test_an_agent_goes_on_from_what_it_knows() -> None:
 
 
 @every
-def test_rounds_that_a_wrong_model_rules_out_are_skipped_counted_and_warned_of(name: str) -> None:
+def test_rounds_that_a_wrong_model_rules_out_are_skipped_and_raise_a_warning(name: str) -> None:
     truth = models.cascade_inverted(5, 2)
     world = idb.World(truth, {"attraction": [0.1, 0.3, 0.5, 0.7, 0.9]})
     case = INFERENCES[name]
@@ -110,7 +110,7 @@ def test_rounds_that_a_wrong_model_rules_out_are_skipped_counted_and_warned_of(n
     assert skipped > 10
 
 
-def test_nothing_is_warned_of_where_nothing_is_ruled_out() -> None:
+def test_no_warning_if_no_round_is_ruled_out() -> None:
     world = WORLDS["cascade"]()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -119,7 +119,7 @@ def test_nothing_is_warned_of_where_nothing_is_ruled_out() -> None:
 
 
 def shuffled_shop() -> idb.Diagram:
-    """The shop as somebody else wrote it down: other orders, fewer drinks, more moods and segments, simpler tables."""
+    """Return another diagram of the shop: other orders, fewer drinks, more moods and segments, simpler tables."""
     d = idb.Diagram("shuffled")
     hour = d.context("hour", 3)
     second = d.decision("second", ["water", "juice"])
@@ -133,7 +133,7 @@ def shuffled_shop() -> idb.Diagram:
 
 
 @every
-def test_other_orders_and_labels_are_joined_by_name(name: str) -> None:
+def test_nodes_and_labels_are_matched_by_name(name: str) -> None:
     assert_as_by_hand(WORLDS["shop"](), agent_of(name, shuffled_shop()), 200)
 
 
@@ -181,7 +181,7 @@ def test_results_do_not_depend_on_the_number_of_workers() -> None:
 
 
 @every
-def test_the_seed_decides(name: str) -> None:
+def test_results_depend_on_the_seed(name: str) -> None:
     world, learners = coin_world(), {"it": agent_of(name, coins(), seed=1)}
     one, again, other = (simulate(world, learners, 500, runs=2, seed=s, progress=False).frame for s in (3, 3, 4))
     assert_same_totals(one, again)
@@ -191,7 +191,7 @@ def test_the_seed_decides(name: str) -> None:
 
 
 @every
-def test_the_seeds_of_what_is_passed_do_not_decide(name: str) -> None:
+def test_results_do_not_depend_on_seeds_of_the_arguments(name: str) -> None:
     frames = []
     for seed in (1, 99):
         world = idb.World(coins(), coin_world().means, seed=seed)
@@ -199,7 +199,7 @@ def test_the_seeds_of_what_is_passed_do_not_decide(name: str) -> None:
     assert_same_totals(*frames)
 
 
-def test_more_runs_and_more_learners_leave_the_others_as_they_are() -> None:
+def test_more_runs_and_learners_do_not_change_the_others() -> None:
     world = WORLDS["position-based"]()
     d = world.diagram
     alone = simulate(world, {"a": idb.Thompson(d, "ep")}, 100, runs=2, progress=False).frame
@@ -212,7 +212,7 @@ def test_more_runs_and_more_learners_leave_the_others_as_they_are() -> None:
     assert_same_totals(alone, more[(more["learner"] == "a") & (more["run"] < 2)])
 
 
-def test_names_decide_the_random_numbers_of_a_learner() -> None:
+def test_random_numbers_of_a_learner_depend_on_its_name() -> None:
     world = WORLDS["position-based"]()
     learners = {name: idb.Thompson(world.diagram, "moments") for name in "abé"}
     frame = simulate(world, learners, 100, runs=1, progress=False).frame
@@ -237,7 +237,7 @@ def test_no_run_meets_numbers_that_a_user_draws_from_the_same_seed(seed: int) ->
 
 
 @every
-def test_agents_that_are_passed_stay_untouched(name: str) -> None:
+def test_agents_passed_are_not_mutated(name: str) -> None:
     world = WORLDS["position-based"]()
     agent, inner = agent_of(name, world.diagram), Wrapped(agent_of(name, world.diagram))
     before = [knowledge(one) for one in (agent, inner.agent)], world.copy()
@@ -334,7 +334,7 @@ class NoUpdate:
         *(({"checkpoints": value}, ("checkpoints", repr(value))) for value in (0, -1, 2.5, "all", None, True)),
     ],
 )  # fmt: skip
-def test_mistakes_are_rejected(arguments: dict[str, Any], words: tuple[str, ...]) -> None:
+def test_invalid_arguments_are_rejected(arguments: dict[str, Any], words: tuple[str, ...]) -> None:
     good = {"world": coin_world(), "learners": {"it": Seeded()}, "rounds": 10, "runs": 1, "progress": False}
     assert_raises(IdbanditsError, words, lambda: simulate(**(good | arguments)))
 

@@ -1,4 +1,4 @@
-"""Jobs in threads: all are done, and what is finished before an error or Ctrl-C is kept."""
+"""Jobs in threads: all are done, and results finished before an error or Ctrl-C are kept."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_handler_that_does_not_raise_stops_nothing() -> None:
 
 
 @unix
-def test_a_second_ctrl_c_is_not_held_back() -> None:
+def test_a_second_ctrl_c_is_not_deferred() -> None:
     begun, end = threading.Event(), threading.Event()
 
     def press() -> None:
@@ -188,7 +188,7 @@ def test_a_second_ctrl_c_is_not_held_back() -> None:
         presser.join()
 
 
-def test_few_jobs_are_handed_out_ahead() -> None:
+def test_few_jobs_are_submitted_in_advance() -> None:
     drawn, most = 0, 0
 
     def jobs() -> Iterator[int]:

@@ -31,7 +31,7 @@ def world() -> idb.World:
 
 
 def fits(seen: Counter[Any], wanted: dict[Any, float], number: int) -> None:
-    """A chi-square test of counts against probabilities, rare ones together."""
+    """Test counts against probabilities by chi-square, with rare ones together."""
     assert all(wanted.get(key, 0) > 0 for key in seen), "impossible states were drawn"
     common = [key for key, p in wanted.items() if p * number >= 5]
     counts, expected = [seen[key] for key in common], [wanted[key] * number for key in common]
@@ -80,7 +80,7 @@ def test_outcomes_have_the_diagrams_distribution(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100, 140))
-def test_regret_is_what_enumeration_says(seed: int) -> None:
+def test_regret_equals_that_by_enumeration(seed: int) -> None:
     rng, d, means, _, _ = random_case(seed)
     world = idb.World(d, means, seed=0)
     for _ in range(4):
@@ -174,7 +174,7 @@ def steps(world: idb.World, number: int = 30) -> list[idb.Outcome]:
     return [world.step(ACTION) for _ in range(number)]
 
 
-def test_seeds_decide() -> None:
+def test_outcomes_depend_on_the_seed() -> None:
     one, again, other = (idb.World(shop(), SHOP_MEANS, seed=s) for s in (1, 1, 2))
     first = steps(one)
     assert first == steps(again)
@@ -183,7 +183,7 @@ def test_seeds_decide() -> None:
     assert steps(idb.World(shop(), SHOP_MEANS, seed=np.random.default_rng(1))) == first
 
 
-def test_copies_go_their_own_way() -> None:
+def test_copies_are_independent() -> None:
     here = world()
     here.step(ACTION)
     twin, seeded, deep = here.copy(), here.copy(seed=5), copy.deepcopy(here)
@@ -198,7 +198,7 @@ def test_copies_go_their_own_way() -> None:
     assert steps(here) != first
 
 
-def test_later_changes_of_what_it_was_made_from_do_not_reach_a_world() -> None:
+def test_later_changes_of_arguments_do_not_change_a_world() -> None:
     d, means = shop(), {name: m.copy() for name, m in SHOP_MEANS.items()}
     chances = {"segment": [0.8, 0.2], "hour": np.array([0.1, 0.6, 0.3])}
     here = idb.World(d, means, seed=0, contexts=chances)
@@ -301,11 +301,11 @@ def test_means_that_do_not_fit_are_rejected(means: Any, words: tuple[str, ...]) 
         ([], ("contexts", "[]")),
     ],
 )  # fmt: skip
-def test_wrong_probabilities_of_contexts_are_rejected(contexts: Any, words: tuple[str, ...]) -> None:
+def test_invalid_probabilities_of_contexts_are_rejected(contexts: Any, words: tuple[str, ...]) -> None:
     assert_raises(ContextError, words, lambda: idb.World(shop(), SHOP_MEANS, contexts=contexts))
 
 
-def test_probabilities_of_contexts_are_rejected_where_there_are_no_contexts() -> None:
+def test_probabilities_of_contexts_are_rejected_without_contexts() -> None:
     d = models.cascade(4, 2)
     assert_raises(
         ContextError, ("'hour'", "none"), lambda: idb.World(d, {"attraction": [0.1] * 4}, contexts={"hour": [1]})
@@ -313,14 +313,14 @@ def test_probabilities_of_contexts_are_rejected_where_there_are_no_contexts() ->
 
 
 @pytest.mark.parametrize("seed", [-1, 0.5, "0", object()])
-def test_what_is_not_a_seed_is_rejected(seed: Any) -> None:
+def test_invalid_seeds_are_rejected(seed: Any) -> None:
     assert_raises(IdbanditsError, ("seed", repr(seed)), lambda: idb.World(shop(), SHOP_MEANS, seed))
     here = world()
     assert_raises(IdbanditsError, ("seed", repr(seed)), lambda: here.copy(seed))
 
 
 @pytest.mark.parametrize("d", [None, "cascade", models.cascade])
-def test_what_is_not_a_diagram_is_rejected(d: Any) -> None:
+def test_invalid_diagrams_are_rejected(d: Any) -> None:
     assert_raises(DiagramError, ("Diagram",), lambda: idb.World(d, SHOP_MEANS))
 
 
@@ -360,13 +360,13 @@ def test_actions_and_contexts_that_do_not_exist_are_rejected(
     assert steps(here) == steps(twin)  # nothing has changed, not even what was drawn
 
 
-def test_a_mistake_draws_no_context() -> None:
+def test_an_invalid_action_draws_no_context() -> None:
     here, twin = world(), world()
     assert_raises(ActionError, ("'second'",), lambda: here.step({"first": "tea"}))
     assert steps(here) == steps(twin)
 
 
-def test_contexts_are_asked_for_where_there_are_some() -> None:
+def test_contexts_are_required_if_the_diagram_has_some() -> None:
     here = world()
     for do in (here.best, lambda: here.expected(ACTION), lambda: here.regret(ACTION)):
         assert_raises(ContextError, ("'segment'", "segment, hour"), do)

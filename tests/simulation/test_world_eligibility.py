@@ -17,7 +17,7 @@ MEANS = {"attraction": [0.1, 0.5, 0.3, 0.8, 0.2, 0.6], "examination": [0.9, 0.5]
 
 
 def some_items(t: int, rng: np.random.Generator) -> list[int]:
-    """Four of six items."""
+    """Return four of six items."""
     return rng.permutation(6)[:4].tolist()
 
 
@@ -47,13 +47,13 @@ def test_regret_refers_to_the_best_eligible_action() -> None:
 
 def test_ineligible_actions_are_rejected_and_nothing_changes() -> None:
     one = world(allowed=lambda t, rng: [0, 1, 2])
-    with pytest.raises(ActionError, match=r"action .*'A1': 5.* is not made of choices that are allowed in this round"):
+    with pytest.raises(ActionError, match=r"action .*'A1': 5.* has a choice that is not allowed in this round"):
         one.step({"A1": 5, "A2": 1})
     assert one.round == 0
     one.step({"A1": 2, "A2": 1})
 
 
-def test_lists_that_never_change_need_no_function() -> None:
+def test_constant_lists_of_eligible_choices() -> None:
     one = world(allowed={"A1": [0, 4], "A2": [4]})
     assert one.allowed() == {"A1": [0, 4], "A2": [4]}
     assert one.best().action == {"A1": 0, "A2": 4}
@@ -87,9 +87,9 @@ def test_simulations_play_the_same_rounds_as_a_loop_by_hand(contextual: bool) ->
         np.testing.assert_allclose(rows["regret"], np.cumsum(regrets), atol=1e-9)
 
 
-def test_learners_in_python_and_several_structures_are_told() -> None:
+def test_learners_in_python_and_several_structures_get_the_eligible_choices() -> None:
     class Second:
-        """Shows the second and the first of what is allowed."""
+        """Learner that shows the second and the first eligible item."""
 
         def act(self, allowed: list[int]) -> dict[str, int]:
             return {"A1": allowed[1], "A2": allowed[0]}
@@ -101,11 +101,11 @@ def test_learners_in_python_and_several_structures_are_told() -> None:
     learners = {"second": Second(), "several": structures}
     result = idb.simulate(world(), learners, rounds=40, runs=1, progress=False)
     assert (result.summary()["regret_mean"] > 0).all()
-    with pytest.raises(IdbanditsError, match=r"learner 'ucb': .* cannot be told which choices are allowed"):
+    with pytest.raises(IdbanditsError, match=r"learner 'ucb': UCB1 does not support `allowed`"):
         idb.simulate(world(), {"ucb": idb.baselines.UCB1(models.position_based(6, 2))}, rounds=5, progress=False)
 
 
-def test_mistakes_name_the_round() -> None:
+def test_errors_name_the_round() -> None:
     with pytest.raises(InfeasibleError, match="round 0: "):
         world(allowed=lambda t, rng: [1]).step({"A1": 0, "A2": 1})
     with pytest.raises(ActionError, match="allowed of round 0: the function raised KeyError"):

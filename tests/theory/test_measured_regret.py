@@ -66,7 +66,7 @@ def test_study_and_its_plot() -> None:
         ({"runs": 0}, "runs.* 0$"),
         ({"seed": -1}, "seed .* -1$"),
         ({"workers": True}, "workers.* True$"),
-        ({"learner": 3}, r"no method act\(\): 3"),
+        ({"learner": 3}, r"must have a method act\(\), got 3"),
     ],
 )
 def test_errors_name_the_argument(settings: dict[str, Any], words: str) -> None:
