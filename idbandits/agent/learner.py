@@ -20,7 +20,7 @@ from idbandits.inference.ageing import Age, age
 from idbandits.inference.algorithms.exact import refuse_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, tick_before, weight_left
 from idbandits.inference.learn import learn_all
-from idbandits.inference.protocol import CHAIN
+from idbandits.inference.protocol import CHAIN, MOVE
 from idbandits.inference.regression.density import ACTING
 from idbandits.inference.regression.logistic_setup import Contribution, bridged, take_back
 from idbandits.inference.regression.logistic_update import learn_request
@@ -389,6 +389,11 @@ class Learner:
         """Return whether the order of rounds does not matter; without times, it does where a clock counts rounds."""
         by_rounds = self.forget is not None and not self.forget.by_time and not len(times)
         return self.is_revisable and not by_rounds
+
+    def check_movable(self) -> None:
+        """Raise unless the agent can move to another diagram."""
+        if MOVE not in self.inference.capabilities:
+            raise IdbanditsError(f"{self.name} cannot move to another diagram: it does not declare MOVE")
 
     def check_revisable(self) -> None:
         """Raise unless rounds can be removed."""

@@ -43,7 +43,7 @@ from idbandits.solve.solver import check_effort
 class Thompson(Knowledge):
     """An agent that draws means from its belief and takes the action that is best under them.
 
-    `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/learning.md compares them.
+    `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/inference.md compares them.
     By default it is "gibbs", or "moments" where a context has features.
     `effort` is that of `best_action`: a factor on the search for the best action under the means that are drawn.
     With `forget`, what was learned fades: for worlds that change (docs/drift.md).
@@ -61,7 +61,7 @@ class Thompson(Knowledge):
     np.float64(0.99)
 
     With several diagrams, in a list or by name, it keeps a belief in each, draws one by its weight, and acts by it.
-    Weights follow how well each predicted what was observed; docs/learning.md has the rule. A structure in which a
+    Weights follow how well each predicted what was observed; docs/structures.md has the rule. A structure in which a
     round was impossible is excluded. The diagrams share the names and values of decisions, contexts and observed nodes,
     and mean the same by reward. `posterior`, `sample`, `draws` and `fit_report` are then by the name of the structure.
 
@@ -343,6 +343,8 @@ class Thompson(Knowledge):
         attraction: rows 1 kept, 1 new
         0 groups of rounds
         """
+        for learner in self._known.learners:
+            learner.check_movable()
         diagrams = [_diagram(d)] if self._names is None else list(self._alike(d).values())
         known, rng = self._snapshot()
         present, *past = self._eras

@@ -19,7 +19,7 @@ from idbandits.kernel.array_types import Floats, Ints, Rng
 from idbandits.kernel.compile import Kernel, kernel
 
 from idbandits.inference.protocol import (  # isort: skip
-    CONTEXT_FEATURES, ELBO, FEATURES, FORGET, REVISE, Counts, Inference,
+    CONTEXT_FEATURES, ELBO, FEATURES, FORGET, MOVE, REVISE, Counts, Inference,
 )  # fmt: skip
 from idbandits.inference.rounds.round import (  # isort: skip
     AMBIGUOUS, DONE, IMPOSSIBLE, LATER, NOW, THOROUGHLY, UNKNOWN, Round,
@@ -41,7 +41,7 @@ from idbandits.inference.algorithms.particles import Particles
 
 __all__ = [
     "AMBIGUOUS", "BY_NAME", "CONTEXT_FEATURES", "COUNTS", "DERIVED", "DONE", "ELBO", "EP", "FEATURES", "FORGET",
-    "IMPOSSIBLE", "LATER", "LEARN", "MEANS", "NOW", "NUMBERS", "PSEUDO_COUNTS", "REVISE", "ROUNDS", "SWITCHES",
+    "IMPOSSIBLE", "LATER", "LEARN", "MEANS", "MOVE", "NOW", "NUMBERS", "PSEUDO_COUNTS", "REVISE", "ROUNDS", "SWITCHES",
     "THOROUGHLY", "UNKNOWN", "Counts", "Declaration", "Evidence", "Exact", "Floats", "Forget", "Gibbs", "Incremental",
     "Inference", "Ints", "Kernel", "Moments", "Particles", "Round", "State", "Variational", "able", "beginning",
     "check_capabilities", "default_inference", "folded", "kernel", "learner", "literal", "name_of", "named", "numbers",

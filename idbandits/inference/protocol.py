@@ -29,9 +29,10 @@ NUDGE = 0.5  # of a pseudo-count: by how much interchangeable states differ at t
 # `round_.keep`, and weighs the round by `round_.weight`. FEATURES: tables may have features; all pseudo-counts of the
 # state are shifted when the prior changes. CONTEXT_FEATURES: tables may depend on contexts with features; `learn` is a
 # kernel that keeps nothing of a round but pseudo-counts, and changes only those of rows that the round reads. CHAIN:
-# the state is that of a Markov chain, so priors by features are drawn along it. ELBO: `elbo` is defined.
-REVISE, FORGET, FEATURES, CONTEXT_FEATURES, CHAIN, ELBO = (
-    "revise", "forget", "features", "context features", "chain", "elbo",
+# the state is that of a Markov chain, so priors by features are drawn along it. ELBO: `elbo` is defined. MOVE: agents
+# may move to another diagram; `learn` gets late rounds with the evidence of their own diagram (`Evidence.entry`).
+REVISE, FORGET, FEATURES, CONTEXT_FEATURES, CHAIN, ELBO, MOVE = (
+    "revise", "forget", "features", "context features", "chain", "elbo", "move",
 )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ def test_a_random_start_of_one_round_is_a_start_only(make: Callable[[], idb.Diag
 
 @pytest.mark.parametrize("start", ["prior", "", None, ["warm"]])
 def test_other_starts_are_rejected(start: Any) -> None:
-    with pytest.raises(IdbanditsError, match=re.escape(f"start is one of 'warm', 'random', not {start!r}")):
+    with pytest.raises(IdbanditsError, match=re.escape(f"start must be one of 'warm', 'random', got {start!r}")):
         idb.Incremental(start=start)
 
 

@@ -7,7 +7,7 @@ from idbandits.errors import ComplexityError, check_number, check_whole
 from idbandits.inference.ageing import fade, thin
 from idbandits.inference.algorithms.moment_matching import match_factor
 from idbandits.inference.learn import learner
-from idbandits.inference.protocol import FEATURES, FORGET, MOST_STEPS, REVISE, Inference, asymmetric
+from idbandits.inference.protocol import FEATURES, FORGET, MOST_STEPS, MOVE, REVISE, Inference, asymmetric
 from idbandits.inference.rounds.counting import count_round, factor_of, look_up
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.factors import (
@@ -267,7 +267,7 @@ class EP(Inference):
     """
 
     declared = DECLARED
-    capabilities = frozenset({REVISE, FORGET, FEATURES})
+    capabilities = frozenset({REVISE, FORGET, FEATURES, MOVE})
     learn = learner("EP")(learn)
 
     def __init__(self, sweeps: int = 1, damping: float = 0.5, share: float = 0.25) -> None:

@@ -11,7 +11,7 @@ from idbandits.circuit.model import Model
 from idbandits.errors import DiagramError
 from idbandits.inference.ageing import fade
 from idbandits.inference.learn import learner
-from idbandits.inference.protocol import CONTEXT_FEATURES, FEATURES, FORGET, REVISE, Inference
+from idbandits.inference.protocol import CONTEXT_FEATURES, FEATURES, FORGET, MOVE, REVISE, Inference
 from idbandits.inference.rounds.counting import add_uses, drop_certain, is_below_prior, lift
 from idbandits.inference.rounds.evidence import Evidence, folded
 from idbandits.inference.rounds.factors import list_entries
@@ -56,7 +56,7 @@ def learn(w: Workspace, state: State, rng: Rng, round_: Round) -> int:
 class Exact(Inference):
     """Exact posterior: the semi-bandit, the cascade models, and every diagram whose latent nodes are revealed."""
 
-    capabilities = frozenset({REVISE, FORGET, FEATURES, CONTEXT_FEATURES})
+    capabilities = frozenset({REVISE, FORGET, FEATURES, CONTEXT_FEATURES, MOVE})
     learn = learner("Exact")(learn)
 
 

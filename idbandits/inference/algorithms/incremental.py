@@ -8,7 +8,7 @@ from idbandits.circuit.model import Model
 from idbandits.errors import check_flag, check_whole
 from idbandits.inference.ageing import fade
 from idbandits.inference.learn import learner
-from idbandits.inference.protocol import CONTEXT_FEATURES, FEATURES, FORGET, MOST_STEPS, Inference, check_word
+from idbandits.inference.protocol import CONTEXT_FEATURES, FEATURES, FORGET, MOST_STEPS, MOVE, Inference, check_word
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.factors import add_counts, expect, list_entries, list_marked, unmark
 from idbandits.inference.rounds.reduction import reduce
@@ -97,7 +97,7 @@ class Incremental(Inference):
     """
 
     declared = DECLARED
-    capabilities = frozenset({FORGET, FEATURES, CONTEXT_FEATURES})
+    capabilities = frozenset({FORGET, FEATURES, CONTEXT_FEATURES, MOVE})
     learn = learner("Incremental")(learn)
 
     def __init__(self, iterations: int = 30, start: str = "warm", *, literal: bool = False) -> None:

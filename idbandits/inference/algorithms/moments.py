@@ -6,7 +6,7 @@ from idbandits.circuit.model import Model
 from idbandits.inference.ageing import fade, thinned
 from idbandits.inference.algorithms.moment_matching import match_factor, match_terms
 from idbandits.inference.learn import learner
-from idbandits.inference.protocol import CONTEXT_FEATURES, FEATURES, FORGET, Inference, asymmetric
+from idbandits.inference.protocol import CONTEXT_FEATURES, FEATURES, FORGET, MOVE, Inference, asymmetric
 from idbandits.inference.rounds.counting import add_uses, drop_certain
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.factors import expect, first_term, members, next_term
@@ -94,7 +94,7 @@ class Moments(Inference):
     """Moment matching: an examination that nobody made leaves an item's belief untouched. Keeps no rounds."""
 
     declared = DECLARED
-    capabilities = frozenset({FORGET, FEATURES, CONTEXT_FEATURES})
+    capabilities = frozenset({FORGET, FEATURES, CONTEXT_FEATURES, MOVE})
     learn = learner("Moments")(learn)
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:

@@ -8,7 +8,7 @@ from numba import types
 from idbandits.circuit.model import Model
 from idbandits.errors import IdbanditsError, check_number, check_whole
 from idbandits.inference.learn import learner
-from idbandits.inference.protocol import Inference
+from idbandits.inference.protocol import MOVE, Inference
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.factors import value_of_factor
 from idbandits.inference.rounds.reduction import reduce
@@ -117,6 +117,7 @@ class Particles(Inference):
     reveals the latent nodes to it: `Thompson(d.revealed(), inference=Particles(20))`.
     """
 
+    capabilities = frozenset({MOVE})
     declared = DECLARED  # its state is not counts; the steps of its models forget, too
     learn = learner("Particles")(learn)
 

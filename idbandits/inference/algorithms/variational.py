@@ -10,7 +10,7 @@ from idbandits.circuit.model import Model
 from idbandits.errors import check_flag, check_number, check_whole
 from idbandits.inference.ageing import fade, thin
 from idbandits.inference.learn import learner
-from idbandits.inference.protocol import ELBO, FEATURES, FORGET, MOST_STEPS, REVISE, Inference, check_word
+from idbandits.inference.protocol import ELBO, FEATURES, FORGET, MOST_STEPS, MOVE, REVISE, Inference, check_word
 from idbandits.inference.rounds.counting import count_round, factor_of, look_up
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.factors import add_counts, expect, members
@@ -175,7 +175,7 @@ class Variational(Inference):
     """
 
     declared = DECLARED
-    capabilities = frozenset({REVISE, FORGET, FEATURES, ELBO})
+    capabilities = frozenset({REVISE, FORGET, FEATURES, ELBO, MOVE})
     learn = learner("Variational")(learn)
 
     def __init__(self, sweeps: int = 1, tolerance: float = 0.0, start: str = "warm", *, literal: bool = False) -> None:

@@ -19,7 +19,7 @@ from idbandits.inference.gibbs.regression_steps import update_regressions
 from idbandits.inference.gibbs.summary import Summary, summary_of
 from idbandits.inference.gibbs.table_moves import FIRST_WIDTH, LOG_WIDTH, TRIED, move_tables, moves_with_table
 from idbandits.inference.learn import learner
-from idbandits.inference.protocol import CHAIN, FEATURES, FORGET, MOST_STEPS, REVISE, Inference
+from idbandits.inference.protocol import CHAIN, FEATURES, FORGET, MOST_STEPS, MOVE, REVISE, Inference
 from idbandits.inference.regression import prior as priors
 from idbandits.inference.regression.density import regression_at
 from idbandits.inference.regression.fit import size_of_work, work_in
@@ -291,7 +291,7 @@ class Gibbs(Inference):
     """
 
     declared = DECLARED
-    capabilities = frozenset({REVISE, FORGET, FEATURES, CHAIN})
+    capabilities = frozenset({REVISE, FORGET, FEATURES, CHAIN, MOVE})
     learn = learner("Gibbs")(learn)
 
     def __init__(self, steps: int = 1, moves: int = 5, visits: int = 64) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias, final
@@ -71,7 +72,7 @@ class Evidence:
         tables = model.learned.values()
         sizes = np.repeat(np.array([t.states for t in tables], np.int64), [t.size for t in tables])
         is_home = model is own.model and not own.retired
-        places = NO_PLACES if is_home else own.places_of_entries(model.derived(Entries))
+        places = self._places = NO_PLACES if is_home else own.places_of_entries(model.derived(Entries))
         self.generic = _generic_means(own.row, own.size)
         self.regressions = regressions_of(own)
         self.cost_of_fit = cost_of_fit(self.regressions)
@@ -96,6 +97,12 @@ class Evidence:
         self._structures = c, parts
         self.program, self.numbers = self.packed = pack(c, parts, self.regressions, self.logistics)
         self.sources = [_that_matter(c, bent.intersection(slots[j]), sources[j]) for j in range(self.parts)]
+
+    def entry(self, table: str, index: Sequence[int]) -> int:
+        """Return the place in states of an entry of a learned table: the states of its parents, then its own state."""
+        shape = (*self.model.learned[table].shape, self.model.learned[table].states)
+        number = self.model.parameters.offsets[table] + int(np.ravel_multi_index(tuple(index), shape))
+        return int(self._places[number]) if len(self._places) else number
 
     def new_scratch(self) -> tuple[Ints, Floats]:
         """Return arrays for a workspace that a state keeps."""
