@@ -253,7 +253,7 @@ def draw_layers(ax: Axes, top: float) -> None:
         draw_box(ax, 0.15, middle[layer] - bar / 2, width, bar, colour_of(layer), f"layer:{layer}")
         ax.text(0.27, middle[layer], layer, size=10.5, weight="bold", va="center", family="DejaVu Sans Mono")
         text = "\n".join(in_lines(purpose(layer).rstrip(".").replace("`", "")))
-        ax.text(1.6, middle[layer], text, size=8.5, va="center", linespacing=1.0)
+        ax.text(1.75, middle[layer], text, size=8.5, va="center", linespacing=1.0)
         ax.plot([0.15 + width, max(across.values())], [middle[layer]] * 2, color="#d5d5d5", lw=0.6, zorder=0)
     for layer, x in across.items():
         ax.plot([x, x], [top + bar + 0.08, middle[every[-1]]], color="#d5d5d5", lw=0.6, zorder=0)
@@ -302,10 +302,10 @@ def draw(path: Path) -> None:
     from matplotlib import pyplot
 
     with matplotlib.rc_context({"svg.hashsalt": "idbandits", "font.family": "DejaVu Sans", "text.color": INK}):
-        figure = pyplot.figure(figsize=(12, 13.4))
+        figure = pyplot.figure(figsize=(12, 13.65))
         ax = figure.add_axes((0, 0, 1, 1))
         ax.set_xlim(0, 12)
-        ax.set_ylim(-0.9, 12.5)
+        ax.set_ylim(-0.9, 12.75)
         ax.axis("off")
         draw_layers(ax, 11.05)
         draw_steps(ax)

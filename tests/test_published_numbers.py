@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import shutil
 import threading
 from collections import Counter
@@ -11,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from benchmarks import __main__ as runner
 from benchmarks import pages
 from benchmarks.figures import NUMBERS, Paper, Sources, Tables, tables_in
 from benchmarks.pages import MARKED, collected, differences, dumped, marked, refilled
@@ -32,6 +35,7 @@ Between | the tables.
 | y | 6 |
 End.
 """
+UNTESTED = {"networks", "bandit_peers", "features_peers", "features_yelp"}  # need other libraries or data
 RENEW = "run `make numbers` (3 minutes), read the diff, and correct the prose around it"
 
 
@@ -53,6 +57,37 @@ def test_a_changed_number_is_reported(tmp_path: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(pages, "README", tmp_path / "README.md")
     monkeypatch.setattr(pages, "DOCS", tmp_path / "docs")
     assert [line.partition(": ")[0] for line in differences()] == ["README.md", "paper.md"]
+
+
+def test_every_benchmark_topic_is_cited() -> None:
+    titles = {
+        importlib.import_module(f"benchmarks.{name}").TOPIC.title for name in runner.TOPICS if name not in UNTESTED
+    }
+    cited = " ".join(path.read_text() for path in (pages.README, *pages.DOCS.glob("*.md")))
+    anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    assert {anchor for anchor in anchors if f"results.md#{anchor}" not in cited} == set()
+
+
+def test_finished_topics_are_not_measured_again(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = []
+
+    def measure(name: str, quick: bool, data: Any) -> Any:
+        if name == "allowed" and not measured.count("allowed"):
+            measured.append(name)
+            raise KeyboardInterrupt
+        measured.append(name)
+        return {"title": name, "section": f"## {name}\n\n| a | b |\n|---|---|\n| 1 | 2 s |\n", "seconds": 61.0}
+
+    shutil.copytree(pages.ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "measure", measure)
+    out = tmp_path / "benchmarks" / "results.md"
+    monkeypatch.setattr("sys.argv", ["benchmarks", "--only", "circuits", "--only", "allowed", "--out", str(out)])
+    assert runner.main() == 130
+    assert runner.main() == 0
+    assert measured == ["circuits", "allowed", "allowed"]
+    assert Tables(out.read_text()).rows("circuits") == [{"a": "1", "b": "2 s"}]
+    assert runner.expected_seconds() == {"circuits": 61.0, "allowed": 61.0}
 
 
 def test_claims_that_do_not_hold_are_explained() -> None:
