@@ -210,5 +210,5 @@ def test_a_state_without_its_prior_is_rejected() -> None:
             state = super().start(model, evidence, rng)
             return state._replace(floats=state.floats[: evidence.learned])
 
-    with pytest.raises(IdbanditsError, match="inference 'Odd': floats of a state must be .* at least 36 float64"):
+    with pytest.raises(IdbanditsError, match=r"inference 'Odd': floats of a state must be .* at least 36 float64"):
         idb.Thompson(seen_menu(), Odd())

@@ -16,6 +16,7 @@ import numpy as np
 from numba import types
 
 from idbandits.inference.rounds.workspace import Regressions, unpack
+from idbandits.inference.state.state import drawable
 from idbandits.kernel.array_types import Bools, Floats, Indices, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, inlined, kernel, linked, unmanaged
 from idbandits.kernel.linalg import solve_lower_transposed
@@ -183,4 +184,18 @@ def write_priors(program: Ints, numbers: Floats, fits: Floats, at_modes: bool, p
         strength = strength_of(g, parameters)
         for k in range(g.rows):
             row_prior(g, k, parameters, strength, pointer(prior, g.row[k]))
+    return r.number
+
+
+@kernel(types.int64(INTS, FLOATS, FLOATS, INTS, FLOATS, FLOATS))
+def shift_priors(program: Ints, numbers: Floats, floats: Floats, sections: Ints, old: Floats, new: Floats) -> int:
+    """Replace old priors of rows with features by new ones, and shift pseudo-counts in sections of the floats."""
+    _, _, r = unpack(program, numbers)
+    for t in range(r.number):
+        for k in range(r.start[t], r.start[t + 1]):
+            for e in range(r.row[k], r.row[k] + r.states[t]):
+                for i in range(len(sections)):
+                    at = sections[i] + e
+                    floats[at] = drawable(floats[at] + (new[e] - old[e]))
+                old[e] = new[e]
     return r.number

@@ -10,7 +10,7 @@ import numpy as np
 from numba import types
 
 from idbandits.inference.regression.density import draw_parameters, regression_at, row_prior, strength_of
-from idbandits.inference.regression.prior import entries_with_features, prior_in, priors_by_fits
+from idbandits.inference.regression.prior import prior_in, priors_by_fits
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.rounds.workspace import unpack
 from idbandits.inference.state.state import State
@@ -38,10 +38,8 @@ def by_modes(evidence: Evidence, state: State, belief: Floats) -> Floats:
 
     In the state of a chain, priors are by parameters that were drawn.
     """
-    belief, own = belief.copy(), entries_with_features(evidence.regressions)
-    counts = np.maximum(belief[own] - prior_in(evidence, state)[own], 0.0)
-    belief[own] = counts + priors_by_fits(evidence, state, at_modes=True)[own]
-    return belief
+    counts, prior = np.maximum(belief - prior_in(evidence, state), 0.0), priors_by_fits(evidence, state, at_modes=True)
+    return np.where(prior > 0.0, counts + prior, belief)
 
 
 @kernel(types.void(INTS, FLOATS, FLOATS, FLOATS, RNG, types.int64, FLOATS))

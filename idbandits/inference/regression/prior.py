@@ -10,12 +10,12 @@ from idbandits.circuit.build import starts
 from idbandits.diagram.features.design import TableFeatures
 from idbandits.diagram.tables import LearnedTable
 from idbandits.errors import FormatError
-from idbandits.inference.regression.density import HIGH, LOW, SCALE, write_priors
+from idbandits.inference.regression.density import HIGH, LOW, SCALE, shift_priors, write_priors
 from idbandits.inference.regression.fit import SCALES, SKEWS, refit
 from idbandits.inference.regression.logistic_setup import first_beliefs, offsets
 from idbandits.inference.rounds.workspace import Regressions
 from idbandits.inference.state.sections import PSEUDO_COUNTS, Layout
-from idbandits.inference.state.state import LEAST, MOST, NEXT_FIT, ROUNDS, State
+from idbandits.inference.state.state import NEXT_FIT, ROUNDS, State
 from idbandits.inference.transfer.row_index import Entries
 from idbandits.kernel.array_types import Floats, Ints, Rng
 
@@ -186,7 +186,7 @@ def fit_regressions(evidence: Evidence, sections: Ints, state: State, rng: Rng, 
 
 
 def priors_by_fits(evidence: Evidence, state: State, *, at_modes: bool) -> Floats:
-    """Return a prior with rows by regressions: by parameters at the modes of the fits, or by current ones."""
+    """Return priors of rows with features, by parameters at the modes of the fits or by current ones; 0 for others."""
     prior = np.zeros(evidence.learned)
     write_priors(*evidence.packed, state.fits, at_modes, prior)
     return prior
@@ -194,17 +194,7 @@ def priors_by_fits(evidence: Evidence, state: State, *, at_modes: bool) -> Float
 
 def put_priors(evidence: Evidence, sections: Ints, state: State, prior: Floats) -> None:
     """Replace the priors of rows with features, and shift the pseudo-counts in sections of the state with them."""
-    own, old = entries_with_features(evidence.regressions), prior_in(evidence, state)
-    places = np.add.outer(sections, own)
-    shifted = state.floats[places] + (prior[own] - old[own])
-    state.floats[places] = np.where(shifted > LEAST, np.minimum(shifted, MOST), LEAST)
-    old[own] = prior[own]
-
-
-def entries_with_features(r: Regressions) -> Ints:
-    """Return the entries of all rows with features."""
-    row, sizes = np.asarray(r.row), np.repeat(np.asarray(r.states, np.int64), np.diff(r.start))
-    return np.asarray(np.repeat(row - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum()))
+    shift_priors(*evidence.packed, state.floats, sections, prior_in(evidence, state), prior)
 
 
 def cost_of_fit(r: Regressions) -> float:
