@@ -159,8 +159,10 @@ class Rank1ElimKL(Baseline):
 
     def __init__(self, d: Diagram, seed: Any = None, *, horizon: int = 20_000, level: float | None = None) -> None:
         rounds = check_horizon("Rank1ElimKL", horizon)
-        given = None if level is None else check_number("Rank1ElimKL: level", level, 0, above=True)
-        super().__init__(d, seed, *_start("Rank1ElimKL", d, rounds, given or in_python(kl_level)(rounds), kl=True))
+        if level is None:
+            level = in_python(kl_level)(rounds)
+        confidence = check_number("Rank1ElimKL: level", level, 0, above=True)
+        super().__init__(d, seed, *_start("Rank1ElimKL", d, rounds, confidence, kl=True))
 
 
 def _start(who: str, d: Diagram, rounds: int, confidence: float, kl: bool) -> tuple[Rank1Config, State]:

@@ -76,12 +76,9 @@ def select(keys: Sequence[str] | None) -> tuple[list[Panel], bool]:
     figures = {figure.key: list(figure.panels) for figure in FIGURES}
     panels = {panel.key: [panel] for panels in figures.values() for panel in panels} | {TABLE.key: [TABLE]}
     known: dict[str, list[Panel]] = {**figures, **panels, "theory": []}
-    chosen = [*panels, "theory"] if keys is None else [pick("figure", _without_word(key), known) for key in keys]
+    names = [key.lower().removeprefix("figure") for key in keys or ()]
+    chosen = [*panels, "theory"] if keys is None else [pick("figure", name, known) for name in names]
     return list(dict.fromkeys(panel for key in chosen for panel in known[key])), "theory" in chosen
-
-
-def _without_word(key: str) -> str:
-    return key.lower().removeprefix("figure").strip()
 
 
 def _command_line(arguments: Namespace) -> str:

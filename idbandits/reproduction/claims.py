@@ -5,23 +5,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from idbandits.reproduction.problems import (
-    FIGURES,
-    FULL,
-    INC,
-    PAPERS_BASELINES,
-    PARTICLES,
-    PROBLEMS,
-    RANK1,
-    ROUNDS,
-    TABLE,
-    VI,
-)
+from idbandits.reproduction import problems as paper
 from idbandits.simulation.result_tables import shown
 
 PAPERS_TABLE = {  # Table 1: seconds and average reward, each with its standard error
-    VI: (1990.502, 19.702, 0.999, 0.001),
-    INC: (212.772, 2.204, 0.983, 0.006),
+    paper.VI: (1990.502, 19.702, 0.999, 0.001),
+    paper.INC: (212.772, 2.204, 0.983, 0.006),
     "PF (5 particles)": (117.856, 1.049, 0.835, 0.019),
     "PF (10 particles)": (246.291, 3.327, 0.878, 0.015),
     "PF (15 particles)": (357.284, 2.529, 0.926, 0.013),
@@ -47,24 +36,30 @@ class Verdict(NamedTuple):
 
 def verdicts(summary_of: SummaryOf) -> list[Verdict]:
     """Return verdicts on all claims of the paper that the runs can test."""
-    fewest, *_, most = PARTICLES
+    fewest, *_, most = paper.PARTICLES
     comparisons: list[tuple[str, str, str, str, Judge]] = []
-    for problem, baseline in PAPERS_BASELINES.items():
+    for problem, baseline in paper.PAPERS_BASELINES.items():
         comparisons += [
-            (problem, "idTSfull earns at least as much as idTSvi", FULL, VI, partial(_earns_more, or_equal=True)),
-            (problem, f"idTSvi earns more than {baseline}", VI, baseline, _earns_more),
-            (problem, "idTSinc varies more from run to run than idTSvi", INC, VI, _varies_more),
+            (
+                problem,
+                "idTSfull earns at least as much as idTSvi",
+                paper.FULL,
+                paper.VI,
+                partial(_earns_more, or_equal=True),
+            ),
+            (problem, f"idTSvi earns more than {baseline}", paper.VI, baseline, _earns_more),
+            (problem, "idTSinc varies more from run to run than idTSvi", paper.INC, paper.VI, _varies_more),
         ]
-    for panel in FIGURES[1].panels:
+    for panel in paper.FIGURES[1].panels:
         comparisons += [
             (panel.problem, "20 particles earn more than 5", most, fewest, _earns_more),
-            (panel.problem, "idTSvi earns more than 20 particles", VI, most, _earns_more),
+            (panel.problem, "idTSvi earns more than 20 particles", paper.VI, most, _earns_more),
         ]
     answers = []
     for problem, claim, first, second, judge in comparisons:
         rows = [row for name in (first, second) if (row := summary_of(problem, name)) is not None and row["runs"] > 1]
         if len(rows) == 2:
-            answers.append(Verdict(f"{PROBLEMS[problem].title}: {claim}", *judge(*rows)))
+            answers.append(Verdict(f"{paper.PROBLEMS[problem].title}: {claim}", *judge(*rows)))
     return answers + _three_times(summary_of) + _table(summary_of)
 
 
@@ -86,8 +81,8 @@ def _varies_more(more: Summary, less: Summary) -> tuple[str, str]:
 
 
 def _three_times(summary_of: SummaryOf) -> list[Verdict]:
-    baseline = summary_of("rank-1 1", RANK1)
-    rows = [row for name in (FULL, VI, INC) if (row := summary_of("rank-1 1", name)) is not None]
+    baseline = summary_of("rank-1 1", paper.RANK1)
+    rows = [row for name in (paper.FULL, paper.VI, paper.INC) if (row := summary_of("rank-1 1", name)) is not None]
     if baseline is None or not rows or baseline["reward_mean"] <= 0:
         return []
     best = max(rows, key=lambda row: float(row["reward_mean"]))
@@ -99,20 +94,20 @@ def _three_times(summary_of: SummaryOf) -> list[Verdict]:
 
 def _table(summary_of: SummaryOf) -> list[Verdict]:
     """Return verdicts on Table 1."""
-    rows = {name: row for name in PAPERS_TABLE if (row := summary_of(TABLE.problem, name)) is not None}
+    rows = {name: row for name in PAPERS_TABLE if (row := summary_of(paper.TABLE.problem, name)) is not None}
     answers = []
     for name, row in rows.items():
         _, _, mean, error = PAPERS_TABLE[name]
-        if math.isfinite(row["reward_se"]) and row["rounds"] == ROUNDS:
+        if math.isfinite(row["reward_se"]) and row["rounds"] == paper.ROUNDS:
             differs = abs(row["reward_mean"] - mean) > CLEAR * math.hypot(error, row["reward_se"])
             answers.append((f"{name} earns {mean:.3f} ± {error:.3f}", not differs, f"{shown(row, 'reward')} here"))
     seconds = {name: row["seconds_mean"] for name, row in rows.items()}
     if len(seconds) == len(PAPERS_TABLE):
         slowest = max(seconds, key=seconds.__getitem__)
-        numbers = ", ".join(f"{name} {seconds[name]:.2g} s" for name in dict.fromkeys((VI, INC, slowest)))
-        answers.append(("idTSvi takes longest, idTSinc much less", slowest == VI, numbers))
-    particles = [seconds[name] for name in PARTICLES if name in seconds]
-    if len(particles) == len(PARTICLES):
+        numbers = ", ".join(f"{name} {seconds[name]:.2g} s" for name in dict.fromkeys((paper.VI, paper.INC, slowest)))
+        answers.append(("idTSvi takes longest, idTSinc much less", slowest == paper.VI, numbers))
+    particles = [seconds[name] for name in paper.PARTICLES if name in seconds]
+    if len(particles) == len(paper.PARTICLES):
         numbers = ", ".join(f"{s:.2g} s" for s in particles)
         answers.append(("more particles take longer", particles == sorted(particles), numbers))
     return [Verdict(f"Table 1: {claim}", HOLDS if holds else FAILS, numbers) for claim, holds, numbers in answers]
