@@ -1,4 +1,4 @@
-"""What agents show of regressions on features: against plain formulas, other optimisers, and worlds with a known truth."""
+"""Regressions on features as agents show them: against plain formulas, other optimisers, and worlds with a known truth."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_a_chain_finds_the_best_action_by_the_mode_of_its_fit_and_not_by_a_draw(
     exact = taught(shop(features), np.array([[20, 2]] * 3 + [[0, 0]] * 13 + [[3, 4]] * 4), "exact")
     solutions = []
     for _ in range(20):
-        agent.learner.fit_regressions(agent.state, agent.rng)  # priors by parameters that are drawn anew
+        agent.learner.fit_regressions(agent.state, agent.rng)  # priors by parameters that are drawn again
         solutions.append(agent.best_action())
     assert len({tuple(solution.action.items()) for solution in solutions}) == 1
     assert [solution.value for solution in solutions] == pytest.approx([exact.best_action().value] * 20, rel=1e-6)
