@@ -20,10 +20,10 @@ def axes_for(axes: Any, number: int, size: tuple[float, float], **layout: Any) -
 
     if axes is None:
         axes = Figure(figsize=size, layout="constrained").subplots(1, number, **layout)
-    found = list(np.ravel(np.asarray(axes, dtype=object)))
-    if len(found) != number or not all(isinstance(own, Axes) for own in found):
+    panels = list(np.ravel(np.asarray(axes, dtype=object)))
+    if len(panels) != number or not all(isinstance(own, Axes) for own in panels):
         raise IdbanditsError(f"axes must be {number} axes of Matplotlib, got {brief(axes)}")
-    return found
+    return panels
 
 
 def style_rows(ax: Axes, labels: Sequence[str], several: bool) -> None:
