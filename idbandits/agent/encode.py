@@ -199,15 +199,15 @@ def _feature_columns(log: Log, node: Node, names: Sequence[Any]) -> dict[str, An
     ):
         needed = f"columns: entry {node.name!r} must be a mapping of its features ({features}) to names of columns"
         raise IdbanditsError(f"{needed}, got {brief(named)}")
-    found = dict[str, Any]()
+    columns = dict[str, Any]()
     for feature, dotted in zip(node.features.features, dotted_names(node), strict=True):
         if feature.name in named and named[feature.name] not in names:
             column = f"columns: {brief(named[feature.name])}, for feature {feature.name!r} of {node.name!r},"
             raise ContextError(f"{column} must be one of the columns, got {brief(list(names))}")
         candidates = [named[feature.name]] if feature.name in named else [dotted, feature.name]
         if existing := [name for name in candidates if name in names]:
-            found[feature.name] = existing[0]
-    return found
+            columns[feature.name] = existing[0]
+    return columns
 
 
 def _encode_feature(who: str, features: RequestFeatures, feature: Feature, column: Column) -> Floats:

@@ -35,7 +35,7 @@ def ranking(inference: str = "exact") -> idb.Thompson:
 
 
 def simulated(agent: idb.Thompson, first: list[int], second: list[int]) -> dict[str, np.ndarray]:
-    """How often each item is at each position, by draws of all means from the posterior: the best pair of each."""
+    """Return the share of each item at each position, by draws of all means from the posterior: the best pair of each."""
     alpha = agent.posterior()["mean"].alpha
     rng, shares = np.random.default_rng(1), {"A1": np.zeros(6), "A2": np.zeros(6)}
     for _ in range(DRAWS):
@@ -58,11 +58,11 @@ def test_actions_have_the_distribution_of_draws_from_the_posterior() -> None:
         (None, [*range(6)], [*range(6)]),
     ]:
         expected = simulated(agent, first, second)
-        told = agent.marginals(allowed=allowed, draws=DRAWS)
+        marginals = agent.marginals(allowed=allowed, draws=DRAWS)
         taken = [agent.act(allowed=allowed) for _ in range(DRAWS)]
         shown = {name: np.array([[a[name] for a in taken].count(v) / DRAWS for v in "abcdef"]) for name in expected}
         both = first == second  # then either order is as good
-        for counts in (shown, {name: told.probability[name].reindex([*"abcdef"]).fillna(0) for name in expected}):
+        for counts in (shown, {name: marginals.probability[name].reindex([*"abcdef"]).fillna(0) for name in expected}):
             if both:
                 close(np.asarray(counts["A1"]) + counts["A2"], expected["A1"] + expected["A2"])
             else:
@@ -81,9 +81,9 @@ def test_every_inference_acts_on_eligible_choices_only(name: str) -> None:
     best = agent.best_action(allowed=allowed)
     assert best.exact
     assert all(best.action[k] in own for k, own in allowed.items())
-    told = agent.marginals(allowed=allowed, draws=200)
-    assert told.probability.sum().tolist() == pytest.approx([1, 1, 1])
-    assert set(told.probability["A3"].dropna().index) == {5, 6}
+    marginals = agent.marginals(allowed=allowed, draws=200)
+    assert marginals.probability.sum().tolist() == pytest.approx([1, 1, 1])
+    assert set(marginals.probability["A3"].dropna().index) == {5, 6}
 
 
 def test_what_is_listed_in_full_is_drawn_as_without_a_list() -> None:
@@ -92,7 +92,7 @@ def test_what_is_listed_in_full_is_drawn_as_without_a_list() -> None:
 
 
 def test_rows_of_a_context_and_tables_that_are_shared() -> None:
-    """Which rows are drawn depends on contexts, on other decisions and on lookups: the same means are read as else."""
+    """Rows that are drawn depend on contexts, on other decisions and on lookups; the means that are read do not change."""
     d = idb.Diagram("several axes")
     who, a, b = d.context("who", 2), d.decision("A", 3), d.decision("B", 3)
     rows = idb.Learned("rows", rows=5)
@@ -113,9 +113,9 @@ def test_rows_of_a_context_and_tables_that_are_shared() -> None:
         shares = np.bincount(values.argmax(axis=1), minlength=4) / DRAWS
         taken = [agent.act(context, allowed=allowed) for _ in range(DRAWS)]
         close([sum((t["A"], t["B"]) == pair for t in taken) / DRAWS for pair in expected], shares)
-        told = agent.marginals(context, allowed=allowed, draws=DRAWS).probability
-        close(told["A"].dropna(), [shares[0] + shares[1], shares[2] + shares[3]])
-        close(told["B"].dropna(), [shares[0] + shares[2], shares[1] + shares[3]])
+        marginals = agent.marginals(context, allowed=allowed, draws=DRAWS).probability
+        close(marginals["A"].dropna(), [shares[0] + shares[1], shares[2] + shares[3]])
+        close(marginals["B"].dropna(), [shares[0] + shares[2], shares[1] + shares[3]])
 
 
 def test_the_best_action_is_that_of_the_mean() -> None:
@@ -166,13 +166,18 @@ def test_propensities_of_what_may_not_be() -> None:
 
 def test_marginals_read_well() -> None:
     agent = ranking()
-    told = agent.marginals(allowed={"A1": ["a", "b"], "A2": ["b", "c", "e"]}, draws=500)
-    assert told.draws == 500
-    assert told.probability.index.tolist() == ["a", "b", "c", "e"]
-    assert told.probability.isna().to_numpy().tolist() == [[False, True], [False] * 2, [True, False], [True, False]]
-    p, error = told.probability.loc["a", "A1"], told.standard_error.loc["a", "A1"]
+    marginals = agent.marginals(allowed={"A1": ["a", "b"], "A2": ["b", "c", "e"]}, draws=500)
+    assert marginals.draws == 500
+    assert marginals.probability.index.tolist() == ["a", "b", "c", "e"]
+    assert marginals.probability.isna().to_numpy().tolist() == [
+        [False, True],
+        [False] * 2,
+        [True, False],
+        [True, False],
+    ]
+    p, error = marginals.probability.loc["a", "A1"], marginals.standard_error.loc["a", "A1"]
     assert error == pytest.approx(np.sqrt(p * (1 - p) / 500), rel=0.1)
-    frame = told.to_frame()
+    frame = marginals.to_frame()
     assert frame.columns.tolist() == ["decision", "choice", "probability", "standard_error"]
     assert frame[["decision", "choice"]].to_numpy().tolist() == [
         ["A1", "a"],
@@ -182,7 +187,7 @@ def test_marginals_read_well() -> None:
         ["A2", "e"],
     ]
     assert frame.groupby("decision").probability.sum().tolist() == pytest.approx([1, 1])
-    assert repr(told).startswith("Marginals by 500 draws:\n")
+    assert repr(marginals).startswith("Marginals by 500 draws:\n")
 
 
 def test_several_structures() -> None:
@@ -195,9 +200,9 @@ def test_several_structures() -> None:
         likes[name] = d
     agent = idb.Structures(likes, seed=2)
     for allowed, shares in ((None, [0.5, 0, 0.5]), (["x", "y"], [0.5, 0.5, np.nan])):
-        told = agent.marginals(allowed=allowed, draws=DRAWS).probability["A"].reindex(["x", "y", "z"]).to_numpy()
-        assert np.isnan(told).tolist() == np.isnan(shares).tolist()
-        close(np.nan_to_num(told), np.nan_to_num(shares))
+        marginals = agent.marginals(allowed=allowed, draws=DRAWS).probability["A"].reindex(["x", "y", "z"]).to_numpy()
+        assert np.isnan(marginals).tolist() == np.isnan(shares).tolist()
+        close(np.nan_to_num(marginals), np.nan_to_num(shares))
         taken = [agent.act(allowed=allowed)["A"] for _ in range(DRAWS)]
         close([taken.count(v) / DRAWS for v in "xyz"], np.nan_to_num(shares))
     close(agent.propensity({"A": "y"}, allowed=["x", "y"], draws=DRAWS).probability, 0.5)

@@ -1,4 +1,4 @@
-"""Agents in files: they go on as if nothing had happened; files that are broken or of something else are refused."""
+"""Agents in files: they continue unchanged; files that are broken or of something else are rejected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from played_rounds import go_on, world_of
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a test keeps its agent."""
+    """File of an agent."""
     return tmp_path / "agent.npz"
 
 
@@ -280,7 +280,7 @@ def test_files_that_are_cut_are_rejected(path: Path) -> None:
 def test_files_that_are_damaged_are_rejected_unless_nothing_of_the_agent_was_hit(path: Path) -> None:
     agent = saved(path)
     content = path.read_bytes()
-    refusals = 0
+    rejections = 0
     for at in np.random.default_rng(0).integers(len(content), size=80):
         damaged = bytearray(content)
         damaged[at] ^= 0xFF
@@ -288,10 +288,10 @@ def test_files_that_are_damaged_are_rejected_unless_nothing_of_the_agent_was_hit
         try:
             loaded = idb.Thompson.load(path)
         except FormatError:
-            refusals += 1
+            rejections += 1
         else:  # a byte that says nothing, like the time of writing
             assert kept(loaded) == kept(agent)
-    assert refusals > 50  # most of the file is what the agent knows
+    assert rejections > 50  # most of the file is what the agent knows
 
 
 def array_file() -> bytes:

@@ -146,11 +146,11 @@ def test_a_log_of_late_rounds_and_one_current_round_is_learned(inference: str) -
     assert abs(belief.mean[1] - wanted.mean[1]) < 0.3 * wanted.sd[1] + 0.01
 
 
-# -- latent states that a removed node told apart ----------------------------------------------------------------------
+# -- latent states that a removed node distinguished ----------------------------------------------------------------------
 
 
 def survey(hinted: bool) -> idb.Diagram:
-    """Visitors of two types that cannot be told apart, except by a hint."""
+    """Visitors of two types that cannot be distinguished, except by a hint."""
     d = idb.Diagram("survey")
     kind = d.latent("type", cpd=idb.Learned("types"))
     d.reward(d.observed("liked", [kind, d.decision("A", 1)], idb.Learned("appeal")))
@@ -159,7 +159,7 @@ def survey(hinted: bool) -> idb.Diagram:
     return d
 
 
-def test_latent_states_stay_apart_after_the_node_that_told_them_apart_is_gone() -> None:
+def test_latent_states_stay_apart_after_the_node_that_distinguished_them_is_gone() -> None:
     rng = np.random.default_rng(0)
     agent = idb.Thompson(survey(hinted=True), "gibbs", seed=0)
     kinds = rng.integers(2, size=1500)
@@ -190,7 +190,7 @@ def faded_agent(inference: str, seed: int, times: int) -> idb.Thompson:
 
 
 def incomplete(agent: idb.Thompson) -> float:
-    """How many rounds are left of which it is not known why there was no click."""
+    """Return the number of rounds of which it is not known why there was no click."""
     return float(sum(groups(agent).values()))
 
 
@@ -295,7 +295,7 @@ def test_the_fit_report_is_about_the_surviving_rounds() -> None:
 
 
 def test_a_round_is_completed_by_a_node_that_the_diagram_lacks_by_now() -> None:
-    """What was reported fits the present diagram, too; what completes it only fits the one it was played in."""
+    """The report fits the present diagram as well; its completion only fits the diagram it was played in."""
     old, new = models.semi_bandit(list("abc"), 2), models.semi_bandit(list("abc"), 2)
     old.observed("R", [old.nodes["A1"]], idb.Learned("rating"))
     agent = idb.Thompson(old, "exact", seed=0)

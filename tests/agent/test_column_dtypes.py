@@ -144,13 +144,16 @@ def distinct(dtype: Dtype) -> list[Any]:
 
 
 def assert_alike(
-    agent: idb.Thompson, expected: dict[str, list[Any]], others: dict[str, Any], refused: tuple[Any, ...] | None = None
+    agent: idb.Thompson,
+    expected: dict[str, list[Any]],
+    others: dict[str, Any],
+    rejection: tuple[Any, ...] | None = None,
 ) -> None:
     """Every frame teaches an agent what lists teach it, or is assert_raises, as these are."""
     for form, log in {"lists": expected, **others}.items():
         learner = agent.copy()
-        if refused is not None:
-            error, words = refused
+        if rejection is not None:
+            error, words = rejection
             assert_rejected_by(learner, error, words, lambda log=log, learner=learner: learner.update_many(log))  # type: ignore[misc]
             continue
         reference = agent.copy()

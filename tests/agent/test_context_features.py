@@ -51,7 +51,7 @@ def shop(positions: int = 1, items: list[str] = ITEMS, user: Any = USER, **setti
 
 
 def examined(positions: int) -> idb.Diagram:
-    """The same where a position has to be examined, which nobody sees: at the first one it always is."""
+    """Return a shop in which a position has to be examined, which is latent: the first one always is."""
     d = idb.Diagram("examined")
     user = d.context("user", features=USER)
     table, examination = (
@@ -71,7 +71,7 @@ def drawn_user(rng: Rng) -> dict[str, Any]:
 
 
 def lines_of(d: idb.Diagram, user: dict[str, Any]) -> Floats:
-    """What the coefficients are multiplied with, of all rows."""
+    """Return the numbers that coefficients are multiplied with, of all rows."""
     logistic = d.learned["click"].logistic
     assert logistic is not None
     request = np.array(logistic.request.encoded("user", user))
@@ -97,12 +97,12 @@ def laplace(lines: Floats, clicks: Floats) -> tuple[Floats, Floats]:
     return mode, np.linalg.inv(hessian)
 
 
-SLOPES_SD = 1.5 / np.sqrt(11)  # beforehand, of each of eleven coefficients beside the constant
+SLOPES_SD = 1.5 / np.sqrt(11)  # prior sd of each of eleven coefficients beside the constant
 TRUTH = np.array([-0.5, 0.8, -0.6, 0.5, -0.7, 0.4, 0.5, -0.5, 0.3, 0.6, 0.2, -0.4])
 
 
 def taught(agent: idb.Thompson, rounds: int, seed: int = 0, examination: Any = (1.0,), own: Any = 0.0) -> Any:
-    """The agent after so many rounds of random actions; all lines and clicks."""
+    """Return an agent after rounds of random actions, and all lines and clicks."""
     d, rng, lines, clicks = agent.diagram, np.random.default_rng(seed), [], []
     decisions = [node.name for node in d.of_kind("decision")]
     for _ in range(rounds):
@@ -583,7 +583,7 @@ def test_worlds_draw_requests_and_their_means() -> None:
     assert contexts[0] == contexts[1] != contexts[2]
 
 
-def test_simulations_tell_requests_apart() -> None:
+def test_simulations_distinguish_requests() -> None:
     d = shop()
     plain = idb.Diagram("plain")
     plain.reward(plain.observed("C0", [plain.decision("A0", ITEMS)], idb.Learned("click")))
@@ -593,7 +593,7 @@ def test_simulations_tell_requests_apart() -> None:
     assert last["request"] < 0.6 * last["plain"]
 
 
-def test_worlds_refuse_what_is_no_request() -> None:
+def test_worlds_reject_invalid_requests() -> None:
     d = shop()
     truth: Any = {"click": lambda user: sigmoid(lines_of(d, user) @ TRUTH)}
     assert_raises(ContextError, ("'user'", "function"), lambda: idb.World(d, truth))
@@ -605,7 +605,7 @@ def test_worlds_refuse_what_is_no_request() -> None:
     assert_raises(ContextError, ("'user'", "context()"), lambda: world.step({"A0": "i0"}, {"user": {"age": 1.5}}))
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------
+# -- invalid input ------------------------------------------------------------------------------------------------
 
 HOSTILE: list[Any] = [
     0, None, [1], "age", {"agee": 1}, {1: 2}, {"age": "x"}, {"age": np.inf}, {"age": 10**400}, {"age": 1j},
@@ -674,7 +674,7 @@ def test_features_that_are_none_are_rejected(features: Any, words: tuple[str, ..
     assert_raises(DiagramError, words, lambda: idb.Diagram().context("user", features=features))
 
 
-def test_diagrams_refuse_what_cannot_depend_on_a_request() -> None:
+def test_diagrams_reject_what_cannot_depend_on_a_request() -> None:
     d = idb.Diagram("shop")
     assert_raises(DiagramError, ("'user'", "values or features"), lambda: d.context("user"))
     assert_raises(DiagramError, ("'user'", "values or features"), lambda: d.context("user", 3, features=["x"]))
@@ -698,7 +698,7 @@ def test_diagrams_refuse_what_cannot_depend_on_a_request() -> None:
     assert_raises(DiagramError, ("'t'",), lambda: d.observed("D", [item], table))
 
 
-def test_agents_refuse_what_cannot_be_done_with_requests() -> None:
+def test_agents_reject_what_cannot_be_done_with_requests() -> None:
     d = shop()
     for inference in ("gibbs", "ep", "variational", "particles"):
         assert_raises(

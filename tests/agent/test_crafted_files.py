@@ -1,4 +1,4 @@
-"""Files from strangers: crafted ones do no harm, and what is loaded goes on as it was saved, whatever the diagram.
+"""Crafted files do no harm, and agents from files continue unchanged, whatever the diagram.
 
 A part of all crafted files is tried here. `python tests/support/crafted_files.py FOLDER 0 1` tries all of them.
 """
@@ -131,7 +131,7 @@ def test_random_numbers_that_could_not_be_read_again_are_not_saved(path: Path) -
 
 
 class Weighted(idb.inference.Exact):
-    """An inference of one's own with an array as a setting, and numbers of its own."""
+    """Custom inference with an array as a setting."""
 
     def __init__(self, weights: Any) -> None:
         self.settings = {"weights": weights}

@@ -1,4 +1,4 @@
-"""Agents that forget: what fades and by how much, late rounds, room, files. What is refused: test_forgetting_errors.py."""
+"""Agents that forget: what fades and by how much, late rounds, room, files. Errors: test_forgetting_errors.py."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_groups_that_faded_away_do_not_pile_up(name: str) -> None:
         assert go_on(copy.deepcopy(world), agent, 50) == go_on(world, other, 50)
 
 
-# -- files, copies, and learners that refuse -----------------------------------------------------------------------
+# -- files, copies, and errors of learners -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [n for n in INFERENCES if n not in ("particles", "own")])
@@ -320,7 +320,7 @@ def test_a_round_that_is_rejected_moves_no_clock(name: str) -> None:
     )  # fmt: skip
 
 
-# -- several structures, inferences of one's own -------------------------------------------------------------------
+# -- several structures, custom inferences -------------------------------------------------------------------
 
 
 def test_several_structures_forget_as_each_would_alone(tmp_path: Path) -> None:

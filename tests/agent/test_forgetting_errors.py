@@ -1,4 +1,4 @@
-"""What agents that forget refuse, by name; nothing has changed then."""
+"""Errors of agents that forget; nothing changes when one is raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that are forked while threads use an agent: the child goes on with whole rounds, or is told why not."""
+"""Processes that are forked while threads use an agent: the child continues with complete rounds, or raises an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning from a log at once: the forms that it may have, and what is refused in it."""
+"""Learning from a log at once: forms of a log, and errors in it."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_millions_of_rounds_are_learned_from(inference: str, rounds: int) -> Non
     np.testing.assert_allclose(clicks, examination[:, None] * attraction, atol=0.02)
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------
+# -- invalid logs -------------------------------------------------------------------------------------------------
 
 # name -> what to learn from, the error, words of its message
 BAD_LOGS: dict[str, tuple[tuple[Any, Any, Any], type[Exception], tuple[str, ...]]] = {

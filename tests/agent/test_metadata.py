@@ -1,4 +1,4 @@
-"""What is stored with an agent besides what it learned; random numbers of several processes that load one file."""
+"""Metadata of an agent; random numbers of several processes that load one file."""
 
 from __future__ import annotations
 

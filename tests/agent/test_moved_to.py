@@ -139,7 +139,7 @@ def test_logs_may_mix_rounds_of_all_diagrams() -> None:
     assert agent.rounds == 4
 
 
-def test_impossible_late_rounds_are_told_by_their_numbers() -> None:
+def test_impossible_late_rounds_are_reported_by_their_numbers() -> None:
     agent = idb.Thompson(models.cascade(OLD, 2), seed=0).moved_to(models.cascade(NEW, 2))
     log = {"A1": ["a", "d", "a"], "A2": ["c", "b", "c"]}, {"C1": [0, 1, 1], "C2": [1, 0, 1]}
     with pytest.raises(ImpossibleObservationError, match="in round 2, "):

@@ -81,7 +81,7 @@ def test_rounds_of_the_default_are_expected_ones_where_something_is_latent() -> 
     examination, attraction = (agent.posterior()[name].rounds for name in ("examination", "attraction"))
     np.testing.assert_allclose(attraction, [200, 200, 0], atol=1e-6)
     assert examination[0] == 200
-    assert 0 < examination[1] < 200  # whether one looks at what does not attract is not told by clicks
+    assert 0 < examination[1] < 200  # clicks do not say whether unattractive items are examined
 
 
 # -- beliefs in place of means ---------------------------------------------------------------------------------------

@@ -209,7 +209,7 @@ def test_arrays_for_files_and_back() -> None:
         ([2**63 - 1, 1, 0], [[0, 0]]),
     ],
 )
-def test_arrays_from_strangers_are_checked(numbers: list[int], rows: list[list[int]]) -> None:
+def test_arrays_from_files_are_validated(numbers: list[int], rows: list[list[int]]) -> None:
     model = idb.compile(idb.models.cascade(4, 1))
     with pytest.raises(FormatError):
         Sample.from_arrays(model, np.array(numbers, np.int64), np.array(rows, np.int32))
@@ -232,7 +232,7 @@ def test_what_fails_leaves_nothing_behind() -> None:
     with pytest.raises(ImpossibleObservationError):
         agent.update_many({"A1": [0, 0], "A2": [1, 1]}, {"C1": [1, 1], "C2": [0, 1]})
     assert sampled(agent).rounds.tolist() == [[0, 1, 1, 0]]
-    assert sampled(agent).impossible == 1  # a log is refused as a whole, and named
+    assert sampled(agent).impossible == 1  # the whole log is rejected
 
 
 def test_an_interrupted_round_is_not_kept() -> None:

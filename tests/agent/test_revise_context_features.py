@@ -85,7 +85,7 @@ def test_rounds_that_are_taken_back_leave_the_prior(inference: str, latent: bool
 
 @pytest.mark.parametrize(("inference", "latent", "residuals"), CASES)
 def test_corrected_rounds_are_as_if_reported_once(inference: str, latent: bool, residuals: Any) -> None:
-    """What a round adds depends on the belief when it is learned, so orders differ a little: here by 0.1 sd."""
+    """Contributions depend on the belief when a round is learned, so orders differ a little: here by 0.1 sd."""
     revised, direct = (idb.Thompson(page(residuals=residuals, latent=latent), inference, seed=0) for _ in "12")
     for action, seen, context in drawn(np.random.default_rng(2), 200):
         first = {"C1": seen["C1"]} if latent else {"C1": 1 - seen["C1"], "C2": seen["C2"]}

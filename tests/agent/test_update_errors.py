@@ -1,4 +1,4 @@
-"""What an agent refuses, and that a refusal changes nothing. Logs: test_logs.py; files: test_agent_files.py."""
+"""Errors of `update`, which change nothing. Logs: test_logs.py; files: test_agent_files.py."""
 
 from __future__ import annotations
 

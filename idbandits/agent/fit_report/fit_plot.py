@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from idbandits.agent.reports.axes import axes_for
+from idbandits.agent.reports.axes import axes_for, style_rows
 from idbandits.kernel.array_types import Bools, Floats
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
@@ -77,16 +77,7 @@ def draw(shown: Points, ax: "Axes | None" = None) -> "Axes":
     for place, p in enumerate(shown.p):
         text = "p < 1e-12" if p < 1e-12 else f"p = {p:.1g}"
         ax.text(1.02, place, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small")
-    ax.set_yticks(places, shown.labels, fontsize="small", parse_math=False)
-    ax.tick_params(axis="y", length=0)
-    ax.set(xlabel="share of rounds, with 95 % intervals", ylim=(max(number, 1) - 0.4, -0.6))
+    style_rows(ax, shown.labels, number > 0)
+    ax.set_xlabel("share of rounds, with 95 % intervals")
     ax.set_xlim(left=0)
-    ax.grid(axis="y", color="#dddddd", linewidth=0.6)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    if number:
-        ax.legend(
-            loc="lower left", bbox_to_anchor=(0, 1), frameon=False, ncols=3, fontsize="small", handletextpad=0.3,
-            columnspacing=1.2, borderaxespad=0.2,
-        )  # fmt: skip
     return ax

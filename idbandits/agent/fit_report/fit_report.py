@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # imported where they are used, because that takes long
 
 LEVEL = 0.05  # below this p-value, the structure does not fit
 FEW = 100  # rounds, and fewer, are not judged
-STRONG = 8192  # pseudo-counts of a row, above which its prior is kept to, unless there are more rounds
+STRONG = 8192  # pseudo-counts of a row, above which its prior is respected, unless there are more rounds
 RESTARTS = 3  # fits from elsewhere, before a structure is blamed
 TRIED = 2048  # different rounds that fits from elsewhere are tried on, and that long fits begin with
 KEPT = 0.9  # of what a fit of a few rounds found, for a fit of all: what was never seen there is not impossible
@@ -114,7 +114,7 @@ def fit_report(model: Model, belief: Floats, sample: Sample) -> FitReport:
     """Compare the rounds of a sample with what the structure makes one expect.
 
     The tables are those that fit these rounds best, found from the belief on: what no tables explain is the
-    structure's. Only priors that outweigh all rounds are kept to.
+    structure's. Only priors that outweigh all rounds are respected.
     """
     if not model.observed or sample.kept < FEW:
         return FitReport(model, sample, None, 0.0 if sample.impossible else 1.0)
@@ -136,11 +136,11 @@ def fit_report(model: Model, belief: Floats, sample: Sample) -> FitReport:
         if len(few) < len(rounds):
             own = fitting.best_means(means, few, times[:TRIED], base)[1]
         others = [fitting.best_means(draw, few, times[:TRIED], base) for draw in draws]
-        better, found = max(others, key=lambda other: other[1])
-        if found > own and len(few) < len(rounds):
+        better, likelihood = max(others, key=lambda other: other[1])
+        if likelihood > own and len(few) < len(rounds):
             own = best
-            better, found = _fitted(fitting, KEPT * better + (1 - KEPT) * start_means, rounds, times, base)
-        if found > own:
+            better, likelihood = _fitted(fitting, KEPT * better + (1 - KEPT) * start_means, rounds, times, base)
+        if likelihood > own:
             comparisons, p_value = _judged(model, fitting, better, rounds, times, sample)
     return FitReport(model, sample, comparisons, 0.0 if sample.impossible else p_value)
 
@@ -149,8 +149,8 @@ def _fitted(fitting: Fitting, start: Floats, rounds: Ints, times: Floats, base: 
     """Return the means of highest likelihood near `start`, and its logarithm: of a few rounds first, then of more."""
     means, number = start, TRIED
     while 4 * number <= len(rounds):
-        found, _ = fitting.best_means(means, rounds[:number], times[:number], base)
-        means, number = KEPT * found + (1 - KEPT) * start, 4 * number
+        fitted, _ = fitting.best_means(means, rounds[:number], times[:number], base)
+        means, number = KEPT * fitted + (1 - KEPT) * start, 4 * number
     return fitting.best_means(means, rounds, times, base)
 
 

@@ -92,7 +92,7 @@ def compare(model: Model, fitting: Fitting, means: Floats, rounds: Ints, times: 
     columns = [_By(NOTHING, -1, np.zeros(1, np.int64), np.zeros(len(rounds), np.int64))]
     columns += [_By(CHOICE, g, *np.unique(rounds[:, g], return_inverse=True)) for g in range(choices)]
     so_far = np.zeros(len(rounds))  # seen, less expected
-    found: list[Comparisons] = []
+    compared: list[Comparisons] = []
     for k, node in enumerate(nodes):
         seen, expected = rounds[:, choices + k], probabilities[:, fitting.columns[k] : fitting.columns[k + 1]]
         amount = _By(SO_FAR, -1, np.array([LESS, MORE]), np.where(so_far > 0, MORE, LESS))
@@ -104,12 +104,14 @@ def compare(model: Model, fitting: Fitting, means: Floats, rounds: Ints, times: 
         for state in _counted(node):
             sums, right = np.zeros((len(values), 6)), (seen == state).astype(np.float64)
             tally(codes, starts, np.ascontiguousarray(expected[:, state]), right, times, sums)
-            compared = Comparisons(k * same, state * same, family, by, values, _centred(sums), np.zeros(len(values)))
-            found.append(compared.where(sums[:, ROUNDS] > 0))
+            own_comparisons = Comparisons(
+                k * same, state * same, family, by, values, _centred(sums), np.zeros(len(values))
+            )
+            compared.append(own_comparisons.where(sums[:, ROUNDS] > 0))
         columns.append(_By(NODE, k, np.arange(node.states), seen))
         scores = np.linspace(0.0, 1.0, node.states)
         so_far = so_far + np.where(seen >= 0, scores[seen] - expected @ scores, 0.0)
-    return _with_bets(model, _pooled(nodes, _joined(found)))
+    return _with_bets(model, _pooled(nodes, _joined(compared)))
 
 
 def _joined(parts: Sequence[Comparisons]) -> Comparisons:

@@ -222,7 +222,7 @@ class Sample:
         nodes = nodes_of_round(model)
         sample = Sample(len(nodes))
         count, kept, impossible = numbers.tolist()
-        if not (0 <= kept <= min(count, sample.room) and max(count, impossible) <= MOST_COUNT and impossible >= 0):
+        if not (0 <= kept <= min(count, sample.room) and impossible >= 0 and max(count, impossible) <= MOST_COUNT):
             raise FormatError(f"the sample must have at most {sample.room} of all rounds, got {kept} of {count}")
         if rows.shape != (kept, len(nodes)):
             raise FormatError(f"the sample of rounds must have the shape {(kept, len(nodes))}, got {rows.shape}")

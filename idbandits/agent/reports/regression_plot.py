@@ -1,4 +1,4 @@
-"""A regression on features in two panels: one function makes the numbers, another draws them."""
+"""Plots of regressions: one function returns the data, another draws them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from idbandits.agent.reports.axes import axes_for
+from idbandits.agent.reports.axes import axes_for, style_rows
 from idbandits.agent.reports.regression import ENDS, Regression, RegressionResult, rounded
 from idbandits.diagram.features.design import CONSTANT
 from idbandits.kernel.array_types import Floats
@@ -117,22 +117,12 @@ def _draw_coefficients(ax: Axes, own: Bars, names: Sequence[str]) -> None:
             fmt=marker, color=colour, markersize=4.5 if states == 1 else 3.5, elinewidth=1.3, linewidth=0, zorder=3,
             label=names[k],
         )  # fmt: skip
-    ax.set_yticks(places, [_short(name) for name in own.names], fontsize="small", parse_math=False)
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(places) - 0.4, -0.6)
+    style_rows(ax, [_short(name) for name in own.names], states > 1)
     ax.margins(x=0.08)
-    ax.grid(axis="y", color="#e4e4e4", linewidth=0.6)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right", "left"]].set_visible(False)
     ax.set_xlabel("coefficient (change of the log-odds), with 90 % intervals", fontsize="small")
     title = "Coefficients" if own.names != [CONSTANT] else "The constant"
     more = f": the largest {len(own.names)} of {len(own.names) + own.hidden}" if own.hidden else ""
     ax.set_title(title + more, fontsize="medium", loc="left", pad=24)
-    if states > 1:
-        ax.legend(
-            loc="lower left", bbox_to_anchor=(0, 1), ncols=4, fontsize="small", frameon=False, handletextpad=0.2,
-            columnspacing=1.0, borderaxespad=0.2,
-        )  # fmt: skip
 
 
 def _draw_rows(ax: Axes, shown: Panels) -> None:

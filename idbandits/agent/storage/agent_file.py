@@ -107,14 +107,12 @@ def content_of(saved: Saved, evidence: Evidence) -> bytes:
 
 
 def _plain(inference: Inference) -> Any:
-    """The settings of an inference as plain data, the same as when read from a file."""
+    """Return the settings of an inference as plain data, as they are read from a file."""
     try:
         return json.loads(json.dumps(inference.settings, allow_nan=False, default=lambda value: value.tolist()))
     except ODD as error:
-        kind = type(inference).__name__
-        raise IdbanditsError(
-            f"the settings of {kind} are not plain numbers, texts and lists, as files need them ({error})"
-        ) from None
+        needed = f"the settings of {type(inference).__name__} must be plain numbers, texts and lists to be saved"
+        raise IdbanditsError(f"{needed}, got {brief(inference.settings)}: {error}") from None
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -182,7 +180,7 @@ def _check_diagram(wanted: Any, learned: Diagram) -> None:
     changes = differences(learned, wanted) or ["it is declared in another way"]
     more = f"; and {len(changes) - MOST_CHANGES} more" if len(changes) > MOST_CHANGES else ""
     shown = "; ".join(changes[:MOST_CHANGES]) + more
-    raise FormatError(f"the agent in it learned in another diagram, {learned.name!r}; in the one given, {shown}")
+    raise FormatError(f"the agent in it learned in another diagram, {learned.name!r}; in `diagram`, {shown}")
 
 
 def _state(archive: Archive, learner: Learner) -> State:

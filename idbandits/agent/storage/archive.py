@@ -93,16 +93,16 @@ class Archive:
         stream = io.BytesIO(content)
         if np.lib.format.read_magic(stream) != (1, 0):
             raise FormatError(f"{name} is an array of an unknown format")
-        shape, by_columns, found = np.lib.format.read_array_header_1_0(stream)
+        shape, by_columns, actual = np.lib.format.read_array_header_1_0(stream)
         first = stream.tell()
-        if found.hasobject or by_columns or len(content) != first + found.itemsize * math.prod(shape):
+        if actual.hasobject or by_columns or len(content) != first + actual.itemsize * math.prod(shape):
             raise FormatError(f"{name} is not an array of the size that it should have")
-        if found != dtype and not (dtype is str and found.kind == "U" and found.isnative):
-            raise FormatError(f"{name} must be an array of {np.dtype(dtype)}, got {found}")
+        if actual != dtype and not (dtype is str and actual.kind == "U" and actual.isnative):
+            raise FormatError(f"{name} must be an array of {np.dtype(dtype)}, got {actual}")
         if len(shape) != len(wanted) or any(n not in (None, size) for size, n in zip(shape, wanted, strict=True)):
             expected = str(wanted).replace("None", "any number")
             raise FormatError(f"what was learned does not fit: {name} must have the shape {expected}, got {shape}")
-        return np.frombuffer(content[first:], dtype=found).reshape(shape)
+        return np.frombuffer(content[first:], dtype=actual).reshape(shape)
 
     def text(self) -> str:
         """Read the head."""
