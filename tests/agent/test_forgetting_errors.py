@@ -174,7 +174,7 @@ def test_columns_of_times_with_a_zone_have_one(make: Any) -> None:
 def test_rounds_that_are_none(at: Any) -> None:
     agent = coins(Forget(50))
     assert_rejected_by(
-        agent, IdbanditsError, ("at", "whole number from 0 to 1"), lambda: agent.update({"A1": 0}, {}, at=at)
+        agent, IdbanditsError, ("at", "must be an integer from 0 to 1"), lambda: agent.update({"A1": 0}, {}, at=at)
     )
 
 
@@ -183,7 +183,7 @@ def test_columns_of_times_that_do_not_fit() -> None:
     assert_rejected_by(agent, IdbanditsError, ("3 times", "2 rounds"), lambda: agent.update_many(*log, at=[START] * 3))
     assert_rejected_by(agent, IdbanditsError, ("at", "column"), lambda: agent.update_many(*log, at=START))
     by_rounds = coins(Forget(5))
-    words = ("at in round 0", "whole number from 0 to 1", "2")
+    words = ("at in round 0", "must be an integer from 0 to 1", "2")
     assert_rejected_by(by_rounds, IdbanditsError, words, lambda: by_rounds.update_many(*log, at=[2, 2]))
     by_rounds.update_many(*log, at=[1, 2])
 

@@ -19,7 +19,7 @@ def test_models_lists_all_ready_models(call):
     assert (status, err) == (0, "")
     lines = out.splitlines()
     settings = "prior=None, fixed=None, features=None, pooled=()"
-    assert lines[0] == f"cascade(items, positions, distinct=True, learn_conditionals=False, empty=False, {settings})"
+    assert lines[0] == f"cascade(items, positions, learn_conditionals=False, {settings}, distinct=True, empty=False)"
     assert lines[1].strip() == idb.models.cascade.__doc__.splitlines()[0]
     assert f"rank1(rows, columns, {settings})" in lines
     names = [line.partition("(")[0] for line in lines[::2]]

@@ -89,5 +89,5 @@ def test_a_gap_that_is_not_a_number_is_rejected(gap: Any) -> None:
     d = models.cascade(4, 2)
     world = idb.World(d, {"attraction": [0.1, 0.2, 0.3, 0.4]})
     result = idb.simulate(world, {"it": idb.Thompson(d)}, rounds=3, runs=1, progress=False)
-    with pytest.raises(idb.errors.IdbanditsError, match="the setting reference_gap of a result is a number from 0"):
+    with pytest.raises(idb.errors.IdbanditsError, match="the setting reference_gap of a result must be a number >= 0"):
         idb.Result(result.frame, {**result.settings, "reference_gap": gap})
