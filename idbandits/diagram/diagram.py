@@ -50,7 +50,7 @@ class Node:
 
     @property
     def is_chance(self) -> bool:
-        """Whether it is latent or observed: drawn from a table."""
+        """True for latent and observed nodes, which are drawn from a table."""
         return self.cpd is not None
 
     def index(self, value: object) -> int | None:

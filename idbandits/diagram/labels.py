@@ -12,15 +12,15 @@ if TYPE_CHECKING:  # `diagram` imports what this module needs
 
 
 class Declared(Protocol):
-    """A diagram, or a compiled one."""
+    """Diagram, or a compiled one."""
 
     @property
     def nodes(self) -> Mapping[str, Node]:
-        """All nodes by name."""
+        """Nodes by name."""
 
     @property
     def learned(self) -> Mapping[str, LearnedTable]:
-        """The learned tables by name."""
+        """Learned tables by name."""
 
 
 @final

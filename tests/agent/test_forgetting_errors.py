@@ -31,8 +31,8 @@ def coins(forget: Forget | None = None, inference: Any = "exact") -> idb.Thompso
 @pytest.mark.parametrize(
     ("half_life", "words"),
     [
-        (0, ("half_life", "above 0", "0")),
-        (-3, ("half_life", "above 0", "-3")),
+        (0, ("half_life", "> 0", "0")),
+        (-3, ("half_life", "> 0", "-3")),
         (float("nan"), ("half_life", "nan")),
         (float("inf"), ("half_life", "inf")),
         (None, ("half_life", "None")),
@@ -45,8 +45,8 @@ def coins(forget: Forget | None = None, inference: Any = "exact") -> idb.Thompso
         (np.timedelta64("NaT"), ("half_life", "NaT")),
         (np.timedelta64(3, "M"), ("half_life", "3")),
         (pd.NaT, ("half_life",)),
-        (10**400, ("half_life", "above 0", "1000")),
-        (Fraction(10**400), ("half_life", "above 0", "Fraction(1000")),
+        (10**400, ("half_life", "> 0", "1000")),
+        (Fraction(10**400), ("half_life", "> 0", "Fraction(1000")),
         (datetime.timedelta.max, ("half_life", "999999999 days", "timedelta")),
         ("1000000000d", ("half_life", "999999999 days", "'1000000000d'")),
         ("9" * 400 + "d", ("half_life", "999999999 days", "'999")),

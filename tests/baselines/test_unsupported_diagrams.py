@@ -137,9 +137,9 @@ def test_many_positions_are_checked_in_no_time(model: Callable[..., idb.Diagram]
     ("name", "settings", "message"),
     [
         ("CascadeKLUCB", {"reading": "second"}, "reading must be 'first' or 'last', got 'second'"),
-        ("TopRank", {"horizon": 1}, "TopRank: horizon .* from 2 to .*, not 1"),
+        ("TopRank", {"horizon": 1}, "TopRank: horizon .* from 2 to .*, got 1"),
         ("TopRank", {"delta": 0}, "TopRank: delta must be a number > 0 and <= 1, got 0"),
-        ("KLCombUCB1", {"horizon": 2.5}, "KLCombUCB1: horizon .* not 2.5"),
+        ("KLCombUCB1", {"horizon": 2.5}, "KLCombUCB1: horizon .* got 2.5"),
         ("CombUCB1", {"factor": 0}, "CombUCB1: factor must be a number > 0, got 0"),
         ("GRAB", {"gamma": -1}, "GRAB: gamma must be an integer from 0 to .*, got -1"),
         ("EpsilonGreedy", {"epsilon": 1.5}, "epsilon must be a number from 0 to 1, got 1.5"),

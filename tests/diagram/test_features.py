@@ -398,9 +398,9 @@ def test_settings_that_do_not_go_together() -> None:
         grid(FRAME)
     with pytest.raises(TableError, match="features must have one line per row, because it has rows="):
         idb.Diagram("rows").observed("X", cpd=idb.Learned("t", rows=2, features={"A": [1, 2]})[0])
-    with pytest.raises(PriorError, match="the given ones, of shape \\(4, 2\\), differ between rows"):
+    with pytest.raises(PriorError, match=r"all rows must have the same prior, .* of shape \(4, 2\)"):
         diagram(FRAME, prior=[[1, 1], [1, 2], [1, 1], [1, 1]])
-    with pytest.raises(PriorError, match="differ between rows"):
+    with pytest.raises(PriorError, match="all rows must have the same prior"):
         diagram(None, prior=[[1], [2], [1], [1]], pooled=True)
     assert diagram(FRAME, prior=[[1, 3]] * 4).learned["taste"].features is not None
 

@@ -87,7 +87,7 @@ def columns_of(what: str, lines: Lines, start: int = 0, order: Ints | None = Non
 
 
 def is_out_of_order(features: TableFeatures, parents: Sequence[Node]) -> bool:
-    """Whether the lines of a table's features have other labels for a node with these parents."""
+    """Return True if the lines of a table's features have other labels for a node with these parents."""
     for block in features.blocks:
         if block.labels is not None and len(parents) > (block.axis or 0):
             index, labels = parents[block.axis or 0].index, block.labels

@@ -32,7 +32,7 @@ class Lines:
 
     @property
     def has_labels(self) -> bool:
-        """Whether lines are found by labels, as those of a data frame."""
+        """True if lines are found by labels, as those of a data frame."""
         return self.index is not None or self.first is not None
 
 
@@ -121,7 +121,7 @@ def read_source(owner: str, features: Any) -> Source:
 
 
 def _is_per_parent(features: Any) -> bool:
-    """Whether features are a list of frames and arrays per parent, rather than of numbers, texts, or lists."""
+    """Return True for a list of frames and arrays per parent, False for one of numbers, texts, or lists."""
     if not isinstance(features, (list, tuple)):
         return False
     axes = [_axes(entry) for entry in features]
