@@ -28,45 +28,32 @@ __all__ = [
     "theory",
 ]  # fmt: skip
 
-_HOME = {  # the module of each name
-    "Structures": "agent.thompson", "Thompson": "agent.thompson", "compile": "circuit.model",
-    "delayed": "diagram.delayed", "expected_reward": "circuit.queries",
-    "log_likelihood": "circuit.queries", "posterior_of_latents": "circuit.queries", "Diagram": "diagram.diagram",
-    "Features": "diagram.features.read_frame", "Learned": "diagram.tables", "EP": "inference", "Exact": "inference",
-    "Forget": "inference", "Gibbs": "inference",
-    "Incremental": "inference", "Moments": "inference", "Particles": "inference", "Variational": "inference",
-    "Result": "simulation.results", "simulate": "simulation.simulate", "Outcome": "simulation.world",
-    "World": "simulation.world", "Solution": "solve.solver", "best_action": "solve.solver",
+_MODULES = {  # of public names that are no modules
+    "agent.thompson": ("Structures", "Thompson"), "circuit.model": ("compile",),
+    "circuit.queries": ("expected_reward", "log_likelihood", "posterior_of_latents"),
+    "diagram.delayed": ("delayed",), "diagram.diagram": ("Diagram",), "diagram.features.read_frame": ("Features",),
+    "diagram.tables": ("Learned",),
+    "inference": ("EP", "Exact", "Forget", "Gibbs", "Incremental", "Moments", "Particles", "Variational"),
+    "simulation.results": ("Result",), "simulation.simulate": ("simulate",), "simulation.world": ("Outcome", "World"),
+    "solve.solver": ("Solution", "best_action"),
 }  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name, or a room, when it is first used: `import idbandits` alone loads nothing."""
+    """Import a public name or a module on first use: `import idbandits` alone loads nothing."""
     if name == "__version__":
-        return _version()
+        from importlib import metadata
+
+        return metadata.version(__name__)
+    module = next((module for module, names in _MODULES.items() if name in names), None)
     try:
-        home = importlib.import_module(f"{__name__}.{_HOME.get(name, name)}")
+        value = importlib.import_module(f"{__name__}.{module or name}")
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{name}":
             raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    value = globals()[name] = getattr(home, name) if name in _HOME else home
-    return value
-
-
-def _version() -> str:
-    """The version that pyproject.toml declares: in a source tree, that file says it, else what was installed."""
-    from importlib import metadata
-    from pathlib import Path
-
-    project = Path(__file__).parents[1] / "pyproject.toml"
-    if project.is_file():
-        import tomllib
-
-        declared: dict[str, Any] = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {})
-        if declared.get("name") == __name__:
-            return str(declared["version"])
-    return metadata.version(__name__)
+    globals()[name] = value if module is None else getattr(value, name)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -1,27 +1,27 @@
-"""What can go wrong, and checks that many places share: messages name what was given and what is allowed."""
+"""Exceptions of the library, checks of arguments, and values as messages show them."""
 
 import itertools
 import math
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
-LINE, DEPTH = 60, 4  # letters of a value in a message, and lists and the like in each other that are looked into
+LINE, DEPTH = 60, 4  # characters of a value in a message, and levels of nested lists whose items are formatted
 
 
 class IdbanditsError(ValueError):
-    """Any mistake that the library reports; nothing has changed when it is raised."""
+    """Base class of all errors of the library; nothing has changed when one is raised."""
 
 
 class DiagramError(IdbanditsError):
-    """A diagram that cannot be built: names, parents, states, rewards."""
+    """Invalid diagram: names, parents, states, rewards."""
 
 
 class TableError(DiagramError):
-    """A known table that is not a probability table, or has the wrong shape."""
+    """Known table that is not a probability table, or has the wrong shape."""
 
 
 class PriorError(DiagramError):
-    """Pseudo-counts that are not a Dirichlet prior for their table."""
+    """Pseudo-counts that are not a Dirichlet prior of their table."""
 
 
 class InfeasibleError(DiagramError):
@@ -29,27 +29,27 @@ class InfeasibleError(DiagramError):
 
 
 class ComplexityError(DiagramError):
-    """A diagram whose circuit would not fit in memory."""
+    """Diagram whose circuit would not fit in memory."""
 
 
 class FormatError(DiagramError):
-    """A file or dictionary that does not describe a diagram, an agent or a result."""
+    """File or dictionary that does not describe a diagram, an agent or a result."""
 
 
 class ActionError(IdbanditsError):
-    """An action that is incomplete, out of range, or breaks a constraint."""
+    """Action that is incomplete, out of range, or breaks a constraint."""
 
 
 class ContextError(IdbanditsError):
-    """A context that is incomplete or out of range."""
+    """Context that is incomplete or out of range."""
 
 
 class ObservationError(IdbanditsError):
-    """An observation of nodes that are not observed, or of states they do not have."""
+    """Observation of nodes that are not observed, or of states they do not have."""
 
 
 class ImpossibleObservationError(ObservationError):
-    """An observation that has probability zero."""
+    """Observation that has probability zero."""
 
 
 class MeansError(IdbanditsError):
@@ -57,73 +57,69 @@ class MeansError(IdbanditsError):
 
 
 class DiagramWarning(UserWarning):
-    """Something serious that `Diagram.check` found, told once when an agent is made."""
+    """Serious finding of `Diagram.check`, warned of once when an agent is created."""
 
 
-# What values of odd types raise when they are compared, hashed or converted. Other exceptions are the caller's own, as
-# those of handlers of signals are, and pass through.
+# Exceptions of conversions, comparisons and hashes of values. Others, such as those of signal handlers, pass through.
 ODD = (
     ArithmeticError, AttributeError, BufferError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
 )  # fmt: skip
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Whether a value is a whole number, of any type but bool."""
-    return isinstance(value, (int, Integral)) and not isinstance(value, bool) and not _is_duration(value)
-
-
-def _is_duration(value: object) -> bool:
-    """Whether a value is a timedelta64, which NumPy counts among its integers."""
-    return type(value).__name__ == "timedelta64"
+    """Return True for integers of any type but bool; timedelta64, an integer to NumPy, is none."""
+    return isinstance(value, (int, Integral)) and type(value).__name__ not in ("bool", "timedelta64")
 
 
 def check_whole(
     name: str, value: object, least: int, most: int | None = None, error: type[IdbanditsError] = IdbanditsError
 ) -> int:
-    """The value as an int, if it is a whole number in this range."""
+    """Return an integer in a range as an int, or raise."""
     if is_integer(value) and least <= value and (most is None or value <= most):
         return int(value)
-    limit = "" if most is None else f" to {most}"
-    raise error(f"{name} is a whole number from {least}{limit}, not {brief(value)}")
+    limits = f">= {least}" if most is None else f"from {least} to {most}"
+    raise error(f"{name} must be an integer {limits}, got {brief(value)}")
 
 
-def check_number(name: str, value: object, least: float, most: float | None = None, *, above: bool = False) -> float:
-    """The value as a float, if it is a finite number (or `most` is not) in this range, without `least` if `above`."""
+def check_number(
+    name: str, value: object, least: float, most: float | None = None, error: type[IdbanditsError] = IdbanditsError,
+    *, above: bool = False,
+) -> float:  # fmt: skip
+    """Return a number in a range as a float, or raise; `above` excludes `least`, and `most=inf` admits infinity."""
     try:
-        number = float(value) if isinstance(value, Real) and not _is_duration(value) else math.nan
-    except (OverflowError, TypeError, ValueError):  # a whole number beyond all floats
+        number = float(value) if isinstance(value, Real) and type(value).__name__ != "timedelta64" else math.nan
+    except OverflowError:  # an integer beyond all floats
         number = math.nan
     if (number > least if above else number >= least) and (number < math.inf if most is None else number <= most):
         return number
-    start, end = ("above", "and at most") if above else ("from", "to")
-    limit = "" if most is None else f" {end} {most}"
-    raise IdbanditsError(f"{name} is a number {start} {least}{limit}, not {brief(value)}")
+    needed = f"a number > {least}" if above else f"a number >= {least}"
+    if most is not None:
+        needed = f"{needed} and <= {most}" if above else f"a number from {least} to {most}"
+    raise error(f"{name} must be {'a finite number' if least == -math.inf else needed}, got {brief(value)}")
 
 
 def check_flag(name: str, value: object, error: type[IdbanditsError] = IdbanditsError) -> bool:
-    """The value as a bool, if it is one, or 0 or 1."""
-    numpys = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")  # which is slow to import
-    if isinstance(value, bool) or numpys or (is_integer(value) and value in (0, 1)):
+    """Return True or False, also for 0, 1 and NumPy's bools, or raise."""
+    if type(value).__name__ in ("bool", "bool_") or (is_integer(value) and value in (0, 1)):
         return bool(value)
-    raise error(f"{name} is True or False, not {brief(value)}")
+    raise error(f"{name} must be True or False, got {brief(value)}")
 
 
 def brief(value: object) -> str:
-    """A value as messages show it, whatever it is: no longer than a line, and NumPy's scalars as users write them."""
+    """Return the `repr` of a value for messages: one line, shortened, NumPy's scalars without their type."""
     try:
         return shortened(_written(value, DEPTH))
-    except Exception:  # nested too deeply, a number of too many digits, or a class that cannot show itself
+    except Exception:  # nested too deeply, an integer of too many digits, or a class whose `repr` raises
         return f"a value of type {type(value).__name__}"
 
 
 def shortened(text: str) -> str:
-    """A text in one line that is not too long."""
+    """Return a text as one line of at most `LINE` characters."""
     text = " ".join(text.split())
     return text if len(text) <= LINE else text[: LINE - 3] + "…"
 
 
 def _written(value: Any, depth: int) -> str:
-    """The `repr` of a value, or its beginning; NumPy's scalars, also in lists and the like, without their type."""
     kind = type(value)
     if kind in (list, tuple) and depth:
         items = ", ".join(_written(item, depth - 1) for item in value[:LINE])
@@ -131,9 +127,7 @@ def _written(value: Any, depth: int) -> str:
     if kind is dict and depth:
         pairs = itertools.islice(value.items(), LINE)
         return "{" + ", ".join(f"{_written(k, depth - 1)}: {_written(v, depth - 1)}" for k, v in pairs) + "}"
-    if kind.__module__ == "numpy" and kind.__name__ != "ndarray" and hasattr(kind, "dtype"):
-        if value.dtype.kind in "biufc":
-            return str(value)
-        if value.dtype.kind in "US":
-            return repr(value.item())
+    is_scalar = kind.__module__ == "numpy" and kind.__name__ != "ndarray" and hasattr(kind, "dtype")
+    if is_scalar and value.dtype.kind in "biufcUS":
+        return repr(value.item()) if value.dtype.kind in "US" else str(value)
     return repr(value)

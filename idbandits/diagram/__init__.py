@@ -6,6 +6,6 @@ from typing import Any
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of a saved diagram, as published with the package."""
+    """Return the JSON schema of a saved diagram, which is published with the package."""
     published: dict[str, Any] = json.loads(resources.files(__name__).joinpath("diagram.schema.json").read_bytes())
     return published

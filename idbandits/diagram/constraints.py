@@ -1,4 +1,4 @@
-"""Which actions the constraints allow: the one place that knows what `all_different` means, kernels aside."""
+"""Feasible actions: the meaning of `all_different`, outside of kernels."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +17,11 @@ MOST_STEPS = 100_000  # of the search for an action that overlapping constraints
 
 @final
 class Feasibility:
-    """The constraints on the actions of a diagram. Actions are places among the choices, unless it says labels.
+    """Constraints on the actions of a diagram. Actions are places among the choices, except where labels are named.
 
-    `conflicts` says which pairs of decisions may not choose the same label. `items` numbers the choices of each
-    decision so that equal labels of different decisions have equal numbers; None where the places will do. A choice
-    that may repeat has a number of its own in each decision, from `shared_items` on: so it conflicts with none.
+    `conflicts` marks pairs of decisions that may not choose the same label. `items` numbers the choices of each
+    decision so that equal labels of different decisions have equal numbers; None where places are enough. A
+    choice that may repeat has its own number in each decision, from `shared_items` on, so that it conflicts with none.
     """
 
     def __init__(self, d: Diagram) -> None:
@@ -46,7 +46,7 @@ class Feasibility:
         self.items, self.shared_items = self._numbered()
 
     def _numbered(self) -> tuple[list[list[int]] | None, int]:
-        """The numbers of items, and how many of them several decisions may want."""
+        """Return the numbers of items, and how many of them several decisions may want."""
         values = [n.values if rivals else range(0) for n, rivals in zip(self.decisions, self._rivals, strict=True)]
         alike = all(isinstance(v, range) for v in values) or len({tuple(v) for v in values if len(v)}) == 1
         if alike and not any(self.repeatable):
@@ -84,7 +84,7 @@ class Feasibility:
                 raise ActionError(f"actions: {pair} in round {at} are both {label!r}; all_different forbids repeats")
 
     def choices_left(self, k: int, action: Mapping[int, int], among: Sequence[int] | None = None) -> Iterator[int]:
-        """The choices of decision k (or of these) that conflict with none of those already made."""
+        """Iterate over the choices of decision k, or those in `among`, that conflict with none of an action."""
         choices = range(self.decisions[k].states) if among is None else among
         if self.items is None:
             taken = {action[j] for j in self._rivals[k] if j in action}
@@ -94,12 +94,12 @@ class Feasibility:
         return (choice for choice in choices if not taken or items[choice] not in taken)
 
     def all_actions(self) -> Iterator[tuple[int, ...] | None]:
-        """All actions in order; None for every partial action that was looked at, so that callers can give up."""
+        """Iterate over all actions in order; None for every partial action, so that callers can give up."""
         for action in self._search(range(len(self.decisions))):
             yield None if action is None else tuple(action.values())
 
     def random_action(self, rng: Rng, fixed: Mapping[int, int], tries: int) -> Ints | None:
-        """An action with some choices fixed and the others drawn; None if none was found that is allowed."""
+        """Return an action with some choices fixed and the others drawn; None if no feasible one was found."""
         if any(choice not in self.choices_left(k, fixed) for k, choice in fixed.items()):
             return None
         for _ in range(tries):
@@ -115,9 +115,9 @@ class Feasibility:
         return None
 
     def some_action(self, eligible: Sequence[Sequence[int]] | None = None) -> list[int]:
-        """Some action that is allowed: found by matching, or where groups overlap, by a search that may give up.
+        """Return a feasible action: found by matching, or where groups overlap, by a search that may give up.
 
-        `eligible` has the choices that each decision may make; all, if it is None.
+        `eligible` has the choices that each decision may make; None for all.
         """
         choices = [range(n.states) for n in self.decisions] if eligible is None else eligible
         action = {k: own[0] for k, own in enumerate(choices)}
@@ -133,7 +133,7 @@ class Feasibility:
 
     @cached_property
     def _bound(self) -> list[int]:
-        """The decisions that conflict with others."""
+        """Decisions that conflict with others."""
         return [k for k, rivals in enumerate(self._rivals) if rivals]
 
     @cached_property
@@ -148,13 +148,13 @@ class Feasibility:
 
     @cached_property
     def overlaps(self) -> bool:
-        """Whether some groups overlap, so that not all who conflict are cliques of their own."""
+        """True if some groups overlap, so that conflicts are not only within cliques."""
         return bool((self._reach @ self._reach != self._reach).any())
 
     def _search(
         self, order: Sequence[int], choices: Sequence[Sequence[int]] | None = None
     ) -> Iterator[dict[int, int] | None]:
-        """All ways to make these decisions, one after the other; None for every one that is not complete."""
+        """Iterate over all ways to make these decisions, one after the other; None for every incomplete one."""
 
         def extended(action: dict[int, int], k: int) -> Iterator[dict[int, int]]:
             among = None if choices is None else choices[k]
@@ -199,6 +199,6 @@ class Feasibility:
         return InfeasibleError(what)
 
     def shown(self, k: int, choices: Sequence[int]) -> str:
-        """Some choices of a decision, for messages."""
+        """Return some choices of a decision, for messages."""
         labels = ", ".join(repr(self.decisions[k].values[choice]) for choice in choices[:8])
         return labels + (f", … ({len(choices)} in all)" if len(choices) > 8 else "")

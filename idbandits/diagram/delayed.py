@@ -1,4 +1,4 @@
-"""Outcomes that come late: what is known of them after some time is observed, not the outcome itself."""
+"""Delayed outcomes: observed nodes for what is known of an outcome after some time."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 
 from idbandits.diagram.diagram import Diagram, Node, Nodes
 from idbandits.diagram.tables import Label
-from idbandits.diagram.values import plain
-from idbandits.errors import ODD, DiagramError, brief
+from idbandits.diagram.values import list_of, plain
+from idbandits.errors import DiagramError, brief
 
 
 def delayed(
     d: Diagram, outcome: Node | str, by: Iterable[Label], *, delay: Any = None, parents: Nodes = ()
 ) -> list[Node]:
-    """Declare what is seen of a latent outcome that comes late: one observed node for each time at which one looks.
+    """Declare what is seen of a delayed latent outcome: one observed node for each observation time.
 
-    `outcome` has two states; the second one says that it comes at all, by the last of the times `by`. These are growing
-    numbers, or labels in the order of time. A latent node `"… delay"` says by which of them it comes, and the observed
-    nodes `"… by 3"`, … whether it has come by then, so the last one shows the outcome itself. `delay` is the table of
-    the delay, a learned one if it is not given, and `parents` are the nodes that the delay depends on.
+    `outcome` has two states; the second one means that it comes at all, by the last of the times `by`. These are
+    growing numbers, or labels in the order of time. A latent node `"… delay"` is the time by which it comes, and the
+    observed nodes `"… by 3"`, … show whether it has come by then, so the last one shows the outcome itself. `delay` is
+    the table of the delay, by default a learned one, and `parents` are the nodes that the delay depends on.
 
-    Report each node when a round is so old, whether the outcome has come or not, and leave out what lies in the future.
+    Report each node when a round has that age, whether the outcome has come or not, and leave out future ones.
 
     >>> d = Diagram("shop")
     >>> bought = d.latent("bought", [d.decision("card", ["tea", "milk"])])
@@ -44,54 +44,38 @@ def delayed(
     [0.7, 0.5]
     """
     if not isinstance(d, Diagram):
-        raise DiagramError(f"delayed: d is a Diagram, not {brief(d)}")
-    node = _outcome(d, outcome)
+        raise DiagramError(f"delayed: d must be a Diagram, got {brief(d)}")
+    (node,) = d.resolve("delayed", [outcome])
+    if node.kind != "latent":
+        given = f"{node.name!r} ({node.kind})"
+        raise DiagramError(f"delayed: outcome must be latent, got {given}; nodes that show it are declared here")
+    if node.states != 2:
+        needed = "must have two states: it does not come, it comes"
+        raise DiagramError(f"delayed: outcome {node.name!r} {needed}; got {node.states}")
     times = _times(by)
     waiting, seen = f"{node.name} delay", [f"{node.name} by {time}" for time in times]
-    for name in (waiting, *seen):
-        if name in d.nodes:
-            raise DiagramError(f"delayed: node {name!r} is declared already")
+    if repeated := next((name for name in (waiting, *seen) if name in d.nodes), None):
+        raise DiagramError(f"delayed: node {repeated!r} is declared already")
     late = d.latent(waiting, parents, delay, states=times)
+    windows = np.arange(len(times))
     earlier = [
-        d.observed(name, [node, late], _comes_by(k, len(times)), states=node.values) for k, name in enumerate(seen[:-1])
-    ]
+        d.observed(name, [node, late], np.stack([np.zeros(len(times)), windows <= k]), states=node.values)
+        for k, name in enumerate(seen[:-1])
+    ]  # P(it has come by the end of window k | outcome, window in which it comes)
     return [*earlier, d.observed(seen[-1], [node], [0.0, 1.0], states=node.values)]
 
 
-def _comes_by(last: int, windows: int) -> Any:
-    """P(seen by the end of a window | outcome, window in which it comes)."""
-    in_time = np.arange(windows) <= last
-    return np.stack([np.zeros(windows), in_time])
-
-
-def _outcome(d: Diagram, outcome: Any) -> Node:
-    """The node of an outcome, if it can come late."""
-    resolved = d.resolve("delayed", [outcome])[0]
-    if resolved.kind != "latent":
-        given = f"{resolved.name!r} ({resolved.kind})"
-        raise DiagramError(f"delayed: the outcome must be latent, not {given}; nodes that show it are declared here")
-    if resolved.states != 2:
-        states = f"{resolved.states} states; an outcome has two: it does not come, it comes"
-        raise DiagramError(f"delayed: {resolved.name!r} has {states}")
-    return resolved
-
-
 def _times(by: Any) -> list[Label]:
-    """The times at which one looks, as labels."""
-    needed = "by is a list of growing numbers, or of labels in the order of time"
-    if isinstance(by, (str, bytes)) or not isinstance(by, Iterable):
-        raise DiagramError(f"delayed: {needed}, not {brief(by)}")
-    try:
-        times = [plain(time) for time in by]
-    except ODD:  # arrays without axes, memory
-        raise DiagramError(f"delayed: {needed}, not {brief(by)}") from None
+    """Return the observation times as labels."""
+    needed = "delayed: by must be a list of growing numbers, or of labels in the order of time"
+    times = [plain(time) for time in list_of(needed, by)]
     if len(times) < 2:
-        raise DiagramError(f"delayed: by has at least two times, not {brief(times)}; with one, there is no delay")
+        raise DiagramError(f"delayed: by must have at least two times, got {brief(times)}; with one, there is no delay")
     if all(isinstance(time, str) for time in times):
         return times
     for time in times:
         if not isinstance(time, (int, float)) or isinstance(time, bool) or not abs(time) < np.inf:
-            raise DiagramError(f"delayed: {needed}, not {brief(time)} in {brief(times)}")
+            raise DiagramError(f"{needed}, got {brief(time)} in {brief(times)}")
     if pair := next((pair for pair in pairwise(times) if not pair[0] < pair[1]), None):
-        raise DiagramError(f"delayed: by has to grow, but {brief(pair[1])} follows {brief(pair[0])}")
+        raise DiagramError(f"delayed: by must grow, got {brief(pair[1])} after {brief(pair[0])}")
     return times

@@ -1,29 +1,27 @@
-"""Declare an influence diagram; every step is checked."""
+"""Influence diagrams: declared node by node, every step validated."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import islice
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, final, get_args
 
 from numpy.typing import ArrayLike
 
+from idbandits.diagram.chance_tables import chance_table, check_no_features
 from idbandits.diagram.drawing.draw import Picture, picture_of
 from idbandits.diagram.features.context_features import RequestFeatures, request_features
 from idbandits.diagram.findings import Report
-from idbandits.diagram.serialize import MOST_NUMBER, declare_all, read_json, to_data
+from idbandits.diagram.known_tables import reward_table
+from idbandits.diagram.serialize import declare_all, read_json, to_data
 from idbandits.diagram.support import possible
-
-from idbandits.diagram.tables import (  # isort: skip
-    Known, Label, LearnedTable, Use, chance_table, check_name, check_no_features, reward_table,
-)  # fmt: skip
-from idbandits.diagram.values import check_hashes, check_letters, first_repeated, plain
+from idbandits.diagram.tables import Known, Label, LearnedTable, Use
+from idbandits.diagram.values import check_labels, check_name, list_of, plain
 from idbandits.errors import ODD, DiagramError, FormatError, IdbanditsError, InfeasibleError, brief, is_integer
 from idbandits.files import path_of, write_whole
 from idbandits.kernel.array_types import Floats
@@ -36,28 +34,28 @@ MOST_STATES = 1000  # of a chance node: beyond that, a circuit is the wrong tool
 @final
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A node of a diagram; the handle that declares it as a parent."""
+    """Node of a diagram; the handle that declares it as a parent."""
 
     name: str
     kind: Kind
     values: Sequence[Label]  # a range if declared with a number
     parents: tuple[str, ...] = ()
     cpd: Known | Use | None = None  # None for decisions and contexts
-    features: RequestFeatures | None = None  # of a context whose values are vectors; it has one value in circuits
+    features: RequestFeatures | None = None  # of a context whose values are vectors, one value in circuits
 
     @property
     def states(self) -> int:
-        """The number of values it can take."""
+        """Number of its values."""
         return len(self.values)
 
     @property
     def is_chance(self) -> bool:
-        """Latent or observed: drawn from a table."""
+        """True for latent and observed nodes, which are drawn from a table."""
         return self.cpd is not None
 
     def index(self, value: object) -> int | None:
-        """The place of the value that equals this one, as 1, 1.0, True and np.int8(1) do; None if none does."""
-        if type(value) is int or type(value) is str:  # these raise nothing: an exception here is that of a signal
+        """Return the place of the value that equals this one, as 1, 1.0, True and np.int8(1) do; None if none does."""
+        if type(value) is int or type(value) is str:
             if not isinstance(self.values, range):
                 return self._places.get(value)
             return value if isinstance(value, int) and 0 <= value < self.states else None
@@ -65,19 +63,19 @@ class Node:
             label: Any = plain(value)
             if not isinstance(self.values, range):
                 return self._places[label]
-            place = hash(label)  # equal numbers have equal hashes, and that of a small whole number is the number
+            place = hash(label)  # equal numbers have equal hashes, and that of a small integer is the integer
             return place if 0 <= place < self.states and label == place else None
-        except ODD:  # not hashable, or not comparable
+        except (KeyError, TypeError, ValueError):  # not among the values, not hashable, or not comparable
             return None
 
     def indices(self, values: Sequence[Any]) -> set[int] | None:
-        """The places of all these values, None if one is not among the node's: quick for many plain ones."""
+        """Return the places of many values, None if one is not among the node's; fast for plain ones."""
         try:
             if not isinstance(self.values, range):
                 return {*map(self._places.__getitem__, values)}
             if {*map(type, values)} == {int} and min(values) >= 0 and max(values) < self.states:
                 return {*values}
-        except ODD:  # not there, or not hashable
+        except (KeyError, TypeError):  # not among the values, or not hashable
             pass
         places = {self.index(value) for value in values}
         return None if None in places else {place for place in places if place is not None}
@@ -87,7 +85,7 @@ class Node:
         return {v: i for i, v in enumerate(self.values)}
 
     def allowed(self) -> str:
-        """The allowed values, for messages."""
+        """Return the allowed values, for messages."""
         if isinstance(self.values, range):
             return f"0 to {self.states - 1}"
         shown = ", ".join(repr(v) for v in self.values[:8])
@@ -97,14 +95,14 @@ class Node:
 @final
 @dataclass(frozen=True, eq=False)
 class Reward:
-    """One term of the reward: a table over the values of the nodes it depends on."""
+    """Term of the reward: a table over the values of the nodes it depends on."""
 
     parents: tuple[str, ...]
     table: Floats
 
 
 class Different(NamedTuple):
-    """Decisions that may not share a choice, except for the choices with these labels."""
+    """Group of decisions that may not share a choice, except for the choices with these labels."""
 
     decisions: tuple[str, ...] | None  # None: all, also those declared later
     except_: tuple[Label, ...]
@@ -116,7 +114,7 @@ States: TypeAlias = int | Iterable[Label]  # a number of values, or their labels
 
 @final
 class Diagram:
-    """A structured decision problem: what is decided, what is observed, what stays hidden, and what it is worth.
+    """Structured decision problem: decisions, contexts, latent and observed nodes, tables, and a reward.
 
     >>> d = Diagram("coin")
     >>> coin = d.decision("coin", ["fair", "bent"])
@@ -127,64 +125,58 @@ class Diagram:
     """
 
     def __init__(self, name: str = "diagram") -> None:
-        self.name = check_name("a diagram", name)
+        self.name = check_name("the name of a diagram", name)
         self._nodes: dict[str, Node] = {}
         self._learned: dict[str, LearnedTable] = {}
         self._rewards: list[Reward] = []
         self._different: dict[Different, None] = {}
-        self._bound: dict[str | None, Different] = {}  # a decision (None: all of them): a group that it is in
-        self.cache: dict[str, Any] = {}  # what was compiled; emptied by every change
+        self._bound: dict[str | None, Different] = {}  # a group of each decision (None: all of them)
+        self.cache: dict[str, Any] = {}  # compiled parts; emptied by every change
 
     @property
     def nodes(self) -> Mapping[str, Node]:
-        """All nodes by name, parents before children."""
+        """Nodes by name, parents before children."""
         return MappingProxyType(self._nodes)
 
     @property
     def learned(self) -> Mapping[str, LearnedTable]:
-        """The learned tables by name, in the order of their first use."""
+        """Learned tables by name, in the order of their first use."""
         return MappingProxyType(self._learned)
 
     @property
     def rewards(self) -> Sequence[Reward]:
-        """The terms of the reward."""
+        """Terms of the reward."""
         return tuple(self._rewards)
 
     @property
     def different(self) -> Sequence[tuple[str, ...]]:
-        """The groups of decisions that may not share a choice."""
+        """Groups of decisions that may not share a choice."""
         return tuple(names for names, _ in self.constraints)
 
     @property
     def constraints(self) -> Sequence[tuple[tuple[str, ...], tuple[Label, ...]]]:
-        """The same groups, each with the labels that may repeat."""
+        """Groups of decisions that may not share a choice, each with the labels that may repeat."""
         every = tuple(n.name for n in self.of_kind("decision"))
         return tuple((every if group is None else group, excepted) for group, excepted in self._different)
 
     def of_kind(self, *kinds: Kind) -> list[Node]:
-        """The nodes of these kinds, in the order of declaration."""
+        """Return the nodes of these kinds, in the order of declaration."""
         for kind in kinds:
-            if not isinstance(kind, str) or kind not in get_args(Kind):
-                raise DiagramError(f"a kind of nodes is one of {', '.join(get_args(Kind))}, not {brief(kind)}")
+            if kind not in get_args(Kind):
+                raise DiagramError(f"a kind of nodes must be one of {', '.join(get_args(Kind))}, got {brief(kind)}")
         return [n for n in self._nodes.values() if n.kind in kinds]
 
     def __repr__(self) -> str:
-        kinds: tuple[Kind, ...] = ("decision", "context", "latent", "observed")
-        parts = {kind if kind == "decision" else f"{kind} node": len(self.of_kind(kind)) for kind in kinds}
+        parts = {kind if kind == "decision" else f"{kind} node": len(self.of_kind(kind)) for kind in get_args(Kind)}
         parts |= {"learned table": len(self._learned), "reward term": len(self._rewards)}
         counts = ", ".join(f"{n} {part}{'s' if n > 1 else ''}" for part, n in parts.items() if n)
         return f"Diagram {self.name!r}: {counts or 'empty'}"
 
     def resolve(self, user: str, nodes: Nodes) -> list[Node]:
-        """The nodes with these handles or names; error messages begin with `user`, which needs them."""
-        if not isinstance(nodes, (Node, str, Iterable)):
-            raise DiagramError(f"{user}: expected a list of nodes or names, not {brief(nodes)}")
+        """Return the nodes with these handles or names; error messages begin with `user`, which needs them."""
         resolved: dict[Node, None] = {}
-        try:
-            handles = [nodes] if isinstance(nodes, (Node, str)) else list(nodes)
-        except ODD:  # arrays without axes, memory
-            raise DiagramError(f"{user}: expected a list of nodes or names, not {brief(nodes)}") from None
-        for handle in handles:
+        needed = f"{user} needs a list of nodes or names"
+        for handle in [nodes] if isinstance(nodes, (Node, str)) else list_of(needed, nodes):
             name = handle.name if isinstance(handle, Node) else handle
             node = self._nodes.get(name) if isinstance(name, str) else None
             if node is None or (isinstance(handle, Node) and handle is not node):
@@ -196,16 +188,16 @@ class Diagram:
         return list(resolved)
 
     def decision(self, name: str, choices: States) -> Node:
-        """A node that the agent sets; `choices` is their number, or their labels."""
+        """Declare a node that the agent sets; `choices` is their number, or their labels."""
         return self._add(Node(self._new_name(name), "decision", _values(name, choices, "choice")))
 
     def context(self, name: str, values: States | None = None, *, features: Any = None) -> Node:
-        """A node that is known before each decision.
+        """Declare a node that is known before each decision.
 
-        With `features` in the place of values, it is a mapping of these in every round, and learned tables that depend
-        on it are logistic (docs/requests.md). They are a list of names, all of numbers about -1 to 1; or a mapping of
-        names to None (such a number), to (centre, scale) or to a list of categories. `Features` of a frame of typical
-        values declares the columns of the frame: numbers by center and scale, texts by their categories.
+        With `features` instead of `values`, its value in a round is a mapping of features, and learned tables that
+        depend on it are logistic (docs/requests.md). They are a list of names of numbers, about -1 to 1; or a mapping
+        of names to None (a number like that), to (center, scale) or to a list of categories. `Features` of a frame of
+        typical values declares the columns of the frame: numbers by center and scale, texts by their categories.
 
         >>> d = Diagram("shop")
         >>> user = d.context("user", features={"age": (40, 15), "country": ["de", "fr", "it"]})
@@ -214,27 +206,27 @@ class Diagram:
         """
         name = self._new_name(name)
         if (values is None) == (features is None):
-            both = "None of either" if values is None else "both"
-            needed = "values or features: a positive whole number of values, their labels, or features=…"
-            raise DiagramError(f"node {name!r}: a context has {needed}; it was given {both}")
+            got = "neither (values=None)" if values is None else "both"
+            needed = "exactly one of values (an integer, or a list of labels) and features"
+            raise DiagramError(f"node {name!r}: a context needs {needed}, got {got}")
         if features is not None:
             own = request_features(f"node {name!r}", features)
             return self._add(Node(name, "context", range(1), features=own))
         return self._add(Node(name, "context", _values(name, values, "value")))
 
     def latent(self, name: str, parents: Nodes = (), cpd: Any = None, *, states: States = 2) -> Node:
-        """A random node that is never observed; `cpd` is known (a number, an array, a function) or learned."""
+        """Declare a random node that is never observed; `cpd` is known (number, array, function) or learned."""
         return self._chance("latent", name, parents, cpd, states)
 
     def observed(self, name: str, parents: Nodes = (), cpd: Any = None, *, states: States = 2) -> Node:
-        """A random node that is observed after the decision; `cpd` as for `latent`."""
+        """Declare a random node that is observed after the decision; `cpd` as for `latent`."""
         return self._chance("observed", name, parents, cpd, states)
 
     def reward(self, nodes: Nodes, function: Callable[..., float] | ArrayLike | None = None) -> None:
         """Add a term to the reward: the value of a node, or a function of the values of several.
 
-        An array will do for a function: its axes are the nodes, in this order. All terms together may reach 1e300,
-        either way.
+        An array may replace the function: its axes are the nodes, in this order. The sum of all terms must be in
+        -1e300 to 1e300.
 
         >>> d = Diagram("two coins")
         >>> coins = d.observed("first", cpd=0.5), d.observed("second", cpd=0.5)
@@ -258,7 +250,7 @@ class Diagram:
         """
         group = self.resolve("all_different", decisions)
         if wrong := next((node for node in group if node.kind != "decision"), None):
-            raise DiagramError(f"all_different takes decisions only, not {wrong.name!r} ({wrong.kind})")
+            raise DiagramError(f"all_different needs decisions, got {wrong.name!r} ({wrong.kind})")
         if not (bound := group or self.of_kind("decision")):
             raise DiagramError("all_different: the diagram has no decisions yet")
         excepted = _excepted(bound, except_)
@@ -270,10 +262,10 @@ class Diagram:
                 choices.update(node.values[: len(bound)])
         if len(choices) < len(bound):
             names = f"{len(bound)} decisions ({', '.join(node.name for node in bound)})"
-            raise InfeasibleError(f"all_different: {names} have only {len(choices)} choices among them")
+            raise InfeasibleError(f"all_different: {names} need {len(bound)} choices, got {len(choices)} among them")
         new = Different(tuple(n.name for n in group) or None, excepted)
         self._check_exceptions(new)
-        self._different[new] = None  # once, however often it is declared
+        self._different[new] = None  # once, even if declared several times
         self._bound |= dict.fromkeys([None] if new.decisions is None else new.decisions, new)
         self.cache.clear()
 
@@ -283,18 +275,17 @@ class Diagram:
         for names, excepted in (self._bound[name] for name in near if name in self._bound):
             if set(excepted) != set(new.except_):
                 these = f"{brief(list(new.except_))} here, {brief(list(excepted))} in {', '.join(names or ['all'])}"
-                raise DiagramError(
-                    f"all_different: groups that have a decision in common except the same labels, not {these}"
-                )
+                needed = "groups that have a decision in common must except the same labels"
+                raise DiagramError(f"all_different: {needed}, got {these}")
 
     def revealed(self) -> Diagram:
-        """The same diagram with every latent node observed."""
+        """Return a copy with every latent node observed."""
         other = self.copy()
         other._nodes |= {node.name: replace(node, kind="observed") for node in self.of_kind("latent")}
         return other
 
     def copy(self) -> Diagram:
-        """The same diagram, to be changed on its own."""
+        """Return a copy that can be changed on its own."""
         other = Diagram(self.name)
         other._nodes, other._learned = dict(self._nodes), dict(self._learned)
         other._rewards, other._different = list(self._rewards), dict(self._different)
@@ -302,10 +293,10 @@ class Diagram:
         return other
 
     def with_encodings_of(self, *others: Diagram) -> Diagram:
-        """Return the diagram with declared encodings of features: those that tables of other diagrams have.
+        """Return the diagram with the encodings of features in tables of other diagrams, the latest first.
 
-        What was learned in the others, the latest first, then means the same in this one. New columns keep their own
-        encodings, and new categories come after the others; an encoding that is declared otherwise is an error.
+        Coefficients that were learned in the others then mean the same in this one. New columns keep their own
+        encodings, and new categories come after the others; an encoding that is declared otherwise raises.
         """
         carried = {}
         for name, table in self._learned.items():
@@ -323,7 +314,7 @@ class Diagram:
         above = self.resolve(f"node {name!r}", parents)
         values = _values(name, states, "state")
         if not 2 <= len(values) <= MOST_STATES:
-            raise DiagramError(f"node {name!r}: a chance node has 2 to {MOST_STATES} states, not {len(values)}")
+            raise DiagramError(f"node {name!r} must have 2 to {MOST_STATES} states, got {len(values)}")
         table = chance_table(name, cpd, above, len(values), self._learned, partial(possible, self._nodes))
         return self._add(Node(name, kind, values, tuple(p.name for p in above), table))
 
@@ -333,19 +324,19 @@ class Diagram:
         return node
 
     def _new_name(self, name: str) -> str:
-        if check_name("a node", name) in self._nodes:
+        if check_name("the name of a node", name) in self._nodes:
             raise DiagramError(f"node {name!r} is declared already")
         return name
 
     def draw(self) -> Picture:
-        """A picture of it: `.save("file.svg")`, `.svg()`, `.png()`, `.mermaid()`, or shown by a notebook."""
+        """Return a picture: `.save("file.svg")`, `.svg()`, `.png()`, `.mermaid()`; notebooks show it."""
         return picture_of(self)
 
     def check(self) -> Report:
-        """What cannot be learned in it, or not be told apart, and how large it is: a report in plain words.
+        """Report what cannot be learned or distinguished, and how large the diagram is.
 
-        Everything is found numerically, from derivatives of likelihood and reward at random means. Where decisions or
-        contexts have many values, some of them stand for all: where items are alike, this finds the same.
+        Findings are numerical, from derivatives of likelihood and reward at random means. Decisions and contexts with
+        many values are represented by some of them, which finds the same where items are alike.
 
         >>> d = Diagram("coins")
         >>> coin = d.decision("coin", 3)
@@ -358,27 +349,27 @@ class Diagram:
         return report
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that `from_dict` turns back into the same diagram, exactly."""
+        """Return plain data, from which `from_dict` restores the diagram exactly."""
         return to_data(self, [_constraint_data(group) for group in self._different])
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Diagram:
-        """The diagram that `to_dict` described; errors name the place in the data."""
+        """Return the diagram that `to_dict` described; errors name the place in the data."""
         try:
             declare_all(diagram := Diagram(), data)
         except IdbanditsError:
             raise
-        except ODD:
-            raise FormatError(f"the data cannot be read: {brief(data)}") from None
+        except ODD:  # values that JSON does not have
+            raise FormatError(f"the data must be plain, as of JSON, got {brief(data)}") from None
         return diagram
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as JSON, completely or not at all."""
+        """Write the diagram as JSON, atomically."""
         write_whole(path_of(path), json.dumps(self.to_dict(), indent=1, allow_nan=False).encode())
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Diagram:
-        """Read what `save` wrote: a file of up to 100 MB."""
+        """Read a file of `save`, of up to 100 MB."""
         try:
             return Diagram.from_dict(read_json(path_of(path)))
         except FormatError as error:
@@ -386,54 +377,31 @@ class Diagram:
 
 
 def _excepted(decisions: Sequence[Node], labels: Any) -> tuple[Label, ...]:
-    """The labels that may repeat, as the decisions have them."""
-    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
-        raise DiagramError(f"all_different: except_ is a list of labels, not {brief(labels)}")
-    try:
-        listed = list(labels)
-    except ODD:  # arrays without axes, memory
-        raise DiagramError(f"all_different: except_ is a list of labels, not {brief(labels)}") from None
-    found: dict[Label, None] = {}
-    for label in listed:
-        owner = next((node for node in decisions if node.index(label) is not None), None)
+    """Return the labels that may repeat, as the decisions have them."""
+    excepted: dict[Label, None] = {}
+    for label in list_of("all_different: except_ must be a list of labels", labels):
+        places = ((node, node.index(label)) for node in decisions)
+        owner, place = next(((node, place) for node, place in places if place is not None), (None, 0))
         if owner is None:
             names = ", ".join(node.name for node in decisions)
-            raise DiagramError(f"all_different: except_ has {brief(label)}, which is no choice of {names}")
-        found[owner.values[owner.index(label) or 0]] = None
-    return tuple(found)
+            raise DiagramError(f"all_different: except_ must have choices of {names}, got {brief(label)}")
+        excepted[owner.values[place]] = None
+    return tuple(excepted)
 
 
 def _constraint_data(group: Different) -> Any:
-    """A constraint as it is saved."""
+    """Return a constraint as it is saved."""
     names: Any = "all" if group.decisions is None else list(group.decisions)
     return {"decisions": names, "except": list(group.except_)} if group.except_ else names
 
 
 def _values(name: object, states: Any, unit: str) -> Sequence[Label]:
-    """The values of a node that is declared with a number or labels; messages call a value by `unit`."""
-    if is_integer(states):
-        if not 1 <= states <= MOST_VALUES:
-            most = f"at most {MOST_VALUES:,}"
-            raise DiagramError(f"node {name!r}: it needs at least one {unit} and {most}, not {brief(states)}")
-        return range(int(states))
-    if isinstance(states, (str, bytes)) or not isinstance(states, Iterable) or getattr(states, "ndim", 1) == 0:
-        raise DiagramError(f"node {name!r}: {unit}s must be a whole number or a list of labels, not {brief(states)}")
-    try:
-        size = len(states) if isinstance(states, Sized) else 0
-        some = islice(states, MOST_VALUES + 1 if size <= MOST_VALUES else 0)  # a range may be endless in effect
-        labels = [plain(v) for v in some]
-    except ODD:
-        raise DiagramError(f"node {name!r}: {brief(states)} is not a list of labels that can be read") from None
-    if max(size, len(labels)) > MOST_VALUES:
-        raise DiagramError(f"node {name!r}: at most {MOST_VALUES:,} {unit}s are allowed; given {brief(states)}")
-    for label in labels:
-        if not isinstance(label, (str, int, float)) or (not isinstance(label, str) and not abs(label) <= MOST_NUMBER):
-            raise DiagramError(f"node {name!r}: a label must be a string or a finite number, not {brief(label)}")
-        if isinstance(label, str):
-            check_letters(f"node {name!r}: a label", label)
-    if not labels:
-        raise DiagramError(f"node {name!r}: it needs at least one {unit}; the list of labels is empty")
-    check_hashes(f"node {name!r}: its {unit}s", labels)
-    if (repeated := first_repeated(labels)) is not None:
-        raise DiagramError(f"node {name!r}: label {repeated!r} occurs twice")
-    return tuple(labels)
+    """Return the values of a node that is declared with a number or labels; messages call a value by `unit`."""
+    needed = f"node {name!r}: {unit}s must be an integer or a list of labels, at least one and at most {MOST_VALUES:,}"
+    size = states if is_integer(states) else len(states) if isinstance(states, Sequence) else 1  # a range may be huge
+    if 1 <= size <= MOST_VALUES:
+        if is_integer(states):
+            return range(int(states))
+        if labels := check_labels(f"node {name!r}", list_of(needed, states)):
+            return labels
+    raise DiagramError(f"{needed}, got {brief(states)}")

@@ -1,4 +1,4 @@
-"""What a check of a diagram says: findings in plain words, and the report that lists them."""
+"""Findings of `Diagram.check`, and the report that lists them."""
 
 import textwrap
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ Sort: TypeAlias = Literal["reward", "factor", "combination", "unseen", "symmetry
 @final
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found: what it is, whether it is serious, the tables and nodes concerned, and what to do."""
+    """Finding: its kind, whether it is serious, the tables and nodes concerned, a description and advice."""
 
     kind: Sort
     serious: bool
@@ -28,18 +28,18 @@ class Finding:
 @final
 @dataclass(frozen=True)
 class Report:
-    """What `Diagram.check` found; it prints in plain words, the serious findings first."""
+    """Findings of `Diagram.check`; `repr` lists them, the serious ones first."""
 
     name: str
     findings: tuple[Finding, ...]
 
     @property
     def serious(self) -> tuple[Finding, ...]:
-        """The findings that may make an agent fail."""
+        """Findings that may make an agent fail."""
         return tuple(finding for finding in self.findings if finding.serious)
 
     def of_kind(self, kind: Sort) -> tuple[Finding, ...]:
-        """The findings of one kind."""
+        """Return the findings of one kind."""
         return tuple(finding for finding in self.findings if finding.kind == kind)
 
     def __iter__(self) -> Iterator[Finding]:

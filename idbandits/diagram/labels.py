@@ -1,4 +1,4 @@
-"""What the rows of a learned table are called: by the labels of the nodes that pick them."""
+"""Labels of the rows and states of a learned table: those of the nodes that read it."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, final
 
 from idbandits.diagram.tables import Label, LearnedTable, Use
 
-if TYPE_CHECKING:  # `declare` imports what this module needs
+if TYPE_CHECKING:  # `diagram` imports what this module needs
     from idbandits.diagram.diagram import Node
 
 
 class Declared(Protocol):
-    """A diagram, or a compiled one."""
+    """Diagram, or a compiled one."""
 
     @property
     def nodes(self) -> Mapping[str, Node]:
-        """All nodes by name."""
+        """Nodes by name."""
 
     @property
     def learned(self) -> Mapping[str, LearnedTable]:
-        """The learned tables by name."""
+        """Learned tables by name."""
 
 
 @final
 class RowLabels(NamedTuple):
-    """The names of a table's axes, and the label of every place on each of them."""
+    """Names of the axes of a table, and the labels on each of them."""
 
     axes: tuple[str, ...]
     labels: tuple[Sequence[Label], ...]
 
 
 def row_labels(declared: Declared, table: str) -> RowLabels:
-    """How to call the rows of a learned table: one axis per parent of the nodes that read it.
+    """Return the labels of the rows of a learned table: one axis per parent of the nodes that read it.
 
-    Axes have the names of the parents, if all that read the table have the same ones; otherwise `row`, or `row 1` and
-    so on. Labels that differ between readers are numbers, and so are the rows of a table that was declared with them.
+    Axes have the names of the parents, if all readers have the same ones; otherwise `row`, or `row 1` and so on.
+    Labels that differ between readers are numbers, and so are the rows of a table that was declared with `rows`.
 
     >>> from idbandits import models
     >>> row_labels(models.cascade(["tea", "milk", "rice"], 2), "attraction")
@@ -51,12 +51,12 @@ def row_labels(declared: Declared, table: str) -> RowLabels:
 
 
 def state_labels(declared: Declared, table: str) -> Sequence[Label]:
-    """How to call the states of a learned table: as the nodes that read it do, or by numbers if these differ."""
+    """Return the labels of the states of a learned table: those of its readers, or numbers if these differ."""
     return _shared_values(_readers(declared, table))
 
 
 def numbered_axes(number: int) -> tuple[str, ...]:
-    """Names for axes that have none of their own."""
+    """Return names for axes without a name."""
     return ("row",) if number == 1 else tuple(f"row {k + 1}" for k in range(number))
 
 
@@ -65,6 +65,6 @@ def _readers(declared: Declared, table: str) -> list[Node]:
 
 
 def _shared_values(nodes: Sequence[Node]) -> Sequence[Label]:
-    """The values of nodes that have the same ones, or numbers in their place."""
+    """Return the values of nodes if all have the same ones, else numbers."""
     first = nodes[0].values
     return first if all(node.values == first for node in nodes) else range(len(first))

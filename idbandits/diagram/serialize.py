@@ -1,10 +1,11 @@
-"""Diagrams as plain data: written, parsed from JSON, checked against the schema, and declared again."""
+"""Diagrams as plain data: written, parsed from JSON, validated by the schema, and declared again."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -14,33 +15,24 @@ import numpy as np
 from idbandits.diagram import schema
 from idbandits.diagram.features.context_features import features_of_data
 from idbandits.diagram.features.read_frame import source_of_data
-from idbandits.diagram.tables import Known, Learned, LearnedTable, Use, check_name
-from idbandits.diagram.values import check_hashes, first_repeated
-from idbandits.errors import ODD, DiagramError, FormatError, brief, is_integer
+from idbandits.diagram.tables import Known, Learned, LearnedTable, Use
+from idbandits.diagram.values import check_hashes, check_name, first_repeated
+from idbandits.errors import DiagramError, FormatError, brief, is_integer
 from idbandits.files import read_stream, read_whole
 
-if TYPE_CHECKING:  # `declare` imports this module
+if TYPE_CHECKING:  # `diagram` imports this module
     from idbandits.diagram.diagram import Diagram, Node
 
 FORMAT, VERSION = "idbandits diagram", 1  # as in the schema
 MOST_REPEATED = 10_000_000  # entries of known tables that are given as one number: small files make small diagrams
-MOST_BYTES, MOST_DEPTH = 10**8, 100  # of JSON that is read, and of lists and objects in each other
-MOST_ERRORS = 100  # of which the most telling one is reported
-MOST_NUMBER = 10**308  # about the largest float
-_TABLES = (
-    "known",
-    "table",
-    "select",
-    "prior",
-    "states",
-    "labels",
-    "values",
-    "categories",
-)  # keys whose values are long lists in large diagrams
+MOST_BYTES, MOST_DEPTH = 10**8, 100  # of JSON, and of nested lists and objects in it
+MOST_ERRORS = 100  # of the schema, of which the most telling one is reported
+LONG = {"known", "table", "select", "prior", "states", "labels", "values", "categories"}  # keys of long lists
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def to_data(diagram: Diagram, different: list[Any]) -> dict[str, Any]:
-    """A diagram as plain data; `different` has its all_different groups as they are saved."""
+    """Return a diagram as plain data; `different` has its all_different groups as they are saved."""
     return {
         "format": FORMAT, "version": VERSION, "name": diagram.name,
         "learned": [_learned_data(table) for table in diagram.learned.values()],
@@ -92,8 +84,11 @@ def _node_data(node: Node) -> dict[str, Any]:
     return data
 
 
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
 def read_json(source: Path | BinaryIO) -> Any:
-    """The data in a JSON file or stream, of at most `MOST_BYTES`."""
+    """Return the data in a JSON file or stream of at most `MOST_BYTES`."""
     content = read_whole(source, MOST_BYTES) if isinstance(source, Path) else read_stream(source, MOST_BYTES)
     try:
         text = content.decode()
@@ -103,21 +98,25 @@ def read_json(source: Path | BinaryIO) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The data in a JSON text; numbers that are not finite, repeated keys, and deep nesting are refused."""
+    """Return the data in a JSON text without infinite numbers, repeated keys, lone surrogates and deep nesting."""
     try:
-        data = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeated_keys)
+        data = json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_without_repeated_keys)
+        check_depth(data)
+        if SURROGATE.search(text):
+            json.dumps(data, ensure_ascii=False).encode()
     except FormatError:
         raise
     except RecursionError:
         raise _too_deep() from None
-    except ValueError as error:  # also for a whole number with too many digits
+    except UnicodeEncodeError as error:
+        raise FormatError(f"text must be valid Unicode, got a lone surrogate, {error.object[error.start]!r}") from None
+    except ValueError as error:  # also for an integer with too many digits
         raise FormatError(f"not JSON: {error}") from None
-    check_depth(data)
     return data
 
 
 def check_depth(data: Any) -> None:
-    """Refuse data that is nested deeper than any diagram: checks that call themselves would not end well."""
+    """Reject data that is nested deeper than any diagram: recursive checks would fail."""
     waiting = [(0, [data])]
     while waiting:
         depth, values = waiting.pop()
@@ -131,36 +130,32 @@ def _too_deep() -> FormatError:
     return FormatError(f"nested deeper than {MOST_DEPTH} lists or objects in each other")
 
 
-def _refuse_constant(name: str) -> float:
-    raise FormatError(f"{name} is not a finite number")
+def _reject_constant(name: str) -> float:
+    raise FormatError(f"numbers must be finite, got {name}")
 
 
 def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
-        repeated = first_repeated(key for key, _ in pairs)
-        raise FormatError(f"the key {brief(repeated)} occurs twice in one object")
+        raise FormatError(f"the key {brief(first_repeated(key for key, _ in pairs))} occurs twice in one object")
     return data
+
+
+# -- declared again ----------------------------------------------------------------------------------------------------
 
 
 def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
     """Declare in an empty diagram what data describes; errors begin with the place in the data."""
     check_depth(data)
-    _check_format(data)
-    tables, where = dict[str, Learned](), "name"
+    _check_schema(data)
+    tables, repeated, where = dict[str, Learned](), 0, "name"
     try:
-        diagram.name = check_name("a diagram", data["name"])
+        diagram.name = check_name("the name of a diagram", data["name"])
         for i, entry in enumerate(data["learned"]):
             where = f"learned[{i}]"
             if entry["name"] in tables:
                 raise FormatError(f"table {entry['name']!r} is declared twice")
-            rows = [_row(known["row"]) for known in entry.get("fixed", ())]
-            check_hashes(f"learned table {entry['name']!r}: fixed rows", rows)
-            fixed = {row: known["value"] for row, known in zip(rows, entry.get("fixed", ()), strict=True)}
-            if len(fixed) < len(entry.get("fixed", ())):
-                raise FormatError(f"learned table {entry['name']!r}: one row is fixed twice")
-            tables[entry["name"]] = _learned(entry, fixed)
-        repeated = 0
+            tables[entry["name"]] = _learned(entry)
         for i, entry in enumerate(data["nodes"]):
             where = f"nodes[{i}] ({entry['name']!r})"
             if isinstance(entry.get("known"), (int, float)):
@@ -171,13 +166,12 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
             _declare_node(diagram, tables, entry)
         for i, entry in enumerate(data["rewards"]):
             where = f"rewards[{i}]"
-            nodes = diagram.resolve("a reward term", entry["nodes"])
-            diagram.reward(nodes, _lookup(nodes, entry["table"], "iuf"))
+            diagram.reward(entry["nodes"], entry["table"])
         for i, group in enumerate(data["all_different"]):
             where = f"all_different[{i}]"
             names, excepted = (group["decisions"], group["except"]) if isinstance(group, Mapping) else (group, ())
             diagram.all_different(*([] if names == "all" else names), except_=excepted)
-    except (DiagramError, OverflowError) as error:  # of a whole number beyond all floats
+    except DiagramError as error:
         raise FormatError(f"{where}: {error}") from None
     if unused := [name for name in tables if name not in diagram.learned]:
         raise FormatError(f"learned: no node uses table {unused[0]!r}")
@@ -185,25 +179,24 @@ def declare_all(diagram: Diagram, data: Mapping[str, Any]) -> None:
         raise FormatError(f"learned: tables must be listed in the order of their first use, {list(diagram.learned)}")
 
 
-def _learned(entry: Mapping[str, Any], fixed: Mapping[Any, Any]) -> Learned:
-    features, products, pooled = entry.get("features"), entry.get("products", False), entry.get("pooled", False)
-    if features is not None:
-        features = source_of_data(f"learned table {entry['name']!r}", features)
-    residuals = entry.get("residuals")
-    return Learned(entry["name"], entry["prior"], entry.get("rows"), fixed, features, products, pooled, residuals)
-
-
-def _row(row: Any) -> Any:
-    """A row as `Learned` takes it: several labels are a tuple."""
-    return tuple(row) if isinstance(row, list) else row
+def _learned(entry: Mapping[str, Any]) -> Learned:
+    owner, known = f"learned table {entry['name']!r}", entry.get("fixed", ())
+    rows = [tuple(fixed["row"]) if isinstance(fixed["row"], list) else fixed["row"] for fixed in known]
+    check_hashes(f"{owner}: fixed rows", rows)
+    fixed = {row: fixed["value"] for row, fixed in zip(rows, known, strict=True)}
+    if len(fixed) < len(rows):
+        raise FormatError(f"{owner}: one row is fixed twice")
+    features = None if "features" not in entry else source_of_data(owner, entry["features"])
+    flags = {key: entry[key] for key in ("products", "pooled", "residuals") if key in entry}
+    return Learned(entry["name"], entry["prior"], entry.get("rows"), fixed, features, **flags)
 
 
 def _declare_node(diagram: Diagram, tables: Mapping[str, Learned], entry: Mapping[str, Any]) -> None:
     name, kind, states = entry["name"], entry["kind"], entry["states"]
     if "features" in entry:
         if kind != "context" or states != 1:
-            raise FormatError(f"node {name!r}: only a context has features, and one state then")
-        diagram.context(name, features=features_of_data(entry["features"]))
+            raise FormatError(f"node {name!r}: only a context with one state may have features")
+        diagram.context(name, features=features_of_data(f"node {name!r}", entry["features"]))
         return
     if kind in ("decision", "context"):
         getattr(diagram, kind)(name, states)
@@ -216,66 +209,53 @@ def _declare_node(diagram: Diagram, tables: Mapping[str, Learned], entry: Mappin
         if isinstance(entry.get("select"), int):
             cpd = cpd[entry["select"]]
         elif "select" in entry:
-            parents = diagram.resolve(f"node {name!r}", entry["parents"])
-            cpd = cpd.select(_lookup(parents, entry["select"], "iu"))
+            cpd = cpd.select(_selector(diagram.resolve(f"node {name!r}", entry["parents"]), entry["select"]))
     getattr(diagram, kind)(name, entry["parents"], cpd, states=states)
 
 
-def _lookup(nodes: Sequence[Node], nested: Any, dtype_kinds: str) -> Callable[..., Any]:
-    """A function of the nodes' values that reads a nested list of numbers."""
+def _selector(nodes: Sequence[Node], nested: Any) -> Callable[..., Any]:
+    """Return a function of the nodes' values that reads a nested list of integers."""
     try:
         table = np.asarray(nested)
     except ValueError:
         table = np.empty(0, dtype=object)
-    if table.dtype.kind not in dtype_kinds:
-        raise FormatError("the table is not a regular nested list of numbers")
+    if table.dtype.kind not in "iu":
+        raise FormatError("select must be a regular nested list of integers")
     if table.shape != (shape := tuple(node.states for node in nodes)):
-        raise FormatError(f"the table has shape {table.shape}, but the nodes it depends on have {shape} values")
+        raise FormatError(f"select must have the shape {shape} of the parents' values, got {table.shape}")
     return lambda *values: table[tuple(node.index(v) for node, v in zip(nodes, values, strict=True))].item()
 
 
-def _check_format(data: Any) -> None:
-    """Refuse data that does not fit the schema, naming the place and the node."""
+def _check_schema(data: Any) -> None:
+    """Raise unless data fits the schema, with the place and the node."""
     from jsonschema import Draft202012Validator  # slow to import, and only needed here
     from jsonschema.exceptions import best_match
 
     if isinstance(data, Mapping) and is_integer(data.get("version")) and data["version"] > VERSION:
         raise FormatError(f"version {data['version']} is newer than this library, which reads up to version {VERSION}")
-    try:
-        errors = Draft202012Validator(schema()).iter_errors(_shortened(data))
-        error = best_match(itertools.islice(errors, MOST_ERRORS))
-    except ODD:
-        raise FormatError("the data is not plain: it holds values that JSON does not have") from None
-    if error is not None:
-        path = list(error.absolute_path)
-        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".") or "the file"
-        entry = data[path[0]][path[1]] if len(path) >= 2 and path[0] in ("nodes", "learned") else None
-        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
-            where += f" ({entry['name']!r})"
-        raise FormatError(f"{where}: {_explanation(error)}")
-
-
-def _shortened(data: Any, in_table: bool = False) -> Any:
-    """The same data with long tables cut: the schema would take seconds for them, and NumPy checks them later.
-
-    What validators cannot compare or show is refused here.
-    """
-    if isinstance(data, np.ndarray) or (is_integer(data) and abs(data) > MOST_NUMBER):
-        raise FormatError(f"{brief(data)} is not plain data, or beyond all floats")
-    if isinstance(data, Mapping):
-        return {key: _shortened(value, key in _TABLES) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_shortened(value, in_table) for value in (data[:100] if in_table else data)]
-    return data
-
-
-def _explanation(error: Any) -> str:
-    """What a validation error means, where its own message would not help."""
+    errors = Draft202012Validator(schema()).iter_errors(_shortened(data))
+    error = best_match(itertools.islice(errors, MOST_ERRORS))
+    if error is None:
+        return
+    path = list(error.absolute_path)
+    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".") or "the file"
+    entry = data[path[0]][path[1]] if len(path) >= 2 and path[0] in ("nodes", "learned") else None
+    if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
+        where += f" ({entry['name']!r})"
+    message = str(error.message)
     if error.validator == "const":
-        return f"expected {error.validator_value!r}, not {brief(error.instance)}"
-    if error.validator == "oneOf":
-        has = "has both 'known' and" if {"known", "learned"} <= error.instance.keys() else "has neither 'known' nor"
-        return f"{has} 'learned'; exactly one of them is needed"
-    if error.validator == "anyOf":
-        return f"{brief(error.instance)} is not {error.schema['description']}"
-    return str(error.message) if len(error.message) < 300 else f"{error.message[:300]}…"
+        message = f"expected {error.validator_value!r}, got {brief(error.instance)}"
+    elif error.validator == "oneOf":
+        message = "exactly one of 'known' and 'learned' is needed"
+    elif error.validator == "anyOf":
+        message = f"expected {error.schema['description']}, got {brief(error.instance)}"
+    raise FormatError(f"{where}: {message if len(message) < 300 else message[:300] + '…'}")
+
+
+def _shortened(data: Any, is_long: bool = False) -> Any:
+    """Return data with long lists cut: validators would take seconds for them, and declaring checks them, too."""
+    if isinstance(data, Mapping):
+        return {key: _shortened(value, key in LONG) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_shortened(value, is_long) for value in (data[:100] if is_long else data)]
+    return data

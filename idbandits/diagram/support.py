@@ -1,4 +1,4 @@
-"""Which values of nodes may occur together, whatever the learned means: decided by the zeros of known tables."""
+"""Combinations of values that may occur, whatever the learned means: decided by the zeros of known tables."""
 
 from __future__ import annotations
 
@@ -8,31 +8,35 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from idbandits.diagram.tables import Known
+from idbandits.diagram.known_tables import Known
 from idbandits.kernel.array_types import Bools
 
-if TYPE_CHECKING:  # `declare` imports this module
+if TYPE_CHECKING:  # `diagram` imports this module
     from idbandits.diagram.diagram import Node
 
-MOST_CELLS = 5_000_000  # of one table of the elimination; what would need more counts as possible
+MOST_CELLS = 5_000_000  # of one table of the elimination; beyond that, everything counts as possible
 
 
 class Factor(NamedTuple):
-    """A table over nodes that is True where their values may occur together."""
+    """Table over nodes that is True where their values may occur together."""
 
     scope: tuple[str, ...]
     table: Bools
 
 
 def possible(nodes: Mapping[str, Node], names: Sequence[str], factors: Sequence[Factor] = ()) -> Bools:
-    """For every combination of values of these nodes, whether it has a positive probability under some means.
+    """Return True for every combination of values of these nodes that has a positive probability under some means.
 
-    Decisions and contexts may have any values, unless `factors` says otherwise. The answer is exact, by elimination of
-    the nodes above; where that is too large, everything counts as possible.
+    Decisions and contexts may have any values that `factors` allow. The answer is exact, by elimination of the nodes
+    above; where that is too large, everything counts as possible.
     """
     shape = tuple(nodes[name].states for name in names)
     relevant = _above(nodes, names)
-    left = [_factor(nodes[name]) for name in relevant if isinstance(nodes[name].cpd, Known)]
+    left = [
+        Factor((*node.parents, name), node.cpd.table > 0)
+        for name, node in nodes.items()
+        if name in relevant and isinstance(node.cpd, Known)
+    ]
     left += [factor for factor in factors if relevant.issuperset(factor.scope)]
     hidden = relevant.difference(names)
     while hidden:
@@ -49,20 +53,12 @@ def possible(nodes: Mapping[str, Node], names: Sequence[str], factors: Sequence[
 
 
 def _above(nodes: Mapping[str, Node], names: Sequence[str]) -> set[str]:
-    """These nodes and all above them."""
-    found: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting.extend(nodes[name].parents)
-    return found
-
-
-def _factor(node: Node) -> Factor:
-    assert isinstance(node.cpd, Known)
-    return Factor((*node.parents, node.name), node.cpd.table > 0)
+    """Return these nodes and their ancestors."""
+    above = set(names)
+    for node in reversed(list(nodes.values())):  # children before parents
+        if node.name in above:
+            above.update(node.parents)
+    return above
 
 
 def _joined(name: str, factors: Sequence[Factor]) -> set[str]:
@@ -74,7 +70,7 @@ def _cells(nodes: Mapping[str, Node], names: set[str]) -> int:
 
 
 def _product(nodes: Mapping[str, Node], scope: Sequence[str], factors: Sequence[Factor]) -> Bools:
-    """Where all factors are True, over a scope that has all of theirs."""
+    """Return where all factors are True, over a scope that includes theirs."""
     result = np.ones(tuple(nodes[name].states for name in scope), dtype=np.bool_)
     for factor in factors:
         places = [scope.index(name) for name in factor.scope]

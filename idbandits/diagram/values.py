@@ -1,4 +1,4 @@
-"""Values as users pass them: scalars of other libraries, and what stands for one that was not seen."""
+"""Arguments of public functions: lists, mappings, labels, scalars of other libraries, and missing values."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from idbandits.errors import ODD, DiagramError, brief
+from idbandits.errors import DiagramError, IdbanditsError, brief
 
 MOST_EQUAL_HASHES = 100  # floats and 64-bit integers have at most about 40 each
+MOST_NUMBER = 1e308  # of a label: about the largest float
 PANDAS_MISSING = ("NAType", "NaTType")  # by name: pandas is slow to import
 
 
 def plain(value: Any) -> Any:
-    """A scalar of NumPy or pyarrow as Python's own; what is masked, and dates, which would become numbers, as it is."""
+    """Return a scalar of NumPy or pyarrow as a Python object; masked values and dates stay as they are."""
     if _is_arrow(value):
         return value.as_py()
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
@@ -23,7 +24,7 @@ def plain(value: Any) -> Any:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether this says that nothing was seen: None, NaN of any type, pandas' NA and NaT, and what is masked."""
+    """Return True for missing values: None, NaN of any type, pandas' NA and NaT, and masked ones."""
     if value is None or value is np.ma.masked:
         return True
     if _is_arrow(value):
@@ -31,33 +32,56 @@ def is_missing(value: Any) -> bool:
     kind = type(value)
     if kind.__module__.startswith("pandas.") and kind.__name__ in PANDAS_MISSING:
         return True
-    if not isinstance(value, (Number, np.generic)) and not (isinstance(value, np.ndarray) and value.ndim == 0):
-        return False
-    try:
-        return bool(np.ma.is_masked(value) or value != value)  # only NaN differs from itself
-    except ODD:  # Decimal("sNaN")
-        return False
+    is_scalar = isinstance(value, (Number, np.generic)) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    return is_scalar and bool(np.ma.is_masked(value) or value != value)  # only NaN differs from itself
 
 
 def _is_arrow(value: Any) -> bool:
     return type(value).__module__ == "pyarrow.lib" and hasattr(value, "as_py")
 
 
+def list_of(needed: str, values: Any, error: type[IdbanditsError] = DiagramError) -> list[Any]:
+    """Return the elements of an iterable argument, or raise `needed`; a string is not a list."""
+    try:
+        if not isinstance(values, (str, bytes)):
+            return list(values)
+    except TypeError:
+        pass
+    raise error(f"{needed}, got {brief(values)}")
+
+
+def dict_of(needed: str, values: Any, error: type[IdbanditsError] = DiagramError) -> dict[Any, Any]:
+    """Return a mapping argument as a dict, or raise `needed`; None is empty."""
+    try:
+        return {} if values is None else dict(values)
+    except (TypeError, ValueError):
+        raise error(f"{needed}, got {brief(values)}") from None
+
+
+def check_labels(what: str, values: Iterable[Any]) -> tuple[str | int | float, ...]:
+    """Return labels as plain strings and numbers; raise unless all are valid and different."""
+    labels = tuple(plain(value) for value in values)
+    for label in labels:
+        if not isinstance(label, str) and not (isinstance(label, (int, float)) and abs(label) <= MOST_NUMBER):
+            raise DiagramError(f"{what}: a label must be a string or a finite number, got {brief(label)}")
+    check_hashes(f"{what}: labels", labels)
+    if (repeated := first_repeated(labels)) is not None:
+        raise DiagramError(f"{what}: labels must be different, got {brief(repeated)} twice")
+    return labels
+
+
+def check_name(what: str, name: object) -> str:
+    """Return a name, or raise."""
+    if not isinstance(name, str) or not name:
+        raise DiagramError(f"{what} must be a non-empty string, got {brief(name)}")
+    return name
+
+
 def check_distinct(owner: str, names: Sequence[str]) -> None:
     """Raise unless the columns that features become have different names: coefficients are found by them."""
-    name, number = max(Counter(names).items(), key=lambda item: item[1], default=("", 0))
-    if number > 1:
+    if (repeated := first_repeated(names)) is not None:
         needed = "its features must become columns with different names"
-        raise DiagramError(f"{owner}: {needed}, got {brief(name)} twice; rename a feature or a category")
-
-
-def check_letters(what: str, text: str) -> None:
-    """Refuse a text with half of a letter (a surrogate of Unicode): no file and no picture could show it."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise DiagramError(f"{what}, {brief(text)}, has half of a letter, {text[error.start]!r}") from None
+        raise DiagramError(f"{owner}: {needed}, got {brief(repeated)} twice; rename a feature or a category")
 
 
 def check_hashes(what: str, labels: Sequence[Hashable]) -> None:
@@ -71,7 +95,7 @@ def check_hashes(what: str, labels: Sequence[Hashable]) -> None:
 
 
 def first_repeated(values: Iterable[Any]) -> Any:
-    """The first value that occurred before; None if all differ."""
+    """Return the first value that occurred before; None if all differ."""
     seen = set()
     for value in values:
         if value in seen:

@@ -74,7 +74,7 @@ def order_of(model: Model, exchange: Exchange) -> Ints | None:
 def _keeps_prior(model: Model, order: Ints) -> bool:
     """Return whether exchanged parameters have equal priors: pseudo-counts, or features."""
     tables = model.learned.values()
-    prior = np.concatenate([np.empty(0), *(table.beforehand for table in tables)])
+    prior = np.concatenate([np.empty(0), *(table.prior_entries for table in tables)])
     features = np.concatenate([np.empty(0, np.int64), *(table.features_of_entries for table in tables)])
     return bool((prior[order] == prior).all() and (features[order] == features).all())
 

@@ -320,7 +320,7 @@ def test_numbers_of_rounds(dtype: str, missing: str) -> None:
             other.update_many(log, at=column)
             assert knowledge(other) == knowledge(expected), form
         else:
-            words = (f"at in round {MISSING[missing][0]}", "whole number")
+            words = (f"at in round {MISSING[missing][0]}", "must be an integer")
             assert_rejected_by(
                 other, IdbanditsError, words, lambda column=column, other=other: other.update_many(log, at=column)
             )  # type: ignore[misc]

@@ -115,7 +115,7 @@ def test_settings_of_wrong_types_and_sizes_are_rejected(kind: Any) -> None:
 
 
 def test_particles_that_would_not_fit_in_memory_are_rejected() -> None:
-    with pytest.raises(IdbanditsError, match="number of particles is a whole number from 1 to 1000000, not 10"):
+    with pytest.raises(IdbanditsError, match="number of particles must be an integer from 1 to 1000000, got 10"):
         idb.Particles(10**12)
     with pytest.raises(IdbanditsError, match=r"particles.*20,000,000"):
         idb.Thompson(idb.models.semi_bandit(100, 2), idb.Particles(10**6))

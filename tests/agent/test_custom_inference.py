@@ -78,7 +78,7 @@ def test_what_learn_says_is_a_status(status: Any) -> None:
 
     agent = idb.Thompson(models.semi_bandit(5, 2), Odd(), seed=1)
     before = knowledge(agent)
-    with pytest.raises(IdbanditsError, match=r"inference 'Odd': the result of `learn` is a whole number from 0 to 3"):
+    with pytest.raises(IdbanditsError, match=r"inference 'Odd': the result of `learn` must be an integer from 0 to 3"):
         agent.update({"A1": 0, "A2": 1}, {"X1": 1, "X2": 0})
     assert knowledge(agent) == before
 

@@ -31,8 +31,8 @@ def coins(forget: Forget | None = None, inference: Any = "exact") -> idb.Thompso
 @pytest.mark.parametrize(
     ("half_life", "words"),
     [
-        (0, ("half_life", "above 0", "0")),
-        (-3, ("half_life", "above 0", "-3")),
+        (0, ("half_life", "> 0", "0")),
+        (-3, ("half_life", "> 0", "-3")),
         (float("nan"), ("half_life", "nan")),
         (float("inf"), ("half_life", "inf")),
         (None, ("half_life", "None")),
@@ -45,8 +45,8 @@ def coins(forget: Forget | None = None, inference: Any = "exact") -> idb.Thompso
         (np.timedelta64("NaT"), ("half_life", "NaT")),
         (np.timedelta64(3, "M"), ("half_life", "3")),
         (pd.NaT, ("half_life",)),
-        (10**400, ("half_life", "above 0", "1000")),
-        (Fraction(10**400), ("half_life", "above 0", "Fraction(1000")),
+        (10**400, ("half_life", "> 0", "1000")),
+        (Fraction(10**400), ("half_life", "> 0", "Fraction(1000")),
         (datetime.timedelta.max, ("half_life", "999999999 days", "timedelta")),
         ("1000000000d", ("half_life", "999999999 days", "'1000000000d'")),
         ("9" * 400 + "d", ("half_life", "999999999 days", "'999")),
@@ -174,7 +174,7 @@ def test_columns_of_times_with_a_zone_have_one(make: Any) -> None:
 def test_rounds_that_are_none(at: Any) -> None:
     agent = coins(Forget(50))
     assert_rejected_by(
-        agent, IdbanditsError, ("at", "whole number from 0 to 1"), lambda: agent.update({"A1": 0}, {}, at=at)
+        agent, IdbanditsError, ("at", "must be an integer from 0 to 1"), lambda: agent.update({"A1": 0}, {}, at=at)
     )
 
 
@@ -183,7 +183,7 @@ def test_columns_of_times_that_do_not_fit() -> None:
     assert_rejected_by(agent, IdbanditsError, ("3 times", "2 rounds"), lambda: agent.update_many(*log, at=[START] * 3))
     assert_rejected_by(agent, IdbanditsError, ("at", "column"), lambda: agent.update_many(*log, at=START))
     by_rounds = coins(Forget(5))
-    words = ("at in round 0", "whole number from 0 to 1", "2")
+    words = ("at in round 0", "must be an integer from 0 to 1", "2")
     assert_rejected_by(by_rounds, IdbanditsError, words, lambda: by_rounds.update_many(*log, at=[2, 2]))
     by_rounds.update_many(*log, at=[1, 2])
 

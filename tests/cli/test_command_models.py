@@ -19,7 +19,7 @@ def test_models_lists_all_ready_models(call):
     assert (status, err) == (0, "")
     lines = out.splitlines()
     settings = "prior=None, fixed=None, features=None, pooled=()"
-    assert lines[0] == f"cascade(items, positions, distinct=True, learn_conditionals=False, empty=False, {settings})"
+    assert lines[0] == f"cascade(items, positions, learn_conditionals=False, {settings}, distinct=True, empty=False)"
     assert lines[1].strip() == idb.models.cascade.__doc__.splitlines()[0]
     assert f"rank1(rows, columns, {settings})" in lines
     names = [line.partition("(")[0] for line in lines[::2]]
@@ -78,7 +78,7 @@ def test_models_reads_features_from_a_file(call):
         ("item\na\nb\n", ["d.csv", "at least one feature"]),
         ("item,price\na,1\nb,2,3\n", ["d.csv", "not CSV", "line 3"]),
         ("item,price\na,1\nc,2\n", ["no line for 'b'"]),
-        ("item,price\na,1\nb,inf\n", ["column 'price' is not finite for 'b'"]),
+        ("item,price\na,1\nb,inf\n", ["column 'price' must be finite, got inf for 'b'"]),
         ("item,price\na,1\nb,2\nb,3\n", ["two lines for 'b'"]),
         ('item,price\na,"1\nb,2\n', ["d.csv", "not CSV"]),
     ],
@@ -102,7 +102,7 @@ def test_models_rejects_features_that_are_not_there(rejected):
         ("casade", ["'casade'", "did you mean 'cascade'", "rank1"]),
         ("cascade --items 5", ["--positions", "idbandits models cascade --help"]),
         ("cascade --items 5 --positions 0", ["--positions", "from 1", "'0'"]),
-        ("cascade --items 3 --positions 4", ["4 decisions", "3 choices"]),
+        ("cascade --items 3 --positions 4", ["4 decisions", "need 4 choices, got 3"]),
         ("cascade --items a,,b --positions 2", ["--items", "empty"]),
         ("cascade --items [1 --positions 2", ["--items", "not JSON"]),
         ("cascade --items " + "[" * 100_000 + " --positions 2", ["--items", "[[…", "not JSON"]),

@@ -308,36 +308,35 @@ def frame(column: Any, labels: Any = DISHES) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (frame([1, 2, 3, np.inf]), "learned table 'taste': features: column 'price' is not finite for 'soup'"),
-        ([1, 2, 3, 10**400], "column 'x0' is not finite for 'soup'"),
-        (frame([1, 2, 3], DISHES[:3]), "there is no line for 'soup'; labels are looked for in the index and in the column"),
+        (frame([1, 2, 3, np.inf]), "learned table 'taste': features: column 'price' must be finite, got inf for 'soup'"),
+        ([1, 2, 3, 10**400], "learned table 'taste': features: column 'x0' must be finite, got inf for 'soup'"),
+        (frame([1, 2, 3], DISHES[:3]), "features: there is no line for 'soup'; labels were searched in the index and in the column 'price'"),
         (frame([1, 2], ["pho", "x"]), "there is no line for 'rice' and 2 more"),
         (frame([1, 2, 3, 4, 5], [*DISHES, "rice"]), "there are two lines for 'rice'"),
-        (frame(pd.date_range("2024-01-01", periods=4)), "column 'price' has values of type datetime64.*numbers, texts or b"),
-        (frame([datetime.date(2024, 1, 1)] * 4), "column 'price' is datetime.date.* for 'pho'; features are numbers"),
-        (frame(pd.date_range("2024-01-01", periods=4, tz="UTC")), "has values of type datetime64.*numbers, texts or bools"),
-        (frame(pd.to_timedelta([1, 2, 3, 4])), "column 'price' has values of type timedelta64"),
-        (frame([1j, 2, 3, 4]), "column 'price' has values of type complex"),
-        (frame([[1], [2], 3, 4]), r"column 'price' is \[1\] for 'pho'"),
-        ([b"a", "b", "c", "d"], "column 'x0' is b'a' for 'pho'"),
-        (frame(["cheap", 2, 3, 4]), "column 'price' has texts, as 'cheap', and numbers, as 2.0 for 'rice'"),
-        ([["a\ud800"], ["b"], ["c"], ["d"]], "the text for 'pho'.*half of a letter"),
-        (pd.DataFrame([[1, 2]] * 4, index=DISHES, columns=["p", "p"]), "features have two columns named 'p'"),
-        (pd.DataFrame([[1, 2]] * 4, index=DISHES, columns=[1, "1"]), "features have two columns named '1'"),
-        (pd.DataFrame(index=DISHES), "features are a data frame without columns"),
-        (pd.DataFrame({"dish": DISHES}), "no columns are left beside the labels; pooled=True is the constant alone"),
-        (pl.DataFrame(), "features are a data frame without columns"),
-        ([[1], [2]], "4 lines are needed, one per row; given 2"),
-        (np.zeros((2, 2, 3)), r"4 lines are needed, one per row; given shape \(2, 2\)"),
-        (np.zeros((4, 0)), "no columns are left"),
-        ([[1], [2, 3], [4], [5]], "features are a data frame, or an array with one line per row"),
-        (3, "features are a data frame, or an array with one line per row, not 3"),
-        ("price", "features are a data frame, or an array with one line per row, not 'price'"),
-        (object(), "features are a data frame"),
-        ({"drink": FRAME}, "features are given for 'drink'; the parents are 'dish'"),
-        ({}, "its features are empty"),
-        ({"dish": {"price": [1, 2, 3, 4]}}, "features of 'dish' are a data frame"),
-        ([FRAME, FRAME], "features are given for 2 parents; the parents are 'dish'"),
+        (frame(pd.date_range("2024-01-01", periods=4)), r"features: column 'price': features must be numbers, texts or bools, got values of type datetime64\[us\]"),
+        (frame([datetime.date(2024, 1, 1)] * 4), r"features: column 'price': features must be numbers, texts or bools, got datetime.date\(2024, 1, 1\) for 'pho'"),
+        (frame(pd.date_range("2024-01-01", periods=4, tz="UTC")), r"features: column 'price': features must be numbers, texts or bools, got values of type datetime64\[us\]"),
+        (frame(pd.to_timedelta([1, 2, 3, 4])), r"features: column 'price': features must be numbers, texts or bools, got values of type timedelta64\[ns\]"),
+        (frame([1j, 2, 3, 4]), "features: column 'price': features must be numbers, texts or bools, got values of type complex128"),
+        (frame([[1], [2], 3, 4]), r"learned table 'taste': features: column 'price': features must be numbers, texts or bools, got \[1\] for 'pho'"),
+        ([b"a", "b", "c", "d"], "learned table 'taste': features: column 'x0': features must be numbers, texts or bools, got b'a' for 'pho'"),
+        (frame(["cheap", 2, 3, 4]), "features: column 'price' must have texts or numbers, got both: 'cheap' and 2.0, for 'rice'"),
+        (pd.DataFrame([[1, 2]] * 4, index=DISHES, columns=["p", "p"]), "learned table 'taste': features must have different columns, got two columns named 'p'"),
+        (pd.DataFrame([[1, 2]] * 4, index=DISHES, columns=[1, "1"]), "learned table 'taste': features must have different columns, got two columns named '1'"),
+        (pd.DataFrame(index=DISHES), "learned table 'taste': features must have columns; pooled=True is the constant alone"),
+        (pd.DataFrame({"dish": DISHES}), "learned table 'taste': features: there must be columns beside the labels; pooled=True is the constant alone"),
+        (pl.DataFrame(), "learned table 'taste': features must have columns; pooled=True is the constant alone"),
+        ([[1], [2]], "learned table 'taste': features: 4 lines are needed, one per row; got 2"),
+        (np.zeros((2, 2, 3)), r"learned table 'taste': features: 4 lines are needed, one per row; got the shape \(2, 2\)"),
+        (np.zeros((4, 0)), "learned table 'taste': features: there must be columns beside the labels; pooled=True is the constant alone"),
+        ([[1], [2, 3], [4], [5]], r"features must be a data frame, or an array with one line per row, got \[\[1\], \[2, 3\], \[4\], \[5\]\] \(ValueError\('setting an array elem"),
+        (3, "learned table 'taste': features must be a data frame, or an array with one line per row, got 3"),
+        ("price", "learned table 'taste': features must be a data frame, or an array with one line per row, got 'price'"),
+        (object(), "learned table 'taste': features must be a data frame, or an array with one line per row, got "),
+        ({"drink": FRAME}, r"learned table 'taste': features must be those of its parents \('dish'\), got 'drink'"),
+        ({}, "learned table 'taste': features must not be empty; pooled=True is the constant alone"),
+        ({"dish": {"price": [1, 2, 3, 4]}}, r"features of 'dish' must be a data frame, or an array with one line per row, got \{'price': \[1, 2, 3, 4\]\}"),
+        ([FRAME, FRAME], r"learned table 'taste': features must be those of its parents \('dish'\), got features of 2"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(features: Any, message: str) -> None:
@@ -384,37 +383,41 @@ def test_labels_that_are_in_the_index_and_in_a_column() -> None:
 
 
 def test_settings_that_do_not_go_together() -> None:
-    with pytest.raises(DiagramError, match="it is pooled"):
+    with pytest.raises(
+        DiagramError,
+        match="learned table 'taste': features must be None if pooled, which is a regression with a constant alone",
+    ):
         idb.Learned("taste", features=FRAME, pooled=True)
-    with pytest.raises(DiagramError, match="products is True or False, not 'yes'"):
+    with pytest.raises(DiagramError, match="products must be True or False, got 'yes'"):
         idb.Learned("taste", features=FRAME, products="yes")  # type: ignore[arg-type]
-    with pytest.raises(DiagramError, match="products are those of the features of several parents; 1 have some"):
+    with pytest.raises(DiagramError, match="learned table 'taste': products need features of several parents, got 1"):
         diagram(FRAME, products=True)
-    with pytest.raises(DiagramError, match="products are those of"):
+    with pytest.raises(DiagramError, match="products need features of several parents"):
         diagram(None, products=True, pooled=True)
     with pytest.raises(TableError, match="it has 2 parents, and a data frame has the features of one parent"):
         grid(FRAME)
-    with pytest.raises(TableError, match="it was declared with rows=, so its features are one line per row"):
+    with pytest.raises(TableError, match="features must have one line per row, because it has rows="):
         idb.Diagram("rows").observed("X", cpd=idb.Learned("t", rows=2, features={"A": [1, 2]})[0])
-    with pytest.raises(PriorError, match="the given ones, of shape \\(4, 2\\), differ between rows"):
+    with pytest.raises(PriorError, match=r"all rows must have the same prior, .* of shape \(4, 2\)"):
         diagram(FRAME, prior=[[1, 1], [1, 2], [1, 1], [1, 1]])
-    with pytest.raises(PriorError, match="differ between rows"):
+    with pytest.raises(PriorError, match="all rows must have the same prior"):
         diagram(None, prior=[[1], [2], [1], [1]], pooled=True)
     assert diagram(FRAME, prior=[[1, 3]] * 4).learned["taste"].features is not None
 
 
 def test_sizes_are_bounded() -> None:
     names = [f"dish {k}" for k in range(400)]
-    with pytest.raises(TableError, match="have 400 columns, at most 200 are allowed; column 'name' has 400 categories"):
+    with pytest.raises(
+        TableError,
+        match="learned table 'taste': its features must have at most 200 columns, got 400; column 'name' has 400 categories",
+    ):
         features_of(pd.DataFrame({"name": names, "size": range(400)}, index=names), names)
-    with pytest.raises(TableError, match=r"have 201 columns, at most 200 are allowed$"):
+    with pytest.raises(TableError, match=r"learned table 'taste': its features must have at most 200 columns, got 201"):
         features_of(np.zeros((4, MOST_COLUMNS + 1)))
     assert len(features_of(np.eye(4, MOST_COLUMNS)).names) == MOST_COLUMNS + 1
     d = idb.Diagram("large")
     parents = [d.decision("A", 5000), d.decision("B", 5000)]
-    with pytest.raises(
-        TableError, match="the features of 25,000,000 rows in 3 columns are more than 50,000,000 numbers"
-    ):
+    with pytest.raises(TableError, match="at most 50,000,000 numbers, got 25,000,000 rows in 3 columns"):
         d.observed("X", parents, idb.Learned("t", features=[np.zeros((5000, 2)), None]))
     d.observed("X", parents, idb.Learned("t", pooled=True))
     assert "design" not in vars(d.learned["t"].features)  # it is computed when it is needed
@@ -468,14 +471,13 @@ def test_extra_lines_are_not_saved() -> None:
         ({"rows": {"columns": [{"name": "p"}]}}, "learned[0].features"),
         ({"rows": {"columns": [{"name": "p", "values": [1, 2, 3, [4]]}]}}, "learned[0].features"),
         ({"rows": {"columns": [{"name": "p", "values": [1, 2]}]}}, "4 lines are needed"),
-        ({"rows": {"columns": [{"name": "p", "values": [1, 2, 3, "x"]}]}}, "has texts, as 'x', and numbers"),
-        ({"rows": {"columns": [{"name": "p", "values": [1] * 4}, {"name": "q", "values": [1]}]}}, "different lengths"),
+        ({"rows": {"columns": [{"name": "p", "values": [1, 2, 3, "x"]}]}}, "must have texts or numbers, got both"),
+        ({"rows": {"columns": [{"name": "p", "values": [1] * 4}, {"name": "q", "values": [1]}]}}, "equal lengths, got [1, 4]"),
         ({"rows": {"columns": [{"name": "p", "values": [1] * 4}] * 2}}, "two columns named 'p'"),
         ({"rows": {"columns": [{"name": "p", "values": [1] * 4}], "labels": [*DISHES[:3], "x"]}}, "no line for 'soup'"),
         ({"rows": {"columns": [{"name": "p", "values": [1] * 4}], "labels": [*DISHES[:3], "pho"]}}, "no line for 'soup'"),
-        ({"rows": {"columns": [{"name": "\ud800", "values": [1] * 4}]}}, "half of a letter"),
-        ({"parents": []}, "features are given for 0 parents"),
-        ({"parents": [None]}, "its features are empty"),
+        ({"parents": []}, "got features of 0"),
+        ({"parents": [None]}, "features must not be empty"),
         ({"parents": [{"columns": [{"name": "p", "values": [1] * 4}]}], "rows": {}}, "learned[0].features"),
     ],
 )  # fmt: skip
@@ -515,11 +517,12 @@ def test_long_columns_are_checked_beyond_what_the_schema_sees() -> None:
 
 def test_differences_know_features() -> None:
     d = diagram(FRAME)
-    table = "learned table 'taste' has"
-    assert differences(diagram(None), d) == [f"{table} features now"]
-    assert differences(d, diagram(None)) == [f"{table} no features any more"]
-    assert differences(d, diagram(FRAME[["price"]])) == [f"{table} other columns of features"]
-    assert differences(d, diagram(FRAME.assign(price=[3, 5, None, 6, 0]))) == [f"{table} other features"]
+    for other in (diagram(None), diagram(FRAME[["price"]]), diagram(FRAME.assign(price=[3, 5, None, 6, 0]))):
+        (change,) = differences(d, other)
+        assert change.startswith("learned table 'taste': features is ")
+        assert (change.split(": features is ")[1].startswith("None, was {'rows'")) == (
+            other.learned["taste"].features is None
+        )
     assert differences(d, diagram(FRAME[::-1])) == []
 
 
@@ -550,12 +553,14 @@ def test_models_take_features_by_table() -> None:
 
 
 def test_models_refuse_features_of_other_tables() -> None:
-    with pytest.raises(DiagramError, match="features is given for 'appeal'; the learned tables are attraction"):
+    with pytest.raises(
+        DiagramError, match=r"model 'cascade': features must name learned tables \(attraction\), got 'appeal'"
+    ):
         idb.models.cascade(DISHES, 2, features={"appeal": FRAME})
-    with pytest.raises(DiagramError, match="pooled is given for 'appeal'"):
+    with pytest.raises(DiagramError, match=r"pooled must name learned tables .*, got 'appeal'"):
         idb.models.cascade(DISHES, 2, pooled=["appeal"])
-    for wrong in ("attraction", 3, [[]]):
-        with pytest.raises(DiagramError, match="pooled is a list of names of tables, not"):
+    for wrong in ("attraction", 3):
+        with pytest.raises(DiagramError, match="pooled must be a list of names of tables, got"):
             idb.models.cascade(DISHES, 2, pooled=wrong)  # type: ignore[arg-type]
 
 

@@ -108,14 +108,14 @@ def test_worlds_and_questions_need_the_means_that_are_fixed() -> None:
 @pytest.mark.parametrize(
     ("fixed", "message"),
     [
-        ({"attraction": {"weather": 0.5}}, "node 'W0': learned table 'attraction' fixes row 'weather'; 'A0' is 'news', "),
-        ({"attraction": {"news": 1.5}}, "learned table 'attraction' fixes row 'news' at 1.5; node 'W0' needs a prob"),
-        ({"attraction": {"news": "often"}}, "fixed row 'news' is a probability or a list of them, not 'often'"),
-        ({"attraction": {"news": [[0.5]]}}, "fixed row 'news' is a probability or a list of them"),
-        ({"attraction": {"news": float("nan")}}, "needs a probability"),
-        ({"attraction": 3}, "fixed maps rows to probabilities; it is 3"),
-        ({"examination": {2: 0.5}}, "learned table 'examination' fixes row 2; rows are 0 to 1"),
-        ({"examination": {"first": 0.5}}, "fixes row 'first'; rows are 0 to 1"),
+        ({"attraction": {"weather": 0.5}}, r"node 'W0': a fixed row of 'attraction' must be 'A0': 'news', 'sports', '\(nothing\)'; got 'weather'"),
+        ({"attraction": {"news": 1.5}}, "learned table 'attraction': fixed row 'news' must be a probability, got 1.5"),
+        ({"attraction": {"news": "often"}}, "learned table 'attraction': fixed row 'news' must be a probability or a list of probabilities, got 'often'"),
+        ({"attraction": {"news": [[0.5]]}}, r"learned table 'attraction': fixed row 'news' must be a probability or a list of probabilities, got \[\[0.5\]\]"),
+        ({"attraction": {"news": float("nan")}}, "learned table 'attraction': fixed row 'news' must be a probability, got nan"),
+        ({"attraction": 3}, "learned table 'attraction': fixed must map rows to probabilities, got 3"),
+        ({"examination": {2: 0.5}}, "node 'E0': a fixed row of 'examination' must be one of 0 to 1; got 2"),
+        ({"examination": {"first": 0.5}}, "node 'E0': a fixed row of 'examination' must be one of 0 to 1; got 'first'"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(fixed: dict[str, Any], message: str) -> None:
@@ -126,7 +126,10 @@ def test_mistakes_are_named(fixed: dict[str, Any], message: str) -> None:
 def test_nodes_must_agree_on_the_row() -> None:
     d, table = idb.Diagram("orders"), idb.Learned("attraction", fixed={"a": 0.0})
     d.observed("X", [d.decision("A", ["a", "b"])], table)
-    with pytest.raises(DiagramError, match="its fixed row 'a' is another one for nodes that read it before"):
+    with pytest.raises(
+        DiagramError,
+        match="node 'Y': learned table 'attraction': fixed row 'a' must be the same row for all nodes that read it",
+    ):
         d.observed("Y", [d.decision("B", ["b", "a"])], table)
 
 

@@ -81,13 +81,16 @@ def test_rows_of_impossible_parents_may_be_zeros(given: str) -> None:
 def test_rows_of_zeros_for_possible_parents_are_rejected() -> None:
     rows = ROWS.copy()
     rows[1, 2] = 0
-    with pytest.raises(TableError, match=r"node 'mood': .* where sky = 'clouds', rain = 2 sum to 0.0, not 1"):
+    with pytest.raises(
+        TableError,
+        match=r"node 'mood': probabilities must sum to 1, got \[0.0, 0.0, 0.0\], with sum 0.0 where sky = 'clouds', rain = 2",
+    ):
         weather().observed("mood", ["sky", "rain"], rows, states=3)
     d = Diagram("learned zeros")  # learned entries may be anything
     d.latent("Z")
-    with pytest.raises(TableError, match=r"sum to 0\.0, not 1"):
+    with pytest.raises(TableError, match=r"must sum to 1, got .*, with sum 0\.0"):
         d.observed("X", ["Z"], [[1, 0, 0], [0, 0, 0]], states=3)
-    with pytest.raises(TableError, match=r"sum to 0\.0, not 1"):
+    with pytest.raises(TableError, match=r"must sum to 1, got .*, with sum 0\.0"):
         d.observed("Y", cpd=[0, 0, 0], states=3)
 
 
@@ -112,12 +115,12 @@ def test_rewards_given_as_arrays() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.zeros((2, 3)), r"the reward of 'A', 'X' has an array of shape \(2, 3\); it must be \(3, 2\) \(3 of 'A' x 2 of 'X'\)"),
-        (1.0, r"has an array of shape \(\); it must be \(3, 2\)"),
-        ([[1, 2], [3]], "needs a function of the values, or an array of numbers"),
-        ("text", "not 'text'"),
+        (np.zeros((2, 3)), r"the reward of 'A', 'X': its table must have the shape \(3, 2\) \(3 values of 'A' x 2 values of 'X'\), got \(2, 3\)"),
+        (1.0, r"the reward of 'A', 'X': its table must have the shape \(3, 2\) \(3 values of 'A' x 2 values of 'X'\), got \(\)"),
+        ([[1, 2], [3]], r"the reward of 'A', 'X' needs a function, or an array of numbers, got \[\[1, 2\], \[3\]\]"),
+        ("text", "the reward of 'A', 'X' needs a function, or an array of numbers, got 'text'"),
         ([["1", "2"]] * 3, "an array of numbers"),
-        ([[0, 0], [0, np.inf], [0, 0]], "is inf where A = 1, X = 1; rewards must be finite"),
+        ([[0, 0], [0, np.inf], [0, 0]], "the reward of 'A', 'X' must be finite, got inf where A = 1, X = 1"),
     ],
 )  # fmt: skip
 def test_arrays_that_are_not_rewards(values: object, message: str) -> None:

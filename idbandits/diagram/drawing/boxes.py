@@ -1,4 +1,4 @@
-"""The boxes of a picture: what is written in them, and how large they are, in points (1/72 inch)."""
+"""Boxes of a picture: their texts and sizes, in points (1/72 inch)."""
 
 import re
 import unicodedata
@@ -14,7 +14,7 @@ _HEIGHTS = {1: 1.8, 2: 1.25, inf: 1.1}  # the height of a shape relative to that
 
 
 class Look(NamedTuple):
-    """A shape: the unit ball of a norm (1: a diamond, 2: an ellipse, inf: a rectangle), its colours and outline."""
+    """Shape: the unit ball of a norm (1: a diamond, 2: an ellipse, inf: a rectangle), its colours and outline."""
 
     fill: str
     line: str
@@ -34,14 +34,14 @@ LOOKS = {
 
 
 class Text(NamedTuple):
-    """One line of text."""
+    """Line of text."""
 
     words: str
     size: float = SMALL
     slant: Literal["normal", "italic"] = "normal"
 
     def width(self) -> float:
-        """How wide it is; full-width characters count as W, because a viewer may show them in another font."""
+        """Return its width; full-width characters count as W, because a viewer may show them in another font."""
         from matplotlib.font_manager import FontProperties
         from matplotlib.textpath import text_to_path
 
@@ -52,9 +52,9 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One node of a picture; `table` names its learned table and `rows` the rows it picks, both empty without.
+    """Node of a picture; `table` names its learned table and `rows` the rows it picks, both empty without.
 
-    `known` says that all rows that it may read are fixed; `fixed` is how many rows of its table are.
+    `known` means that all rows that it may read are fixed; `fixed` is the number of fixed rows of its table.
     """
 
     name: str
@@ -66,13 +66,13 @@ class Box:
     fixed: int = 0
 
     def lines(self) -> list[tuple[Text, float]]:
-        """Its text line by line, each with its y, counted from the centre."""
+        """Return its lines of text, each with its y, counted from the centre."""
         small = [Text(t) for t in wrapped(self.states)]
         small += [Text(t, slant="italic") for t in wrapped(self.table + self.rows)]
         return stacked([Text(line, NAME) for line in wrapped(label(self.name))] + small)
 
     def size(self) -> tuple[float, float]:
-        """Half its width and half its height: it just holds its text."""
+        """Return half its width and half its height: it just holds its text."""
         lines, norm, width = self.lines(), LOOKS[self.kind].norm, 21.0
         height = _HEIGHTS[norm] * LEADING * sum(text.size for text, _ in lines) / 2 + 4
         for text, y in lines:
@@ -83,13 +83,13 @@ class Box:
 
 
 def stacked(texts: Sequence[Text]) -> list[tuple[Text, float]]:
-    """Each line with the y of its middle, counted from the middle of all lines."""
+    """Return each line with the y of its middle, counted from the middle of all lines."""
     ends = list(accumulate((LEADING * text.size for text in texts), initial=0.0))
     return [(text, (top + bottom - ends[-1]) / 2) for text, (top, bottom) in zip(texts, pairwise(ends), strict=True)]
 
 
 def wrapped(text: str, width: int = 18) -> list[str]:
-    """Printable text as lines, broken after spaces and punctuation where it has any."""
+    """Return printable text as lines, broken after spaces and punctuation where it has any."""
     lines = [""]
     for piece in re.findall(rf"[^ _./-]{{1,{width}}}[ _./-]?|[ _./-]", printable(text)):
         if len(lines[-1]) + len(piece.rstrip()) > width:
@@ -99,13 +99,13 @@ def wrapped(text: str, width: int = 18) -> list[str]:
 
 
 def label(name: str) -> str:
-    """A name as drawn: a number after letters becomes a subscript."""
+    """Return a name as drawn: a number after letters becomes a subscript."""
     match = re.fullmatch(r"([^\W\d_]+)([0-9]+)", name)
     return match[1] + match[2].translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")) if match else printable(name)
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names as drawn, in few words: "A₁, A₂, A₃" or "A₁ … A₅"."""
+    """Return names as drawn, shortened: "A₁, A₂, A₃" or "A₁ … A₅"."""
     families: dict[str, list[str]] = {}
     for name in names:
         families.setdefault(split_number(name)[0], []).append(name)
@@ -119,11 +119,11 @@ def listed(names: Sequence[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Text without the characters that an SVG or Mermaid file may not contain."""
+    """Return text without the characters that an SVG or Mermaid file may not contain."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def split_number(name: str) -> tuple[str, int]:
-    """The stem of a name and its final number, -1 if it has none."""
+    """Return the stem of a name and its final number, -1 if it has none."""
     match = re.fullmatch(r"(.*[^0-9])([0-9]{1,9})", name, re.DOTALL)
     return (match[1], int(match[2])) if match else (name, -1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # matplotlib is imported where it is used, because importing 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from idbandits.diagram.diagram import Diagram, Node  # `declare` imports this module
+    from idbandits.diagram.diagram import Diagram, Node  # `diagram` imports this module
 
 _SUFFIXES = (".svg", ".png", ".pdf", ".mmd")
 _SAMPLE = 22.0  # the width of a sample in the legend
@@ -36,7 +36,7 @@ _ACCENTS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00", "#000000")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An influence diagram as plain data; `different` has groups of decisions that may not share a choice.
+    """Influence diagram as plain data; `different` has groups of decisions that may not share a choice.
 
     Choices in `repeatable` are exceptions.
     """
@@ -48,15 +48,15 @@ class Picture:
     repeatable: tuple[str, ...] = ()
 
     def svg(self) -> str:
-        """The picture as SVG text, always the same for the same picture."""
+        """Return the picture as SVG text, which is deterministic."""
         return _render(self, "svg").decode()
 
     def png(self, dpi: float = 150) -> bytes:
-        """The picture as the bytes of a PNG file."""
+        """Return the picture as the bytes of a PNG file."""
         return _render(self, "png", check_number("dpi", dpi, 10, 2400))
 
     def mermaid(self) -> str:
-        """The picture as a Mermaid flowchart, which leaves the layout to Mermaid."""
+        """Return the picture as a Mermaid flowchart, which leaves the layout to Mermaid."""
         ids = {box.name: f"n{number}" for number, box in enumerate(self.boxes)}
         lines = ["flowchart TD", f"    %% {printable(self.title)}"]
         for box in self.boxes:
@@ -77,18 +77,18 @@ class Picture:
         return "\n".join([*lines, ""])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture, completely or not at all, in the format of the suffix: .svg, .png, .pdf or .mmd."""
+        """Write the picture atomically in the format of the suffix: .svg, .png, .pdf or .mmd."""
         file = path_of(path)
         suffix = file.suffix.lower()
         if suffix not in _SUFFIXES:
-            raise IdbanditsError(f"path {str(path)!r}: suffix {suffix!r} is not one of {', '.join(_SUFFIXES)}")
+            raise IdbanditsError(f"path {str(path)!r}: suffix must be one of {', '.join(_SUFFIXES)}, got {suffix!r}")
         write_whole(file, self.mermaid().encode() if suffix == ".mmd" else _render(self, suffix[1:]))
 
     _repr_svg_ = svg
 
 
 def picture_of(diagram: Diagram) -> Picture:
-    """The picture of a diagram; all reward terms are one box."""
+    """Return the picture of a diagram; all reward terms are one box."""
     nodes = diagram.nodes.values()
     boxes, edges = [_box(node, diagram) for node in nodes], [(p, node.name) for node in nodes for p in node.parents]
     if diagram.rewards:
@@ -127,7 +127,7 @@ def _box(node: Node, diagram: Diagram) -> Box:
 
 
 def looks_of(boxes: Sequence[Box]) -> dict[str, Look]:
-    """How each box looks: learned tables have colours, black if there is only one; what is known has dashed lines."""
+    """Return the look of each box: learned tables have colours, black if there is only one; known ones are dashed."""
     tables = list(dict.fromkeys(box.table for box in boxes if box.table))
     looks = {box.name: LOOKS[box.kind] for box in boxes}
     for box in boxes:
@@ -147,7 +147,7 @@ def _different(repeatable: Sequence[str]) -> str:
 def legend(
     boxes: Sequence[Box], different: Iterable[Sequence[str]], repeatable: Sequence[str] = ()
 ) -> Iterator[tuple[str, Look | None]]:
-    """Text and look per kind, learned table and constraint that occurs, and for known tables; constraints have none."""
+    """Iterate over texts and looks of kinds, known and learned tables and constraints, which have no look."""
     looks = looks_of(boxes)
     yield from [(kind, look) for kind, look in LOOKS.items() if any(box.kind == kind for box in boxes)]
     if dashed := [look._replace(fill="white", line=_PLAIN) for look in looks.values() if look.dashed]:
@@ -164,7 +164,7 @@ def legend(
 
 
 def _render(picture: Picture, form: str, dpi: float = 150) -> bytes:
-    """A file's bytes, drawn in matplotlib's default style whatever style the user has set."""
+    """Return the bytes of a file, drawn in matplotlib's default style whatever style the user has set."""
     from matplotlib import style
 
     # Text stays text: searchable, and in the reader's font where ours lacks a glyph.
@@ -177,7 +177,7 @@ def _render(picture: Picture, form: str, dpi: float = 150) -> bytes:
 
 
 def _figure(picture: Picture) -> Figure:
-    """The picture drawn: title, diagram and legend from top to bottom."""
+    """Draw title, diagram and legend from top to bottom."""
     from matplotlib.figure import Figure
 
     layout, entries = (
@@ -212,7 +212,7 @@ def _figure(picture: Picture) -> Figure:
 
 
 def _flow(widths: Sequence[float], room: float) -> Iterator[tuple[float, float]]:
-    """Where the entries of a legend begin, in as many lines as they need."""
+    """Iterate over the places of the entries of a legend, in as many lines as they need."""
     x = y = 0.0
     for width in widths:
         if x and x + width > room:
@@ -247,12 +247,12 @@ def _draw_shape(axes: Axes, place: Place, look: Look) -> None:
 
 
 def _write(axes: Axes, x: float, y: float, lines: Iterable[tuple[Text, float]], align: str = "center") -> None:
-    """Write lines as they are: names may contain characters that matplotlib would take for mathematics."""
+    """Write lines verbatim: names may contain characters that matplotlib would take for mathematics."""
     for text, shift in lines:
         line = axes.text(x, y + shift, text.words, ha=align, va="center_baseline", parse_math=False)
         line.set(size=text.size, style=text.slant, color=INK, zorder=3)
 
 
 def _escaped(text: str) -> str:
-    """Text for a quoted Mermaid label: characters that Mermaid or HTML would interpret become entity codes."""
+    """Return text for a quoted Mermaid label: characters that Mermaid or HTML would interpret become entity codes."""
     return re.sub(r"[^\w .,()\[\]\u0080-\U0010ffff-]", lambda mark: f"#{ord(mark[0])};", printable(text))

@@ -1,4 +1,4 @@
-"""Where the boxes and edges of a picture lie: plain data, in points (1/72 inch); y grows downwards."""
+"""Layout of a picture: places of boxes and edges, in points (1/72 inch); y grows downwards."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ _CROWD = 8  # nodes without parents in a row: more are wrapped into several rows
 
 
 class Stop(NamedTuple):
-    """A place in a row: of a node, which is both parent and child, or where an edge between two nodes bends."""
+    """Place in a row: of a node, which is both parent and child, or of a bend of an edge between two nodes."""
 
     parent: str
     child: str
@@ -33,7 +33,7 @@ Xs = dict[Stop, float]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a box lies: its centre, half its width and height, and the norm whose unit ball is its shape."""
+    """Place of a box: its centre, half its width and height, and the norm whose unit ball is its shape."""
 
     x: float
     y: float
@@ -42,37 +42,37 @@ class Place:
     norm: float
 
     def distance(self, points: ArrayLike) -> NDArray[np.float64]:
-        """How far points are from the centre: below 1 inside the shape, 1 on its border."""
+        """Return the distances of points from the centre: below 1 inside the shape, 1 on its border."""
         offsets = (np.asarray(points) - (self.x, self.y)) / (self.half_width, self.half_height)
         return np.asarray(np.linalg.norm(offsets, self.norm, axis=-1))
 
     def border(self, towards: Point) -> Point:
-        """The point of the border in the direction of another point."""
+        """Return the point of the border in the direction of another point."""
         share = 1 / float(self.distance(towards))
         return self.x + share * (towards[0] - self.x), self.y + share * (towards[1] - self.y)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where all boxes and edges lie."""
+    """Places of all boxes and edges."""
 
     places: dict[str, Place]
     routes: dict[Edge, Route]
 
     def corners(self) -> tuple[float, float, float, float]:
-        """The least x and y, and the greatest x and y, of all boxes and edges."""
+        """Return the least x and y, and the greatest x and y, of all boxes and edges."""
         ends = [(p.x + s * p.half_width, p.y + s * p.half_height) for p in self.places.values() for s in (-1, 1)]
         x, y = zip(*(ends or [(0.0, 0.0)]), *(point for route in self.routes.values() for point in route), strict=True)
         return min(x), min(y), max(x), max(y)
 
     def is_clear(self, edge: Edge) -> bool:
-        """Whether an edge keeps clear of all boxes but its own two."""
+        """Return True if an edge keeps clear of all boxes but its own two."""
         points, others = along(self.routes[edge]), [self.places[name] for name in self.places if name not in edge]
         return all((place.distance(points) > 1.1).all() for place in others)
 
 
 def arrange(boxes: Sequence[Box], edges: Sequence[Edge]) -> Layout:
-    """Where everything lies: straight edges where these keep clear of boxes, else curves that bend between rows."""
+    """Lay out boxes and edges, which are straight where they keep clear of boxes, else bend between rows."""
     if not boxes:
         return Layout({}, {})
     sizes = {box.name: box.size() for box in boxes}
@@ -94,7 +94,7 @@ def arrange(boxes: Sequence[Box], edges: Sequence[Edge]) -> Layout:
 
 
 def _row_ys(half_heights: Sequence[float], paths: Iterable[Sequence[Stop]], xs: Xs) -> list[float]:
-    """The y of each row: the farther an edge moves sideways between two rows, the wider the gap."""
+    """Return the y of each row: the farther an edge moves sideways between two rows, the wider the gap."""
     gaps = [_ROW_GAP] * (len(half_heights) - 1)
     for a, b in (step for stops in paths for step in pairwise(stops) if step[0].row != step[1].row):
         gap = min(a.row, b.row)
@@ -104,14 +104,14 @@ def _row_ys(half_heights: Sequence[float], paths: Iterable[Sequence[Stop]], xs: 
 
 
 def along(route: Route, steps: int = 40) -> NDArray[np.float64]:
-    """Points along a route, both ends included."""
+    """Return points along a route, both ends included."""
     t = np.linspace(0, 1, steps + 1)[:, None]
     weights = np.hstack([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3])
     return np.concatenate([weights @ np.array(route[start : start + 4]) for start in range(0, len(route) - 1, 3)])
 
 
 def _route(start: Place, bends: Sequence[Point], end: Place) -> Route:
-    """A straight line between two borders, or a curve that is vertical at its bends."""
+    """Return a straight line between two borders, or a curve that is vertical at its bends."""
     first, last = (bends[0], bends[-1]) if bends else ((end.x, end.y), (start.x, start.y))
     stops = [start.border(first), *bends, end.border(last)]
     route = stops[:1]
@@ -124,10 +124,10 @@ def _route(start: Place, bends: Sequence[Point], end: Place) -> Route:
 
 
 def grid(half_widths: Mapping[str, float], edges: Sequence[Edge], rewards: Iterable[str]) -> tuple[dict[str, int], Xs]:
-    """The row of each node, and the x of each stop.
+    """Return the row of each node, and the x of each stop.
 
     A diagram unrolled over positions (A1, A2, …, W1, W2, …) has one row for the family of all A, one for all W, and so
-    on, and repeats the layout of one position. Any other diagram is a single one, each node its own family.
+    on, and repeats the layout of one position. In any other diagram, each node is its own family.
     """
     family = _families(half_widths, edges)
     numbers = {name: number for name, (_, number) in _split(family).items()}
@@ -152,14 +152,14 @@ def grid(half_widths: Mapping[str, float], edges: Sequence[Edge], rewards: Itera
 
 
 def path(edge: Edge, rows: Mapping[str, int]) -> list[Stop]:
-    """The stops of an edge from parent to child: both nodes, and a bend in each row between them."""
+    """Return the stops of an edge from parent to child: both nodes, and a bend in each row between them."""
     (a, b), first, last = edge, rows[edge[0]], rows[edge[1]]
     step = 1 if first < last else -1
     return [Stop(a, a, first), *(Stop(a, b, row) for row in range(first + step, last, step)), Stop(b, b, last)]
 
 
 def _split(names: Collection[str]) -> dict[str, tuple[str, int]]:
-    """The stem and the number of each name: "B1 by 3" belongs to position 1, like the node B1, if there is one."""
+    """Return the stem and number of each name: "B1 by 3" belongs to position 1, like the node B1, if it exists."""
     split: dict[str, tuple[str, int]] = {}
     for name in sorted(names, key=len):  # those that others begin with come first
         spaces = [place for place, letter in enumerate(name) if letter == " " and name[:place] in split]
@@ -169,7 +169,7 @@ def _split(names: Collection[str]) -> dict[str, tuple[str, int]]:
 
 
 def _families(names: Collection[str], edges: Sequence[Edge]) -> dict[str, str]:
-    """The family of each node: the stem of its numbered name and a star, or its name and a dot."""
+    """Return the family of each node: the stem of its numbered name and a star, or its name and a dot."""
     split = _split(names)
     inner_edges = [(split[a], split[b]) for a, b in edges if split[a][0] == split[b][0]]
     # Nodes of such a stem cannot stand side by side: an edge that skips a number would run through those between.
@@ -185,12 +185,12 @@ def _families(names: Collection[str], edges: Sequence[Edge]) -> dict[str, str]:
 
 
 def _repeats(family: str) -> bool:
-    """Whether a family has a node in each of several positions."""
+    """Return True for a family with a node in each of several positions."""
     return family.endswith("*")
 
 
 def _acyclic(families: Iterable[str], edges: Iterable[Edge]) -> dict[str, list[str]]:
-    """The children of each family, without the edges that would close a cycle."""
+    """Return the children of each family, without the edges that would close a cycle."""
     children: dict[str, list[str]] = {family: [] for family in families}
     for parent, child in edges:
         reached = [child]
@@ -204,9 +204,9 @@ def _acyclic(families: Iterable[str], edges: Iterable[Edge]) -> dict[str, list[s
 def _family_rows(
     children: Mapping[str, Sequence[str]], edges: Sequence[Edge], rewards: set[str]
 ) -> tuple[dict[str, int], set[int]]:
-    """The row of each family: below its parents, or right above its first child if it has none; rewards last.
+    """Return the row of each family: below its parents, or above its first child if it has none; rewards last.
 
-    And the rows of families without parents that are too many for one row.
+    Also return the rows of families without parents that are too many for one row.
     """
     parents = {family: [parent for parent in children if family in children[parent]] for family in children}
     depth: dict[str, int] = {}
@@ -236,7 +236,7 @@ def _family_rows(
 def _wrapped(
     families: Sequence[str], depth: Mapping[str, int], children: Mapping[str, Sequence[str]]
 ) -> dict[str, int]:
-    """By how many rows families without parents are moved up, where there are many: those without edges to the top."""
+    """Return by how many rows crowded families without parents move up; those without edges to the top."""
     moved: dict[str, int] = {}
     for level in {depth[family] for family in families}:
         row = sorted((a for a in families if depth[a] == level), key=lambda family: not children[family])
@@ -247,13 +247,13 @@ def _wrapped(
 
 
 def _stops(rows: Mapping[str, int], edges: Iterable[Edge]) -> list[Stop]:
-    """All nodes, then all bends."""
+    """Return all nodes, then all bends."""
     nodes = [Stop(name, name, row) for name, row in rows.items()]
     return nodes + [stop for edge in edges for stop in path(edge, rows)[1:-1]]
 
 
 def _sugiyama(rows: Mapping[str, int], edges: Sequence[Edge]) -> Xs:
-    """The x of each stop in igraph's layered layout."""
+    """Return the x of each stop in igraph's layered layout."""
     import igraph
 
     # Bends are vertices here, because igraph reports bends differently by version.
@@ -266,7 +266,7 @@ def _sugiyama(rows: Mapping[str, int], edges: Sequence[Edge]) -> Xs:
 
 
 def _positions(family: Mapping[str, str], edges: Sequence[Edge]) -> dict[str, float]:
-    """The position of each node, counted from zero; a node without one lies amid its neighbours."""
+    """Return the position of each node, counted from zero; a node without one lies amid its neighbours."""
     numbers = {name: number for name, (_, number) in _split(family).items() if _repeats(family[name])}
     ranks = sorted(set(numbers.values()))
     near = {name: [ranks.index(numbers[name])] if name in numbers else [] for name in family}
@@ -276,7 +276,7 @@ def _positions(family: Mapping[str, str], edges: Sequence[Edge]) -> dict[str, fl
 
 
 def _spread(xs: Mapping[Stop, float], half_widths: Mapping[str, float], packed: set[int]) -> Xs:
-    """The same x in points, stretched until no neighbours in a row overlap; packed rows are as narrow as can be."""
+    """Return each x in points, so that no neighbours in a row overlap; packed rows are as narrow as possible."""
     units: Xs = {}
     for row in {stop.row for stop in xs}:
         stops = sorted((stop for stop in xs if stop.row == row), key=xs.__getitem__)

@@ -7,12 +7,12 @@ import numpy as np
 
 
 def is_lazy(data: Any) -> bool:
-    """Whether this is a query, as Polars' LazyFrame is."""
+    """Return True for queries, such as Polars' LazyFrame."""
     return hasattr(data, "collect_schema") and hasattr(data, "collect")
 
 
 def column_names(data: Any) -> list[Any] | None:
-    """The names of the columns of arrays by name, a data frame, a table of pyarrow or a structured array, or None."""
+    """Return the names of columns of a mapping, a data frame, a pyarrow table or a structured array, else None."""
     if isinstance(data, np.ndarray):
         return None if data.dtype.names is None else list(data.dtype.names)
     if isinstance(data, Mapping):

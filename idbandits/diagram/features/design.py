@@ -1,4 +1,4 @@
-"""Features of the rows of learned tables: the design of a regression that is the prior of every row."""
+"""Features of the rows of learned tables: the design matrix of a regression that is the prior of every row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from idbandits.diagram.features.encode_columns import Column, Numbers, Texts, Value, carried
+from idbandits.diagram.features.encode_columns import Column, Value
 from idbandits.diagram.values import check_distinct
 from idbandits.errors import TableError, brief
 from idbandits.kernel.array_types import Bools, Floats, Rng
@@ -23,21 +23,21 @@ Line: TypeAlias = list[dict[str, Value]]  # the features of a row as plain data:
 CONSTANT = "(constant)"  # the name of the first column of every design
 MOST_COLUMNS = 200  # beside the constant
 INTERCEPT_SD, LOG_STRENGTH_SD = 3.0, 2.0  # of the prior of a regression
-SLOPES_SD = 1.5  # of what all features together add to a logit
-STRENGTH = 10.0  # the median of M, as a multiple of a row's declared pseudo-counts
+SLOPES_SD = 1.5  # of the sum that all features add to a logit
+STRENGTH = 10.0  # median of M, as a multiple of a row's declared pseudo-counts
 LEAST_STRENGTH, MOST_STRENGTH = 0.1, 1e6  # of a strength that is drawn from that prior
-LEAST_PSEUDO_COUNT = 1e-9  # of a row that is drawn from it
+LEAST_PSEUDO_COUNT = 1e-9  # of a row that is drawn from that prior
 
 
 @final
 class Hyperprior(NamedTuple):
-    """What is believed of a regression beforehand: independent normal coefficients, and a normal log strength.
+    """Prior of a regression: independent normal coefficients, and a normal log strength.
 
     Row x has the prior Dirichlet(M softmax(0, x G)): G has one column per state but the first, whose logit is 0.
     """
 
-    intercepts: Floats  # the means of the constant's coefficients, one per state but the first
-    log_strength: float  # the mean of log M
+    intercepts: Floats  # means of the constant's coefficients, one per state but the first
+    log_strength: float  # mean of log M
     slope_sd: float  # of all other coefficients, whose mean is 0
     intercept_sd: float = INTERCEPT_SD
     log_strength_sd: float = LOG_STRENGTH_SD
@@ -50,34 +50,33 @@ class Block(NamedTuple):
     name: str
     axis: int | None
     columns: Sequence[Column]
-    exists: Bools  # which lines are there: those of fixed rows may be lacking
-    labels: Sequence[Label] | None = None  # of the lines, if a data frame had some
+    exists: Bools  # whether a line is there: fixed rows may have none
+    labels: Sequence[Label] | None = None  # of the lines of a data frame
 
     @property
     def place(self) -> int:
-        """Where it stands in a line."""
+        """Its place in a line."""
         return self.axis or 0
 
     def encoded(self) -> Floats:
-        """Its columns of the design, one line per value."""
+        """Return its columns of the design, one line per value."""
         empty = np.zeros((len(self.exists), 0))
-        return np.hstack([empty, *(column.encoded(column.values, self.exists) for column in self.columns)])  # type: ignore[arg-type]
+        return np.hstack([empty, *(column.encoded(column.values, self.exists) for column in self.columns)])
 
     def encoded_lines(self, lines: Sequence[Any]) -> Floats:
-        """Columns of the design for lines of plain data; zeros where a line lacks a column."""
+        """Return columns of the design for lines of plain data; zeros where a line lacks a column."""
         lines, parts = [line if isinstance(line, dict) else {} for line in lines], [np.zeros((len(lines), 0))]
         for column in self.columns:
             exists = np.array([column.name in line for line in lines], np.bool_)
-            values = column.of([line.get(column.name) for line in lines])
-            parts.append(column.encoded(values, exists))  # type: ignore[arg-type]
+            parts.append(column.encoded(column.of([line.get(column.name) for line in lines]), exists))
         return np.hstack(parts)
 
     def line(self, number: int) -> dict[str, Value]:
-        """The values in one line; none if it is lacking."""
+        """Return the values in one line; none if it is lacking."""
         return {column.name: column.raw(number) for column in self.columns} if self.exists[number] else {}
 
     def to_data(self) -> dict[str, Any]:
-        """The lines that exist, as plain data."""
+        """Return the lines that exist as plain data."""
         there = np.flatnonzero(self.exists).tolist()
         data: dict[str, Any] = {} if self.labels is None else {"labels": [self.labels[line] for line in there]}
         own = [
@@ -87,10 +86,9 @@ class Block(NamedTuple):
         return data | {"columns": own}
 
     def carried(self, what: str, learned: Mapping[tuple[int, str], Column]) -> Block:
-        """Return the block with the encodings of other columns, which are given by places of blocks and by names."""
-        places = {column.name: (self.place, column.name) for column in self.columns}
+        """Return the block with the encodings of columns that were learned with, by places of blocks and names."""
         columns = [
-            carried(what, column, learned[places[column.name]]) if places[column.name] in learned else column
+            column.carried(what, learned[key]) if (key := (self.place, column.name)) in learned else column
             for column in self.columns
         ]
         return self._replace(columns=columns)
@@ -98,7 +96,7 @@ class Block(NamedTuple):
 
 @final
 class TableFeatures:
-    """The features of a table's rows; `names` are those of the columns of `design`, the first of which is constant."""
+    """Features of a table's rows; `names` are those of the columns of `design`, the first of which is constant."""
 
     def __init__(self, owner: str, blocks: Sequence[Block], shape: tuple[int, ...], products: bool, most: int) -> None:
         self.blocks, self.products, self._owner, self._shape, self._most = tuple(blocks), products, owner, shape, most
@@ -107,7 +105,7 @@ class TableFeatures:
         check_distinct(owner, self.names)
 
     def carried(self, learned: Sequence[TableFeatures]) -> TableFeatures:
-        """Return the features with the encodings of others, that were learned with, as declared ones.
+        """Return the features with the encodings of features that were learned with, as declared ones.
 
         Each column has the encoding of the first of the others that has it. New columns keep their own encoding, and
         categories that are new come after the others.
@@ -122,7 +120,7 @@ class TableFeatures:
 
     @cached_property
     def design(self) -> Floats:
-        """One line per row; computed when it is first needed, as small files may declare large tables."""
+        """Design matrix, one line per row; computed on first use, because small files may declare large tables."""
         rows, parts = np.arange(math.prod(self._shape)), list[Floats]()
         for block in self.blocks:
             own = block.encoded()
@@ -134,15 +132,15 @@ class TableFeatures:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "design"}  # a copy would be writeable
 
-    def distances(self) -> Iterator[tuple[Numbers, float]]:
-        """Columns of numbers, and how many scales away from the center the most distant value is."""
+    def distances(self) -> Iterator[tuple[Column, float]]:
+        """Iterate over columns of numbers, with the largest distance of a value from the center, in scales."""
         for block in self.blocks:
             for column in block.columns:
-                if isinstance(column, Numbers) and column.encoding.scale is not None:
+                if column.encoding.scale is not None:
                     yield column, float(np.abs(column.encoded(column.values, block.exists)[:, 0]).max(initial=0.0))
 
     def line(self, row: int) -> Line:
-        """The features of a row as plain data."""
+        """Return the features of a row as plain data."""
         places = np.unravel_index(row, self._shape) if self._shape else ()
         lines = {
             block.place: block.line(row if block.axis is None else int(places[block.axis])) for block in self.blocks
@@ -150,7 +148,7 @@ class TableFeatures:
         return [lines.get(place, {}) for place in range(max(lines, default=-1) + 1)]
 
     def encoded(self, lines: Sequence[Line]) -> Floats:
-        """Lines of plain data, of this or of an earlier diagram, as lines of the design.
+        """Return lines of plain data, of this or of an earlier diagram, as lines of the design.
 
         Columns that they lack, values of the wrong type and categories that are new do not count: zeros, or missing.
         """
@@ -159,7 +157,7 @@ class TableFeatures:
         return self._combined(parts, len(own))
 
     def to_data(self) -> dict[str, Any] | None:
-        """What `sources.source_of_data` reads: the features of rows, or of each parent's values; None if pooled."""
+        """Return plain data for `read_frame.source_of_data`, of rows or of each parent's values; None if pooled."""
         if not self.blocks:
             return None
         own = {block.axis: block.to_data() for block in self.blocks}
@@ -167,16 +165,16 @@ class TableFeatures:
 
     @staticmethod
     def hyperprior(prior: Floats, states: int, columns: int) -> Hyperprior:
-        """The prior of a regression in a table with these pseudo-counts, which are those of every row.
+        """Return the prior of a regression in a table with these pseudo-counts, which are those of every row.
 
-        The more columns a design has, the smaller their coefficients are believed to be.
+        The more columns a design has, the smaller are their coefficients a priori.
         """
         row = prior[(0,) * (prior.ndim - 1)][:states]
         slope_sd = SLOPES_SD / math.sqrt(max(1, columns - 1))
         return Hyperprior(np.log(row[1:]) - np.log(row[0]), float(np.log(STRENGTH * row.sum())), slope_sd)
 
     def drawn_prior(self, prior: Floats, states: int, rng: Rng) -> Floats:
-        """Pseudo-counts of all rows (one line each), given by a regression that is drawn from its prior."""
+        """Draw a regression from its prior, and return the pseudo-counts of all rows, one line each."""
         hyper = self.hyperprior(prior, states, len(self.names))
         coefficients = rng.normal(0.0, hyper.slope_sd, (len(self.names), states - 1))
         coefficients[0] = rng.normal(hyper.intercepts, hyper.intercept_sd)
@@ -199,7 +197,7 @@ class TableFeatures:
             yield from map(" × ".join, itertools.product(*group))
 
     def _combined(self, parts: Sequence[Floats], lines: int) -> Floats:
-        """The constant, the columns of all parts, and their products if asked."""
+        """Return the constant, the columns of all parts, and their products if asked."""
         columns = [np.ones((lines, 1)), *parts]
         for group in _groups(parts) if self.products else ():
             product = group[0]
@@ -211,7 +209,7 @@ class TableFeatures:
 
 
 def described(features: TableFeatures, columns: bool = True) -> str:
-    """Features in a few words: how many were declared, and how many columns they have beside the constant if others."""
+    """Describe features: their number, and that of their columns beside the constant if it differs."""
     number, own = sum(len(block.columns) for block in features.blocks), len(features.names) - 1
     if not number:
         return "pooled"
@@ -219,23 +217,22 @@ def described(features: TableFeatures, columns: bool = True) -> str:
 
 
 def _groups(parts: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """All groups of two parts or more."""
+    """Iterate over all groups of two parts or more."""
     for size in range(2, len(parts) + 1):
         yield from itertools.combinations(parts, size)
 
 
 def _check_sizes(owner: str, blocks: Sequence[Block], rows: int, products: bool, most: int) -> None:
-    """Refuse features that have too many columns, or too many entries, before they are computed."""
+    """Reject features with too many columns or entries before they are computed."""
     sizes = [sum(len(column.names) for column in block.columns) for block in blocks]
     total = math.prod(size + 1 for size in sizes) - 1 if products else sum(sizes)
     if total > MOST_COLUMNS:
         columns = [column for block in blocks for column in block.columns]
         largest = max(columns, key=lambda column: len(column.names))
         reason = ""
-        if isinstance(largest, Texts) and len(largest.names) > 2:
-            reason = f"; column {brief(largest.name)} has {len(largest.categories)} categories"
-        raise TableError(f"{owner}: its features have {total} columns, at most {MOST_COLUMNS} are allowed{reason}")
+        if largest.encoding.categories is not None and len(largest.names) > 2:
+            reason = f"; column {brief(largest.name)} has {len(largest.encoding.categories)} categories"
+        raise TableError(f"{owner}: its features must have at most {MOST_COLUMNS} columns, got {total}{reason}")
     if rows * (total + 1) > most:
-        raise TableError(
-            f"{owner}: the features of {rows:,} rows in {total + 1} columns are more than {most:,} numbers"
-        )
+        numbers = f"{rows:,} rows in {total + 1} columns"
+        raise TableError(f"{owner}: its features must be at most {most:,} numbers, got {numbers}")

@@ -2,35 +2,60 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from idbandits.errors import DiagramError, brief
+from idbandits.diagram.values import check_labels, list_of
+from idbandits.errors import DiagramError, TableError, brief, check_number
 from idbandits.kernel.array_types import Bools, Floats
 
 Value: TypeAlias = float | str | None  # of one column in one line: None where it is missing
-MOST_DEVIATIONS = 1e4  # from the mean: more than any of 50 million lines can have; those of other diagrams are cut
+MOST_DEVIATIONS = 1e4  # from the center: more than any of 50 million lines can have; those of other diagrams are cut
 LEAST_SCALE = 1e-305  # half of it is a normal number
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @final
 class Encoding(NamedTuple):
-    """Encoding of a column, or a declared part of it: None and False stand for what the values decide.
+    """Encoding of a column, or a declared part of it: the values decide what is None or False.
 
     A column of numbers has `center` and `scale`, a column of texts has `categories`, the first of which is the base
     level. `missing` adds an indicator of missing values.
     """
 
-    categories: tuple[str, ...] | None = None
+    categories: tuple[Any, ...] | None = None
     center: float | None = None
     scale: float | None = None
     missing: bool = False
 
+    @staticmethod
+    def declared(
+        what: str, categories: Any = None, center: Any = None, scale: Any = None, missing: Any = None
+    ) -> Encoding:
+        """Validate an encoding that a user or a file declares for the column `what`."""
+        if categories is not None:
+            if center is not None or scale is not None:
+                raise TableError(f"{what} must have categories, or center and scale, got both")
+            categories = check_labels(what, list_of(f"{what}: categories must be a list", categories, TableError))
+            if not categories:
+                raise TableError(f"{what}: categories must not be empty")
+        center = (
+            None if center is None else check_number(f"{what}: center", center, -math.inf, error=TableError, above=True)
+        )
+        scale = None if scale is None else check_number(f"{what}: scale", scale, LEAST_SCALE, error=TableError)
+        return Encoding(categories, center, scale, bool(missing))
+
+    @staticmethod
+    def of_data(what: str, data: Mapping[str, Any]) -> Encoding:
+        """Read what `to_data` returns."""
+        return Encoding.declared(what, *(data.get(key) for key in ("categories", "centre", "scale", "missing")))
+
     def to_data(self) -> dict[str, Any]:
-        """Plain data; what is not declared is left out."""
+        """Return plain data without what is not declared."""
         data: dict[str, Any] = {} if self.categories is None else {"categories": list(self.categories)}
         data |= {} if self.center is None else {"centre": self.center}
         data |= {} if self.scale is None else {"scale": self.scale}
@@ -65,64 +90,87 @@ def _check_same(what: str, name: str, learned: Any, declared: Any) -> None:
 
 
 @final
-class Numbers:
-    """A column of numbers, NaN where one is missing; `exists` marks the lines that are there at all.
+class Column:
+    """Column of numbers, NaN where missing, or of texts, None where missing; `exists` marks lines that are there.
 
-    In the design it is (number - center) / scale, and 0 where a number is missing; a second column says where that is,
-    if it happens. Unless declared, center and scale are the mean and the standard deviation of the lines that exist. A
-    column whose numbers are all equal has no scale, and is 0.
+    In the design, numbers are (number - center) / scale, and 0 where missing. Unless declared, center and scale are
+    the mean and the standard deviation of the lines that exist; numbers that are all equal have no scale, and are 0.
+    Texts have one indicator for each category but the first. Declared categories come first; unless any are declared,
+    the first one is the most frequent. Missing values have an indicator if there are any.
     """
 
-    def __init__(self, name: str, values: Floats, exists: Bools, declared: Encoding = NO_ENCODING) -> None:
+    def __init__(
+        self, name: str, values: Floats | Sequence[str | None], exists: Bools, declared: Encoding = NO_ENCODING
+    ) -> None:
         self.name, self.values, self.exists, self.declared = name, values, exists, declared
-        missing = np.isnan(values)
-        seen = values[exists & ~missing]
-        center, scale = _center_and_scale(seen, declared)
-        marks = declared.missing or bool((len(seen) or center is not None) and (missing & exists).any())
-        self.encoding = Encoding(None, center, scale, marks)
+        self.is_text = not isinstance(values, np.ndarray)
+        if isinstance(values, np.ndarray):
+            missing = np.isnan(values)
+            seen = values[exists & ~missing]
+            center, scale = _center_and_scale(seen, declared)
+            marks = declared.missing or bool((len(seen) or center is not None) and (missing & exists).any())
+            self.encoding = Encoding(None, center, scale, marks)
+        else:
+            texts = [value for value, there in zip(values, exists.tolist(), strict=True) if there]
+            counts = Counter(text for text in texts if text is not None)
+            categories = declared.categories or ()
+            if not categories and counts:
+                categories = (min(counts, key=lambda text: (-counts[text], text)),)
+            categories = (*categories, *sorted(counts.keys() - {*categories}))
+            self.encoding = Encoding(categories, missing=declared.missing or (bool(categories) and None in texts))
 
     @property
     def names(self) -> list[str]:
-        """What its columns of the design are called."""
-        return [self.name, f"{self.name} missing"] if self.encoding.missing else [self.name]
+        """Names of its columns of the design."""
+        names = [self.name]
+        if self.encoding.categories is not None:
+            names = [f"{self.name}={text}" for text in self.encoding.categories[1:]]
+        return names + [f"{self.name} missing"] * self.encoding.missing
 
-    def declared_as(self, declared: Encoding) -> Numbers:
-        """Return the column with a declared encoding."""
-        return Numbers(self.name, self.values, self.exists, declared)
+    def carried(self, what: str, learned: Column) -> Column:
+        """Return the column with the encoding of a column of the same name that coefficients were learned for."""
+        values = self.values
+        if learned.is_text and isinstance(values, np.ndarray) and np.isnan(values).all():
+            values = [None] * len(values)
+        if learned.is_text == isinstance(values, np.ndarray):  # texts where numbers were: another column
+            return self
+        encoding = learned.encoding.followed_by(f"{what}: column {brief(self.name)}", self.declared)
+        return Column(self.name, values, self.exists, encoding)
 
     def raw(self, line: int) -> Value:
-        """The number in a line."""
-        value = float(self.values[line])
-        return None if value != value else value
+        """Return the number or text in a line."""
+        value = self.values[line]
+        return value if isinstance(value, str) or value is None else None if value != value else float(value)
 
-    def encoded(self, values: Floats, exists: Bools) -> Floats:
-        """Its columns of the design, for these numbers."""
-        columns, missing = np.zeros((len(values), len(self.names))), np.isnan(values)
-        _, center, scale, marks_missing = self.encoding
-        if center is not None and scale is not None:
-            with np.errstate(over="ignore"):  # halves: the difference of two large numbers is finite
-                scaled = (values / 2 - center / 2) / (scale / 2)
-            columns[:, 0] = np.where(missing | ~exists, 0.0, np.clip(scaled, -MOST_DEVIATIONS, MOST_DEVIATIONS))
+    def encoded(self, values: Floats | Sequence[str | None], exists: Bools) -> Floats:
+        """Return its columns of the design for these values; texts that are no category count as missing."""
+        columns = np.zeros((len(values), len(self.names)))
+        categories, center, scale, marks_missing = self.encoding
+        if isinstance(values, np.ndarray):
+            missing = np.isnan(values)
+            if center is not None and scale is not None:
+                with np.errstate(over="ignore"):  # halves: the difference of two large numbers is finite
+                    scaled = (values / 2 - center / 2) / (scale / 2)
+                columns[:, 0] = np.where(missing | ~exists, 0.0, np.clip(scaled, -MOST_DEVIATIONS, MOST_DEVIATIONS))
+        else:
+            places: dict[str | None, int] = {text: k for k, text in enumerate(categories or ())}
+            place = np.array([places.get(text, -1) for text in values], np.int64)
+            lines, missing = np.flatnonzero(exists & (place > 0)), place < 0
+            columns[lines, place[lines] - 1] = 1.0
         if marks_missing:
-            columns[:, 1] = missing & exists
+            columns[:, -1] = missing & exists
         return columns
 
-    def of(self, values: Sequence[Any]) -> Floats:
-        """Plain values as a column; what is no finite number is missing."""
-        return np.array([_finite(value) for value in values], np.float64)
-
-
-def _finite(value: Any) -> float:
-    """A plain value as a number, NaN if it is no finite one."""
-    try:
-        number = float(value) if isinstance(value, (int, float)) else np.nan
-    except OverflowError:  # a whole number beyond all floats
-        return np.nan
-    return number if abs(number) < np.inf else np.nan
+    def of(self, values: Sequence[Any]) -> Floats | Sequence[str | None]:
+        """Return plain values as values of this column: what is no text, or no finite number, is missing."""
+        if self.is_text:
+            return [value if isinstance(value, str) else None for value in values]
+        finite = [isinstance(value, (int, float)) and abs(value) <= _LARGEST for value in values]
+        return np.array([v if known else np.nan for v, known in zip(values, finite, strict=True)], np.float64)
 
 
 def _center_and_scale(seen: Floats, declared: Encoding) -> tuple[float | None, float | None]:
-    """Center and scale of numbers, as declared or as these are; None where they do not say."""
+    """Return the center and scale of numbers, declared or computed; None where there are no numbers, or equal ones."""
     center, scale = declared.center, declared.scale
     if not len(seen):
         return center, scale
@@ -143,73 +191,8 @@ def _center_and_scale(seen: Floats, declared: Encoding) -> tuple[float | None, f
 
 
 def _root_mean_square(seen: Floats, center: float) -> float | None:
-    """Root mean square distance of numbers from a declared center; None if all are there."""
+    """Return the root mean square distance of numbers from a declared center; None if all are there."""
     halves = np.abs(seen / 2 - center / 2)
     largest = float(halves.max())
     scale = largest * float(np.sqrt(np.mean((halves / largest) ** 2))) if largest > 0 else 0.0
-    return 2 * min(scale, float(np.finfo(np.float64).max) / 2) if 2 * scale >= LEAST_SCALE else None
-
-
-@final
-class Texts:
-    """A column of texts, None where one is missing; `exists` marks the lines that are there at all.
-
-    In the design it has one indicator for each category but the first, and one for missing texts if any is. Declared
-    categories come first; unless any are declared, the first one is the most frequent.
-    """
-
-    def __init__(
-        self, name: str, values: Sequence[str | None], exists: Bools, declared: Encoding = NO_ENCODING
-    ) -> None:
-        self.name, self.values, self.exists, self.declared = name, tuple(values), exists, declared
-        seen = [value for value, there in zip(values, exists.tolist(), strict=True) if there]
-        counts = Counter(value for value in seen if value is not None)
-        categories = declared.categories or ()
-        if not categories and counts:
-            categories = (min(counts, key=lambda text: (-counts[text], text)),)
-        self.categories = (*categories, *sorted(counts.keys() - {*categories}))
-        self.encoding = Encoding(self.categories, missing=declared.missing or (bool(self.categories) and None in seen))
-        self._places = {text: k for k, text in enumerate(self.categories)}
-
-    @property
-    def names(self) -> list[str]:
-        """What its columns of the design are called."""
-        return [f"{self.name}={text}" for text in self.categories[1:]] + [
-            f"{self.name} missing"
-        ] * self.encoding.missing
-
-    def declared_as(self, declared: Encoding) -> Texts:
-        """Return the column with a declared encoding."""
-        return Texts(self.name, self.values, self.exists, declared)
-
-    def raw(self, line: int) -> Value:
-        """The text in a line."""
-        return self.values[line]
-
-    def encoded(self, values: Sequence[str | None], exists: Bools) -> Floats:
-        """Its columns of the design, for these texts: those that are new to it count as missing."""
-        columns = np.zeros((len(values), len(self.names)))
-        for line in np.flatnonzero(exists).tolist():
-            text = values[line]
-            place = None if text is None else self._places.get(text)
-            if place is None and self.encoding.missing:
-                columns[line, -1] = 1.0
-            elif place:
-                columns[line, place - 1] = 1.0
-        return columns
-
-    def of(self, values: Sequence[Any]) -> Sequence[str | None]:
-        """Plain values as a column; what is no text is missing."""
-        return [value if isinstance(value, str) else None for value in values]
-
-
-Column: TypeAlias = Numbers | Texts
-
-
-def carried(what: str, column: Column, learned: Column) -> Column:
-    """Return a column with the encoding of another one, of the same name, that coefficients were learned for."""
-    if isinstance(learned, Texts) and isinstance(column, Numbers) and np.isnan(column.values).all():
-        column = Texts(column.name, [None] * len(column.values), column.exists, column.declared)
-    if type(column) is not type(learned):  # texts where numbers were: another column
-        return column
-    return column.declared_as(learned.encoding.followed_by(f"{what}: column {brief(column.name)}", column.declared))
+    return 2 * min(scale, _LARGEST / 2) if 2 * scale >= LEAST_SCALE else None

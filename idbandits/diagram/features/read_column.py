@@ -1,6 +1,6 @@
-"""One column of data from any library, as an array of values and a mask of the missing ones.
+"""Columns of data from any library, as an array of values and a mask of the missing ones.
 
-Libraries are told apart by their attributes, because they are slow to import. pyarrow is imported where it is in use.
+Libraries are recognised by their attributes, because they are slow to import. pyarrow is imported where it is in use.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class RawColumn(NamedTuple):
     """
 
     values: Any  # an array, flat if the data was
-    masked: Bools  # what the library marks as missing: masked, null, or NA of an extension type
+    masked: Bools  # missing values of the library: masked, null, or NA of an extension type
     is_categorical: bool = False
     has_zone: bool = False
 
     @property
     def missing(self) -> Bools:
-        """Which values are missing: masked, or None, NaN, NaT and the like."""
+        """Mask of missing values: masked, or None, NaN, NaT and the like."""
         kind = self.values.dtype.kind
         if kind in "fc":
             return np.asarray(self.masked | np.isnan(self.values))
@@ -41,7 +41,7 @@ class RawColumn(NamedTuple):
         return np.asarray(self.masked | _missing_objects(self.values)) if kind == "O" else self.masked
 
     def tolist(self) -> list[Any]:
-        """Plain values of a flat column, None where one is missing. Dates stay NumPy's: some would become integers."""
+        """Return plain values of a flat column, None where missing. Dates stay NumPy's: some would become integers."""
         if self.values.ndim != 1:
             raise ValueError(f"one value per line is needed, got an array of shape {self.values.shape}")
         values = list(self.values) if self.values.dtype.kind in "mM" else self.values.tolist()
@@ -50,9 +50,9 @@ class RawColumn(NamedTuple):
 
 
 def read_column(data: Any) -> RawColumn:
-    """Read a column of NumPy, pandas, Polars or pyarrow, a list, or whatever NumPy makes an array of.
+    """Read a column of NumPy, pandas, Polars or pyarrow, a list, or anything that NumPy converts to an array.
 
-    What cannot be read raises one of `errors.ODD`. The caller checks that `values` is flat.
+    Unreadable data raises one of `errors.ODD`. The caller checks that `values` is flat.
 
     >>> import pyarrow
     >>> read_column(pyarrow.chunked_array([[7, None, 9]]).dictionary_encode())
@@ -74,7 +74,7 @@ def read_column(data: Any) -> RawColumn:
 
 
 def is_arrow(data: Any) -> bool:
-    """Whether this is an array of pyarrow, chunked or not."""
+    """Return True for arrays of pyarrow, chunked or not."""
     return hasattr(data, "to_pylist") and hasattr(data, "null_count")
 
 
@@ -100,7 +100,7 @@ def _missing_objects(values: Any) -> Bools:
 
 
 def _of_categories(codes: Any, categories: RawColumn) -> RawColumn:
-    """Values by their numbers among categories, where -1 is a missing one; categories may be missing themselves."""
+    """Return values by their numbers among categories, -1 where missing; categories may be missing themselves."""
     if not len(categories.values):  # then all values are missing
         fillers = np.zeros(len(codes), categories.values.dtype)
         return RawColumn(fillers, np.ones(len(codes), np.bool_), True, categories.has_zone)
