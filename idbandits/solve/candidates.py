@@ -165,9 +165,15 @@ def all_fit(q: Search, action: Ints) -> bool:
 
 
 @inlined
+def margin(s: Decisions, best: float) -> float:
+    """Return by how much rounding may move a value."""
+    return ROUNDING * (s.zero[s.groups] + abs(best))
+
+
+@inlined
 def exceeds(s: Decisions, bound: float, best: float) -> bool:
     """Whether a bound leaves room above the best value, rounding aside."""
-    return bound > best + ROUNDING * (s.zero[s.groups] + abs(best))
+    return bound > best + margin(s, best)
 
 
 @inlined

@@ -59,6 +59,10 @@ def decisions_of(model: Model) -> Decisions:
         else None
         for g, members in enumerate(groups)
     ]
+    forms = [
+        (GENERAL, zero) if form == SORTED and own is None else (form, zero)
+        for (form, zero), own in zip(forms, staged, strict=True)
+    ]
     stages = [own or _no_stages(members) for own, members in zip(staged, groups, strict=True)]
     stage_nodes = [nodes for own in stages for pair in zip(own.ahead, own.nodes, strict=True) for nodes in pair]
     frontiers = [frontier for own in stages for frontier in own.frontier]

@@ -37,6 +37,7 @@ BINS = 64  # of bounds, to find those that are among the highest
 class Ways(NamedTuple):
     """Ways to make the decisions of the first stages."""
 
+    widest: int  # how many numbers a frontier has at most
     used: Ints  # the items
     before: Ints  # the way that it goes on from
     step: Ints  # the choice that was made last
@@ -44,6 +45,15 @@ class Ways(NamedTuple):
     frontier: Floats  # `widest` numbers each
     following: Ints  # another way with the same items, in this stage
     table: Ints  # where ways are found by their items
+
+
+@linked
+def new_ways(widest: int, number: int, places: int) -> Ways:
+    """Allocate ways, and a table with so many places."""
+    return Ways(
+        widest, np.empty(number, np.int64), np.empty(number, np.int64), np.empty(number, np.int64), np.empty(number),
+        np.empty(number * widest), np.empty(number, np.int64), np.empty(places, np.int64),
+    )  # fmt: skip
 
 
 @linked
@@ -103,12 +113,8 @@ def walk(
     """
     widest, missed, spent = steps.widest, -np.inf, 0.0
     room = 4 * width
-    total = 1 + size * width + room
-    ways = Ways(
-        np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total),
-        np.empty(total * widest), np.empty(total, np.int64), np.empty(4 * room + 16, np.int64),
-    )  # fmt: skip
-    now, then, counts = np.empty(widest), np.empty(widest), np.empty(BINS, np.int64)
+    ways = new_ways(widest, 1 + size * width + room, 4 * room + 16)
+    now, then = np.empty(widest), np.empty(widest)
     ways.used[0], start, end = 0, 0, 1
     for t in range(size):
         begun, wide, next_wide = end, steps.width[t], steps.width[t + 1]
@@ -124,7 +130,7 @@ def walk(
                 for b in range(next_wide):
                     ways.frontier[end * widest + b] = mapped(steps, i, b, wide, ways.frontier, way * widest)
                 ways.used[end] = (ways.used[way] | steps.bit[i]) & steps.live[t]
-                place = look_up(ways, places, end, next_wide, widest)
+                place = look_up(ways, places, end, next_wide)
                 if place < 0:
                     continue
                 ways.before[place], ways.step[place] = way, i
@@ -138,8 +144,8 @@ def walk(
         for way in range(begun, end):
             bound = limit(steps, ways, way, t, size, level, now, then)
             if bound > level:
-                move(ways, way, kept, widest)
-                ways.bound[kept] = bound
+                ways.bound[way] = bound
+                move(ways, way, kept)
                 highest = max(highest, bound)
                 kept += 1
         start, end = begun, kept
@@ -148,7 +154,8 @@ def walk(
             affordable = min(affordable, WIDE / 4)
         affordable = min(float(width), max(float(NARROW), affordable))
         if end - start > affordable:
-            end, missed = keep_highest(ways, start, end, int(affordable), best, highest, missed, widest, counts)
+            end, dropped = keep_highest(ways, start, end, int(affordable), best, highest)
+            missed = max(missed, dropped)
         if start == end:
             return best, max(best, missed)
     found = start
@@ -170,9 +177,9 @@ def first_place(places: int, used: int) -> int:
 
 
 @inlined
-def look_up(ways: Ways, places: int, new: int, wide: int, widest: int) -> int:
+def look_up(ways: Ways, places: int, new: int, wide: int) -> int:
     """Where a new way belongs: its own place, that of one that it covers, or -1 if another covers it."""
-    at = first_place(places, ways.used[new])
+    at, widest = first_place(places, ways.used[new]), ways.widest
     while ways.table[at] >= 0 and ways.used[ways.table[at]] != ways.used[new]:
         at = (at + 1) & (places - 1)
     way = ways.table[at]
@@ -240,21 +247,21 @@ def limit(steps: Steps, ways: Ways, way: int, t: int, size: int, level: float, n
 
 
 @inlined
-def move(ways: Ways, source: int, target: int, widest: int) -> None:
+def move(ways: Ways, source: int, target: int) -> None:
     """Put a way into another place."""
     ways.used[target], ways.before[target] = ways.used[source], ways.before[source]
     ways.step[target], ways.bound[target] = ways.step[source], ways.bound[source]
-    for b in range(widest):
-        ways.frontier[target * widest + b] = ways.frontier[source * widest + b]
+    for b in range(ways.widest):
+        ways.frontier[target * ways.widest + b] = ways.frontier[source * ways.widest + b]
 
 
-@unmanaged
-def keep_highest(
-    ways: Ways, start: int, end: int, width: int, low: float, high: float, missed: float, widest: int, counts: Ints
-) -> tuple[int, float]:
-    """Keep `width` ways, those with the highest bounds up to bins of bounds; where they end, and the bound missed."""
-    counts[:] = 0
-    scale = (BINS - 1) / (high - low)
+@linked
+def keep_highest(ways: Ways, start: int, end: int, width: int, low: float, high: float) -> tuple[int, float]:
+    """Keep `width` ways, those with the highest bounds up to bins; return where they end, and the bound of the others.
+
+    All bounds are between `low` and `high`.
+    """
+    counts, scale, dropped = np.zeros(BINS, np.int64), (BINS - 1) / (high - low), -np.inf
     for way in range(start, end):
         counts[int((high - ways.bound[way]) * scale)] += 1
     last, number = 0, counts[0]
@@ -267,8 +274,8 @@ def keep_highest(
         bin_ = int((high - ways.bound[way]) * scale)
         if bin_ < last or (bin_ == last and left > 0):
             left -= bin_ == last
-            move(ways, way, kept, widest)
+            move(ways, way, kept)
             kept += 1
         else:
-            missed = max(missed, ways.bound[way])
-    return kept, missed
+            dropped = max(dropped, ways.bound[way])
+    return kept, dropped

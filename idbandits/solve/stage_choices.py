@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from idbandits.circuit.passes import weight
-from idbandits.kernel.array_types import Floats, Indices, Ints
+from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.compile import inlined, linked, unmanaged
 from idbandits.solve.assignment import match
 from idbandits.solve.candidates import Search, item
+from idbandits.solve.stage_maps import StageRows, coefficient, enter_stage, new_rows, read_choice
 
 MOST_ITEMS = 62  # of decisions that exclude each other, as bits of an integer
 RESIDUES = 67  # powers of two differ modulo this prime, which tells bits apart
@@ -69,13 +69,8 @@ def mapped(steps: Steps, i: int, b: int, wide: int, frontier: Floats, first: int
 @linked
 def find_steps(q: Search, g: int, action: Ints, steps: Steps) -> bool:
     """The choices that fewer others cover than other decisions may take; False if there is a negative slope."""
-    c, s, first = q.run.c, q.s, q.s.group_start[g]
-    rows = np.zeros((steps.widest + 1, c.leaves + c.inner))  # of nodes: the constant, then the slopes by the frontier
-    rows[0] = 1.0
-    weights = np.empty(c.start[c.inner])
+    s, first, scratch = q.s, q.s.group_start[g], new_rows(q, g, steps.widest, action)
     low, high = np.empty(steps.widest), np.empty(steps.widest)
-    read_edges(q, s.constant_start[g], s.constant_start[g + 1], s.constant, action, weights)
-    add_up(q, s.constant_start[g], s.constant_start[g + 1], s.constant, weights, rows[0])
     for t in range(q.size):
         x = first + t
         to, next_wide = s.frontier_start[x], s.frontier_start[x + 1] - s.frontier_start[x]
@@ -83,7 +78,7 @@ def find_steps(q: Search, g: int, action: Ints, steps: Steps) -> bool:
         steps.width[t] = wide
         for b in range(wide):
             steps.low[t * steps.widest + b], steps.high[t * steps.widest + b] = low[b], high[b]
-        if not read_maps(q, x, action, weights, rows, steps.start[t], steps, wide):
+        if not read_maps(q, x, action, scratch, steps.start[t], steps, wide):
             return False
         k = s.stage_decision[x]
         steps.start[t + 1] = steps.start[t] + q.start[k + 1] - q.start[k]
@@ -99,52 +94,21 @@ def find_steps(q: Search, g: int, action: Ints, steps: Steps) -> bool:
     return True
 
 
-@unmanaged
-def read_edges(q: Search, first: int, last: int, nodes: Indices, action: Ints, weights: Floats) -> None:
-    """Read the weights of the edges of some nodes."""
-    c = q.run.c
-    for a in range(first, last):
-        for e in range(c.start[nodes[a]], c.start[nodes[a] + 1]):
-            weights[e] = 1.0 if c.slot[e] < 0 else weight(c, c.slot[e], q.p, action)
-
-
-@unmanaged
-def add_up(q: Search, first: int, last: int, nodes: Indices, weights: Floats, values: Floats) -> None:
-    """The values of some nodes, in order."""
-    c = q.run.c
-    for a in range(first, last):
-        total = 0.0
-        for e in range(c.start[nodes[a]], c.start[nodes[a] + 1]):
-            total += weights[e] * values[c.child[e]]
-        values[c.leaves + nodes[a]] = total
-
-
 @linked
-def read_maps(
-    q: Search, x: int, action: Ints, weights: Floats, rows: Floats, number: int, steps: Steps, wide: int
-) -> bool:
-    """The maps of all candidates of stage x, numbered from `number`; False if there is a negative slope."""
-    s = q.s
-    k, to, next_wide = s.stage_decision[x], s.frontier_start[x], s.frontier_start[x + 1] - s.frontier_start[x]
-    first, split, last = s.stage_start[2 * x], s.stage_start[2 * x + 1], s.stage_start[2 * x + 2]
-    read_edges(q, first, split, s.stage_node, action, weights)
-    for j in range(wide + 1):
-        for b in range(wide):
-            rows[j, s.frontier[to - wide + b]] = 1.0 if b == j - 1 else 0.0
-        add_up(q, first, split, s.stage_node, weights, rows[j])
-    before, sound = action[k], True
+def read_maps(q: Search, x: int, action: Ints, scratch: StageRows, number: int, steps: Steps, wide: int) -> bool:
+    """Read the maps of all candidates of stage x, numbered from `number`; return False if there is a negative slope."""
+    s, sound = q.s, True
+    k, next_wide = s.stage_decision[x], s.frontier_start[x + 1] - s.frontier_start[x]
+    enter_stage(q, x, wide, action, scratch)
     for i in range(q.start[k], q.start[k + 1]):
-        action[k] = q.candidates[i]
         steps.choice[number] = q.candidates[i]
-        read_edges(q, split, last, s.stage_node, action, weights)
+        read_choice(q, x, wide, q.candidates[i], action, scratch)
         for j in range(wide + 1):
-            add_up(q, split, last, s.stage_node, weights, rows[j])
             for b in range(next_wide):
-                value = rows[j, s.frontier[to + b]]
+                value = coefficient(q, x, b, j, scratch)
                 sound &= j == 0 or value >= 0.0
                 steps.maps[place(steps, number, b, wide) + j] = value
         number += 1
-    action[k] = before
     return sound
 
 
