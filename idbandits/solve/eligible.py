@@ -1,4 +1,4 @@
-"""Which choices may be made in a round: `allowed=` as users give it, and packed for kernels.
+"""Eligible choices: `allowed=` of a request, packed for kernels, and the rows of tables that they read.
 
 Packed, it is one array: for every decision its choice in some feasible action, then where its list begins, then where
 it ends (both from the start of the array; -1 if it may make every choice), then the lists. Decisions with equal lists
@@ -30,7 +30,7 @@ REPEATED = 16  # choices of a slot from which on it is worth looking for an equa
 
 @final
 class Eligibility:
-    """Turns `allowed=` into the choices that a model's decisions may make."""
+    """Translator of `allowed=` into the choices that a model's decisions may make."""
 
     def __init__(self, model: Model) -> None:
         self._decisions, self._feasibility = model.decisions, model.feasibility
@@ -146,7 +146,7 @@ class Eligibility:
 
 
 def choices_of(states: int, eligible: Ints, k: int, decisions: int) -> Sequence[int]:
-    """The choices that decision k of so many may make, as packed; it has so many states."""
+    """Return the choices that decision k may make, as packed for so many decisions; it has `states` in all."""
     if not len(eligible) or eligible[decisions + k] < 0:
         return range(states)
     choices: list[int] = eligible[eligible[decisions + k] : eligible[2 * decisions + k]].tolist()
@@ -154,7 +154,7 @@ def choices_of(states: int, eligible: Ints, k: int, decisions: int) -> Sequence[
 
 
 def are_eligible(action: Ints, eligible: Ints, decisions: int) -> bool:
-    """Whether all of so many choices may be made, as packed."""
+    """Return whether all choices of an action may be made, as packed for so many decisions."""
     states = int(action[:decisions].max(initial=0)) + 1
     return all(action[k] in choices_of(states, eligible, k, decisions) for k in range(decisions))
 
@@ -194,7 +194,8 @@ def readable_rows(c: Circuit, s: Decisions, eligible: Ints, action: Ints) -> Int
                 combinations *= number_of_choices(s, eligible, k)
                 trial[k], at[k] = choice_at(s, eligible, k, 0), 0
         if combinations > s.learned:  # through a lookup: to go through them costs more than to read all rows
-            return all_rows(s)
+            mark_all_rows(s, words)
+            break
         if combinations >= REPEATED:
             repeated = False
             for i in range(number):
@@ -224,24 +225,20 @@ def readable_rows(c: Circuit, s: Decisions, eligible: Ints, action: Ints) -> Int
     return marked(words)
 
 
-@linked
-def all_rows(s: Decisions) -> Ints:
-    """Return where all learned rows begin."""
-    number, at = 0, 0
-    for t in range(s.tables):
-        number += s.table_rows[t]
-    rows, number = np.empty(number, np.int64), 0
-    for t in range(s.tables):
-        for _ in range(s.table_rows[t]):
-            rows[number] = at
-            at, number = at + s.table_states[t], number + 1
-    return rows
-
-
 @inlined
 def mark(words: Ints, number: int) -> None:
     """Add a number to a set."""
     words[number // WORD] |= 1 << number % WORD
+
+
+@unmanaged
+def mark_all_rows(s: Decisions, words: Ints) -> None:
+    """Add where all learned rows begin to a set."""
+    at = 0
+    for t in range(s.tables):
+        for _ in range(s.table_rows[t]):
+            mark(words, at)
+            at += s.table_states[t]
 
 
 @linked

@@ -7,7 +7,7 @@ is that of these fixed points. Which items to choose follows by dynamic programm
 value of m items from the i-th on either leaves out item i, or puts it above the best m - 1 items that follow. That
 takes items times positions steps, where a search would look at sets of items.
 
-Where stages differ, the same is done with the mean of their maps: a good list for a search to begin with.
+Where stages differ, the mean of their maps is used: a good list for a search to begin with.
 """
 
 import numpy as np
@@ -79,7 +79,7 @@ def descending(keys: Floats) -> Ints:
 
 @linked
 def best_subset(maps: Floats, order: Ints, repeats: Bools, chosen: Ints) -> bool:
-    """Choose the items whose maps, outermost first in `order`, lead from 0 to the most; False if there are too few."""
+    """Choose the items whose maps, outermost first in `order`, lead from 0 to the most; return False if too few."""
     size, number = len(chosen), len(order)
     best, takes = np.full(size + 1, -np.inf), np.zeros((number, size + 1), np.bool_)
     best[0] = 0.0

@@ -1,4 +1,4 @@
-"""One decision after the other, in stages: dynamic programming over the items used, with bounds.
+"""Dynamic programming over sets of items: one decision after the other, in stages, with bounds.
 
 A choice maps the frontier of its stage to the next one by an affine map without negative slopes (`stages`). So of all
 ways to use the same items, only those count whose frontier is nowhere below that of another, and with one number in
@@ -14,7 +14,7 @@ import numpy as np
 
 from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.compile import inlined, linked, unmanaged
-from idbandits.solve.candidates import ROUNDING, SORTED, Search, form_of, improve, value_at
+from idbandits.solve.candidates import ROUNDING, Search, improve, value_at
 from idbandits.solve.stage_choices import (
     RESIDUES,
     Steps,
@@ -30,7 +30,6 @@ from idbandits.solve.stage_choices import (
 NARROW, WIDE = 4, 128  # ways that are kept in a first walk, which finds a good list, and in a second
 LEAST, MOST = 16, 100_000  # ways: with fewer it is not worth the trouble, and more take too much memory
 SHARE = 0.5  # of the budget
-HOPELESS = 0.25  # sets per unit of the budget: not worth the trouble where another search has already failed
 BINS = 64  # of bounds, to find those that are among the highest
 
 
@@ -58,14 +57,14 @@ def new_ways(widest: int, number: int, places: int) -> Ways:
 
 @linked
 def sweep(q: Search, g: int, action: Ints, budget: float) -> tuple[float, float]:
-    """Leave the best action found in `action`; returns its value and an upper bound, infinite if this found none.
+    """Leave the best action found in `action`; return its value and an upper bound, infinite if this found none.
 
     It spends a share of `budget`, which need not be that of the whole search.
     """
     s, size, first = q.s, q.size, q.s.group_start[g]
     values = np.ones(q.run.c.leaves + q.run.c.inner)
     best = value_at(q.run, q.p, action, values)
-    if s.staged[g] == 0 or (form_of(q, g) == SORTED and most_sets(q) > HOPELESS * budget):
+    if s.staged[g] == 0:
         return best, np.inf
     steps = new_steps(q, g)
     if not find_steps(q, g, action, steps) or not number_items(q, g, steps):
@@ -91,25 +90,14 @@ def sweep(q: Search, g: int, action: Ints, budget: float) -> tuple[float, float]
     return best, best if bound <= best + rounding else bound
 
 
-@unmanaged
-def most_sets(q: Search) -> float:
-    """About how many sets of items there are in a stage, at most."""
-    number, sets = 0, 1.0
-    for k in q.group:
-        number = max(number, q.start[k + 1] - q.start[k])
-    for t in range(min(q.size, number // 2)):
-        sets *= (number - t) / (t + 1.0)
-    return sets
-
-
 @linked
 def walk(
     steps: Steps, size: int, width: int, budget: float, best: float, level: float, picks: Ints
 ) -> tuple[float, float]:
-    """Go through the stages with at most `width` ways; the best value found, whose steps are in `picks`, and a bound.
+    """Go through the stages with at most `width` ways; return the best value found and a bound.
 
-    Only lists above `level` are looked for, which is `best` and what rounding may add to it. Once ways were missed
-    there is no proof: then few are kept.
+    Its steps are left in `picks`. Only lists above `level` are looked for, which is `best` and what rounding may add
+    to it. Once ways were missed there is no proof: then few are kept.
     """
     widest, missed, spent = steps.widest, -np.inf, 0.0
     room = 4 * width
@@ -171,14 +159,14 @@ def walk(
 
 @inlined
 def first_place(places: int, used: int) -> int:
-    """Where to look first for ways that use these items."""
+    """Return the place of a table to look at first for ways that use these items."""
     mixed = (used ^ (used >> 29)) * 0x9E3779B97F4A7C1
     return (mixed ^ (mixed >> 32)) & (places - 1)
 
 
 @inlined
 def look_up(ways: Ways, places: int, new: int, wide: int) -> int:
-    """Where a new way belongs: its own place, that of one that it covers, or -1 if another covers it."""
+    """Return the place of a new way: its own, that of one that it covers, or -1 if another covers it."""
     at, widest = first_place(places, ways.used[new]), ways.widest
     while ways.table[at] >= 0 and ways.used[ways.table[at]] != ways.used[new]:
         at = (at + 1) & (places - 1)
@@ -203,7 +191,7 @@ def look_up(ways: Ways, places: int, new: int, wide: int) -> int:
 
 @unmanaged
 def forget(ways: Ways, places: int, new: int) -> None:
-    """Take the way that was put into the table last out of it."""
+    """Remove the way that was put into the table last."""
     at = first_place(places, ways.used[new])
     while ways.table[at] != new:
         at = (at + 1) & (places - 1)
@@ -212,7 +200,7 @@ def forget(ways: Ways, places: int, new: int) -> None:
 
 @unmanaged
 def limit(steps: Steps, ways: Ways, way: int, t: int, size: int, level: float, now: Floats, then: Floats) -> float:
-    """An upper bound of what a way can lead to; up to `level` it need not be tight.
+    """Return an upper bound of what a way can lead to; up to `level` it need not be tight.
 
     First every number of every later frontier is at its best choice, less what is lost because items may not be
     shared; then at its best choice among the items that are left.

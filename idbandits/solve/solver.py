@@ -1,4 +1,4 @@
-"""The best action under given means, with a proof of optimality where there is one."""
+"""Find the best action under given means, with a proof of optimality where there is one."""
 
 from typing import Any, NamedTuple, final
 
@@ -40,7 +40,7 @@ from idbandits.solve.sorting import sort
 BUDGET = 200_000.0  # edges that a search may look at: about a millisecond
 FEW = 20_000.0  # edges to look at, up to which all combinations are tried where decisions fall into stages
 PATIENCE = 5.0  # times the budget, to go through stages once more where nothing was proven: it often suffices
-MOST_EFFORT = 10**30  # whole numbers may be more than a float can hold, and files hold no infinite ones
+MOST_EFFORT = 10**30  # integers may exceed what a float can hold, and files hold no infinity
 SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(
     INTS, FLOATS, FLOATS, types.boolean, INTS, INTS, types.float64
 )
@@ -49,7 +49,7 @@ unpack = unpacker(Circuit, Decisions)
 
 @final
 class Solution(NamedTuple):
-    """The best action found, its expected reward, whether it is proven to be the best, and what nothing exceeds."""
+    """Best action found, its expected reward, whether it is proven to be the best, and a bound on all actions."""
 
     action: dict[str, Label]
     value: float
@@ -60,7 +60,7 @@ class Solution(NamedTuple):
 def best_action(
     d: Diagram, means: Means, context: Action | None = None, *, effort: float = 1.0, allowed: Allowed = None
 ) -> Solution:
-    """The action with the highest expected reward; all decisions are made before anything is seen.
+    """Find the action with the highest expected reward; all decisions are made before anything is observed.
 
     The proof may be out of reach for many entangled decisions: then `exact` is False, `value` is that of the best
     action found and `bound` is an upper bound. More `effort` (a factor on the search allowed) may close the gap.
@@ -85,12 +85,12 @@ def best_action(
     value, bound, sound = kernel.entry(*solver.program, flat, False, action, eligible, BUDGET * effort)
     if not sound:
         model.parameter_vector(means)  # says what is wrong
-        raise MeansError(f"means: those given for diagram {model.name!r} do not sum to 1 in every row")
+        raise MeansError(f"means must sum to 1 in every row of diagram {model.name!r}")
     return Solution(model.action_of(action), value, bound == value, bound)
 
 
 def check_effort(effort: Any) -> float:
-    """The effort as a float, if it is a number from 0; an infinite one is as much as there can be."""
+    """Validate the effort, a number >= 0, and return it as a float; infinity is clamped."""
     effort = plain(effort)
     if not (isinstance(effort, (int, float)) and effort >= 0):
         effort = check_number("effort", effort, 0)
@@ -99,7 +99,7 @@ def check_effort(effort: Any) -> float:
 
 @final
 class Solver:
-    """All that a kernel needs to find the best action of a model."""
+    """Kernel and packed structures to find the best action of a model."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -110,16 +110,16 @@ class Solver:
         self._blank = np.zeros(len(model.decisions) + len(model.contexts), dtype=np.int64)
 
     def kernel_for(self, effort: float) -> Kernel:
-        """The kernel that searches with this effort: the small one only where a whole effort is enough."""
+        """Return the kernel that searches with this effort: the small one only if the effort is at least 1."""
         return self.kernel if effort >= 1.0 else solve
 
     def program_for(self, effort: float) -> Packed:
-        """What the kernel works on, with this effort."""
+        """Return the structures that the kernel works on, with this effort."""
         circuit, decisions = self._structures
         return self.program if effort == 1.0 else pack(circuit, decisions._replace(effort=effort))
 
     def eligible(self, allowed: Allowed) -> Ints:
-        """The choices that may be made, for the kernel."""
+        """Return the choices that may be made, for the kernel."""
         return EVERY_CHOICE if allowed is None else self.model.derived(Eligibility).packed(allowed)
 
     def blank_action(
@@ -136,7 +136,7 @@ class Solver:
 
 
 def _is_easy(c: Circuit, s: Decisions) -> bool:
-    """Whether every group of decisions is solved without a search, whatever the means."""
+    """Return whether every group of decisions is solved without a search, whatever the means."""
     start = np.zeros(s.decisions + 1, dtype=np.int64)
     for g in range(s.groups):
         size, form = s.group_start[g + 1] - s.group_start[g], s.form[g]
@@ -266,24 +266,25 @@ def solve_group(
 def solve_or_search(
     c: Circuit, s: Decisions, g: int, inputs: Inputs, budget: float, action: Ints
 ) -> tuple[float, float]:  # fmt: skip
-    """Make the best choices found for a group of decisions, by the first way that applies; their value and a bound."""
+    """Make the best choices found for a group, by the first search that applies; return their value and a bound."""
     value, bound = solve_group(c, s, g, inputs, budget, action)
     if bound != np.inf:
         return value, bound
     q = search_of(c, s, g, inputs, budget)
-    form = search.form_of(q, g)
-    if form == SORTED:
+    if search.form_of(q, g) == SORTED:
         value, bound = sort(q, g, action)
-    for turn in range(2):  # what proves most in little time comes first
-        if exceeds(s, bound, value) and (turn == 0 or form != SORTED):
-            value, swept = sweep(q, g, action, budget if turn == 0 else PATIENCE * budget)
+    is_sorted = bound < np.inf
+    if not is_sorted:  # what proves most in little time comes first
+        value, bound = sweep(q, g, action, budget)
+    if exceeds(s, bound, value) and cost_of_group(q, g) <= budget:
+        value = search.try_all(q, action)
+        bound = value
+    if exceeds(s, bound, value) and not is_sorted:
+        value, branched = branch(q, action)
+        bound = min(bound, branched)
+        if exceeds(s, bound, value):
+            value, swept = sweep(q, g, action, PATIENCE * budget)
             bound = min(bound, swept)
-        if turn == 0 and exceeds(s, bound, value) and cost_of_group(q, g) <= budget:
-            value = search.try_all(q, action)
-            bound = value
-        if turn == 0 and form != SORTED and exceeds(s, bound, value):
-            value, branched = branch(q, action)
-            bound = min(bound, branched)
     if exceeds(s, bound, value):
         value = search.improve(q, action)
     return value, max(value, bound)
@@ -295,10 +296,10 @@ work: Any = solve_group  # or `solve_or_search`, in the kernels that are generat
 def _solve(
     program: Ints, numbers: Floats, means: Floats, expanded: bool, action: Ints, eligible: Ints, budget: float
 ) -> tuple[float, float, bool]:
-    """Put the best action found into `action`, whose contexts are given; its value and an upper bound.
+    """Put the best action found into `action`, whose contexts are set; return its value, a bound and success.
 
     `eligible` has the choices that may be made, as `Eligibility` packs them; empty if all may.
-    `means` are as users give them, or `expanded`: those of all states. False, and no action, if these are not means.
+    `means` are as users pass them, or `expanded`: those of all states. If these are not means, there is no action.
     """
     c, s = unpack(program, numbers)
     p = np.empty(s.parameters)
@@ -338,7 +339,7 @@ def shuffle_idle(s: Decisions, rng: Rng, action: Ints, eligible: Ints) -> None:
 
 @linked
 def value_of(c: Circuit, s: Decisions, p: Floats, action: Ints) -> float:
-    """The expected reward of an action."""
+    """Return the expected reward of an action."""
     total, values = 0.0, np.ones(c.leaves + c.inner)
     for g in range(s.groups):
         total += value_at(Run(c, s.group_end[g], s.group_end[g + 1]), p, action, values)

@@ -27,9 +27,9 @@ from idbandits.solve.item_sets import (
 from idbandits.solve.stage_maps import coefficient, enter_stage, new_rows, read_key
 
 OPEN = HIGH | LOW
-PATIENCE = 1.3  # times the budget, to fill in sets: their bounds are worth it
+PATIENCE = 1.3  # times the budget, to fill in all sets of items
 MOST = 100_000  # ways that are kept in a stage
-COST_OF_WAY = 40.0  # in edges, about
+COST_OF_WAY = 40.0  # of going on from a way, in edges, about
 
 
 class Ranges(NamedTuple):
@@ -71,8 +71,9 @@ def sort(q: Search, g: int, action: Ints) -> tuple[float, float]:
     affordable, spent = cost_of_sets(chain) <= PATIENCE * q.budget, 0.0
     sets, places = new_sets(chain, classes, affordable), np.empty(size, np.int64)
     for width in (NARROW, max(NARROW, int(min(float(MOST), q.budget / COST_OF_WAY)))):  # few find a good list
+        first = size - first_unused(q, chain, action)
         for turn in range(size + 1):  # first as many low items as in the best list
-            lows = (size - first_unused(q, chain, action) + turn) % (size + 1)
+            lows = (first + turn) % (size + 1)
             most[lows] = min(bound, most[lows])
             if not affordable or spent > q.budget or not exceeds(s, most[lows], best):
                 continue

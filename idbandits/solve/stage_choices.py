@@ -1,4 +1,4 @@
-"""The choices of decisions in stages, as affine maps of frontiers: those worth a look, and the prices of items."""
+"""Choices of decisions in stages, as affine maps of frontiers: those worth a look, and the prices of items."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ RIVALS = 16  # of a stage, with which a choice is compared to find what it loses
 
 
 class Steps(NamedTuple):
-    """The choices of all stages that are worth a look, those that promise most first."""
+    """Choices of all stages that are worth a look, those that promise most first."""
 
     widest: int  # how many numbers a frontier has at most
     start: Ints  # of a stage: its choices
@@ -36,7 +36,7 @@ class Steps(NamedTuple):
 
 @linked
 def new_steps(q: Search, g: int) -> Steps:
-    """Room for the choices of a group."""
+    """Allocate the choices of a group."""
     s, size, first, widest, total = q.s, q.size, q.s.group_start[g], 1, 0
     for t in range(size):
         k = s.stage_decision[first + t]
@@ -52,13 +52,13 @@ def new_steps(q: Search, g: int) -> Steps:
 
 @inlined
 def place(steps: Steps, i: int, b: int, wide: int) -> int:
-    """Where the map of choice i to number b of the next frontier begins, if it reads so many numbers."""
+    """Return where the map of choice i to number b of the next frontier begins, if it reads `wide` numbers."""
     return i * steps.widest * (steps.widest + 1) + b * (wide + 1)
 
 
 @inlined
 def mapped(steps: Steps, i: int, b: int, wide: int, frontier: Floats, first: int) -> float:
-    """Number b of the next frontier after choice i; the present frontier begins at `first`."""
+    """Return number b of the next frontier after choice i; the present frontier begins at `first`."""
     at = place(steps, i, b, wide)
     total = steps.maps[at]
     for a in range(wide):
@@ -68,7 +68,7 @@ def mapped(steps: Steps, i: int, b: int, wide: int, frontier: Floats, first: int
 
 @linked
 def find_steps(q: Search, g: int, action: Ints, steps: Steps) -> bool:
-    """The choices that fewer others cover than other decisions may take; False if there is a negative slope."""
+    """Find the choices that fewer others cover than decisions may take; return False if there is a negative slope."""
     s, first, scratch = q.s, q.s.group_start[g], new_rows(q, g, steps.widest, action)
     low, high = np.empty(steps.widest), np.empty(steps.widest)
     for t in range(q.size):
@@ -160,7 +160,7 @@ def leave_out(steps: Steps, t: int, needed: int, next_wide: int) -> None:
 
 @inlined
 def covers(steps: Steps, t: int, i: int, j: int, next_wide: int) -> bool:
-    """Whether choice i leads to a frontier that is nowhere below that of choice j, whatever the present one is."""
+    """Return whether choice i never leads to a frontier below that of choice j, whatever the present one is."""
     least = 0.0
     for b in range(next_wide):
         least = min(least, least_gain(steps, t, i, j, b))
@@ -169,7 +169,7 @@ def covers(steps: Steps, t: int, i: int, j: int, next_wide: int) -> bool:
 
 @inlined
 def least_gain(steps: Steps, t: int, i: int, j: int, b: int) -> float:
-    """By how much choice i is above choice j at least, in number b of the next frontier."""
+    """Return by how much choice i is above choice j at least, in number b of the next frontier."""
     wide, corner = steps.width[t], t * steps.widest
     mine, other = place(steps, i, b, wide), place(steps, j, b, wide)
     least = steps.maps[mine] - steps.maps[other]
@@ -181,7 +181,7 @@ def least_gain(steps: Steps, t: int, i: int, j: int, b: int) -> float:
 
 @linked
 def number_items(q: Search, g: int, steps: Steps) -> bool:
-    """Give every item of decisions that exclude each other a bit; False if there are too many."""
+    """Number the items of decisions that exclude each other, as bits; return False if there are too many."""
     s, first = q.s, q.s.group_start[g]
     items, owners, number = np.empty(MOST_ITEMS, np.int64), np.empty(MOST_ITEMS, np.int64), 0
     for t in range(q.size):
@@ -213,7 +213,7 @@ def number_items(q: Search, g: int, steps: Steps) -> bool:
 
 @unmanaged
 def adds_only(steps: Steps, size: int) -> bool:
-    """Whether no map has a negative constant: then no digits are lost, however small the value is."""
+    """Return whether no map has a negative constant: then no digits are lost, however small the value is."""
     least = 0.0
     for t in range(size):
         for i in range(steps.start[t], steps.start[t + 1]):
@@ -224,11 +224,11 @@ def adds_only(steps: Steps, size: int) -> bool:
 
 @unmanaged
 def find_costs(steps: Steps, size: int) -> float:
-    """What a way costs in each stage; returns the sum."""
+    """Find the cost of a way in each stage; return the sum."""
     total = 0.0
     for t in range(size - 1, -1, -1):
         each = (steps.width[t] + 1.0) * steps.width[t + 1]
-        merged_ = t + 1.0  # about so many ways lead to the same items
+        merged_ = t + 1.0  # ways that lead to the same items, about
         number = steps.start[t + 1] - steps.start[t]
         steps.cost[t] = number * (2.0 + each + steps.cost_of_bound[t] / merged_)
         total += steps.cost[t]
@@ -239,7 +239,7 @@ def find_costs(steps: Steps, size: int) -> float:
 
 @linked
 def find_prices(q: Search, g: int, steps: Steps) -> None:
-    """What stages lose because no two may use one item: an assignment problem, and its prices of items.
+    """Find what stages lose because no two may use one item: an assignment problem, and its prices of items.
 
     A choice that is not the best of its stage loses at least the least slope of the root times the least difference.
     The sum of such losses is lowest in an assignment. By duality, without some items it is higher by their prices at
@@ -282,7 +282,7 @@ def find_prices(q: Search, g: int, steps: Steps) -> None:
 
 @unmanaged
 def least_loss(steps: Steps, t: int, i: int, slopes: Floats) -> float:
-    """What a choice loses at least against a stage whose numbers are each at their best choice."""
+    """Return what a choice loses at least against a stage whose numbers are each at their best choice."""
     total, first, last = 0.0, steps.start[t], steps.start[t + 1]
     for b in range(steps.width[t + 1]):
         most = 0.0
