@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from idbandits.kernel.array_types import Bools, Floats, Indices, Rng
+from idbandits.kernel.array_types import Bools, Floats, Indices, Ints, Rng
 from idbandits.kernel.compile import inlined, unmanaged
 
 SMALL = 0.1  # pseudo-counts below are drawn as logarithms, which do not underflow
@@ -38,6 +38,25 @@ def draw_some_rows(sizes: Indices, first: int, last: int, wanted: Bools, alpha: 
         if any_wanted:
             draw_row_or_beta(alpha, e, size, EDGE, rng, p)
         e += size
+
+
+@unmanaged
+def draw_listed_rows(sizes: Indices, rows: Ints, alpha: Floats, rng: Rng, p: Floats) -> bool:
+    """Draw the means of the rows that begin at `rows`; return False, and draw nothing, if these have no pseudo-counts.
+
+    Other rows are not written.
+    """
+    sound = True
+    for e in rows:
+        for i in range(e, e + sizes[e]):
+            sound &= 0.0 <= alpha[i] < np.inf
+    for e in rows if sound else rows[:0]:
+        if sizes[e] == 2:
+            p[e + 1] = draw_beta(alpha[e + 1], alpha[e], EDGE, rng)
+            p[e] = 1.0 - p[e + 1]
+        else:
+            draw_row(alpha, e, sizes[e], EDGE, rng, p)
+    return sound
 
 
 @inlined

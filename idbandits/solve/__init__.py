@@ -1,1 +1,1 @@
-"""The best action under given means, with a proof where there is one."""
+"""Find the best action under given means, with a proof where there is one."""

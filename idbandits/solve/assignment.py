@@ -1,4 +1,4 @@
-"""Where the reward is a sum or a product of one term per decision, different items are an assignment problem."""
+"""Assignment of different items to decisions, where the reward is a sum or a product of one term per decision."""
 
 import math
 
@@ -14,7 +14,7 @@ NOISE = 1e-15  # of them: a product that is not larger shows rounding only
 
 @linked
 def assign(q: Search, g: int, action: Ints) -> bool:
-    """The best action where the reward is a sum or a product of one term per decision; False where it is not one."""
+    """Leave the best action in `action`; return False if the reward is no sum or product of one term per decision."""
     c, s, start = q.run.c, q.s, q.start
     nodes = c.leaves + c.inner
     values, slopes = np.ones(nodes), np.empty(nodes)
@@ -64,7 +64,7 @@ def assign(q: Search, g: int, action: Ints) -> bool:
 
 @linked
 def match_items(q: Search, clique: Ints, scores: Floats, action: Ints) -> bool:
-    """Different items for these decisions with the highest sum of scores; False if there are none."""
+    """Put different items with the highest sum of scores into `action`; return False if there are none."""
     s, start = q.s, q.start
     most = 0
     for k in clique:
@@ -96,10 +96,10 @@ def match_items(q: Search, clique: Ints, scores: Floats, action: Ints) -> bool:
 
 @unmanaged
 def match(scores: Floats, positions: int, items: int, int_scratch: Ints, float_scratch: Floats, action: Ints) -> bool:
-    """Put different items into `action`, with the highest sum of scores: successive shortest paths.
+    """Put different items with the highest sum of scores into `action`, by successive shortest paths.
 
     `scores` has the items of one position after the other, -inf for those that may not be there. The scratch arrays
-    hold 2 (items + 1) and positions + 1 + 2 (items + 1) numbers. False if no path is left, as where scores are NaN.
+    hold 2 (items + 1) and positions + 1 + 2 (items + 1) numbers. Return False if no path is left, as with NaN scores.
     """
     # potentials u of positions and v of items, numbered from 1; matched[item] is its position, 0 while it is free
     m = items + 1

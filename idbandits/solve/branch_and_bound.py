@@ -18,7 +18,7 @@ from idbandits.solve.candidates import Search, clash, copy_action, exceeds, fits
 
 
 class Relaxed(NamedTuple):
-    """A relaxation: decisions that are not free are as in `action`, every mixture of the others at its best choice."""
+    """Relaxation: decisions that are not free are as in `action`, every mixture of the others is at its best choice."""
 
     action: Ints
     free: Bools  # of a decision
@@ -29,7 +29,7 @@ class Relaxed(NamedTuple):
 
 @inlined
 def mixture(q: Search, n: int, action: Ints, values: Floats) -> float:
-    """The weighted sum at a node."""
+    """Return the weighted sum at a node."""
     c = q.run.c
     total = 0.0
     for e in range(c.start[n], c.start[n + 1]):
@@ -40,7 +40,7 @@ def mixture(q: Search, n: int, action: Ints, values: Floats) -> float:
 
 @linked
 def relax(q: Search, r: Relaxed) -> float:
-    """The upper bound with every mixture at its best choice apart; `picks` holds these choices."""
+    """Return the upper bound with every mixture at its own best choice; `picks` holds these choices."""
     c, s, action, free, allowed, values, picks = q.run.c, q.s, r.action, r.free, r.allowed, r.values, r.picks
     for k in range(s.decisions):
         if free[k]:
@@ -78,7 +78,7 @@ def relax(q: Search, r: Relaxed) -> float:
 
 @linked
 def relax_jointly(q: Search, n: int, r: Relaxed) -> float:
-    """The best value of a mixture that depends on several free decisions."""
+    """Return the best value of a mixture that depends on several free decisions."""
     s, action, free, allowed, values, picks = q.s, r.action, r.free, r.allowed, r.values, r.picks
     first, last = s.dep_start[n], s.dep_start[n + 1]
     at, before = np.zeros(last - first, np.int64), action.copy()
@@ -114,7 +114,7 @@ def relax_jointly(q: Search, n: int, r: Relaxed) -> float:
 
 
 class Picked(NamedTuple):
-    """What the weights of edges depend on in a relaxation."""
+    """Source of the weights of edges in a relaxation."""
 
     q: Search
     r: Relaxed
@@ -122,7 +122,7 @@ class Picked(NamedTuple):
 
 @inlined
 def of_picks(c: Circuit, e: int, source: Picked) -> float:
-    """The weight of an edge, with the choices that its node made."""
+    """Return the weight of an edge, with the choices that its node made."""
     s, r = source.q.s, source.r
     n = s.edge_node[e]
     for t in range(s.dep_start[n], s.dep_start[n + 1]):
@@ -133,7 +133,7 @@ def of_picks(c: Circuit, e: int, source: Picked) -> float:
 
 @linked
 def disagreement(q: Search, r: Relaxed, slopes: Floats, chosen: Ints) -> int:
-    """The choice that each free decision makes in a relaxation; returns the decision to branch on, -1 if all agree.
+    """Find the choice of each free decision in a relaxation; return the decision to branch on, -1 if all agree.
 
     A mixture counts by how much the root depends on it. The decision whose mixtures disagree most is branched on,
     or else one that clashes with another.
@@ -180,7 +180,7 @@ def disagreement(q: Search, r: Relaxed, slopes: Floats, chosen: Ints) -> int:
 
 @linked
 def complete(q: Search, free: Bools, chosen: Ints, action: Ints) -> bool:
-    """Turn choices into an action without clashes, changing as few as possible; says whether it could."""
+    """Turn choices into an action without clashes, changing as few as possible; return False if there is none."""
     left = free.copy()
     for k in q.group:
         if left[k] and chosen[k] >= 0 and fits_with(q.s, k, chosen[k], action, left):
@@ -196,7 +196,7 @@ def complete(q: Search, free: Bools, chosen: Ints, action: Ints) -> bool:
 
 @unmanaged
 def cost_of_relaxation(q: Search) -> float:
-    """What one relaxation costs, in edges."""
+    """Return the cost of one relaxation, in edges."""
     c, s = q.run.c, q.s
     cost = 1.0
     for n in range(q.run.first, q.run.last):
@@ -209,7 +209,7 @@ def cost_of_relaxation(q: Search) -> float:
 
 @linked
 def branch(q: Search, action: Ints) -> tuple[float, float]:
-    """Leave the best action found in `action`; returns its value and an upper bound."""
+    """Leave the best action found in `action`; return its value and an upper bound."""
     c, s = q.run.c, q.s
     nodes = c.leaves + c.inner
     slopes, room = np.empty(nodes), np.ones(nodes)

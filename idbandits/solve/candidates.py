@@ -1,4 +1,4 @@
-"""What all ways to find the best action share: the structures of a search, candidates, values and slopes."""
+"""Structures that all searches for the best action share, candidates, values and slopes."""
 
 from typing import NamedTuple
 
@@ -11,11 +11,11 @@ from idbandits.kernel.compile import inlined, linked, unmanaged
 
 ROUNDING = 1e-12  # of values, relative to them and to the largest rewards
 DIFFERENT, SIMILAR, ALIKE = range(3)  # stages: SIMILAR ones hand on one number, ALIKE ones differ in their items only
-GENERAL, ADDITIVE, MULTIPLICATIVE, SORTED, FREE = range(5)  # how the reward of a group is composed: see `structure`
+GENERAL, ADDITIVE, MULTIPLICATIVE, SORTED, FREE = range(5)  # forms of a group's reward: see `problem`
 
 
 class Decisions(NamedTuple):
-    """What a search needs to know of the decisions of a diagram, as a structure for kernels."""
+    """Decisions of a diagram as searches need them, as a structure for kernels."""
 
     decisions: int  # how many
     groups: int  # of decisions: how many
@@ -59,7 +59,7 @@ class Decisions(NamedTuple):
 
 
 class Search(NamedTuple):
-    """One group of decisions to be made, under the parameters p."""
+    """Search for the best choices of one group of decisions, under the parameters p."""
 
     run: Run  # the circuit, and the nodes of the group's reward
     s: Decisions
@@ -73,7 +73,7 @@ class Search(NamedTuple):
 
 
 class Means(NamedTuple):
-    """What the weights of edges depend on."""
+    """Source of the weights of edges under an action."""
 
     p: Floats
     action: Ints
@@ -81,56 +81,56 @@ class Means(NamedTuple):
 
 @inlined
 def of_means(c: Circuit, e: int, source: Means) -> float:
-    """The weight of an edge under an action."""
+    """Return the weight of an edge under an action."""
     return weight(c, c.slot[e], source.p, source.action)
 
 
 @inlined
 def item(s: Decisions, k: int, choice: int) -> int:
-    """The item that a choice stands for: the same number for equal labels of different decisions."""
+    """Return the item that a choice stands for: one number for equal labels of different decisions."""
     return choice if s.item_start[k] < 0 else s.items[s.item_start[k] + choice]
 
 
 @inlined
 def may_repeat(s: Decisions, k: int, choice: int) -> bool:
-    """Whether decisions that exclude each other may still all make this choice."""
+    """Return whether decisions that exclude each other may still all make this choice."""
     return s.item_start[k] >= 0 and s.items[s.item_start[k] + choice] >= s.shared_items
 
 
 @inlined
 def is_listed(s: Decisions, eligible: Ints, k: int) -> bool:
-    """Whether only some choices of a decision may be made."""
+    """Return whether only some choices of a decision may be made."""
     return len(eligible) > 0 and eligible[s.decisions + k] >= 0
 
 
 @inlined
 def number_of_choices(s: Decisions, eligible: Ints, k: int) -> int:
-    """How many choices of a decision may be made."""
+    """Return how many choices of a decision may be made."""
     listed = is_listed(s, eligible, k)
     return eligible[2 * s.decisions + k] - eligible[s.decisions + k] if listed else s.choices[k]
 
 
 @inlined
 def choice_at(s: Decisions, eligible: Ints, k: int, i: int) -> int:
-    """The i-th choice of a decision that may be made."""
+    """Return the i-th choice of a decision that may be made."""
     return eligible[eligible[s.decisions + k] + i] if is_listed(s, eligible, k) else i
 
 
 @inlined
 def feasible_choice(s: Decisions, eligible: Ints, k: int) -> int:
-    """The choice of a decision in an action that satisfies the constraints."""
+    """Return the choice of a decision in an action that satisfies the constraints."""
     return eligible[k] if len(eligible) > 0 else s.feasible[k]
 
 
 @inlined
 def have_same_choices(s: Decisions, eligible: Ints, j: int, k: int) -> bool:
-    """Whether two decisions with the same values may make the same choices."""
+    """Return whether two decisions with equal values may make the same choices."""
     return len(eligible) == 0 or eligible[s.decisions + j] == eligible[s.decisions + k]
 
 
 @unmanaged
 def form_of(q: Search, g: int) -> int:
-    """How the reward of a group is composed: to be sorted, its decisions must have the same choices."""
+    """Return the form of a group's reward: to be sorted, its decisions must have the same choices."""
     if q.s.form[g] == SORTED:
         for k in q.group:
             if not have_same_choices(q.s, q.eligible, q.group[0], k):
@@ -140,13 +140,13 @@ def form_of(q: Search, g: int) -> int:
 
 @inlined
 def clash(s: Decisions, j: int, a: int, k: int, b: int) -> bool:
-    """Whether choices a of decision j and b of decision k exclude each other."""
+    """Return whether choices a of decision j and b of decision k exclude each other."""
     return s.conflict[j * s.decisions + k] != 0 and item(s, j, a) == item(s, k, b)
 
 
 @unmanaged
 def fits_with(s: Decisions, k: int, choice: int, action: Ints, free: Bools) -> bool:
-    """Whether a choice clashes with no decision that is made, not free."""
+    """Return whether a choice clashes with no decision that is made, not free."""
     for j in range(s.decisions):
         if s.conflict[k * s.decisions + j] and not free[j] and clash(s, k, choice, j, action[j]):
             return False
@@ -155,7 +155,7 @@ def fits_with(s: Decisions, k: int, choice: int, action: Ints, free: Bools) -> b
 
 @unmanaged
 def all_fit(q: Search, action: Ints) -> bool:
-    """Whether no two decisions of the group clash."""
+    """Return whether no two decisions of the group clash."""
     for t in range(q.size):
         for u in range(t):
             j, k = q.group[u], q.group[t]
@@ -165,9 +165,15 @@ def all_fit(q: Search, action: Ints) -> bool:
 
 
 @inlined
+def margin(s: Decisions, best: float) -> float:
+    """Return by how much rounding may move a value."""
+    return ROUNDING * (s.zero[s.groups] + abs(best))
+
+
+@inlined
 def exceeds(s: Decisions, bound: float, best: float) -> bool:
-    """Whether a bound leaves room above the best value, rounding aside."""
-    return bound > best + ROUNDING * (s.zero[s.groups] + abs(best))
+    """Return whether a bound leaves room above the best value, rounding aside."""
+    return bound > best + margin(s, best)
 
 
 @inlined
@@ -179,7 +185,7 @@ def copy_action(source: Ints, target: Ints) -> None:
 
 @inlined
 def key_of(q: Search, action: Ints, k: int, choice: int) -> float:
-    """The parameter that says all of a choice."""
+    """Return the key of a choice."""
     before = action[k]
     action[k] = choice
     value = weight(q.run.c, q.s.key[k], q.p, action)
@@ -189,7 +195,7 @@ def key_of(q: Search, action: Ints, k: int, choice: int) -> float:
 
 @unmanaged
 def count_candidates(s: Decisions, g: int, eligible: Ints, start: Ints) -> int:
-    """Fill in where the candidates of each decision begin; decisions outside of the group have none. Their number."""
+    """Write where the candidates of each decision begin (none outside of the group); return how many there are."""
     start[:] = 0
     for t in range(s.group_start[g], s.group_start[g + 1]):
         k = s.group[t]
@@ -208,7 +214,7 @@ def count_candidates(s: Decisions, g: int, eligible: Ints, start: Ints) -> int:
 
 @linked
 def find_candidates(q: Search, action: Ints) -> None:
-    """The choices worth a look: all, or those with extreme keys where the reward is linear in one key."""
+    """Write the candidates: all choices, or those with extreme keys where the reward is linear in one key."""
     s = q.s
     for k in q.group:
         first, number, most = q.start[k], q.start[k + 1] - q.start[k], s.needed[k]
@@ -225,7 +231,7 @@ def find_candidates(q: Search, action: Ints) -> None:
 
 @linked
 def extremes(q: Search, action: Ints, k: int, most: int) -> None:
-    """The choices with the `most` highest and the `most` lowest keys, highest first: the others cannot be needed."""
+    """Write the choices with the `most` highest and lowest keys, highest first: the others cannot be needed."""
     c, found, first = q.run.c, q.candidates, q.start[k]
     keys = np.empty(2 * most)
     last = 2 * most - 1
@@ -260,13 +266,13 @@ def extremes(q: Search, action: Ints, k: int, most: int) -> None:
 
 @unmanaged
 def value_at(run: Run, p: Floats, action: Ints, values: Floats) -> float:
-    """The expected reward of a group of decisions."""
+    """Return the expected reward of a group of decisions."""
     return up(run, of_means, Means(p, action), values, None, False)
 
 
 @linked
 def slopes_at(q: Search, action: Ints, values: Floats, slopes: Floats, weights: Floats) -> float:
-    """Value and derivatives of a group's reward at an action."""
+    """Find the values and derivatives of a group's reward at an action; return its value."""
     c = q.run.c
     for e in range(c.start[q.run.first], c.start[q.run.last]):
         if c.slot[e] >= 0:
@@ -280,7 +286,7 @@ def slopes_at(q: Search, action: Ints, values: Floats, slopes: Floats, weights: 
 
 @inlined
 def add_uses(q: Search, k: int, action: Ints, values: Floats, slopes: Floats, total: float, sign: float) -> float:
-    """A total, with what the edges that a decision sets add to the reward, by the values and slopes of the others."""
+    """Return a total plus `sign` times the contributions of the edges that a decision sets to the reward."""
     c, s = q.run.c, q.s
     for t in range(s.use_start[k], s.use_start[k + 1]):
         e = s.use[t]
@@ -291,7 +297,7 @@ def add_uses(q: Search, k: int, action: Ints, values: Floats, slopes: Floats, to
 
 @unmanaged
 def score(q: Search, action: Ints, k: int, values: Floats, slopes: Floats, scores: Floats) -> None:
-    """The reward for every candidate of one decision, the others as they are.
+    """Write the reward for every candidate of one decision, with the other decisions as they are.
 
     `values` and `slopes` are those of the action: with a linear dependence one derivative pass serves all.
     """
@@ -312,7 +318,7 @@ def score(q: Search, action: Ints, k: int, values: Floats, slopes: Floats, score
 
 @linked
 def improve(q: Search, action: Ints) -> float:
-    """Better one decision at a time, and by swapping two that conflict, until nothing helps; returns the value."""
+    """Improve one decision at a time, and by swapping two that conflict, until nothing helps; return the value."""
     c, s = q.run.c, q.s
     nodes = c.leaves + c.inner
     values, slopes, weights = np.ones(nodes), np.empty(nodes), np.empty(c.slots)
@@ -351,7 +357,7 @@ def improve(q: Search, action: Ints) -> float:
 
 @linked
 def try_all(q: Search, action: Ints) -> float:
-    """The best of all combinations of candidates, left in `action`."""
+    """Leave the best of all combinations of candidates in `action`; return its value."""
     values = np.ones(q.run.c.leaves + q.run.c.inner)
     at = np.zeros(q.size, np.int64)
     best_action = action.copy()
@@ -376,7 +382,7 @@ def try_all(q: Search, action: Ints) -> float:
 
 @unmanaged
 def cost_of_all(s: Decisions, g: int, start: Ints, edges: int) -> float:
-    """What `try_all` costs, in edges: it goes through all combinations and evaluates those without clashes."""
+    """Return the cost of `try_all`, in edges: it goes through all combinations and evaluates those without clashes."""
     steps, fitting = 1.0, 1.0
     first, last = s.group_start[g], s.group_start[g + 1]
     for t in range(first, last):

@@ -1,10 +1,11 @@
-"""Which choices may be made in a round: `allowed=` as users give it, and packed for kernels.
+"""Eligible choices: `allowed=` of a request, packed for kernels, and the rows of tables that they read.
 
 Packed, it is one array: for every decision its choice in some feasible action, then where its list begins, then where
 it ends (both from the start of the array; -1 if it may make every choice), then the lists. Decisions with equal lists
 share one. An empty array stands for every choice of every decision.
 """
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, final
 
@@ -14,65 +15,72 @@ from idbandits.circuit.circuit import Circuit
 from idbandits.circuit.model import Model
 from idbandits.circuit.passes import entry
 from idbandits.diagram.tables import Label
-from idbandits.errors import ODD, ActionError, InfeasibleError, brief
+from idbandits.errors import ActionError, InfeasibleError, brief
 from idbandits.kernel.array_types import Bools, Ints
-from idbandits.kernel.compile import linked
-from idbandits.solve.candidates import Decisions, choice_at, number_of_choices
+from idbandits.kernel.compile import inlined, linked, unmanaged
+from idbandits.solve.candidates import Decisions, choice_at, have_same_choices, number_of_choices
 
 Allowed: TypeAlias = Iterable[Label] | Mapping[str, Iterable[Label]] | None  # choices, or choices by decision, or all
-Lists: TypeAlias = Sequence[list[int] | None]  # of a decision: the choices that it may make, None if all
+Lists: TypeAlias = Sequence[Ints | None]  # of a decision: the choices that it may make, ascending; None if all
 EVERY_CHOICE: Ints = np.empty(0, dtype=np.int64)
+WORD, RESIDUES = 32, 37  # bits of a word in a set of rows; powers of two differ modulo this prime
+SPARSE = 64  # a list is short if it has at most one in so many choices
+REPEATED = 16  # choices of a slot from which on it is worth looking for an equal one
 
 
 @final
 class Eligibility:
-    """Turns `allowed=` into the choices that a model's decisions may make."""
+    """Translator of `allowed=` into the choices that a model's decisions may make."""
 
     def __init__(self, model: Model) -> None:
         self._decisions, self._feasibility = model.decisions, model.feasibility
         self._places = {node.name: k for k, node in enumerate(model.decisions)}
-        alike: dict[Any, list[int]] = {}
+        kinds: dict[Any, list[int]] = {}
         for k, node in enumerate(model.decisions):
-            alike.setdefault((node.values, tuple(self._feasibility.repeatable[k])), []).append(k)
-        self._alike = list(alike.values())  # sets of decisions with the same values, of which the same may repeat
-        self._kind = {k: kind for kind, decisions in enumerate(self._alike) for k in decisions}
+            kinds.setdefault((node.values, tuple(self._feasibility.repeatable[k])), []).append(k)
+        self._kinds = list(kinds.values())  # sets of decisions with equal values, of which the same may repeat
+        self._kind = {k: kind for kind, decisions in enumerate(self._kinds) for k in decisions}
+        self._index = [
+            None if isinstance(values, range) else {label: place for place, label in enumerate(values)}
+            for values, _ in kinds
+        ]  # of a kind: the places of labels; None if labels are places
         self._default = self._feasibility.some_action()
 
     def packed(self, allowed: Allowed) -> Ints:
-        """The choices that may be made, for kernels."""
+        """Return the choices that may be made, for kernels."""
         if allowed is None:
             return EVERY_CHOICE
         lists = self._by_decision(allowed) if isinstance(allowed, Mapping) else self._common(allowed)
-        if not any(lists):
+        if all(own is None for own in lists):
             return EVERY_CHOICE
-        begin, end, choices, spans = list[int](), list[int](), list[int](), {id(None): (-1, -1)}
+        begin, end, first = list[int](), list[int](), 3 * len(lists)
+        spans, choices = {id(None): (-1, -1)}, list[Ints]()
         for own in lists:
             if own is not None and id(own) not in spans:
-                first = 3 * len(lists) + len(choices)
                 spans[id(own)] = first, first + len(own)
-                choices += own
-            span = spans[id(own)]
-            begin.append(span[0])
-            end.append(span[1])
-        return np.array([*self._feasible(lists), *begin, *end, *choices], dtype=np.int64)
+                first += len(own)
+                choices.append(own)
+            begin.append(spans[id(own)][0])
+            end.append(spans[id(own)][1])
+        return np.concatenate([np.array([*self._feasible(lists), *begin, *end], dtype=np.int64), *choices])
 
     def _common(self, allowed: Iterable[Label]) -> Lists:
-        """One list for all decisions: each may make those of the choices that it has."""
+        """Apply one list to all decisions: each may make those of the choices that it has."""
         labels = _listed("allowed", allowed)
-        lists: list[list[int] | None] = [None] * len(self._decisions)
-        for decisions in self._alike:
-            own = self._completed(decisions[0], self._indices("allowed", decisions[0], self._own(decisions[0], labels)))
+        lists: list[Ints | None] = [None] * len(self._decisions)
+        for decisions in self._kinds:
+            own = self._choices("allowed", decisions[0], self._own(decisions[0], labels))
             for k in decisions:
                 lists[k] = own
-        if len(self._alike) != 1:
+        if len(self._kinds) != 1:
             for label in labels:
                 if all(node.index(label) is None for node in self._decisions):
                     raise ActionError(f"allowed: {brief(label)} is no choice of any decision")
         return lists
 
     def _own(self, k: int, labels: Sequence[Any]) -> Sequence[Any]:
-        """Those labels that a decision has; all, if every decision has the same."""
-        if len(self._alike) == 1 or not labels:
+        """Return those labels that a decision has; all, if every decision has the same."""
+        if len(self._kinds) == 1 or not labels:
             return labels
         node = self._decisions[k]
         own = [label for label in labels if node.index(label) is not None]
@@ -82,62 +90,63 @@ class Eligibility:
         return own
 
     def _by_decision(self, allowed: Mapping[str, Iterable[Label]]) -> Lists:
-        """One list per decision; those that are left out may make every choice."""
-        lists: list[list[int] | None] = [None] * len(self._decisions)
-        seen: dict[tuple[int, ...], list[int]] = {}  # by kind of decision, and the choices
-        try:
-            by_name = dict(allowed)
-        except ODD:
-            raise ActionError(f"allowed: {brief(allowed)} cannot be read") from None
-        for name, labels in by_name.items():
+        """Apply one list per decision; those that are left out may make every choice."""
+        lists: list[Ints | None] = [None] * len(self._decisions)
+        seen: dict[tuple[int, bytes], Ints] = {}  # by kind of decision, and the choices
+        for name, labels in allowed.items():
             k = self._places.get(name) if isinstance(name, str) else None
             if k is None:
                 names = ", ".join(self._places) or "none"
                 raise ActionError(f"allowed: {brief(name)} is not a decision; the decisions are {names}")
             where = f"allowed: decision {name!r}"
-            own = self._completed(k, self._indices(where, k, _listed(where, labels)))
-            lists[k] = None if own is None else seen.setdefault((self._kind[k], *own), own)
+            own = self._choices(where, k, _listed(where, labels))
+            lists[k] = None if own is None else seen.setdefault((self._kind[k], own.tobytes()), own)
         return lists
 
-    def _indices(self, where: str, k: int, labels: Sequence[Any]) -> set[int]:
-        """The places of labels among the choices of a decision, which has all of them."""
-        node = self._decisions[k]
-        places = node.indices(labels)
-        if places is None:
-            strange = next(label for label in labels if node.index(label) is None)
-            raise ActionError(f"{where}: {brief(strange)} is not a choice; these are {node.allowed()}")
-        if not places and not self._feasibility.repeatable[k]:
+    def _choices(self, where: str, k: int, labels: Sequence[Any]) -> Ints | None:
+        """Return the places of labels, all of which a decision has, and of what may repeat; None if these are all."""
+        node, repeatable = self._decisions[k], self._feasibility.repeatable[k]
+        if not labels and not repeatable:
             raise ActionError(f"{where}: the list is empty; the choices are {node.allowed()}")
-        return places
-
-    def _completed(self, k: int, places: set[int]) -> list[int] | None:
-        """The list of a decision, with what may repeat; None if it has all choices."""
-        places.update(self._feasibility.repeatable[k])
-        return None if len(places) == self._decisions[k].states else sorted(places)
+        index, states = self._index[self._kind[k]], node.states
+        try:
+            places = array("q", labels if index is None else map(index.__getitem__, labels))
+        except (KeyError, TypeError, OverflowError):  # not there, or equal to a choice but of another type
+            places = array("q", node.indices(labels) or (-1,))
+        if SPARSE * len(places) < states:
+            choices = sorted({*places, *repeatable})
+            if choices[0] >= 0 and choices[-1] < states:
+                return np.array(choices, dtype=np.int64)
+        elif np.asarray(places).view(np.uint64).max(initial=0) < states:  # negative ones are large
+            mask = np.zeros(states, dtype=np.bool_)
+            mask[np.asarray(places)] = True
+            mask[repeatable] = True
+            return None if mask.all() else np.flatnonzero(mask)
+        strange = next(label for label in labels if node.index(label) is None)
+        raise ActionError(f"{where}: {brief(strange)} is not a choice; these are {node.allowed()}")
 
     def _feasible(self, lists: Lists) -> Sequence[int]:
-        """An action that these lists and the constraints allow."""
-        feasibility, action = self._feasibility, [0 if own is None else own[0] for own in lists]
+        """Return an action that these lists and the constraints allow."""
+        feasibility, action = self._feasibility, [0 if own is None else int(own[0]) for own in lists]
         for clique in feasibility.cliques:
             own = lists[clique[0]]
             if any(lists[k] is not own for k in clique):
                 break
-            choices = [self._default[k] for k in clique] if own is None else own
-            missing = len(clique) - len(choices)
-            choices = choices + feasibility.repeatable[clique[0]][:1] * missing
+            choices = [self._default[k] for k in clique] if own is None else own[: len(clique)].tolist()
+            choices += feasibility.repeatable[clique[0]][:1] * (len(clique) - len(choices))
             if len(choices) < len(clique):
                 break
-            for k, choice in zip(clique, choices, strict=False):
+            for k, choice in zip(clique, choices, strict=True):
                 action[k] = choice
         else:
             if not feasibility.overlaps:
                 return action
-        every = [range(node.states) for node in self._decisions]
-        return feasibility.some_action([all_ if own is None else own for own, all_ in zip(lists, every, strict=True)])
+        nodes = zip(self._decisions, lists, strict=True)
+        return feasibility.some_action([range(n.states) if own is None else own.tolist() for n, own in nodes])
 
 
 def choices_of(states: int, eligible: Ints, k: int, decisions: int) -> Sequence[int]:
-    """The choices that decision k of so many may make, as packed; it has so many states."""
+    """Return the choices that decision k may make, as packed for so many decisions; it has `states` in all."""
     if not len(eligible) or eligible[decisions + k] < 0:
         return range(states)
     choices: list[int] = eligible[eligible[decisions + k] : eligible[2 * decisions + k]].tolist()
@@ -145,44 +154,66 @@ def choices_of(states: int, eligible: Ints, k: int, decisions: int) -> Sequence[
 
 
 def are_eligible(action: Ints, eligible: Ints, decisions: int) -> bool:
-    """Whether all of so many choices may be made, as packed."""
+    """Return whether all choices of an action may be made, as packed for so many decisions."""
     states = int(action[:decisions].max(initial=0)) + 1
     return all(action[k] in choices_of(states, eligible, k, decisions) for k in range(decisions))
 
 
 def _listed(where: str, labels: Any) -> Sequence[Any]:
-    """Choices as a list, whatever they came in."""
-    if type(labels) is list:
-        return labels
+    """Return choices as a list."""
+    if isinstance(labels, np.ndarray) and labels.ndim == 1:
+        return labels.tolist()
     if not isinstance(labels, (str, bytes, Mapping)):
         try:
-            return list(labels)
-        except ODD:
-            pass  # not iterable, or not readable
-    raise ActionError(f"{where}: a list of choices is needed, not {brief(labels)}")
+            return labels if type(labels) is list else list(labels)
+        except TypeError:
+            pass  # not iterable
+    raise ActionError(f"{where}: must be a list of choices, got {brief(labels)}")
 
 
 @linked
-def mark_readable(c: Circuit, s: Decisions, eligible: Ints, action: Ints, readable: Bools) -> None:
-    """Mark the learned parameters that the reward may read, with eligible choices in the context of an action."""
+def readable_rows(c: Circuit, s: Decisions, eligible: Ints, action: Ints) -> Ints:
+    """Return where the learned rows begin that the reward may read with eligible choices in the context of an action.
+
+    They are in ascending order.
+    """
+    words, large, number = np.zeros(s.learned // WORD + 1, np.int64), np.empty(c.slots, np.int64), 0
     trial, at = action.copy(), np.zeros(s.decisions, np.int64)
     for slot in range(c.slots):
-        first, last, combinations = c.slot_start[slot], c.slot_start[slot + 1], 1.0
-        for t in range(first, last):
+        table, begin = 0, 0
+        place = c.slot_base[slot] + (c.lookup[c.slot_lookup[slot]] if c.slot_lookup[slot] >= 0 else 0)
+        while table < s.tables and place >= begin + s.table_states[table] * s.table_rows[table]:
+            begin += s.table_states[table] * s.table_rows[table]
+            table += 1
+        if table == s.tables:  # a known parameter
+            continue
+        states, combinations = s.table_states[table], 1.0
+        for t in range(c.slot_start[slot], c.slot_start[slot + 1]):
             k = c.slot_axis[t]
             if k < s.decisions:
                 combinations *= number_of_choices(s, eligible, k)
                 trial[k], at[k] = choice_at(s, eligible, k, 0), 0
-        if combinations > len(readable):  # through a lookup: to go through them costs more than to draw all
-            readable[:] = True
-            return
-        more = True
+        if combinations > s.learned:  # through a lookup: to go through them costs more than to read all rows
+            mark_all_rows(s, words)
+            break
+        if combinations >= REPEATED:
+            repeated = False
+            for i in range(number):
+                repeated |= reads_same_rows(c, s, eligible, large[i], slot, begin, states)
+            if repeated:
+                continue
+            large[number] = slot
+            number += 1
+        axes, stride = c.slot_start[slot + 1] - c.slot_start[slot], c.slot_stride[c.slot_start[slot]]
+        place, more = begin + (entry(c, slot, trial) - begin) // states * states, True
+        if axes == 1 and combinations > 1.0 and c.slot_lookup[slot] < 0 and stride % states == 0:
+            k, more = c.slot_axis[c.slot_start[slot]], False
+            for i in range(number_of_choices(s, eligible, k)):
+                mark(words, place + stride * (choice_at(s, eligible, k, i) - trial[k]))
         while more:
-            place = entry(c, slot, trial)
-            if place < len(readable):
-                readable[place] = True
+            mark(words, begin + (entry(c, slot, trial) - begin) // states * states)
             more = False
-            for t in range(first, last):  # the next combination, first decision fastest
+            for t in range(c.slot_start[slot], c.slot_start[slot + 1]):  # the next combination, first decision fastest
                 k = c.slot_axis[t]
                 if k < s.decisions:
                     at[k] += 1
@@ -191,3 +222,64 @@ def mark_readable(c: Circuit, s: Decisions, eligible: Ints, action: Ints, readab
                         trial[k] = choice_at(s, eligible, k, at[k])
                         break
                     trial[k], at[k] = choice_at(s, eligible, k, 0), 0
+    return marked(words)
+
+
+@inlined
+def mark(words: Ints, number: int) -> None:
+    """Add a number to a set."""
+    words[number // WORD] |= 1 << number % WORD
+
+
+@unmanaged
+def mark_all_rows(s: Decisions, words: Ints) -> None:
+    """Add where all learned rows begin to a set."""
+    at = 0
+    for t in range(s.tables):
+        for _ in range(s.table_rows[t]):
+            mark(words, at)
+            at += s.table_states[t]
+
+
+@linked
+def marked(words: Ints) -> Ints:
+    """Return the numbers in a set, ascending."""
+    size = 0
+    for i in range(len(words)):
+        rest = words[i]
+        while rest:
+            rest &= rest - 1
+            size += 1
+    numbers, size = np.empty(size, np.int64), 0
+    place = np.empty(RESIDUES, np.int64)
+    for bit in range(WORD):
+        place[(1 << bit) % RESIDUES] = bit
+    for i in range(len(words)):
+        rest = words[i]
+        while rest:
+            numbers[size] = i * WORD + place[(rest & -rest) % RESIDUES]
+            rest &= rest - 1
+            size += 1
+    return numbers
+
+
+@unmanaged
+def reads_same_rows(c: Circuit, s: Decisions, eligible: Ints, a: int, b: int, begin: int, states: int) -> bool:
+    """Return whether two slots read the same rows of a table, which begins there and has so many states."""
+    first, other, length = c.slot_start[a], c.slot_start[b], c.slot_start[a + 1] - c.slot_start[a]
+    same = c.slot_lookup[a] < 0 and c.slot_lookup[b] < 0 and length == c.slot_start[b + 1] - other
+    same = same and (c.slot_base[a] - begin) // states == (c.slot_base[b] - begin) // states
+    for t in range(length if same else 0):
+        j, k = c.slot_axis[first + t], c.slot_axis[other + t]
+        same = same and c.slot_stride[first + t] == c.slot_stride[other + t] and c.slot_stride[first + t] % states == 0
+        if j != k:
+            same = same and j < s.decisions and k < s.decisions and s.choices[j] == s.choices[k]
+            same = same and have_same_choices(s, eligible, j, k)
+    return same
+
+
+@linked
+def mark_readable(c: Circuit, s: Decisions, eligible: Ints, action: Ints, readable: Bools) -> None:
+    """Mark the first parameters of `readable_rows`."""
+    for row in readable_rows(c, s, eligible, action):
+        readable[row] = True

@@ -7,7 +7,7 @@ is that of these fixed points. Which items to choose follows by dynamic programm
 value of m items from the i-th on either leaves out item i, or puts it above the best m - 1 items that follow. That
 takes items times positions steps, where a search would look at sets of items.
 
-Where stages differ, the same is done with the mean of their maps: a good list for a search to begin with.
+Where stages differ, the mean of their maps is used: a good list for a search to begin with.
 """
 
 import numpy as np
@@ -15,8 +15,7 @@ import numpy as np
 from idbandits.kernel.array_types import Bools, Floats, Ints
 from idbandits.kernel.compile import linked, unmanaged
 from idbandits.solve.candidates import ALIKE, DIFFERENT, ROUNDING, Search, have_same_choices, may_repeat, value_at
-from idbandits.solve.stage_chain import enter_stage, read_choice
-from idbandits.solve.stage_choices import add_up, read_edges
+from idbandits.solve.stage_maps import coefficient, enter_stage, new_rows, read_choice
 
 
 @unmanaged
@@ -32,23 +31,20 @@ def can_choose_and_sort(q: Search, g: int) -> bool:
 def choose_and_sort(q: Search, g: int, action: Ints) -> tuple[float, float]:
     """Leave the best list in `action`; return its value and a bound, infinite if stages or slopes allow no proof."""
     c, s, first, size = q.run.c, q.s, q.s.group_start[g], q.size
-    weights, rows, values = np.empty(c.start[c.inner]), np.zeros((2, c.leaves + c.inner)), np.ones(c.leaves + c.inner)
-    rows[0] = 1.0
-    read_edges(q, s.constant_start[g], s.constant_start[g + 1], s.constant, action, weights)
-    add_up(q, s.constant_start[g], s.constant_start[g + 1], s.constant, weights, rows[0])
+    scratch, values = new_rows(q, g, 1, action), np.ones(c.leaves + c.inner)
     k = s.stage_decision[first + 1]  # the first stage reads no number
     number, stages = q.start[k + 1] - q.start[k], 2 if s.alike[g] == ALIKE else size
     choices, repeats = np.empty(number, np.int64), np.zeros(number, np.bool_)
-    maps, total, points = np.empty((number, 2)), np.zeros((number, 2)), np.empty(number)
+    total, points = np.zeros((number, 2)), np.empty(number)
     for i in range(number):
         choices[i] = q.candidates[q.start[k] + i]
         repeats[i] = may_repeat(s, k, choices[i])
     for t in range(1, stages):
-        enter_stage(q, first + t, 1, action, weights, rows)
+        enter_stage(q, first + t, 1, action, scratch)
         for i in range(number):
-            read_choice(q, first + t, 1, choices[i], action, weights, rows, maps, i)
-            total[i, 0] += maps[i, 0] / (stages - 1)
-            total[i, 1] += maps[i, 1] / (stages - 1)
+            read_choice(q, first + t, 1, choices[i], action, scratch)
+            for j in range(2):
+                total[i, j] += coefficient(q, first + t, 0, j, scratch) / (stages - 1)
     for i in range(number):
         constant, slope = total[i, 0], total[i, 1]
         if not 0.0 <= slope <= 1.0 + ROUNDING:
@@ -83,7 +79,7 @@ def descending(keys: Floats) -> Ints:
 
 @linked
 def best_subset(maps: Floats, order: Ints, repeats: Bools, chosen: Ints) -> bool:
-    """Choose the items whose maps, outermost first in `order`, lead from 0 to the most; False if there are too few."""
+    """Choose the items whose maps, outermost first in `order`, lead from 0 to the most; return False if too few."""
     size, number = len(chosen), len(order)
     best, takes = np.full(size + 1, -np.inf), np.zeros((number, size + 1), np.bool_)
     best[0] = 0.0

@@ -1,4 +1,4 @@
-"""What the search for the best action needs to know of a diagram, found once when it is first asked."""
+"""Structure of a diagram's decisions and reward, analysed once for all searches."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ FAR = 10  # times the largest reward: a constant beyond that would cost digits
 
 
 def decisions_of(model: Model) -> Decisions:
-    """What a search needs to know of a model."""
+    """Analyse a model for searches."""
     rewards, feasibility = model.rewards, model.feasibility
     c, conflict, number = rewards.circuit, feasibility.conflicts, len(model.decisions)
     by_slot = [_decided(c, slot, number) for slot in range(c.slots)]
@@ -58,6 +58,10 @@ def decisions_of(model: Model) -> Decisions:
         if forms[g][0] in (GENERAL, SORTED) and members
         else None
         for g, members in enumerate(groups)
+    ]
+    forms = [
+        (GENERAL, zero) if form == SORTED and own is None else (form, zero)
+        for (form, zero), own in zip(forms, staged, strict=True)
     ]
     stages = [own or _no_stages(members) for own, members in zip(staged, groups, strict=True)]
     stage_nodes = [nodes for own in stages for pair in zip(own.ahead, own.nodes, strict=True) for nodes in pair]
@@ -99,13 +103,13 @@ def _likeness(model: Model, stages: Stages | None) -> int:
 
 
 def _no_stages(members: Sequence[int]) -> Stages:
-    """Empty stages, for a group that has none."""
+    """Return empty stages, for a group that has none."""
     nothing: list[list[int]] = [[] for _ in members]
     return Stages([], [*members], nothing, nothing, nothing)
 
 
 def _decided(c: Circuit, slot: int, number: int) -> list[int]:
-    """The decisions that a slot and those it is multiplied with depend on."""
+    """Return the decisions that a slot, and those it is multiplied with, depend on."""
     found: set[int] = set()
     while slot >= 0:
         found.update(_own_decisions(c, slot, number))
@@ -114,11 +118,10 @@ def _decided(c: Circuit, slot: int, number: int) -> list[int]:
 
 
 def _form(model: Model, nodes: range, members: Sequence[int], keyed: bool, alike: bool) -> tuple[int, float]:
-    """How the reward of a group is composed, if that helps.
+    """Return the form of a group's reward, and the constant that is added if it is a product.
 
-    FREE is linear in one key per decision, without constraints; SORTED the same where all decisions exclude each other
-    and read one column. In ADDITIVE and MULTIPLICATIVE groups, decisions that exclude each other form disjoint sets.
-    The second number is the constant that is added to a product.
+    FREE is linear in one key per decision, without constraints; SORTED is linear too, and all decisions exclude each
+    other and read one column. In ADDITIVE and MULTIPLICATIVE groups, they form disjoint sets that exclude each other.
     """
     conflict = model.feasibility.conflicts[np.ix_(members, members)]
     if not conflict.any():
@@ -134,7 +137,7 @@ def _form(model: Model, nodes: range, members: Sequence[int], keyed: bool, alike
 
 
 def _product_form(model: Model, nodes: range, members: Sequence[int]) -> float | None:
-    """The constant z for which the reward is z plus a product of one factor a decision, whatever the means.
+    """Return z if the reward is z plus a product of one factor per decision, whatever the means; else None.
 
     A polynomial identity, tested at random points of a large prime field: there is no rounding, and the chance
     that a wrong identity passes is below 10^-100.
@@ -147,9 +150,9 @@ def _product_form(model: Model, nodes: range, members: Sequence[int]) -> float |
 
 
 def _zero_of_product(model: Model, nodes: range, members: Sequence[int], draw: random.Random) -> int | None:
-    """That constant at one random point of the field, if the identity holds there.
+    """Return the constant of `_product_form` at a random point of the field, None if the identity fails there.
 
-    The weights that a decision sets are drawn as such, P(0) = 1 - P(1) aside: then it holds for any choices.
+    The weights that a decision sets are drawn independently, P(0) = 1 - P(1) aside: then it holds for any choices.
     """
     c, number = model.rewards.circuit, len(model.decisions)
     axes = [_own_decisions(c, slot, number) for slot in range(c.slots)]
@@ -184,7 +187,7 @@ def _zero_of_product(model: Model, nodes: range, members: Sequence[int], draw: r
 
 
 def _random_parameters(model: Model, draw: random.Random) -> list[int]:
-    """Means drawn at random from the field, rows summing to 1 there; known entries as the numbers they are."""
+    """Draw means from the field, with rows that sum to 1 there; known entries are mapped to it."""
     parameters: list[int] = []
     for table in model.learned.values():
         for _ in range(table.size // table.states):
@@ -197,12 +200,12 @@ def _random_parameters(model: Model, draw: random.Random) -> list[int]:
 
 
 def _own_decisions(c: Circuit, slot: int, number: int) -> list[int]:
-    """The decisions that a slot depends on by itself."""
+    """Return the decisions that a slot depends on by itself."""
     return [axis for axis in c.axes(slot) if axis < number]
 
 
 def _as_number(element: int) -> float | None:
-    """The fraction with small terms that a field element stands for, if there is one."""
+    """Return the fraction with small terms that a field element stands for, if there is one."""
     before, after = (PRIME, 0), (element, 1)
     while after[0] * after[0] * 2 > PRIME:
         quotient = before[0] // after[0]
@@ -225,7 +228,7 @@ def _key(c: Circuit, edges: Sequence[int], by_slot: Sequence[Sequence[int]], com
 
 
 def _linear(c: Circuit, by_slot: Sequence[Sequence[int]], number: int) -> list[bool]:
-    """Whether no two weights of a decision are ever multiplied."""
+    """Return, for each decision, whether no two of its weights are ever multiplied."""
     linear = [True] * number
     below: list[frozenset[int]] = [frozenset()] * c.leaves
     for n in range(c.inner):
@@ -242,7 +245,7 @@ def _linear(c: Circuit, by_slot: Sequence[Sequence[int]], number: int) -> list[b
 
 
 def _like(model: Model, key: Sequence[int], linear: Sequence[bool]) -> list[int]:
-    """The first decision with the same key column, choices and number of rivals, as linear."""
+    """Return, for each decision, the first with equal key column, choices, number of rivals and linearity."""
     seen, like = dict[object, int](), list(range(len(key)))
     for k, slot in enumerate(key):
         if slot >= 0:

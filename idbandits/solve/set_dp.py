@@ -1,4 +1,4 @@
-"""One decision after the other, in stages: dynamic programming over the items used, with bounds.
+"""Dynamic programming over sets of items: one decision after the other, in stages, with bounds.
 
 A choice maps the frontier of its stage to the next one by an affine map without negative slopes (`stages`). So of all
 ways to use the same items, only those count whose frontier is nowhere below that of another, and with one number in
@@ -14,7 +14,7 @@ import numpy as np
 
 from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.compile import inlined, linked, unmanaged
-from idbandits.solve.candidates import ROUNDING, SORTED, Search, form_of, improve, value_at
+from idbandits.solve.candidates import ROUNDING, Search, improve, value_at
 from idbandits.solve.stage_choices import (
     RESIDUES,
     Steps,
@@ -30,13 +30,13 @@ from idbandits.solve.stage_choices import (
 NARROW, WIDE = 4, 128  # ways that are kept in a first walk, which finds a good list, and in a second
 LEAST, MOST = 16, 100_000  # ways: with fewer it is not worth the trouble, and more take too much memory
 SHARE = 0.5  # of the budget
-HOPELESS = 0.25  # sets per unit of the budget: not worth the trouble where another search has already failed
 BINS = 64  # of bounds, to find those that are among the highest
 
 
 class Ways(NamedTuple):
     """Ways to make the decisions of the first stages."""
 
+    widest: int  # how many numbers a frontier has at most
     used: Ints  # the items
     before: Ints  # the way that it goes on from
     step: Ints  # the choice that was made last
@@ -47,15 +47,24 @@ class Ways(NamedTuple):
 
 
 @linked
+def new_ways(widest: int, number: int, places: int) -> Ways:
+    """Allocate ways, and a table with so many places."""
+    return Ways(
+        widest, np.empty(number, np.int64), np.empty(number, np.int64), np.empty(number, np.int64), np.empty(number),
+        np.empty(number * widest), np.empty(number, np.int64), np.empty(places, np.int64),
+    )  # fmt: skip
+
+
+@linked
 def sweep(q: Search, g: int, action: Ints, budget: float) -> tuple[float, float]:
-    """Leave the best action found in `action`; returns its value and an upper bound, infinite if this found none.
+    """Leave the best action found in `action`; return its value and an upper bound, infinite if this found none.
 
     It spends a share of `budget`, which need not be that of the whole search.
     """
     s, size, first = q.s, q.size, q.s.group_start[g]
     values = np.ones(q.run.c.leaves + q.run.c.inner)
     best = value_at(q.run, q.p, action, values)
-    if s.staged[g] == 0 or (form_of(q, g) == SORTED and most_sets(q) > HOPELESS * budget):
+    if s.staged[g] == 0:
         return best, np.inf
     steps = new_steps(q, g)
     if not find_steps(q, g, action, steps) or not number_items(q, g, steps):
@@ -81,34 +90,19 @@ def sweep(q: Search, g: int, action: Ints, budget: float) -> tuple[float, float]
     return best, best if bound <= best + rounding else bound
 
 
-@unmanaged
-def most_sets(q: Search) -> float:
-    """About how many sets of items there are in a stage, at most."""
-    number, sets = 0, 1.0
-    for k in q.group:
-        number = max(number, q.start[k + 1] - q.start[k])
-    for t in range(min(q.size, number // 2)):
-        sets *= (number - t) / (t + 1.0)
-    return sets
-
-
 @linked
 def walk(
     steps: Steps, size: int, width: int, budget: float, best: float, level: float, picks: Ints
 ) -> tuple[float, float]:
-    """Go through the stages with at most `width` ways; the best value found, whose steps are in `picks`, and a bound.
+    """Go through the stages with at most `width` ways; return the best value found and a bound.
 
-    Only lists above `level` are looked for, which is `best` and what rounding may add to it. Once ways were missed
-    there is no proof: then few are kept.
+    Its steps are left in `picks`. Only lists above `level` are looked for, which is `best` and what rounding may add
+    to it. Once ways were missed there is no proof: then few are kept.
     """
     widest, missed, spent = steps.widest, -np.inf, 0.0
     room = 4 * width
-    total = 1 + size * width + room
-    ways = Ways(
-        np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total),
-        np.empty(total * widest), np.empty(total, np.int64), np.empty(4 * room + 16, np.int64),
-    )  # fmt: skip
-    now, then, counts = np.empty(widest), np.empty(widest), np.empty(BINS, np.int64)
+    ways = new_ways(widest, 1 + size * width + room, 4 * room + 16)
+    now, then = np.empty(widest), np.empty(widest)
     ways.used[0], start, end = 0, 0, 1
     for t in range(size):
         begun, wide, next_wide = end, steps.width[t], steps.width[t + 1]
@@ -124,7 +118,7 @@ def walk(
                 for b in range(next_wide):
                     ways.frontier[end * widest + b] = mapped(steps, i, b, wide, ways.frontier, way * widest)
                 ways.used[end] = (ways.used[way] | steps.bit[i]) & steps.live[t]
-                place = look_up(ways, places, end, next_wide, widest)
+                place = look_up(ways, places, end, next_wide)
                 if place < 0:
                     continue
                 ways.before[place], ways.step[place] = way, i
@@ -138,8 +132,8 @@ def walk(
         for way in range(begun, end):
             bound = limit(steps, ways, way, t, size, level, now, then)
             if bound > level:
-                move(ways, way, kept, widest)
-                ways.bound[kept] = bound
+                ways.bound[way] = bound
+                move(ways, way, kept)
                 highest = max(highest, bound)
                 kept += 1
         start, end = begun, kept
@@ -148,7 +142,8 @@ def walk(
             affordable = min(affordable, WIDE / 4)
         affordable = min(float(width), max(float(NARROW), affordable))
         if end - start > affordable:
-            end, missed = keep_highest(ways, start, end, int(affordable), best, highest, missed, widest, counts)
+            end, dropped = keep_highest(ways, start, end, int(affordable), best, highest)
+            missed = max(missed, dropped)
         if start == end:
             return best, max(best, missed)
     found = start
@@ -164,15 +159,15 @@ def walk(
 
 @inlined
 def first_place(places: int, used: int) -> int:
-    """Where to look first for ways that use these items."""
+    """Return the place of a table to look at first for ways that use these items."""
     mixed = (used ^ (used >> 29)) * 0x9E3779B97F4A7C1
     return (mixed ^ (mixed >> 32)) & (places - 1)
 
 
 @inlined
-def look_up(ways: Ways, places: int, new: int, wide: int, widest: int) -> int:
-    """Where a new way belongs: its own place, that of one that it covers, or -1 if another covers it."""
-    at = first_place(places, ways.used[new])
+def look_up(ways: Ways, places: int, new: int, wide: int) -> int:
+    """Return the place of a new way: its own, that of one that it covers, or -1 if another covers it."""
+    at, widest = first_place(places, ways.used[new]), ways.widest
     while ways.table[at] >= 0 and ways.used[ways.table[at]] != ways.used[new]:
         at = (at + 1) & (places - 1)
     way = ways.table[at]
@@ -196,7 +191,7 @@ def look_up(ways: Ways, places: int, new: int, wide: int, widest: int) -> int:
 
 @unmanaged
 def forget(ways: Ways, places: int, new: int) -> None:
-    """Take the way that was put into the table last out of it."""
+    """Remove the way that was put into the table last."""
     at = first_place(places, ways.used[new])
     while ways.table[at] != new:
         at = (at + 1) & (places - 1)
@@ -205,7 +200,7 @@ def forget(ways: Ways, places: int, new: int) -> None:
 
 @unmanaged
 def limit(steps: Steps, ways: Ways, way: int, t: int, size: int, level: float, now: Floats, then: Floats) -> float:
-    """An upper bound of what a way can lead to; up to `level` it need not be tight.
+    """Return an upper bound of what a way can lead to; up to `level` it need not be tight.
 
     First every number of every later frontier is at its best choice, less what is lost because items may not be
     shared; then at its best choice among the items that are left.
@@ -240,21 +235,21 @@ def limit(steps: Steps, ways: Ways, way: int, t: int, size: int, level: float, n
 
 
 @inlined
-def move(ways: Ways, source: int, target: int, widest: int) -> None:
+def move(ways: Ways, source: int, target: int) -> None:
     """Put a way into another place."""
     ways.used[target], ways.before[target] = ways.used[source], ways.before[source]
     ways.step[target], ways.bound[target] = ways.step[source], ways.bound[source]
-    for b in range(widest):
-        ways.frontier[target * widest + b] = ways.frontier[source * widest + b]
+    for b in range(ways.widest):
+        ways.frontier[target * ways.widest + b] = ways.frontier[source * ways.widest + b]
 
 
-@unmanaged
-def keep_highest(
-    ways: Ways, start: int, end: int, width: int, low: float, high: float, missed: float, widest: int, counts: Ints
-) -> tuple[int, float]:
-    """Keep `width` ways, those with the highest bounds up to bins of bounds; where they end, and the bound missed."""
-    counts[:] = 0
-    scale = (BINS - 1) / (high - low)
+@linked
+def keep_highest(ways: Ways, start: int, end: int, width: int, low: float, high: float) -> tuple[int, float]:
+    """Keep `width` ways, those with the highest bounds up to bins; return where they end, and the bound of the others.
+
+    All bounds are between `low` and `high`.
+    """
+    counts, scale, dropped = np.zeros(BINS, np.int64), (BINS - 1) / (high - low), -np.inf
     for way in range(start, end):
         counts[int((high - ways.bound[way]) * scale)] += 1
     last, number = 0, counts[0]
@@ -267,8 +262,8 @@ def keep_highest(
         bin_ = int((high - ways.bound[way]) * scale)
         if bin_ < last or (bin_ == last and left > 0):
             left -= bin_ == last
-            move(ways, way, kept, widest)
+            move(ways, way, kept)
             kept += 1
         else:
-            missed = max(missed, ways.bound[way])
-    return kept, missed
+            dropped = max(dropped, ways.bound[way])
+    return kept, dropped

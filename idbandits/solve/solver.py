@@ -1,4 +1,4 @@
-"""The best action under given means, with a proof of optimality where there is one."""
+"""Find the best action under given means, with a proof of optimality where there is one."""
 
 from typing import Any, NamedTuple, final
 
@@ -30,17 +30,17 @@ from idbandits.solve.candidates import (
     exceeds,
     value_at,
 )
-from idbandits.solve.eligible import EVERY_CHOICE, Allowed, Eligibility
+from idbandits.solve.eligible import EVERY_CHOICE, Allowed, Eligibility, readable_rows
 from idbandits.solve.equal_stages import can_choose_and_sort, choose_and_sort
+from idbandits.solve.patterns import MOST_PATTERNS, try_patterns
 from idbandits.solve.problem import decisions_of
 from idbandits.solve.set_dp import sweep
-from idbandits.solve.sorting import MOST_PATTERNS, sort, try_patterns
-from idbandits.solve.stage_chain import is_relay, sort_relay
+from idbandits.solve.sorting import sort
 
 BUDGET = 200_000.0  # edges that a search may look at: about a millisecond
 FEW = 20_000.0  # edges to look at, up to which all combinations are tried where decisions fall into stages
 PATIENCE = 5.0  # times the budget, to go through stages once more where nothing was proven: it often suffices
-MOST_EFFORT = 10**30  # whole numbers may be more than a float can hold, and files hold no infinite ones
+MOST_EFFORT = 10**30  # integers may exceed what a float can hold, and files hold no infinity
 SOLVE = types.Tuple([types.float64, types.float64, types.boolean])(
     INTS, FLOATS, FLOATS, types.boolean, INTS, INTS, types.float64
 )
@@ -49,7 +49,7 @@ unpack = unpacker(Circuit, Decisions)
 
 @final
 class Solution(NamedTuple):
-    """The best action found, its expected reward, whether it is proven to be the best, and what nothing exceeds."""
+    """Best action found, its expected reward, whether it is proven to be the best, and a bound on all actions."""
 
     action: dict[str, Label]
     value: float
@@ -60,7 +60,7 @@ class Solution(NamedTuple):
 def best_action(
     d: Diagram, means: Means, context: Action | None = None, *, effort: float = 1.0, allowed: Allowed = None
 ) -> Solution:
-    """The action with the highest expected reward; all decisions are made before anything is seen.
+    """Find the action with the highest expected reward; all decisions are made before anything is observed.
 
     The proof may be out of reach for many entangled decisions: then `exact` is False, `value` is that of the best
     action found and `bound` is an upper bound. More `effort` (a factor on the search allowed) may close the gap.
@@ -85,12 +85,12 @@ def best_action(
     value, bound, sound = kernel.entry(*solver.program, flat, False, action, eligible, BUDGET * effort)
     if not sound:
         model.parameter_vector(means)  # says what is wrong
-        raise MeansError(f"means: those given for diagram {model.name!r} do not sum to 1 in every row")
+        raise MeansError(f"means must sum to 1 in every row of diagram {model.name!r}")
     return Solution(model.action_of(action), value, bound == value, bound)
 
 
 def check_effort(effort: Any) -> float:
-    """The effort as a float, if it is a number from 0; an infinite one is as much as there can be."""
+    """Validate the effort, a number >= 0, and return it as a float; infinity is clamped."""
     effort = plain(effort)
     if not (isinstance(effort, (int, float)) and effort >= 0):
         effort = check_number("effort", effort, 0)
@@ -99,7 +99,7 @@ def check_effort(effort: Any) -> float:
 
 @final
 class Solver:
-    """All that a kernel needs to find the best action of a model."""
+    """Kernel and packed structures to find the best action of a model."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -110,16 +110,16 @@ class Solver:
         self._blank = np.zeros(len(model.decisions) + len(model.contexts), dtype=np.int64)
 
     def kernel_for(self, effort: float) -> Kernel:
-        """The kernel that searches with this effort: the small one only where a whole effort is enough."""
+        """Return the kernel that searches with this effort: the small one only if the effort is at least 1."""
         return self.kernel if effort >= 1.0 else solve
 
     def program_for(self, effort: float) -> Packed:
-        """What the kernel works on, with this effort."""
+        """Return the structures that the kernel works on, with this effort."""
         circuit, decisions = self._structures
         return self.program if effort == 1.0 else pack(circuit, decisions._replace(effort=effort))
 
     def eligible(self, allowed: Allowed) -> Ints:
-        """The choices that may be made, for the kernel."""
+        """Return the choices that may be made, for the kernel."""
         return EVERY_CHOICE if allowed is None else self.model.derived(Eligibility).packed(allowed)
 
     def blank_action(
@@ -136,7 +136,7 @@ class Solver:
 
 
 def _is_easy(c: Circuit, s: Decisions) -> bool:
-    """Whether every group of decisions is solved without a search, whatever the means."""
+    """Return whether every group of decisions is solved without a search, whatever the means."""
     start = np.zeros(s.decisions + 1, dtype=np.int64)
     for g in range(s.groups):
         size, form = s.group_start[g + 1] - s.group_start[g], s.form[g]
@@ -150,15 +150,16 @@ def _is_easy(c: Circuit, s: Decisions) -> bool:
 
 
 @unmanaged
-def read_means(s: Decisions, means: Floats, expanded: bool, p: Floats) -> bool:
-    """Write the means of all states of all learned tables and what is known to p; False if these are not means.
+def read_means(s: Decisions, means: Floats, expanded: bool, rows: Ints, p: Floats) -> bool:
+    """Write the means of all states of all learned tables and what is known to p; return False if these are not means.
 
-    Nothing else keeps NaN out: what is searched afterwards consists of probabilities and rewards.
+    Nothing else keeps NaN out: what is searched afterwards consists of probabilities and rewards. If `rows` are listed
+    and means are expanded, only these rows are read.
     """
     for i in range(s.learned, s.parameters):
         p[i] = s.known[i - s.learned]
     if expanded:
-        return copy_rows(s, means, p)
+        return copy_rows(s, means, rows, p)
     at, to = 0, 0
     for t in range(s.tables):
         states = s.table_states[t]
@@ -183,52 +184,63 @@ def read_means(s: Decisions, means: Floats, expanded: bool, p: Floats) -> bool:
 
 
 @unmanaged
-def copy_rows(s: Decisions, means: Floats, p: Floats) -> bool:
-    """Copy the means of all states; False if a row is not made of probabilities that sum to 1."""
-    sound, at = True, 0
+def copy_rows(s: Decisions, means: Floats, rows: Ints, p: Floats) -> bool:
+    """Copy the means of all rows, or those listed; return False if one is not made of probabilities that sum to 1."""
+    sound, begin, listed = True, 0, 0
     for t in range(s.tables):
-        states = s.table_states[t]
-        for _ in range(s.table_rows[t]):
-            total = 0.0
+        states, number = s.table_states[t], s.table_rows[t]
+        end = begin + states * number
+        if len(rows) > 0:
+            number = 0
+            while listed + number < len(rows) and rows[listed + number] < end:
+                number += 1
+        for r in range(number):
+            at, total = rows[listed + r] if len(rows) > 0 else begin + r * states, 0.0
             for i in range(at, at + states):
                 p[i] = means[i]
                 total += means[i]
                 sound &= 0.0 <= means[i] <= 1.0
             sound &= abs(total - 1.0) <= TOLERANCE
-            at += states
+        begin, listed = end, listed + number
     return sound
 
 
+class Inputs(NamedTuple):
+    """Arrays that a search reads."""
+
+    p: Floats  # the parameters
+    start: Ints  # of a decision: its candidates
+    eligible: Ints
+    candidates: Ints
+
+
 @linked
-def search_of(
-    c: Circuit, s: Decisions, g: int, p: Floats, start: Ints, eligible: Ints, candidates: Ints, budget: float
-) -> Search:
-    """The search for the best choices of a group; the arrays are to be held until it is over."""
-    size = s.group_start[g + 1] - s.group_start[g]
+def search_of(c: Circuit, s: Decisions, g: int, inputs: Inputs, budget: float) -> Search:
+    """Return the search for the best choices of a group; `inputs` must be held until it is over."""
+    size, eligible = s.group_start[g + 1] - s.group_start[g], inputs.eligible
     return Search(
-        Run(c, s.group_end[g], s.group_end[g + 1]), s, pointer(p, 0), size,
-        carray(pointer(s.group, s.group_start[g]), (size,)), pointer(start, 0),
-        carray(pointer(eligible, 0), (len(eligible),)), pointer(candidates, 0), budget,
+        Run(c, s.group_end[g], s.group_end[g + 1]), s, pointer(inputs.p, 0), size,
+        carray(pointer(s.group, s.group_start[g]), (size,)), pointer(inputs.start, 0),
+        carray(pointer(eligible, 0), (len(eligible),)), pointer(inputs.candidates, 0), budget,
     )  # fmt: skip
 
 
 @unmanaged
 def cost_of_group(q: Search, g: int) -> float:
-    """What it costs to try all combinations of a group's candidates, in edges."""
+    """Return what it costs to try all combinations of a group's candidates, in edges."""
     c = q.run.c
     return search.cost_of_all(q.s, g, q.start, c.start[q.run.last] - c.start[q.run.first])
 
 
 @linked
 def solve_group(
-    c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, eligible: Ints, candidates: Ints,
-    budget: float,
+    c: Circuit, s: Decisions, g: int, inputs: Inputs, budget: float, action: Ints
 ) -> tuple[float, float]:  # fmt: skip
-    """The best choices for a group of decisions, and their value twice; a bound of infinity where this needs a search.
+    """Make the best choices for a group of decisions; return their value and a bound, infinite if it takes a search.
 
-    What needs one is left at the feasible choices.
+    Groups that take a search are left at the feasible choices.
     """
-    q, form = search_of(c, s, g, p, start, eligible, candidates, budget), s.form[g]
+    q, form = search_of(c, s, g, inputs, budget), s.form[g]
     values = np.ones(c.leaves + c.inner)
     if q.size > 0:
         if form == FREE and q.size <= MOST_PATTERNS:
@@ -237,13 +249,12 @@ def solve_group(
         search.find_candidates(q, action)
         if not ((form in (ADDITIVE, MULTIPLICATIVE)) and assign(q, g, action)):
             for k in q.group:
-                action[k] = search.feasible_choice(s, eligible, k)
+                action[k] = search.feasible_choice(s, q.eligible, k)
             if form == GENERAL and can_choose_and_sort(q, g):
                 value, bound = choose_and_sort(q, g, action)
                 if bound < np.inf:
                     return value, bound
-            most = min(q.budget, FEW) if s.staged[g] else q.budget
-            if cost_of_group(q, g) > most:
+            if cost_of_group(q, g) > (min(q.budget, FEW) if s.staged[g] else q.budget):
                 return value_at(q.run, q.p, action, values), np.inf
             value = search.try_all(q, action)
             return value, value
@@ -253,29 +264,27 @@ def solve_group(
 
 @linked
 def solve_or_search(
-    c: Circuit, s: Decisions, g: int, p: Floats, action: Ints, start: Ints, eligible: Ints, candidates: Ints,
-    budget: float,
+    c: Circuit, s: Decisions, g: int, inputs: Inputs, budget: float, action: Ints
 ) -> tuple[float, float]:  # fmt: skip
-    """The best choices found for a group of decisions, by the first way that applies; their value and a bound."""
-    value, bound = solve_group(c, s, g, p, action, start, eligible, candidates, budget)
+    """Make the best choices found for a group, by the first search that applies; return their value and a bound."""
+    value, bound = solve_group(c, s, g, inputs, budget, action)
     if bound != np.inf:
         return value, bound
-    q = search_of(c, s, g, p, start, eligible, candidates, budget)
-    form = search.form_of(q, g)
-    if form == SORTED and is_relay(q, g):
-        value, bound = sort_relay(q, g, action)
-    if form == SORTED and exceeds(s, bound, value):
-        value, bound = sort(q, action)
-    for turn in range(2):  # what proves most in little time comes first
-        if exceeds(s, bound, value) and (turn == 0 or form != SORTED):
-            value, swept = sweep(q, g, action, budget if turn == 0 else PATIENCE * budget)
+    q = search_of(c, s, g, inputs, budget)
+    if search.form_of(q, g) == SORTED:
+        value, bound = sort(q, g, action)
+    is_sorted = bound < np.inf
+    if not is_sorted:  # what proves most in little time comes first
+        value, bound = sweep(q, g, action, budget)
+    if exceeds(s, bound, value) and cost_of_group(q, g) <= budget:
+        value = search.try_all(q, action)
+        bound = value
+    if exceeds(s, bound, value) and not is_sorted:
+        value, branched = branch(q, action)
+        bound = min(bound, branched)
+        if exceeds(s, bound, value):
+            value, swept = sweep(q, g, action, PATIENCE * budget)
             bound = min(bound, swept)
-        if turn == 0 and exceeds(s, bound, value) and cost_of_group(q, g) <= budget:
-            value = search.try_all(q, action)
-            bound = value
-        if turn == 0 and form != SORTED and exceeds(s, bound, value):
-            value, branched = branch(q, action)
-            bound = min(bound, branched)
     if exceeds(s, bound, value):
         value = search.improve(q, action)
     return value, max(value, bound)
@@ -287,14 +296,15 @@ work: Any = solve_group  # or `solve_or_search`, in the kernels that are generat
 def _solve(
     program: Ints, numbers: Floats, means: Floats, expanded: bool, action: Ints, eligible: Ints, budget: float
 ) -> tuple[float, float, bool]:
-    """Put the best action found into `action`, whose contexts are given; its value and an upper bound.
+    """Put the best action found into `action`, whose contexts are set; return its value, a bound and success.
 
     `eligible` has the choices that may be made, as `Eligibility` packs them; empty if all may.
-    `means` are as users give them, or `expanded`: those of all states. False, and no action, if these are not means.
+    `means` are as users pass them, or `expanded`: those of all states. If these are not means, there is no action.
     """
     c, s = unpack(program, numbers)
     p = np.empty(s.parameters)
-    if not read_means(s, means, expanded, p):
+    rows = readable_rows(c, s, eligible, action) if expanded and len(eligible) > 0 else np.empty(0, np.int64)
+    if not read_means(s, means, expanded, rows, p):
         return 0.0, 0.0, False
     for k in range(s.decisions):
         action[k] = search.feasible_choice(s, eligible, k)
@@ -303,7 +313,7 @@ def _solve(
     for g in range(s.groups):
         by_patterns = s.form[g] == FREE and s.group_start[g + 1] - s.group_start[g] <= MOST_PATTERNS
         candidates = np.empty(0 if by_patterns else search.count_candidates(s, g, eligible, start), np.int64)
-        value, bound = work(c, s, g, p, action, start, eligible, candidates, budget)
+        value, bound = work(c, s, g, Inputs(p, start, eligible, candidates), budget, action)
         total, most = total + value, most + bound
     return total, most if exceeds(s, most, total) else total, abs(total) < np.inf
 
@@ -329,7 +339,7 @@ def shuffle_idle(s: Decisions, rng: Rng, action: Ints, eligible: Ints) -> None:
 
 @linked
 def value_of(c: Circuit, s: Decisions, p: Floats, action: Ints) -> float:
-    """The expected reward of an action."""
+    """Return the expected reward of an action."""
     total, values = 0.0, np.ones(c.leaves + c.inner)
     for g in range(s.groups):
         total += value_at(Run(c, s.group_end[g], s.group_end[g + 1]), p, action, values)

@@ -1,195 +1,134 @@
-"""Where decisions that exclude each other all read one column of a table: sort items into positions, with proof.
+"""Sort items into positions that exclude each other and read one column, with proof (`SORTED` groups).
 
-The reward is linear in the key of each position, so the best position of a list holds one of the highest or one
-of the lowest items: `sort` branches on these two classes. Bounds on what a change can gain, whatever the other
-positions hold (`gains`), settle most classes without branching, and then the order within each class.
+The decisions of the group are stages, each of which maps numbers by a map that is affine in the numbers and in the key
+of its item, without negative slopes. As the reward is linear in the key of each position, the best list holds some of
+the highest items and some of the lowest. Bounds on the numbers settle for most positions which of both they hold, and
+whether swapping two of them can gain anything. What they leave open is searched by sets of items (`item_sets`).
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from idbandits.circuit.circuit import Circuit
-from idbandits.circuit.passes import up
-from idbandits.kernel.array_types import Bools, Floats, Ints
+from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.compile import inlined, linked, unmanaged
-from idbandits.solve.candidates import (
-    Decisions,
-    Search,
-    choice_at,
-    copy_action,
-    exceeds,
-    improve,
-    key_of,
-    may_repeat,
-    number_of_choices,
-    slopes_at,
-    value_at,
-)
-from idbandits.solve.sorting_bounds import (
+from idbandits.solve.candidates import Search, copy_action, exceeds, improve, key_of, may_repeat, slopes_at, value_at
+from idbandits.solve.item_sets import (
     HIGH,
     LOW,
-    OPEN,
-    Box,
-    gain_of_key,
-    gain_of_swap,
-    new_box,
-    read_weights,
-    set_box,
+    NARROW,
+    Chain,
+    cost_of_sets,
+    fill_sets,
+    new_sets,
+    row_value,
+    search_orders,
 )
+from idbandits.solve.stage_maps import coefficient, enter_stage, new_rows, read_key
 
-COST_OF_ORDER = 0.25  # of evaluating an edge, where a comparison of gains costs 1
-GUESSING = 0.5  # of the budget, to look for better lists once a proof is out of reach
-MOST_COUNTED = 14  # positions whose orders are counted before they are tried: there are 2 ** 14 sets of them
-MOST_PATTERNS = 10  # decisions without constraints for which all patterns of classes are looked at
+OPEN = HIGH | LOW
+PATIENCE = 1.3  # times the budget, to fill in all sets of items
+MOST = 100_000  # ways that are kept in a stage
+COST_OF_WAY = 40.0  # of going on from a way, in edges, about
+
+
+class Ranges(NamedTuple):
+    """Ranges of numbers over all lists."""
+
+    lower: Floats  # of a stage: the numbers that it reads, after the constant 1
+    upper: Floats
+    least_rise: Floats  # of a stage: by how much its results rise with the key, after an unused number
+    most_rise: Floats
+    apart: Floats  # of two numbers that a stage reads: by how much the one is above the other at least; two, in turn
+    source: Ints  # terms of a sum of numbers
+    value: Floats
 
 
 @linked
-def sort(q: Search, action: Ints) -> tuple[float, float]:
-    """Branch on the classes of positions; leaves the best list found in `action`, returns its value and a bound.
-
-    Where the orders of settled classes are too many to be tried, a proof is out of reach: then only a few more lists
-    are looked at.
-    """
-    c, s, size, root = q.run.c, q.s, q.size, q.run.c.leaves + q.run.last - 1
-    box = new_box(c, s)
-    upper = box.upper
-    pool = ranked(q, action, q.group[0])
-    classes = np.zeros((size + 1, s.decisions), np.int64)  # of a level of the search, and a decision
-    choices, trial, best_action = action.copy(), action.copy(), action.copy()
-    on, second, bounds = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64), np.zeros(size + 1)
-    best, open_bound = value_at(q.run, q.p, action, np.ones(c.leaves + c.inner)), -np.inf
-    level, proving, order = 0, True, np.empty(size, np.int64)
-    while level >= 0:
-        now = classes[level]
-        set_box(q, box, trial, pool, now, choices)
-        branch_on, widest, rather = -1, -1.0, HIGH
-        settling = True
-        while settling:  # a class that is settled narrows the box, which may settle others
-            settling = False
-            branch_on, widest = -1, -1.0
-            for k in q.group:
-                if now[k] != OPEN:
-                    continue
-                rise, fall = gain_of_key(q, box, k, 1.0, 0.0), gain_of_key(q, box, k, 0.0, 1.0)
-                if rise >= 0.0 or fall >= 0.0:
-                    now[k] = HIGH if rise >= 0.0 else LOW
-                    settling = True
-                elif -rise - fall > widest:
-                    branch_on, widest, rather = k, -rise - fall, HIGH if rise > fall else LOW
-            if settling:
-                set_box(q, box, trial, pool, now, choices)
-        bound = upper[root]
-        if exceeds(s, bound, best):
-            if branch_on >= 0 and box.spent[0] <= q.budget:
-                on[level], second[level], bounds[level] = branch_on, -rather, bound
-                classes[level + 1] = now
-                level += 1
-                classes[level, branch_on] = rather
+def sort(q: Search, g: int, action: Ints) -> tuple[float, float]:
+    """Leave the best list found in `action`; return its value and a bound, infinite if a slope is negative."""
+    s, size = q.s, q.size
+    best = value_at(q.run, q.p, action, np.ones(q.run.c.leaves + q.run.c.inner))
+    chain = new_chain(q, g, action)
+    if not read_chain(q, g, action, chain):
+        return best, np.inf
+    room = (size + 1) * chain.stride
+    ranges = Ranges(
+        np.ones(room), np.ones(room), np.zeros(room), np.zeros(room), np.zeros((2, chain.stride, chain.stride)),
+        np.empty(2 * chain.stride, np.int64), np.empty(2 * chain.stride),
+    )  # fmt: skip
+    classes, trial = np.full(size, OPEN), action.copy()
+    settle(chain, classes, size, size, ranges)
+    value, bound = arrange(q, g, chain, classes, ranges, trial)
+    if value > best:
+        best = value
+        copy_action(trial, action)
+    if not exceeds(s, bound, best):
+        return best, best
+    if len(chain.pool) == size and (classes == OPEN).any():  # all items are used, whatever their classes
+        classes[:] = HIGH
+    most, settled = bound_by_counts(chain, classes), classes.copy()  # of a number of stages that hold low items
+    affordable, spent = cost_of_sets(chain) <= PATIENCE * q.budget, 0.0
+    sets, places = new_sets(chain, classes, affordable), np.empty(size, np.int64)
+    for width in (NARROW, max(NARROW, int(min(float(MOST), q.budget / COST_OF_WAY)))):  # few find a good list
+        first = size - first_unused(q, chain, action)
+        for turn in range(size + 1):  # first as many low items as in the best list
+            lows = (first + turn) % (size + 1)
+            most[lows] = min(bound, most[lows])
+            if not affordable or spent > q.budget or not exceeds(s, most[lows], best):
                 continue
-            if branch_on >= 0:
-                open_bound = max(open_bound, bound)
-                for k in q.group:  # as good a guess as any: the class that the bounds lean to
-                    if now[k] == OPEN:
-                        now[k] = rather
-                set_box(q, box, trial, pool, now, choices)
-            if proving:
-                value, bound = order_classes(q, box, trial, pool, now)
-            else:
-                arrange(q, trial, pool, now, order)
-                value = improve(q, trial)
-                box.spent[0] += COST_OF_ORDER * size * size * c.start[c.inner]
-            if value > best:
-                best = value
-                copy_action(trial, best_action)
-            open_bound = max(open_bound, bound)
-            proving = not exceeds(s, open_bound, best)
-            if not proving and box.spent[0] > GUESSING * q.budget:
-                break
-        while level > 0:  # back to a level whose second class is still to be tried
-            level -= 1
-            if second[level] != OPEN:
-                classes[level + 1] = classes[level]
-                classes[level + 1, on[level]] = second[level]
-                second[level] = OPEN
-                if exceeds(s, bounds[level], best):
-                    level += 1
-                    break
-        else:
-            level = -1
-    for above in range(level):
-        if second[above] != OPEN:
-            open_bound = max(open_bound, bounds[above])
-    copy_action(best_action, action)
-    return best, max(best, open_bound)
-
-
-class Places(NamedTuple):
-    """Weights of edges by the item that the decision of their node has."""
-
-    s: Decisions
-    places: Ints  # of a decision: the number of its item
-    weights: Floats  # of an item and an edge
-
-
-@inlined
-def of_places(c: Circuit, e: int, source: Places) -> float:
-    """The weight of an edge, with every decision at the item in its place."""
-    s = source.s
-    n = s.edge_node[e]
-    place = source.places[s.dep[s.dep_start[n]]] if s.dep_start[n] < s.dep_start[n + 1] else 0
-    return source.weights[place, e]
+            classes[:] = settled
+            if (classes == OPEN).any():
+                most[lows] = min(most[lows], settle(chain, classes, size - lows, lows, ranges))
+            if exceeds(s, most[lows], best):
+                most[lows] = min(most[lows], fill_sets(sets, size - lows, sets.upper, 1.0))
+                spent += cost_of_sets(chain)
+            if exceeds(s, most[lows], best):
+                if width > NARROW:
+                    fill_sets(sets, size - lows, sets.lower, -1.0)
+                value, most[lows], cost = search_orders(s, sets, size - lows, width, q.budget - spent, best, places)
+                spent += cost
+                if value > best:
+                    for t in range(size):
+                        action[s.stage_decision[s.group_start[g] + t]] = chain.pool[places[t]]
+                    best = value_at(q.run, q.p, action, np.ones(q.run.c.leaves + q.run.c.inner))
+        if width == NARROW and exceeds(s, most.max(), best):
+            best = improve(q, action)
+    return best, max(best, most.max())
 
 
 @unmanaged
-def value_of_places(q: Search, places: Ints, weights: Floats, values: Floats) -> float:
-    """The reward with each decision at the item in its place."""
-    return up(q.run, of_places, Places(q.s, places, weights), values, None, False)
+def first_unused(q: Search, chain: Chain, action: Ints) -> int:
+    """Return how many of the highest items are all in an action."""
+    for i in range(len(chain.pool)):
+        used = False
+        for k in q.group:
+            used |= action[k] == chain.pool[i]
+        if not used:
+            return i
+    return q.size
 
 
 @linked
-def try_patterns(q: Search, action: Ints) -> float:
-    """The best action without constraints: every key at its highest or its lowest, all patterns tried."""
-    c, number = q.run.c, len(action)
-    edges = c.start[c.inner]
-    floats, ints = np.empty(2 * edges + c.leaves + c.inner), np.zeros(3 * number, np.int64)  # two, for speed
-    weights, values = floats[: 2 * edges].reshape(2, edges), floats[2 * edges :]
-    low, high, places = ints[:number], ints[number : 2 * number], ints[2 * number :]
-    values[: c.leaves] = 1.0
-    for k in q.group:
-        low[k], high[k] = lowest_and_highest(q, action, k)
-    read_weights(q, action, low, weights[0])
-    read_weights(q, action, high, weights[1])
-    best, best_pattern = -np.inf, 0
-    for pattern in range(1 << q.size):
-        for t in range(q.size):
-            places[q.group[t]] = pattern >> t & 1
-        value = value_of_places(q, places, weights, values)
-        if value > best:
-            best, best_pattern = value, pattern
-    for t in range(q.size):
-        k = q.group[t]
-        action[k] = high[k] if best_pattern >> t & 1 else low[k]
-    return best
-
-
-@unmanaged
-def lowest_and_highest(q: Search, action: Ints, k: int) -> tuple[int, int]:
-    """The choices of a decision with the lowest and the highest key."""
-    low, high, lowest, highest = 0, 0, np.inf, -np.inf
-    for i in range(number_of_choices(q.s, q.eligible, k)):
-        choice = choice_at(q.s, q.eligible, k, i)
-        key = key_of(q, action, k, choice)
-        if key > highest:
-            high, highest = choice, key
-        if key < lowest:
-            low, lowest = choice, key
-    return low, high
+def new_chain(q: Search, g: int, action: Ints) -> Chain:
+    """Allocate a chain, with its items and their keys."""
+    s, size, first, widest, terms = q.s, q.size, q.s.group_start[g], 1, 0
+    width = np.zeros(size + 1, np.int64)  # the first stage reads nothing
+    for t in range(size):
+        width[t + 1] = s.frontier_start[first + t + 1] - s.frontier_start[first + t]
+        widest = max(widest, width[t + 1])
+        terms += width[t + 1] * (width[t] + 1)
+    pool = ranked(q, action, q.group[0])
+    key = np.empty(len(pool))
+    for i in range(len(pool)):
+        key[i] = key_of(q, action, q.group[0], pool[i])
+    row, source = np.zeros(size * widest + 1, np.int64), np.empty(terms, np.int64)
+    return Chain(size, widest + 1, pool, key, width, row, source, np.empty(terms), np.empty(terms))
 
 
 @linked
 def ranked(q: Search, action: Ints, k: int) -> Ints:
-    """The candidates of a decision, highest key first; those that may repeat are there once for every decision."""
+    """Return the candidates of a decision, highest key first; those that may repeat occur once for every decision."""
     number = 0
     for i in range(q.start[k], q.start[k + 1]):
         number += q.size if may_repeat(q.s, k, q.candidates[i]) else 1
@@ -208,158 +147,230 @@ def ranked(q: Search, action: Ints, k: int) -> Ints:
 
 
 @linked
-def order_classes(q: Search, box: Box, trial: Ints, pool: Ints, classes: Ints) -> tuple[float, float]:
-    """The best order within settled classes, left in `trial`; its value, and a bound on all lists of these classes.
+def read_chain(q: Search, g: int, action: Ints, chain: Chain) -> bool:
+    """Read the maps of all stages with keys of 0 and 1; return False if a slope may be negative."""
+    first, stride, number, sound = q.s.group_start[g], chain.stride, 0, True
+    least, most = min(0.0, chain.key[len(chain.key) - 1]), max(1.0, chain.key[0])
+    scratch, at_zero = new_rows(q, g, stride - 1, action), np.empty((stride, stride))
+    for t in range(q.size):
+        x, reads = first + t, chain.width[t]
+        enter_stage(q, x, reads, action, scratch)
+        read_key(q, x, reads, 0.0, action, scratch)
+        for b in range(chain.width[t + 1]):
+            for j in range(reads + 1):
+                at_zero[b, j] = coefficient(q, x, b, j, scratch)
+        read_key(q, x, reads, 1.0, action, scratch)
+        for b in range(stride - 1):
+            for j in range(reads + 1 if b < chain.width[t + 1] else 0):
+                low, high = at_zero[b, j], coefficient(q, x, b, j, scratch)
+                sound &= j == 0 or min(low + least * (high - low), low + most * (high - low)) >= 0.0
+                if low != 0.0 or high != 0.0:
+                    chain.source[number], chain.low[number], chain.rise[number] = j, low, high - low
+                    number += 1
+            chain.row[t * (stride - 1) + b + 1] = number
+    return sound
 
-    The steepest position gets the highest item. Swaps of two positions that follow each other in this order lead
-    to it from any other order: if none can lose, it is the best, and what they lose at most bounds the rest. If
-    some can, all orders are tried that agree with the swaps that are proven, if these are not too many.
+
+@inlined
+def key_range(chain: Chain, classes: Ints, t: int, highs: int, lows: int) -> tuple[float, float]:
+    """Return the range of keys of a stage, if at most `highs` stages hold high items and `lows` low ones."""
+    number = len(chain.pool)
+    low = chain.key[highs - 1] if classes[t] == HIGH else chain.key[number - 1]
+    return low, chain.key[number - lows] if classes[t] == LOW else chain.key[0]
+
+
+@unmanaged
+def count(classes: Ints, kind: int) -> int:
+    """Return how many stages may be of a class."""
+    number = 0
+    for t in range(len(classes)):
+        number += classes[t] & kind != 0
+    return number
+
+
+@inlined
+def add_row(chain: Chain, t: int, b: int, share: float, key: float, number: int, ranges: Ranges) -> int:
+    """Add `share` of a row with the lowest key and `key` of its rise to a sum of terms; return their number."""
+    at = t * (chain.stride - 1) + b
+    for e in range(chain.row[at], chain.row[at + 1]):
+        i = 0
+        while i < number and ranges.source[i] != chain.source[e]:
+            i += 1
+        if i == number:
+            ranges.source[i], ranges.value[i] = chain.source[e], 0.0
+            number += 1
+        ranges.value[i] += share * chain.low[e] + key * chain.rise[e]
+    return number
+
+
+@inlined
+def least_sum(ranges: Ranges, number: int, apart: Floats, here: int) -> float:
+    """Return a lower bound of a sum of terms: what is added and what is subtracted are compared in pairs."""
+    source, value, total = ranges.source, ranges.value, 0.0
+    for i in range(number):
+        if source[i] == 0:
+            total += value[i]
+        elif value[i] > 0.0:
+            for j in range(number):
+                if value[j] < 0.0 and source[j] > 0:
+                    share = min(value[i], -value[j])
+                    total += share * apart[source[i], source[j]]
+                    value[i], value[j] = value[i] - share, value[j] + share
+            total += value[i] * ranges.lower[here + source[i]]
+    for j in range(number):
+        if value[j] < 0.0 and source[j] > 0:
+            total += value[j] * ranges.upper[here + source[j]]
+    return total
+
+
+@unmanaged
+def settle(chain: Chain, classes: Ints, highs: int, lows: int, ranges: Ranges) -> float:
+    """Find the ranges of all numbers, and the classes of stages whose results only rise, or only fall, with the key.
+
+    At most `highs` stages hold high items, and `lows` low ones. Return a bound of the reward.
     """
-    s, size = q.s, q.size
-    order = np.empty(size, np.int64)  # decisions by the item they get, highest first
-    most = box.upper[q.run.c.leaves + q.run.last - 1]
-    for k in q.group:
-        own, other = (1.0, 0.0) if classes[k] == HIGH else (0.0, 1.0)
-        if gain_of_key(q, box, k, other, own) > 0.0:  # something at least as good is in another class
-            return -np.inf, -np.inf
-    value = arrange(q, trial, pool, classes, order)
-    loss = np.zeros(2)  # of a class: what a swap can lose at most, per unit of difference
-    for i in range(size - 1):
-        j, k = order[i], order[i + 1]
-        if classes[j] == classes[k]:
-            high = int(classes[j] == HIGH)
-            loss[high] = max(loss[high], -gain_of_swap(q, box, j, k))
-    bound = value
-    for i in range(size):
-        for j in range(i):
-            if classes[order[i]] == classes[order[j]]:
-                apart = key_of(q, trial, order[j], trial[order[j]]) - key_of(q, trial, order[i], trial[order[i]])
-                bound += loss[int(classes[order[i]] == HIGH)] * apart
-    bound = min(bound, most)
-    if not exceeds(s, bound, value):
-        return value, value
-    before = np.zeros((size, size), np.bool_)  # of ranks: must the one hold a higher item than the other
-    for i in range(size):
-        for j in range(i):
-            if classes[order[i]] != classes[order[j]] or gain_of_swap(q, box, order[j], order[i]) >= 0:
-                before[j, i] = True
-            elif gain_of_swap(q, box, order[i], order[j]) >= 0:
-                before[i, j] = True
-    best, all_tried = try_orders(q, box, trial, order, before, value)
-    return best, best if all_tried else max(best, bound)
+    stride, settling = chain.stride, True
+    while settling:  # a class that is settled narrows the ranges, which may settle others
+        settling = False
+        highs, lows = min(highs, count(classes, HIGH)), min(lows, count(classes, LOW))
+        if highs + lows < chain.size:
+            return -np.inf
+        for t in range(chain.size):
+            here, after = t * stride, (t + 1) * stride
+            low, high = key_range(chain, classes, t, highs, lows)
+            rises, falls, reads = True, True, ranges.apart[t % 2]
+            for b in range(chain.width[t + 1]):
+                least = least_sum(ranges, add_row(chain, t, b, 0.0, 1.0, 0, ranges), reads, here)
+                most = -least_sum(ranges, add_row(chain, t, b, 0.0, -1.0, 0, ranges), reads, here)
+                ranges.least_rise[here + 1 + b], ranges.most_rise[here + 1 + b] = least, most
+                rises, falls = rises and least >= 0.0, falls and most <= 0.0
+                ranges.lower[after + 1 + b] = min(
+                    row_value(chain, t, b, low, ranges.lower, here), row_value(chain, t, b, high, ranges.lower, here)
+                )
+                ranges.upper[after + 1 + b] = max(
+                    row_value(chain, t, b, low, ranges.upper, here), row_value(chain, t, b, high, ranges.upper, here)
+                )
+            for a in range(chain.width[t + 1]):
+                for b in range(chain.width[t + 1]):
+                    least = np.inf if a != b else 0.0
+                    for end in range(2 if a != b else 0):
+                        key = high if end else low
+                        number = add_row(chain, t, a, 1.0, key, 0, ranges)
+                        number = add_row(chain, t, b, -1.0, -key, number, ranges)
+                        least = min(least, least_sum(ranges, number, reads, here))
+                    least = max(least, ranges.lower[after + 1 + a] - ranges.upper[after + 1 + b])
+                    ranges.apart[1 - t % 2, 1 + a, 1 + b] = least
+            if classes[t] == OPEN and (rises or falls):
+                classes[t] = HIGH if rises else LOW
+                settling = True
+    return ranges.upper[chain.size * stride + 1]
 
 
 @linked
-def arrange(q: Search, trial: Ints, pool: Ints, classes: Ints, order: Ints) -> float:
-    """Put the highest items on the positions of the high class, the lowest on the others, the steepest first.
+def arrange(q: Search, g: int, chain: Chain, classes: Ints, ranges: Ranges, trial: Ints) -> tuple[float, float]:
+    """Put high items on stages of this class and low ones on the others into `trial`; return its value and a bound.
 
-    `order` gets the decisions in the order of their items.
+    The steepest position gets the highest item. Swaps of two positions that follow each other in this order lead to it
+    from any other order: if none can lose, it is the best, and what they lose at most bounds the rest.
     """
-    c, s, size, number = q.run.c, q.s, q.size, len(pool)
+    c, s, size, number = q.run.c, q.s, q.size, len(chain.pool)
     values, slopes, weights = np.ones(c.leaves + c.inner), np.empty(c.leaves + c.inner), np.empty(c.slots)
-    high = 0
-    for k in q.group:
-        high += classes[k] == HIGH
-    for k in q.group:  # the middle of the box, where positions differ only by their steepness
-        trial[k] = pool[high // 2] if classes[k] == HIGH else pool[number - 1 - (size - high) // 2]
+    high, stage_of = np.zeros(size, np.int64), np.empty(s.decisions, np.int64)
+    for t in range(size):  # open classes are guessed by what the bounds lean to
+        rise = 0.0
+        for b in range(1, chain.width[t + 1] + 1):
+            rise += ranges.least_rise[t * chain.stride + b] + ranges.most_rise[t * chain.stride + b]
+        high[t] = classes[t] == HIGH or (classes[t] == OPEN and rise >= 0.0)
+    highs = high.sum()
+    for t in range(size):  # the middle of the ranges, where positions differ only by their steepness
+        k = s.stage_decision[s.group_start[g] + t]
+        stage_of[k] = t
+        trial[k] = chain.pool[highs // 2 if high[t] else number - 1 - (size - highs) // 2]
     slopes_at(q, trial, values, slopes, weights)
-    steep, most = np.empty(size), 0.0
+    order, steep, most = np.empty(size, np.int64), np.empty(size), 0.0  # stages, by the item that they get
     for i, k in enumerate(q.group):
-        steepness = 0.0
+        steepness, own = 0.0, stage_of[k]
         for t in range(s.use_start[k], s.use_start[k + 1]):
             e = s.use[t]
             change = slopes[c.leaves + s.edge_node[e]] * values[c.child[e]]
             steepness += change if c.slot[e] == s.key[k] else -change
         most = max(most, abs(steepness))
         j = i  # equal ones stay in the order of declaration
-        while j > 0 and (
-            classes[k] > classes[order[j - 1]]
-            or (classes[k] == classes[order[j - 1]] and steepness > steep[j - 1] + 1e-12 * most)
-        ):
+        while j > 0:
+            ahead = high[own] - high[order[j - 1]]
+            if ahead < 0 or (ahead == 0 and steepness <= steep[j - 1] + 1e-12 * most):
+                break
             order[j], steep[j] = order[j - 1], steep[j - 1]
             j -= 1
-        order[j], steep[j] = k, steepness
+        order[j], steep[j] = own, steepness
     for i in range(size):
-        trial[order[i]] = pool[i] if i < high else pool[number - size + i]
-    return value_at(q.run, q.p, trial, values)
-
-
-@linked
-def try_orders(q: Search, box: Box, trial: Ints, order: Ints, before: Bools, value: float) -> tuple[float, bool]:
-    """Try all orders of positions that respect `before`, each getting the next highest item of `trial` in turn.
-
-    The best is left in `trial`; returns its value, and whether all were tried. None are if there are more than the
-    budget is for.
-    """
-    c, size, edges = q.run.c, q.size, float(q.run.c.start[q.run.last] - q.run.c.start[q.run.first])
-    most = max(0.0, q.budget - box.spent[0]) / (COST_OF_ORDER * edges)
-    if size <= MOST_COUNTED and number_of_orders(before) > most:
-        return value, False
-    values = np.ones(c.leaves + c.inner)
-    weights = np.empty((size, c.start[c.inner]))  # of an item and an edge
-    places = np.zeros(q.s.decisions, np.int64)
-    items, best = np.empty(size, np.int64), np.empty(size, np.int64)  # the items in play, highest first
+        trial[s.stage_decision[s.group_start[g] + order[i]]] = chain.pool[i if i < highs else number - size + i]
+    value, bound = value_at(q.run, q.p, trial, values), ranges.upper[size * chain.stride + 1]
+    if (classes == OPEN).any():
+        return value, bound
+    scratch, losses, apart = np.empty(6 * chain.stride), np.zeros(2), np.zeros(2)  # of classes: low, then high
     for i in range(size):
-        items[i] = best[i] = trial[order[i]]
-    for i in range(size):
-        for k in order:
-            trial[k] = items[i]
-        read_weights(q, trial, trial, weights[i])
-    taken = np.zeros(size, np.bool_)
-    sequence = np.full(size + 1, -1, np.int64)
-    tried, depth = 0, 0
-    while depth >= 0:
-        i = sequence[depth]
-        if i >= 0:
-            taken[i] = False
-        i += 1
-        while i < size and not may_follow(before, taken, i):
-            i += 1
-        if i == size:
-            sequence[depth] = -1
-            depth -= 1
-            continue
-        sequence[depth], taken[i] = i, True
-        places[order[i]] = depth
-        if depth + 1 < size:
-            depth += 1
-            sequence[depth] = -1
-            continue
-        tried += 1
-        if tried > most:
-            break
-        found = value_of_places(q, places, weights, values)
-        if found > value:
-            value = found
-            for j in range(size):
-                best[j] = items[places[order[j]]]
-    for i in range(size):
-        trial[order[i]] = best[i]
-    box.spent[0] += tried * COST_OF_ORDER * edges
-    return value, 0 < tried <= most
+        own = high[order[i]]
+        if i + 1 < size and own == high[order[i + 1]]:
+            losses[own] = max(losses[own], -gain_of_swap(chain, classes, ranges, order[i], order[i + 1], scratch))
+        for j in range(i):
+            if high[order[j]] == own:
+                apart[own] += chain.key[j if j < highs else number - size + j]
+                apart[own] -= chain.key[i if i < highs else number - size + i]
+    return value, min(bound, value + losses[0] * apart[0] + losses[1] * apart[1])
 
 
 @unmanaged
-def may_follow(before: Bools, taken: Bools, i: int) -> bool:
-    """Whether all that must come before i has come, and i has not."""
-    follows = not taken[i]
-    for j in range(len(taken)):
-        follows &= taken[j] or not before[j, i]
-    return follows
+def gain_of_swap(chain: Chain, classes: Ints, ranges: Ranges, j: int, k: int, scratch: Floats) -> float:
+    """Return how much is gained at least, per unit of difference, if the higher of two items is at j and not at k.
+
+    It is bounded in two ways: by how steep stages are within the ranges, and by the numbers with keys of 0 and 1.
+    """
+    stride, highs, lows = chain.stride, count(classes, HIGH), count(classes, LOW)
+    first, second = min(j, k), max(j, k)
+    gain, here, there = scratch[: 2 * stride], scratch[2 * stride : 4 * stride], scratch[4 * stride :]
+    for i in range(stride):
+        gain[i], here[i], there[i] = 0.0, ranges.lower[first * stride + i], ranges.upper[first * stride + i]
+    gain[stride], here[stride], there[stride] = 0.0, 1.0, 1.0
+    now, then = 0, stride  # the numbers that a stage reads, and its results
+    for t in range(first, chain.size):
+        low, high = key_range(chain, classes, t, highs, lows)
+        for b in range(chain.width[t + 1]):
+            at_low, at_high = row_value(chain, t, b, low, gain, now), row_value(chain, t, b, high, gain, now)
+            more = max(at_low, at_high) if t == second else min(at_low, at_high)
+            if t in (j, k):
+                key = 1.0 if t == j else 0.0
+                more += ranges.least_rise[t * stride + 1 + b] if t == j else -ranges.most_rise[t * stride + 1 + b]
+                lower = row_value(chain, t, b, key, here, now)
+                upper = row_value(chain, t, b, 1.0 - key, there, now)
+            else:
+                lower = min(row_value(chain, t, b, low, here, now), row_value(chain, t, b, high, here, now))
+                upper = max(row_value(chain, t, b, low, there, now), row_value(chain, t, b, high, there, now))
+            here[then + 1 + b], there[then + 1 + b] = lower, upper
+            gain[then + 1 + b] = max(more, lower - upper) if t >= second else more
+        now, then = then, now
+    return gain[now + 1]
 
 
 @linked
-def number_of_orders(before: Bools) -> float:
-    """Return how many orders respect `before`, by adding up over the sets of positions that may come first."""
-    size = len(before)
-    needs, orders = np.zeros(size, np.int64), np.zeros(1 << size)
-    orders[0] = 1.0
-    for i in range(size):
-        for j in range(size):
-            needs[i] |= int(before[j, i]) << j
-    for first in range((1 << size) - 1):
-        if orders[first] > 0.0:
-            for i in range(size):
-                if first >> i & 1 == 0 and needs[i] & ~first == 0:
-                    orders[first | 1 << i] += orders[first]
-    return orders[len(orders) - 1]
+def bound_by_counts(chain: Chain, classes: Ints) -> Floats:
+    """Bound the reward by the number of stages that hold low items, letting stages share items."""
+    size, stride, number = chain.size, chain.stride, len(chain.pool)
+    highs, lows = count(classes, HIGH), count(classes, LOW)
+    most = np.full((size + 1, size + 1, stride), -np.inf)  # of a stage, the low items so far, and a number
+    most[0, 0, 0] = 1.0
+    for t in range(size):
+        for used in range(t + 2):
+            for kind in (HIGH, LOW):
+                before = used - (kind == LOW)
+                if classes[t] & kind == 0 or before < 0 or most[t, before, 0] == -np.inf:
+                    continue
+                low, high = chain.key[number - 1], chain.key[number - lows]
+                if kind == HIGH:
+                    low, high = chain.key[highs - 1], chain.key[0]
+                most[t + 1, used, 0] = 1.0
+                for b in range(chain.width[t + 1]):
+                    for key in (low, high):
+                        value = row_value(chain, t, b, key, most[t, before], 0)
+                        most[t + 1, used, 1 + b] = max(most[t + 1, used, 1 + b], value)
+    return most[size, :, 1].copy()

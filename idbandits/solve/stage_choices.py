@@ -1,14 +1,14 @@
-"""The choices of decisions in stages, as affine maps of frontiers: those worth a look, and the prices of items."""
+"""Choices of decisions in stages, as affine maps of frontiers: those worth a look, and the prices of items."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from idbandits.circuit.passes import weight
-from idbandits.kernel.array_types import Floats, Indices, Ints
+from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.compile import inlined, linked, unmanaged
 from idbandits.solve.assignment import match
 from idbandits.solve.candidates import Search, item
+from idbandits.solve.stage_maps import StageRows, coefficient, enter_stage, new_rows, read_choice
 
 MOST_ITEMS = 62  # of decisions that exclude each other, as bits of an integer
 RESIDUES = 67  # powers of two differ modulo this prime, which tells bits apart
@@ -16,7 +16,7 @@ RIVALS = 16  # of a stage, with which a choice is compared to find what it loses
 
 
 class Steps(NamedTuple):
-    """The choices of all stages that are worth a look, those that promise most first."""
+    """Choices of all stages that are worth a look, those that promise most first."""
 
     widest: int  # how many numbers a frontier has at most
     start: Ints  # of a stage: its choices
@@ -36,7 +36,7 @@ class Steps(NamedTuple):
 
 @linked
 def new_steps(q: Search, g: int) -> Steps:
-    """Room for the choices of a group."""
+    """Allocate the choices of a group."""
     s, size, first, widest, total = q.s, q.size, q.s.group_start[g], 1, 0
     for t in range(size):
         k = s.stage_decision[first + t]
@@ -52,13 +52,13 @@ def new_steps(q: Search, g: int) -> Steps:
 
 @inlined
 def place(steps: Steps, i: int, b: int, wide: int) -> int:
-    """Where the map of choice i to number b of the next frontier begins, if it reads so many numbers."""
+    """Return where the map of choice i to number b of the next frontier begins, if it reads `wide` numbers."""
     return i * steps.widest * (steps.widest + 1) + b * (wide + 1)
 
 
 @inlined
 def mapped(steps: Steps, i: int, b: int, wide: int, frontier: Floats, first: int) -> float:
-    """Number b of the next frontier after choice i; the present frontier begins at `first`."""
+    """Return number b of the next frontier after choice i; the present frontier begins at `first`."""
     at = place(steps, i, b, wide)
     total = steps.maps[at]
     for a in range(wide):
@@ -68,14 +68,9 @@ def mapped(steps: Steps, i: int, b: int, wide: int, frontier: Floats, first: int
 
 @linked
 def find_steps(q: Search, g: int, action: Ints, steps: Steps) -> bool:
-    """The choices that fewer others cover than other decisions may take; False if there is a negative slope."""
-    c, s, first = q.run.c, q.s, q.s.group_start[g]
-    rows = np.zeros((steps.widest + 1, c.leaves + c.inner))  # of nodes: the constant, then the slopes by the frontier
-    rows[0] = 1.0
-    weights = np.empty(c.start[c.inner])
+    """Find the choices that fewer others cover than decisions may take; return False if there is a negative slope."""
+    s, first, scratch = q.s, q.s.group_start[g], new_rows(q, g, steps.widest, action)
     low, high = np.empty(steps.widest), np.empty(steps.widest)
-    read_edges(q, s.constant_start[g], s.constant_start[g + 1], s.constant, action, weights)
-    add_up(q, s.constant_start[g], s.constant_start[g + 1], s.constant, weights, rows[0])
     for t in range(q.size):
         x = first + t
         to, next_wide = s.frontier_start[x], s.frontier_start[x + 1] - s.frontier_start[x]
@@ -83,7 +78,7 @@ def find_steps(q: Search, g: int, action: Ints, steps: Steps) -> bool:
         steps.width[t] = wide
         for b in range(wide):
             steps.low[t * steps.widest + b], steps.high[t * steps.widest + b] = low[b], high[b]
-        if not read_maps(q, x, action, weights, rows, steps.start[t], steps, wide):
+        if not read_maps(q, x, action, scratch, steps.start[t], steps, wide):
             return False
         k = s.stage_decision[x]
         steps.start[t + 1] = steps.start[t] + q.start[k + 1] - q.start[k]
@@ -99,52 +94,21 @@ def find_steps(q: Search, g: int, action: Ints, steps: Steps) -> bool:
     return True
 
 
-@unmanaged
-def read_edges(q: Search, first: int, last: int, nodes: Indices, action: Ints, weights: Floats) -> None:
-    """Read the weights of the edges of some nodes."""
-    c = q.run.c
-    for a in range(first, last):
-        for e in range(c.start[nodes[a]], c.start[nodes[a] + 1]):
-            weights[e] = 1.0 if c.slot[e] < 0 else weight(c, c.slot[e], q.p, action)
-
-
-@unmanaged
-def add_up(q: Search, first: int, last: int, nodes: Indices, weights: Floats, values: Floats) -> None:
-    """The values of some nodes, in order."""
-    c = q.run.c
-    for a in range(first, last):
-        total = 0.0
-        for e in range(c.start[nodes[a]], c.start[nodes[a] + 1]):
-            total += weights[e] * values[c.child[e]]
-        values[c.leaves + nodes[a]] = total
-
-
 @linked
-def read_maps(
-    q: Search, x: int, action: Ints, weights: Floats, rows: Floats, number: int, steps: Steps, wide: int
-) -> bool:
-    """The maps of all candidates of stage x, numbered from `number`; False if there is a negative slope."""
-    s = q.s
-    k, to, next_wide = s.stage_decision[x], s.frontier_start[x], s.frontier_start[x + 1] - s.frontier_start[x]
-    first, split, last = s.stage_start[2 * x], s.stage_start[2 * x + 1], s.stage_start[2 * x + 2]
-    read_edges(q, first, split, s.stage_node, action, weights)
-    for j in range(wide + 1):
-        for b in range(wide):
-            rows[j, s.frontier[to - wide + b]] = 1.0 if b == j - 1 else 0.0
-        add_up(q, first, split, s.stage_node, weights, rows[j])
-    before, sound = action[k], True
+def read_maps(q: Search, x: int, action: Ints, scratch: StageRows, number: int, steps: Steps, wide: int) -> bool:
+    """Read the maps of all candidates of stage x, numbered from `number`; return False if there is a negative slope."""
+    s, sound = q.s, True
+    k, next_wide = s.stage_decision[x], s.frontier_start[x + 1] - s.frontier_start[x]
+    enter_stage(q, x, wide, action, scratch)
     for i in range(q.start[k], q.start[k + 1]):
-        action[k] = q.candidates[i]
         steps.choice[number] = q.candidates[i]
-        read_edges(q, split, last, s.stage_node, action, weights)
+        read_choice(q, x, wide, q.candidates[i], action, scratch)
         for j in range(wide + 1):
-            add_up(q, split, last, s.stage_node, weights, rows[j])
             for b in range(next_wide):
-                value = rows[j, s.frontier[to + b]]
+                value = coefficient(q, x, b, j, scratch)
                 sound &= j == 0 or value >= 0.0
                 steps.maps[place(steps, number, b, wide) + j] = value
         number += 1
-    action[k] = before
     return sound
 
 
@@ -196,7 +160,7 @@ def leave_out(steps: Steps, t: int, needed: int, next_wide: int) -> None:
 
 @inlined
 def covers(steps: Steps, t: int, i: int, j: int, next_wide: int) -> bool:
-    """Whether choice i leads to a frontier that is nowhere below that of choice j, whatever the present one is."""
+    """Return whether choice i never leads to a frontier below that of choice j, whatever the present one is."""
     least = 0.0
     for b in range(next_wide):
         least = min(least, least_gain(steps, t, i, j, b))
@@ -205,7 +169,7 @@ def covers(steps: Steps, t: int, i: int, j: int, next_wide: int) -> bool:
 
 @inlined
 def least_gain(steps: Steps, t: int, i: int, j: int, b: int) -> float:
-    """By how much choice i is above choice j at least, in number b of the next frontier."""
+    """Return by how much choice i is above choice j at least, in number b of the next frontier."""
     wide, corner = steps.width[t], t * steps.widest
     mine, other = place(steps, i, b, wide), place(steps, j, b, wide)
     least = steps.maps[mine] - steps.maps[other]
@@ -217,7 +181,7 @@ def least_gain(steps: Steps, t: int, i: int, j: int, b: int) -> float:
 
 @linked
 def number_items(q: Search, g: int, steps: Steps) -> bool:
-    """Give every item of decisions that exclude each other a bit; False if there are too many."""
+    """Number the items of decisions that exclude each other, as bits; return False if there are too many."""
     s, first = q.s, q.s.group_start[g]
     items, owners, number = np.empty(MOST_ITEMS, np.int64), np.empty(MOST_ITEMS, np.int64), 0
     for t in range(q.size):
@@ -249,7 +213,7 @@ def number_items(q: Search, g: int, steps: Steps) -> bool:
 
 @unmanaged
 def adds_only(steps: Steps, size: int) -> bool:
-    """Whether no map has a negative constant: then no digits are lost, however small the value is."""
+    """Return whether no map has a negative constant: then no digits are lost, however small the value is."""
     least = 0.0
     for t in range(size):
         for i in range(steps.start[t], steps.start[t + 1]):
@@ -260,11 +224,11 @@ def adds_only(steps: Steps, size: int) -> bool:
 
 @unmanaged
 def find_costs(steps: Steps, size: int) -> float:
-    """What a way costs in each stage; returns the sum."""
+    """Find the cost of a way in each stage; return the sum."""
     total = 0.0
     for t in range(size - 1, -1, -1):
         each = (steps.width[t] + 1.0) * steps.width[t + 1]
-        merged_ = t + 1.0  # about so many ways lead to the same items
+        merged_ = t + 1.0  # ways that lead to the same items, about
         number = steps.start[t + 1] - steps.start[t]
         steps.cost[t] = number * (2.0 + each + steps.cost_of_bound[t] / merged_)
         total += steps.cost[t]
@@ -275,7 +239,7 @@ def find_costs(steps: Steps, size: int) -> float:
 
 @linked
 def find_prices(q: Search, g: int, steps: Steps) -> None:
-    """What stages lose because no two may use one item: an assignment problem, and its prices of items.
+    """Find what stages lose because no two may use one item: an assignment problem, and its prices of items.
 
     A choice that is not the best of its stage loses at least the least slope of the root times the least difference.
     The sum of such losses is lowest in an assignment. By duality, without some items it is higher by their prices at
@@ -318,7 +282,7 @@ def find_prices(q: Search, g: int, steps: Steps) -> None:
 
 @unmanaged
 def least_loss(steps: Steps, t: int, i: int, slopes: Floats) -> float:
-    """What a choice loses at least against a stage whose numbers are each at their best choice."""
+    """Return what a choice loses at least against a stage whose numbers are each at their best choice."""
     total, first, last = 0.0, steps.start[t], steps.start[t + 1]
     for b in range(steps.width[t + 1]):
         most = 0.0

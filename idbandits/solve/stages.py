@@ -1,4 +1,4 @@
-"""The decisions of a group in stages: an order in which the circuit of the reward can be evaluated one by one.
+"""Stages: an order of a group's decisions in which the circuit of the reward can be evaluated one by one.
 
 The nodes of a stage depend on its decision, and on nodes of earlier stages: those are the frontier, all that the later
 stages see of the choices made so far. Where there are no products, a stage maps its frontier to the next one by an
@@ -16,7 +16,7 @@ Described: TypeAlias = list[tuple[tuple[object, ...], str]]  # edges of a node: 
 
 
 class Stages(NamedTuple):
-    """The stages of a group of decisions."""
+    """Stages of a group of decisions."""
 
     constant: list[int]  # nodes that depend on no decision
     decision: list[int]  # of a stage
@@ -28,7 +28,7 @@ class Stages(NamedTuple):
 def stages_of(
     c: Circuit, nodes: range, deps: Sequence[Sequence[int]], members: Sequence[int], conflict: Bools
 ) -> Stages | None:
-    """The stages of a group, or None where decisions meet in one node, in a product, or depend on each other.
+    """Return the stages of a group; None if decisions meet in one node, in a product, or depend on each other.
 
     To exclude each other has to be transitive, too: then the items that were used say which are left.
     """
@@ -50,7 +50,7 @@ def stages_of(
 
 
 def _decisions_below(c: Circuit, nodes: range, deps: Sequence[Sequence[int]]) -> dict[int, frozenset[int]]:
-    """The decisions that each node depends on, by the number that it has as a child."""
+    """Return the decisions that each node depends on, by the number that it has as a child."""
     below: dict[int, frozenset[int]] = {leaf: frozenset() for leaf in range(c.leaves)}
     for n in nodes:
         below[c.leaves + n] = frozenset(deps[n]).union(*(below[c.child[e]] for e in c.edges(n)))
@@ -60,7 +60,7 @@ def _decisions_below(c: Circuit, nodes: range, deps: Sequence[Sequence[int]]) ->
 def _order(
     c: Circuit, nodes: range, deps: Sequence[Sequence[int]], members: Sequence[int], below: dict[int, frozenset[int]]
 ) -> list[int] | None:
-    """The decisions of a group, each after those that its nodes build on; None if there is no such order."""
+    """Return the decisions of a group, each after those that its nodes build on; None if there is no such order."""
     earlier: dict[int, set[int]] = {k: set() for k in members}
     for n in nodes:
         for k in deps[n]:
@@ -79,7 +79,7 @@ def _placed(
     c: Circuit, nodes: range, deps: Sequence[Sequence[int]], below: dict[int, frozenset[int]], order: Sequence[int],
     lazy: bool,
 ) -> Stages:  # fmt: skip
-    """Every node in its stage; those without a decision of their own as late as possible if lazy, else as early."""
+    """Put nodes into stages; those that read no decision themselves as late as possible if lazy, else as early."""
     place = {k: t for t, k in enumerate(order)}
     stage: dict[int, int] = {}
     for n in nodes:

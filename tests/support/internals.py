@@ -47,14 +47,12 @@ from idbandits.kernel.compile import in_python
 from idbandits.kernel.sampling import EDGE
 from idbandits.kernel.structs import pointer
 from idbandits.simulation.simulate import begin, random_numbers
-from idbandits.solve import assignment
+from idbandits.solve import assignment, patterns, sorting
 from idbandits.solve import branch_and_bound as branch
 from idbandits.solve import candidates as search
 from idbandits.solve import equal_stages as alike
 from idbandits.solve import problem as structure
 from idbandits.solve import set_dp as sweep
-from idbandits.solve import sorting as order
-from idbandits.solve import stage_chain as relay
 from idbandits.solve.candidates import Search
 from idbandits.solve.eligible import Eligibility
 
@@ -584,10 +582,9 @@ FORMS = {
 _assign, _branch, _find_candidates = alone(assignment.assign), alone(branch.branch), alone(search.find_candidates)
 _form_of = alone(search.form_of)
 _can_choose_and_sort, _choose_and_sort = alone(alike.can_choose_and_sort), alone(alike.choose_and_sort)
-_is_relay, _sort_relay = alone(relay.is_relay), alone(relay.sort_relay)
-_sort = alone(order.sort)
+_sort = alone(sorting.sort)
 _sweep = alone(sweep.sweep)
-_try_all, _try_patterns, _value_at = alone(search.try_all), alone(order.try_patterns), alone(search.value_at)
+_try_all, _try_patterns, _value_at = alone(search.try_all), alone(patterns.try_patterns), alone(search.value_at)
 
 
 class SearchResult(NamedTuple):
@@ -632,17 +629,14 @@ class Group:
         """Return the results of all searches that apply to a group."""
         results = []
         for budget in (1e9, 0.0):
-            methods = {"branch": _branch}
+            action = self._action.copy()
+            value, bound = _branch(self._search._replace(budget=budget), action)
+            results.append(self._result("branch", action, value, bound, budget > 0))
             if self.form == "sorted":
-                methods |= {"sort": _sort}
-            for name, method in methods.items():
                 action = self._action.copy()
-                value, bound = method(self._search._replace(budget=budget), action)
-                results.append(self._result(name, action, value, bound, name == "branch" and budget > 0))
-            if self.form == "sorted" and _is_relay(self._search, self.number):
-                action = self._action.copy()
-                value, bound = _sort_relay(self._search._replace(budget=budget), self.number, action)
-                results.append(self._result("relay", action, value, bound, budget > 0))
+                value, bound = _sort(self._search._replace(budget=budget), self.number, action)
+                if bound < np.inf:  # else it does not apply
+                    results.append(self._result("sort", action, value, bound, budget > 0))
             action = self._action.copy()
             value, bound = _sweep(self._search, self.number, action, budget)
             if bound < np.inf:  # does not apply otherwise
