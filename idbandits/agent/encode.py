@@ -17,7 +17,7 @@ from idbandits.agent.era import Era
 from idbandits.agent.log_columns import Column, Log, Part, RawLog, dotted_names
 from idbandits.circuit.model import Model
 from idbandits.diagram.diagram import Node
-from idbandits.diagram.features.context_features import Feature, RequestFeatures, Scaled
+from idbandits.diagram.features.context_features import RequestFeature, RequestFeatures
 from idbandits.diagram.features.encode_columns import MOST_DEVIATIONS
 from idbandits.diagram.values import is_missing, plain
 from idbandits.errors import ODD, ActionError, ContextError, IdbanditsError, brief
@@ -210,14 +210,14 @@ def _feature_columns(log: Log, node: Node, names: Sequence[Any]) -> dict[str, An
     return columns
 
 
-def _encode_feature(who: str, features: RequestFeatures, feature: Feature, column: Column) -> Floats:
+def _encode_feature(who: str, features: RequestFeatures, feature: RequestFeature, column: Column) -> Floats:
     """Encode a column of one feature: one line per round, zeros where it is missing."""
-    if isinstance(feature, Scaled) and column.values.dtype.kind in "biuf":
+    if feature.labels is None and column.values.dtype.kind in "biuf":
         missing = column.missing
-        numbers = np.where(missing, feature.centre, column.values.astype(np.float64))
+        numbers = np.where(missing, feature.center, column.values.astype(np.float64))
         if np.isfinite(numbers).all():
             with np.errstate(over="ignore"):
-                numbers = (numbers - feature.centre) / feature.scale
+                numbers = (numbers - feature.center) / feature.scale
             return np.clip(numbers, -MOST_DEVIATIONS, MOST_DEVIATIONS)[:, np.newaxis]
     codes, distinct = column.factorized
     first = np.empty(len(distinct) + 1, np.int64)  # for each distinct value, the first round that has it
