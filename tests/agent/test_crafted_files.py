@@ -191,6 +191,6 @@ def test_files_of_older_formats_are_rejected_by_name(path: Path) -> None:
         path.write_bytes(crafted_files.with_head(parts, ("format",), f"idbandits agent {number}"))
         assert_raises(
             FormatError,
-            ("agent.npz", f"idbandits agent {number}", "idbandits agent 6"),
+            ("agent.npz", f"idbandits agent {number}", "idbandits agent 7"),
             lambda: idb.Thompson.load(path),
         )

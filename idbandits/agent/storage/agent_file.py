@@ -34,7 +34,7 @@ from idbandits.inference.state.state_file import Columns, columns_of, shapes_of,
 from idbandits.inference.transfer.row_index import Entries, absent_tables
 from idbandits.kernel.array_types import Rng
 
-FORMAT = "idbandits agent 6"
+FORMAT = "idbandits agent 7"
 OBJECT, TEXT, NOTHING = {"type": "object"}, {"type": "string"}, {"type": "null"}
 SCHEMA = objects(
     {
