@@ -24,6 +24,7 @@ from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.structs import Packed
 
 MISFITS = ActionError, ContextError, ObservationError  # errors of rounds that a diagram cannot have
+MOST_SEEN = 4096  # observations whose encoding is remembered
 
 
 @final
@@ -39,7 +40,9 @@ class Era:
         model = self.model = self.models[0]
         self.width = len(model.decisions) + len(model.contexts)
         self.has_requests = any(node.features is not None for node in model.contexts)
-        self._states = [(n.name, {(type(v), v): i for i, v in enumerate(n.values)}) for n in model.observed]
+        self._states = [{(type(v), v): i for i, v in enumerate(n.values)} for n in model.observed]
+        self._observed = tuple(node.name for node in model.observed)
+        self._seen: dict[tuple[Any, ...], Ints] = {}  # by values of all observed nodes
         self._translations = WeakKeyDictionary[Era, Translation]()
         self._latest: tuple[Any, Any, Ints] = (None, None, np.empty(0, np.int64))
 
@@ -140,12 +143,20 @@ class Era:
         return self.model.action_vector(action, context)
 
     def seen(self, observation: Mapping[str, Any]) -> Ints:
-        """Encode an observation."""
-        if type(observation) is dict and len(observation) == len(self._states):
+        """Encode an observation; equal ones may share an array, which must not be changed."""
+        if type(observation) is dict and (*observation,) == self._observed:
+            values = (*observation.values(),)
             try:
-                return np.array([place[type(v := observation[name]), v] for name, place in self._states], np.int64)
+                return self._seen[values]
+            except ODD:  # new, or not hashable
+                pass
+            try:
+                vector = np.array([place[type(v), v] for place, v in zip(self._states, values, strict=True)], np.int64)
+                if len(self._seen) < MOST_SEEN:
+                    self._seen[values] = vector
+                return vector
             except ODD:
-                pass  # something is missing, of another type, or to be rejected
+                pass  # a value is missing, of another type, or to be rejected
         states = self.model.observation_states(observation)
         return np.array([states.get(n.name, -1) for n in self.model.observed], dtype=np.int64)
 
