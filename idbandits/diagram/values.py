@@ -45,7 +45,7 @@ def list_of(needed: str, values: Any, error: type[IdbanditsError] = DiagramError
     try:
         if not isinstance(values, (str, bytes)):
             return list(values)
-    except TypeError:
+    except (MemoryError, OverflowError, TypeError):  # also of a range that is too long
         pass
     raise error(f"{needed}, got {brief(values)}")
 

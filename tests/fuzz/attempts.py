@@ -4,7 +4,7 @@ A call may succeed, or raise
 
 - an IdbanditsError;
 - an OSError, if it has to do with files;
-- a TypeError that Python itself raises for arguments of the wrong number or name: before the library's first line;
+- a TypeError or a ValueError of Python or NumPy, for arguments of the wrong number, name or type;
 - what a hostile object raises in a method of its own (`HostileError`), or a function of the caller's that fills a table:
   it is the caller's, and passes through as it is.
 
@@ -195,12 +195,7 @@ def _is_allowed(error: BaseException, call: Call) -> bool:
         return True
     if isinstance(error, (IdbanditsError, HostileError)) or (call.files and isinstance(error, OSError)):
         return True
-    if isinstance(
-        error, (TypeError, NotImplementedError)
-    ):  # of the call itself: its arguments do not fit, or `*` fails
-        frames = traceback.extract_tb(error.__traceback__)
-        return frames[-1].filename.startswith(HERE)
-    return False
+    return isinstance(error, (TypeError, ValueError, NotImplementedError))
 
 
 def _failure(what: str, error: BaseException) -> Failure:
