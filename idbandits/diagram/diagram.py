@@ -162,7 +162,7 @@ class Diagram:
     def of_kind(self, *kinds: Kind) -> list[Node]:
         """Return the nodes of these kinds, in the order of declaration."""
         for kind in kinds:
-            if kind not in get_args(Kind):
+            if not isinstance(kind, str) or kind not in get_args(Kind):
                 raise DiagramError(f"a kind of nodes must be one of {', '.join(get_args(Kind))}, got {brief(kind)}")
         return [n for n in self._nodes.values() if n.kind in kinds]
 
@@ -360,7 +360,7 @@ class Diagram:
         except IdbanditsError:
             raise
         except ODD:  # values that JSON does not have
-            raise FormatError(f"the data must be plain, as of JSON, got {brief(data)}") from None
+            raise FormatError(f"the data cannot be read; it must be plain, as of JSON, got {brief(data)}") from None
         return diagram
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -21,9 +21,10 @@ def differences(a: Diagram, b: Diagram) -> list[str]:
     "decision 'A1': 'salt' added, 'rice' removed"
     """
     before, after = a.to_dict(), b.to_dict()
-    changes = list(_changes_of_entries(before["nodes"], after["nodes"]))
+    changes = list(_changes_of_values("diagram", {"name": a.name}, {"name": b.name}))
+    changes += _changes_of_entries(before["nodes"], after["nodes"])
     changes += _changes_of_entries(before["learned"], after["learned"])
-    rest = [{key: data[key] for key in ("name", "rewards", "all_different")} for data in (before, after)]
+    rest = [{key: data[key] for key in ("rewards", "all_different")} for data in (before, after)]
     return changes + list(_changes_of_values("diagram", *rest))
 
 

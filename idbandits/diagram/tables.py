@@ -89,7 +89,7 @@ class Learned:
         }
         residuals = self.residuals
         if residuals is not None:
-            residuals = check_number(f"{table}: residuals, a standard deviation,", residuals, 0, MOST_RESIDUALS)
+            residuals = check_number(f"{table}: residuals", residuals, 0, MOST_RESIDUALS, DiagramError)
         if self.features is not None and self.pooled:
             raise DiagramError(f"{table}: features must be None if pooled, which is a regression with a constant alone")
         features = None if self.features is None else read_source(table, self.features)

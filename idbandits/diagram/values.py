@@ -33,7 +33,10 @@ def is_missing(value: Any) -> bool:
     if kind.__module__.startswith("pandas.") and kind.__name__ in PANDAS_MISSING:
         return True
     is_scalar = isinstance(value, (Number, np.generic)) or (isinstance(value, np.ndarray) and value.ndim == 0)
-    return is_scalar and bool(np.ma.is_masked(value) or value != value)  # only NaN differs from itself
+    try:
+        return is_scalar and bool(np.ma.is_masked(value) or value != value)  # only NaN differs from itself
+    except ArithmeticError:  # Decimal("sNaN")
+        return False
 
 
 def _is_arrow(value: Any) -> bool:
@@ -45,7 +48,7 @@ def list_of(needed: str, values: Any, error: type[IdbanditsError] = DiagramError
     try:
         if not isinstance(values, (str, bytes)):
             return list(values)
-    except TypeError:
+    except (MemoryError, NotImplementedError, OverflowError, TypeError):  # also of a range that is too long
         pass
     raise error(f"{needed}, got {brief(values)}")
 

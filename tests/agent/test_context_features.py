@@ -653,13 +653,13 @@ def test_requests_become_numbers(value: Any, numbers: list[float]) -> None:
 @pytest.mark.parametrize(
     ("features", "words"),
     [
-        ([], ("'user'", "empty")),
+        ([], ("'user'", "1 to 200 features")),
         ("age", ("'user'", "list of names")),
         (3, ("'user'", "list of names")),
         (["age", "age"], ("'age'", "twice")),
         ([""], ("non-empty",)),
         ([3], ("non-empty", "3")),
-        ({"age": (1,)}, ("'age'", "centre, scale")),
+        ({"age": (1,)}, ("'age'", "center, scale")),
         ({"age": (0, 0)}, ("'age'", "scale")),
         ({"age": (0, np.nan)}, ("'age'",)),
         ({"age": ["a"]}, ("'age'", "two categories")),
@@ -671,13 +671,15 @@ def test_requests_become_numbers(value: Any, numbers: list[float]) -> None:
     ids=str,
 )
 def test_features_that_are_none_are_rejected(features: Any, words: tuple[str, ...]) -> None:
-    assert_raises(DiagramError, words, lambda: idb.Diagram().context("user", features=features))
+    with pytest.raises(DiagramError) as raised:
+        idb.Diagram().context("user", features=features)
+    assert all(word in str(raised.value) for word in words)
 
 
 def test_diagrams_reject_what_cannot_depend_on_a_request() -> None:
     d = idb.Diagram("shop")
-    assert_raises(DiagramError, ("'user'", "values or features"), lambda: d.context("user"))
-    assert_raises(DiagramError, ("'user'", "values or features"), lambda: d.context("user", 3, features=["x"]))
+    assert_raises(DiagramError, ("'user'", "exactly one of values"), lambda: d.context("user"))
+    assert_raises(DiagramError, ("'user'", "exactly one of values"), lambda: d.context("user", 3, features=["x"]))
     user, other, item = d.context("user", features=["x"]), d.context("other", features=["x"]), d.decision("item", ITEMS)
     for words, do in [
         (("'C'", "'user'", "learned"), lambda: d.observed("C", [user], 0.5)),
@@ -750,7 +752,7 @@ def test_features_of_several_parents_beside_a_request() -> None:
     d.observed("D", [item, user, slot], listed)
     assert d.learned["u"].logistic.names == ("(constant)", *own, "user.x")  # type: ignore[union-attr]
     wrong = idb.Learned("v", features=lines | {"user": [[1.0]]})
-    assert_raises(TableError, ("'v'", "'user'", "of its own"), lambda: d.observed("E", [item, user, slot], wrong))
+    assert_raises(TableError, ("'v'", "'user'", "must be None"), lambda: d.observed("E", [item, user, slot], wrong))
 
 
 def test_broken_files_are_rejected() -> None:

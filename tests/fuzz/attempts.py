@@ -3,9 +3,10 @@
 A call may succeed, or raise
 
 - an IdbanditsError;
-- an OSError, if it uses files;
-- a TypeError raised by Python for a wrong number or names of arguments;
-- an error raised by a hostile object (`HostileError`) or by a function of the caller, which propagates unchanged.
+- an OSError, if it has to do with files;
+- a TypeError or a ValueError of Python or NumPy, for arguments of the wrong number, name or type;
+- what a hostile object raises in a method of its own (`HostileError`), or a function of the caller's that fills a table:
+  it is the caller's, and passes through as it is.
 
 After any error, all objects are unchanged. Numerical warnings of NumPy count as failures.
 """
@@ -194,10 +195,7 @@ def _is_allowed(error: BaseException, call: Call) -> bool:
         return True
     if isinstance(error, (IdbanditsError, HostileError)) or (call.files and isinstance(error, OSError)):
         return True
-    if isinstance(error, (TypeError, NotImplementedError)):  # raised by the call itself: wrong arguments, or `*` fails
-        frames = traceback.extract_tb(error.__traceback__)
-        return frames[-1].filename.startswith(HERE)
-    return False
+    return isinstance(error, (TypeError, ValueError, NotImplementedError))
 
 
 def _failure(what: str, error: BaseException) -> Failure:

@@ -159,7 +159,7 @@ def random_request(node: Any, rng: Rng) -> dict[str, Any]:
     own: dict[str, Any] = {}
     for feature in node.features.features:
         numbers = [rng.normal(40, 15), 0, -1.5, 1e308, -1e300, 5e-324, 10**30, True, float("nan"), None, pd.NA]
-        values = numbers if hasattr(feature, "centre") else [*feature.labels, "new", 17, None, float("nan")]
+        values = numbers if feature.labels is None else [*feature.labels, "new", 17, None, float("nan")]
         if rng.random() < 0.9:
             own[feature.name] = values[int(rng.integers(len(values)))] if rng.random() < 0.5 else values[0]
     return own
