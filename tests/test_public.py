@@ -1,4 +1,4 @@
-"""What `import idbandits` shows and loads."""
+"""Public names, and modules that `import idbandits` loads."""
 
 from __future__ import annotations
 

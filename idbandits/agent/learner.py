@@ -1,4 +1,4 @@
-"""What an agent is besides its state: a diagram and an inference, ready to act and to learn in any state."""
+"""Learner: a diagram and an inference, ready to act and to learn in any state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from idbandits.errors import IdbanditsError, ImpossibleObservationError, Observa
 from idbandits.inference import BY_NAME, REVISE, Evidence, Inference, able, beginning, check_capabilities, name_of
 from idbandits.inference.act import BATCH, NOTHING, Counted, Player, Request, act, act_repeatedly, draw, no_action
 from idbandits.inference.ageing import Age, age
-from idbandits.inference.algorithms.exact import refuse_ambiguous
+from idbandits.inference.algorithms.exact import raise_ambiguous
 from idbandits.inference.forgetting import NO_TIMES, Forget, tick_before, weight_left
 from idbandits.inference.learn import learn_all
 from idbandits.inference.protocol import CHAIN, MOVE
@@ -48,7 +48,7 @@ class Guest(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What is known of diagrams that an agent was in before."""
+    """Knowledge of diagrams that an agent was in before."""
 
     retired: tuple[RetiredRow, ...] = ()
     constants: tuple[float, ...] = ()  # known values that only earlier rounds depend on
@@ -57,7 +57,7 @@ class Past(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """How an agent learns and acts, whatever its diagram."""
+    """Settings of an agent that do not depend on its diagram."""
 
     inference: Inference
     effort: float
@@ -292,7 +292,7 @@ class Learner:
                 "whatever the means"
             )
         if status == AMBIGUOUS:
-            refuse_ambiguous(model, round_.action, round_.seen, INEXACT, where)
+            raise_ambiguous(model, round_.action, round_.seen, INEXACT, where)
         shown = shown or "(nothing seen)"
         hint = "" if self.forget is None else "; if it was, and has faded since, say when: at=…"
         raise ObservationError(f"{where}observation {shown} for action {action!r} was not learned before{hint}")
@@ -409,7 +409,7 @@ def _widen(state: State, evidence: Evidence) -> None:
 
 
 def evidence_of(inference: Inference, model: Model) -> Evidence:
-    """The evidence that an inference learns from, if it says one."""
+    """Return the evidence that an inference learns from; raise if it is none."""
     evidence: Any = inference.evidence(model)
     if not isinstance(evidence, Evidence):
         raise IdbanditsError(f"inference {name_of(inference)!r}: `evidence` returns an Evidence, not {brief(evidence)}")

@@ -1,4 +1,4 @@
-"""What the latest rounds added to a belief that keeps no rounds, so that they can be taken back.
+"""Contributions of the latest rounds to a belief that keeps no rounds, so that they can be removed.
 
 Where contexts have features, every round is different: what it says is added to natural parameters (pseudo-counts,
 precisions and shifts) and is not kept. These are sums over rounds, and all of a round fades alike. So a round is taken
@@ -29,7 +29,7 @@ Keys = npt.NDArray[np.uint8]
 
 
 class Added(NamedTuple):
-    """What a round added: entries of a state, and for each the numbers of `sites.learn_request`."""
+    """Contribution of a round: entries of a state, and for each the numbers of `learn_request`."""
 
     entries: Ints
     values: Floats

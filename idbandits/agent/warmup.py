@@ -1,4 +1,4 @@
-"""Which kernels an agent may need, so that they are compiled before the first request comes.
+"""Kernels that an agent may need, compiled before the first request.
 
 Nobody keeps a list: kernels are found where Python finds them, in the modules that can be reached from that of the
 agent and that of its inference by the names in them.
@@ -20,7 +20,7 @@ MOST_PROCESSES = 1000
 
 @final
 class WarmUpReport(NamedTuple):
-    """What was compiled: how many kernels there are, how many were not on disk before, and how long it took."""
+    """Report of a warm-up: the number of kernels, the number that was compiled, and the seconds it took."""
 
     kernels: int
     new: int
@@ -28,7 +28,7 @@ class WarmUpReport(NamedTuple):
 
 
 def warm_up(kernels: Iterable[Kernel], processes: Any) -> WarmUpReport:
-    """Compile kernels, or read their machine code from the disk; in so many processes at once (None: one per core)."""
+    """Compile kernels, or read their machine code from the disk, in several processes at once (None: one per core)."""
     number = None if processes is None else check_whole("processes", processes, 1, MOST_PROCESSES)
     needed, started = list(kernels), time.perf_counter()
     new = sum(not kernel.is_on_disk() for kernel in needed)
@@ -40,7 +40,7 @@ def warm_up(kernels: Iterable[Kernel], processes: Any) -> WarmUpReport:
 
 
 def kernels_behind(module: str, inference: str | None = None) -> list[Kernel]:
-    """All kernels that the code of a module may call, and that of an inference's module: not those of class bodies."""
+    """Return all kernels that the code of a module and of an inference's module may call, except those of class bodies."""
     apart = {kind.__module__ for kind in BY_NAME.values()} - {inference}  # what only other inferences need
     waiting, found = [module] if inference is None else [module, inference], list[Kernel]()
     for home in waiting:  # grows on the way

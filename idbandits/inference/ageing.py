@@ -22,7 +22,7 @@ LONG_AGO = -(2**62)  # the step before all others
 
 
 class Age(NamedTuple):
-    """What the time at which a round is learned means."""
+    """Age of a round when it is learned."""
 
     keep: float  # the part of all that was learned before that is kept; 1 unless a step has ended
     weight: float  # of the round
@@ -70,7 +70,7 @@ def fade(alpha: Floats, origin: Floats, learned: int, keep: float) -> None:
 
 @inlined
 def thinned(count: int, keep: float, rng: Rng) -> int:
-    """How many of equal rounds are kept: a part of them, rounded up or down at random so that the mean is right.
+    """Return how many of equal rounds are kept: a part of them, rounded up or down at random with the right mean.
 
     Each round is kept with the probability `keep`, but not apart from the others: that would add noise.
     """

@@ -55,12 +55,12 @@ class Forget:
 
     @property
     def by_time(self) -> bool:
-        """Whether ages are times, and not numbers of rounds."""
+        """Return whether ages are times, not numbers of rounds."""
         return isinstance(self.half_life, datetime.timedelta)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What makes an equal one, as plain data."""
+        """Return the arguments of an equal object, as plain data."""
         return {"half_life": _text_of(self.half_life) if self.by_time else self.half_life}
 
     def begin(self, state: State) -> None:
@@ -71,7 +71,7 @@ class Forget:
         state.ints[[STEP, HALF_LIFE]] = np.array([step, length]).view(np.int64)
 
     def when(self, at: Any, rounds: int, zone: int) -> When:
-        """When a round was played, after so many rounds and times of this zone."""
+        """Return when a round was played, after a number of rounds with times of this zone."""
         if not self.by_time:
             return When(np.nan if at is None else check_whole("at (the rounds before the action)", at, 0, rounds), zone)
         if at is None:
@@ -80,7 +80,7 @@ class Forget:
         return When(seconds, _one_zone(zone, own, at))
 
     def when_all(self, at: Any, rounds: int, zone: int, length: int) -> When:
-        """The same for a column of times, one per round; none are needed where rounds are counted."""
+        """Return when the rounds of a log were played, one time per round; none are needed where rounds are counted."""
         if at is None:
             if self.by_time and length:
                 self.when(None, rounds, zone)
@@ -135,7 +135,7 @@ def when_played(forget: Forget | None, at: Any, rounds: int, zone: int) -> When:
 
 
 def when_all_played(forget: Forget | None, at: Any, rounds: int, zone: int, length: int) -> When:
-    """The same for a column of times, one per round."""
+    """Return when the rounds of a log were played; raise if nothing is forgotten and times are given."""
     if forget is None:
         _check_none(at)
         return When(NO_TIMES, zone)
@@ -148,7 +148,7 @@ def _check_none(at: Any) -> None:
 
 
 def forgetting(forget: Any) -> Forget | None:
-    """The same, if it is one or None."""
+    """Validate `forget`."""
     if forget is None or isinstance(forget, Forget):
         return forget
     raise IdbanditsError(f"forget is idb.Forget(half_life=…), or None; not {brief(forget)}")
@@ -168,7 +168,7 @@ def _half_life_of(half_life: Any) -> int | float | datetime.timedelta:
 
 
 def _duration(half_life: datetime.timedelta | np.timedelta64 | str) -> float:
-    """The seconds of a duration, NaN if it is none."""
+    """Return the seconds of a duration; NaN if it has no fixed length."""
     if isinstance(half_life, datetime.timedelta):
         return half_life.total_seconds()
     if isinstance(half_life, np.timedelta64):
@@ -180,14 +180,14 @@ def _duration(half_life: datetime.timedelta | np.timedelta64 | str) -> float:
 
 
 def _text_of(duration: datetime.timedelta) -> str:
-    """A duration in the largest unit that it is a whole number of."""
+    """Return a duration as text, in the largest unit that divides it."""
     seconds = duration.total_seconds()
     unit = next((u for u in ("d", "h", "m") if seconds % UNITS[u] == 0), "s")
     return f"{seconds / UNITS[unit]:.15g}{unit}"
 
 
 def _seconds_of(name: str, at: Any) -> tuple[float, int]:
-    """A time as seconds since 1970, and whether it had a time zone. One without is read as that of Greenwich."""
+    """Return a time as seconds since 1970, and the kind of its time zone; without one it is read as UTC."""
     zone = UNKNOWN
     try:
         time = datetime.datetime.fromisoformat(at) if isinstance(at, str) else at
@@ -227,7 +227,7 @@ def _seconds_of_numpy(times: Any) -> Floats:
 
 
 def _one_zone(before: int, zone: int, at: Any) -> int:
-    """The zone of all times so far; times with one are not mixed with times without."""
+    """Return the kind of time zone of all times so far; raise if times with and without one are mixed."""
     if UNKNOWN in (before, zone) or before == zone:
         return before or zone
     words = {WITHOUT: "has no time zone", WITH: "has a time zone"}

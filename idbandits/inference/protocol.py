@@ -1,4 +1,4 @@
-"""What an inference is: the base class of the built-in ones and of custom ones.
+"""Base class of inferences, built-in and custom.
 
 An inference maps arrays to arrays. Settings are attributes of an object; everything that it learns is in a `State`,
 which it declares once (`inference.state.sections`) and receives with every call.

@@ -24,7 +24,7 @@ Allowed: TypeAlias = Iterable[Label] | Mapping[str, Iterable[Label]] | None  # c
 Lists: TypeAlias = Sequence[Ints | None]  # of a decision: the choices that it may make, ascending; None if all
 EVERY_CHOICE: Ints = np.empty(0, dtype=np.int64)
 WORD, RESIDUES = 32, 37  # bits of a word in a set of rows; powers of two differ modulo this prime
-SPARSE = 64  # a list is short if it has at most one in so many choices
+SPARSE = 64  # a list is short if it has at most one in this number of choices
 REPEATED = 16  # choices of a slot from which on it is worth looking for an equal one
 
 

@@ -114,7 +114,7 @@ def read_maps(q: Search, x: int, action: Ints, scratch: StageRows, number: int, 
 
 @linked
 def rank(steps: Steps, t: int, number: int, next_wide: int) -> None:
-    """Put the choices of a stage that promise most first, in order: so many of them."""
+    """Put the most promising choices of a stage first, in order."""
     first, last, wide = steps.start[t], steps.start[t + 1], steps.width[t]
     promise = np.empty(last - first)
     for i in range(first, last):

@@ -28,7 +28,7 @@ def shop(by: Any = DAYS, **settings: Any) -> idb.Diagram:
 
 
 def what_is_seen(age: float, bought_on: float) -> dict[str, int]:
-    """What is known of a round of this age."""
+    """Return the observation of a round of this age."""
     return {f"bought by {day}": int(bought_on <= day) for day in DAYS if day <= age}
 
 

@@ -28,7 +28,7 @@ from idbandits.errors import FormatError, ImpossibleObservationError
 
 
 def answers(d: Diagram, rng: np.random.Generator) -> list[Any]:
-    """What the library answers about a diagram, for random means, action, context and observation."""
+    """Return answers of the library about a diagram, for random means, action, context and observation."""
     means = random_means(rng, d)
     actions = list(reference.actions(d))
     action = labels(d, actions[rng.integers(len(actions))])

@@ -1,4 +1,4 @@
-"""Which values can occur together, rows of zeros for those that cannot, and rewards given as arrays."""
+"""Values that can occur together, rows of zeros for those that cannot, and rewards given as arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from idbandits.errors import DiagramError, TableError
 
 
 def possible_by_enumeration(d: Diagram, names: list[str]) -> np.ndarray:
-    """Where the joint probability is positive if all learned entries are."""
+    """Return where the joint probability is positive if all learned entries are."""
     result = np.zeros([d.nodes[name].states for name in names], dtype=bool)
     nodes = list(d.nodes.values())
     for states in itertools.product(*(range(n.states) for n in nodes)):

@@ -37,7 +37,7 @@ def taught(name: str, d: idb.Diagram, rounds: int, **settings: Any) -> idb.Thomp
 
 
 def rounds_of_rows(agent: idb.Thompson) -> dict[str, Any]:
-    """What was counted of each row beyond its prior."""
+    """Return the counts of each row beyond its prior."""
     return {name: table.rounds for name, table in agent.posterior().items()}
 
 

@@ -91,7 +91,7 @@ def test_exact_is_rejected_exactly_where_it_would_be_wrong(seed: int) -> None:
 def is_single_product(
     d: idb.Diagram, given: reference.Values, seen: reference.Values, rng: np.random.Generator
 ) -> bool:
-    """Whether the logarithm of the likelihood is linear in those of the learned entries, by its values at random means."""
+    """Return whether the logarithm of the likelihood is linear in those of the learned entries, by its values at random means."""
     logs, likelihoods = [], []
     used = {e for z in reference.consistent(d, (given, seen)) for e in reference.entries_used(d, z)}
     rows = sorted({(name, at[:-1]) for name, at in used})

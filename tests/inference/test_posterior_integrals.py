@@ -17,7 +17,7 @@ rank1 = idb.models.rank1
 
 
 def noisy() -> idb.Diagram:
-    """What is seen depends on what is hidden, but is never sure; the row of one item is used twice in a round."""
+    """Diagram whose observations depend on latent nodes but never determine them; the row of one item is used twice in a round."""
     d, table = idb.Diagram("noisy"), idb.Learned("table", prior=[2.0, 1.5])
     item = d.decision("A", 2)
     first, second = d.latent("Z1", [item], table), d.latent("Z2", [item], table)

@@ -23,7 +23,7 @@ Rng = np.random.Generator
 
 
 def with_exceptions(d: idb.Diagram, rng: Rng) -> idb.Diagram:
-    """The same diagram with all decisions different, except for some labels, if there is such an action."""
+    """Return the diagram with all decisions different, except for some labels, if there is such an action."""
     data = d.to_dict()
     every = list(dict.fromkeys(label for n in d.of_kind("decision") for label in n.values))
     excepted = [every[i] for i in rng.permutation(len(every))[: int(rng.integers(1, 3))]]
@@ -55,7 +55,7 @@ def random_allowed(d: idb.Diagram, rng: Rng) -> Any:
 
 
 def may(d: idb.Diagram, allowed: Any, name: str, label: Any) -> bool:
-    """Whether a choice is eligible."""
+    """Return whether a choice is eligible."""
     own = allowed.get(name) if isinstance(allowed, Mapping) else allowed
     return own is None or label in own or label in repeatable(d, name)
 
@@ -120,7 +120,7 @@ def test_lists_of_every_form(name: str) -> None:
 
 @pytest.mark.parametrize("name", LISTS)
 def test_what_may_repeat_is_eligible_and_fills_slots(name: str) -> None:
-    """Where an item that may repeat has a low key, a high one, or one between; also with fewer items than slots."""
+    """Test that an item that may repeat is placed well if it has a low key, a high one, or one between; also with fewer items than slots."""
     rng = np.random.default_rng(sum(map(ord, name)))
     for items, positions in [(4, 3), (2, 4)]:
         d = slots(name, items, positions)

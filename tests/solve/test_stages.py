@@ -29,7 +29,7 @@ def network(means: Means, *, clicks: bool) -> np.ndarray:
 
 
 def chain(means: Means) -> np.ndarray:
-    """The same in the click chain model."""
+    """Click chain model with these means."""
     (after_none, after_irrelevant, after_relevant), value = means["continuation"], np.zeros(LISTS.shape[1])
     for item in LISTS[::-1]:
         a = means["attraction"][item]
@@ -38,7 +38,7 @@ def chain(means: Means) -> np.ndarray:
 
 
 def browsing(means: Means) -> np.ndarray:
-    """The same in the user browsing model."""
+    """User browsing model with these means."""
     last, value = (
         [np.ones(LISTS.shape[1])],
         np.zeros(LISTS.shape[1]),
@@ -210,7 +210,7 @@ def test_alike_stages_with_lists_of_eligible_items(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_alike_stages_with_empty_slots(name: str) -> None:
-    """Where satisfied users leave, an empty slot may be better than an item, and more than one slot may be empty."""
+    """If satisfied users leave, an empty slot may be better than an item, and more than one slot may be empty."""
     d, rng = ALIKE[name](3, 3, empty=True), np.random.default_rng(4)
     values = d.of_kind("decision")[0].values
     for _ in range(10):

@@ -157,7 +157,7 @@ def begin_by_chain(w: Workspace, groups: Groups, own: Sections, rng: Rng) -> Non
 
 @unmanaged
 def total_up(w: Workspace, groups: Groups, own: Sections) -> bool:
-    """The pseudo-counts of the belief: of what is certain, and of all sites as often as they occurred.
+    """Sum the pseudo-counts of the belief: certain counts, and all sites as often as they occurred.
 
     Says whether they are proper, which is to say positive.
 
@@ -183,7 +183,7 @@ def total_up(w: Workspace, groups: Groups, own: Sections) -> bool:
 
 @inlined
 def site_of(groups: Groups, own: Sections, g: int) -> Floats:
-    """The site of a group: for every number in its factor, as many as a row has entries at most."""
+    """Return the site of a group: as many floats for every number in its factor as the widest row has entries."""
     return pointer(own.sites, groups.header[EACH] * groups.start[g])
 
 
@@ -277,10 +277,10 @@ class EP(Inference):
         self.settings = {"sweeps": int(sweeps), "damping": float(damping), "share": float(share)}
 
     def start(self, model: Model, evidence: Evidence, rng: Rng) -> State:
-        """The prior, or nearly so where it is symmetric."""
+        """Return the prior, or nearly so where it is symmetric."""
         check_sites(model, evidence)
         return DECLARED.start(evidence, self.settings, asymmetric(evidence, rng))
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
-        """The pseudo-counts of the belief."""
+        """Return the pseudo-counts of the belief."""
         return DECLARED.section(state, evidence.learned, "belief")

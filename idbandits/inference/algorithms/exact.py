@@ -64,11 +64,11 @@ def check_exact(model: Model, alternatives: str) -> None:
     """Raise if some observation is not a single product; each one that is learned from is checked again."""
     ambiguous = model.derived(_find_ambiguous)
     if ambiguous is not None:
-        refuse_ambiguous(model, *ambiguous, alternatives)
+        raise_ambiguous(model, *ambiguous, alternatives)
 
 
 def _find_ambiguous(model: Model) -> tuple[Ints, Ints] | None:
-    """An action and an observation that is not a single product, if one is found; all are tried if not too many."""
+    """Return an action and an observation that is not a single product; None if none is found among all or many."""
     evidence = model.derived(folded)
     rng = np.random.default_rng(0)
     nodes = [*model.decisions, *model.contexts]
@@ -96,7 +96,7 @@ def _find_ambiguous(model: Model) -> tuple[Ints, Ints] | None:
 
 
 def _random_action(model: Model, fixed: dict[int, int], rng: Rng) -> Ints | None:
-    """An action with its contexts that is allowed, some choices being fixed; None if none was found."""
+    """Return an allowed action with its contexts and some fixed choices; None if none was found."""
     number = len(model.decisions)
     action = model.feasibility.random_action(rng, {k: i for k, i in fixed.items() if k < number}, TRIES)
     if action is None:
@@ -114,8 +114,8 @@ def _see(evidence: Evidence, action: Ints, seen: Ints, tries: Iterable[tuple[int
                 break
 
 
-def refuse_ambiguous(model: Model, action: Ints, seen: Ints, alternatives: str, where: str = "") -> None:
-    """Say which observation is not a single product, and what stands in the way."""
+def raise_ambiguous(model: Model, action: Ints, seen: Ints, alternatives: str, where: str = "") -> None:
+    """Raise an error that names an observation that is not a single product, and the reason."""
     evidence = model.derived(folded)
     tables = np.zeros(evidence.learned)
     unclear(evidence.packed, NO_STATE, action, seen, tables)

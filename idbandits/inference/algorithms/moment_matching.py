@@ -65,7 +65,7 @@ def match_row(alpha: Floats, first: int, size: int, masses: Floats) -> None:
 
 @unmanaged
 def may_clash(w: Workspace, factor: Ints) -> bool:
-    """Whether a term of a factor may use a row twice; `marks` is zero before and after."""
+    """Return whether a term of a factor may use a row twice; `marks` is zero before and after."""
     v, several = w.v, factor[0] > 1
     clash = False
     for n in range(factor[0]):
@@ -124,7 +124,7 @@ def match_uses(row: int, size: int, alpha: Floats, masses: Floats) -> None:
 
 @unmanaged
 def number_of_terms(w: Workspace, factor: Ints) -> float:
-    """How many products of entries a factor is the sum of, those that are zero aside."""
+    """Return how many products of entries a factor is the sum of, without those that are zero."""
     for n in range(factor[0]):
         total = 0.0
         for t in range(w.first_term[n], w.first_term[n + 1]):
@@ -140,13 +140,13 @@ def number_of_terms(w: Workspace, factor: Ints) -> float:
 
 @inlined
 def is_possible(w: Workspace, t: int) -> bool:
-    """Whether a term is not zero, after `expect`: it left numbers, or logarithms where these are tiny."""
+    """Return whether a term is not zero after `expect`, which left numbers, or logarithms where these are tiny."""
     return bool(w.term_counts[t] > 0.0)
 
 
 @unmanaged
 def next_possible(w: Workspace, n: int, t: int) -> int:
-    """The first term of a node from `t` on that is not zero, or -1."""
+    """Return the first term of a node from `t` on that is not zero, or -1."""
     for term in range(t, w.first_term[n + 1]):
         if is_possible(w, term):
             return term

@@ -69,7 +69,7 @@ def match_one_by_one(w: Workspace, alpha: Floats, masses: Floats, weight: float,
 
 @unmanaged
 def shares_rows(w: Workspace) -> bool:
-    """Whether a row occurs in several factors of a round, or in one and among what is certain."""
+    """Return whether a row occurs in several factors of a round, or in one and among certain uses."""
     v, shared = w.v, False
     for i in range(1, w.uses[0] + 1):
         w.marks[v.row[w.uses[i]]] = -1

@@ -82,7 +82,7 @@ def learn(w: Workspace, state: State, rng: Rng, round_: Round) -> int:
 
 @inlined
 def move(v: Parts, means: Floats, width: float, rng: Rng, moved: Floats) -> None:
-    """A Gaussian step of every row, back into the simplex."""
+    """Move every row by a Gaussian step, and back into the simplex."""
     e = 0
     while e < v.learned:
         size = v.size[e]
@@ -141,5 +141,5 @@ class Particles(Inference):
         return state
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
-        """The particles."""
+        """Return the particles."""
         return DECLARED.section(state, evidence.learned, "models").reshape(-1, evidence.learned)

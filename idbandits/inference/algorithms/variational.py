@@ -106,7 +106,7 @@ def forget(w: Workspace, state: State, keep: float) -> None:
 
 @unmanaged
 def sweep(w: Workspace, groups: Groups, alpha: Floats, base: Floats, memo: Floats, asked: bool) -> float:
-    """One E-step and one M-step; if asked, the entropy of all q(z) and the known entries' logarithms, summed."""
+    """Make one E-step and one M-step; if asked, return the entropy of all q(z) plus the logarithms of known entries."""
     v = w.v
     if groups.header[USED] == 0:
         copy(base, alpha, v.learned)
@@ -133,7 +133,7 @@ def sweep(w: Workspace, groups: Groups, alpha: Floats, base: Floats, memo: Float
 
 @unmanaged
 def bound(v: Parts, alpha: Floats, prior: Floats) -> float:
-    """What q(theta) adds to the ELBO after an M-step: the change of the Dirichlets' normalising constants."""
+    """Return the contribution of q(theta) to the ELBO after an M-step: changes of normalising constants."""
     total = 0.0
     e = 0
     while e < v.learned:
@@ -145,7 +145,7 @@ def bound(v: Parts, alpha: Floats, prior: Floats) -> float:
 
 @unmanaged
 def log_beta(alpha: Floats, first: int, size: int) -> float:
-    """The logarithm of the normalising constant of a Dirichlet distribution."""
+    """Return the logarithm of the normalising constant of a Dirichlet distribution."""
     total, result = 0.0, 0.0
     for i in range(first, first + size):
         total += alpha[i]

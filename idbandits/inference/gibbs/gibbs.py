@@ -1,7 +1,7 @@
 """Gibbs sampling: latent counts given means, means given latent counts; converges to the exact posterior.
 
 Every group keeps the latent counts that were last drawn for it, so a round costs the same however many groups there
-are: those that the round belongs to are drawn anew, and some others in turn. Where only a product of two means is
+are: those that the round belongs to are drawn again, and some others in turn. Where only a product of two means is
 known, these steps are tiny; `moves` adds steps that change both and keep their product.
 """
 
@@ -73,7 +73,7 @@ view = DECLARED.view
 
 @unmanaged
 def learn(w: Workspace, state: State, rng: Rng, round_: Round) -> int:
-    """Count the round, then draw latent counts anew."""
+    """Count the round, then draw latent counts."""
     ints, own, chain = state.ints, view(state, w.v.learned), chain_in(w, state, False, pointer(state.ints, 0), 0)
     average, prior = chain.average, chain.prior
     if round_.keep < 1.0:
@@ -114,7 +114,7 @@ def learn(w: Workspace, state: State, rng: Rng, round_: Round) -> int:
 
 @unmanaged
 def forget(w: Workspace, chain: Chain, state: State, rng: Rng, keep: float) -> None:
-    """Let all that was learned fade: what is certain, and the rounds of groups, whose latent counts are drawn anew."""
+    """Let all that was learned fade: what is certain, and the rounds of groups, whose latent counts are drawn again."""
     fade(chain.base, chain.prior, w.v.learned, keep)
     for e in range(w.v.learned):
         count_latent(chain, e, 0.0)
@@ -144,7 +144,7 @@ def chain_in(w: Workspace, state: State, has_fits: bool, current: Ints, currents
 
 @inlined
 def turn(own: Sections, number: int) -> int:
-    """Return the next of so many groups to visit in turn."""
+    """Return the group to visit next, of a number of groups in turn."""
     own.next[0] = own.next[0] + 1 if own.next[0] + 1 < number else 0
     return own.next[0]
 
@@ -157,7 +157,7 @@ def begin_tuning(chain: Chain) -> None:
 
 @unmanaged
 def begin_epoch(chain: Chain) -> None:
-    """From now on, means are drawn anew when they are needed."""
+    """From now on, means are drawn again when they are needed."""
     chain.epoch[0] += 1.0
 
 
@@ -181,7 +181,7 @@ def step(w: Workspace, chain: Chain, state: State, rng: Rng) -> None:
 
 @unmanaged
 def short_step(w: Workspace, chain: Chain, state: State, rng: Rng, visits: int) -> None:
-    """Draw means when they are needed, move some, and draw the latent counts of so many current groups in turn."""
+    """Draw means when they are needed, move some, and draw the latent counts of some current groups in turn."""
     own = view(state, w.v.learned)
     begin_epoch(chain)
     move_pairs(w, chain, own.moves, rng)
@@ -237,7 +237,7 @@ def run_chain(
         if draws.shape[1] < p.columns or p.columns == 0:
             continue
         recorded = chain.means
-        if p.symmetries > 0:  # a chain may take ages to exchange what cannot be told apart
+        if p.symmetries > 0:  # a chain may take ages to exchange interchangeable states
             recorded = w.before
             copy(chain.means, recorded, w.v.live)
             exchange_states(w, p, rng)
@@ -252,7 +252,7 @@ def run_chain(
 
 @kernel(types.int64(PACKED, STATE, RNG))
 def go_on(evidence: Packed, state: State, rng: Rng) -> int:
-    """One step of all groups, in which regressions move with their tables."""
+    """Make one step of all groups, in which regressions move with their tables."""
     int_scratch, float_scratch = scratch(evidence, state)
     w = workspace(evidence, int_scratch, float_scratch)
     chain = chain_in(w, state, True, pointer(state.ints, 0), 0)
@@ -309,7 +309,7 @@ class Gibbs(Inference):
             go_on(evidence.packed, state, rng)
 
     def restored(self, evidence: Evidence, state: State) -> State:
-        """The same state with all that is derived."""
+        """Return the state with links and pseudo-counts derived from its groups."""
         restore(evidence.packed, state)
         return state
 
@@ -318,7 +318,7 @@ class Gibbs(Inference):
         return DECLARED.section(state, evidence.learned, "average")
 
     def summary(self, evidence: Evidence, state: State, rng: Rng) -> Summary | None:
-        """A summary of a chain that goes on in the state; None if pseudo-counts say all."""
+        """Summarise a chain that continues in the state; None if pseudo-counts describe the belief."""
         if state.ints[USED] == 0:
             return None
         plan = planned(evidence, state, whole=False)
@@ -345,11 +345,11 @@ class _Running:
         self._evidence, self._state, self._plan, self._rng, self._done = evidence, state, plan, rng, 0
 
     def skip(self, steps: int) -> None:
-        """Go on for so many steps and record nothing."""
+        """Make steps and record nothing."""
         self._go_on(np.empty((steps, 0)), np.empty((steps, 0)))
 
     def record(self, steps: int) -> tuple[Floats, Floats]:
-        """Go on for so many steps: draws of means and of the parameters of regressions, one line each."""
+        """Make steps; return draws of means and of the parameters of regressions, one line per step."""
         means = np.empty((steps, len(self._plan.columns)))
         parameters = np.empty((steps, len(self._evidence.regressions.centre)))
         self._go_on(means, parameters)

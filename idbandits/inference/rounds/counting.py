@@ -16,7 +16,7 @@ FADED_ROW = 1e-3  # rounds: a row that nothing else is known of is not worth kee
 
 @inlined
 def factor_of(groups: Groups, group: int) -> Ints:
-    """The factor that a group is about."""
+    """Return the factor of a group."""
     return pointer(groups.pool, groups.start[group])
 
 
@@ -59,7 +59,7 @@ def look_up(w: Workspace, groups: Groups, round_: Round, keep: float) -> int:
 
 @unmanaged
 def find_groups(w: Workspace, groups: Groups) -> bool:
-    """The group of every factor of a round; whether one is new."""
+    """Find the group of every factor of a round; return whether one is new."""
     new = False
     for i in range(w.places[0]):
         first = w.places[1 + i]

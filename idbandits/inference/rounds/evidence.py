@@ -1,4 +1,4 @@
-"""What a round may say of the learned tables: the likelihood in independent parts, as kernels need it."""
+"""Evidence: the likelihood of a round in independent parts, packed for kernels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_PLACES: Ints = np.empty(0, np.int64)
 
 
 class Longest(NamedTuple):
-    """How large factors are at most."""
+    """Largest sizes of factors."""
 
     nodes: int
     terms: int
@@ -109,11 +109,11 @@ class Evidence:
         return new_scratch(*self._structures)
 
     def about(self, entries: Entries, longest: Longest) -> Evidence:
-        """The same likelihood for states with other entries, and with factors of this size."""
+        """Return this likelihood for states with other entries, and with factors up to this size."""
         return Evidence(self.model, self._likelihood, literal=self._literal, entries=entries, longest=longest)
 
     def lacking(self, actions: Ints) -> tuple[Entries, Bools]:
-        """The model's own entries, and which of them these actions read that states do not have."""
+        """Return the model's entries, and which of them these actions read but states lack."""
         own, c = Entries(self.model), self._likelihood.parts.circuit
         wanted = np.zeros(own.learned + len(own.known), np.bool_)
         for slot in range(c.slots):
@@ -130,20 +130,20 @@ class Evidence:
         return [[self.entries.with_retired(order) for order in own] for own in orders]
 
     def check_factors(self, keys: Ints, sizes: Ints) -> None:
-        """Refuse keys, one after the other, of which one is not a factor over the entries of this model."""
+        """Raise if one of the keys, which follow one another, is not a factor over the entries of this model."""
         wrong = find_wrong(*self.packed, keys, sizes)
         if wrong >= 0:
             raise FormatError(f"the key of group {wrong} is not a factor of this diagram's likelihood")
 
 
 def folded(model: Model) -> Evidence:
-    """The evidence in which what cannot matter is summed out; `model.derived(folded)` makes it once."""
+    """Return the evidence with irrelevant nodes summed out; `model.derived(folded)` builds it once."""
     _announce(model)
     return Evidence(model, model.likelihood, literal=False)
 
 
 def literal(model: Model) -> Evidence:
-    """The evidence with every latent node, as in the paper's equations."""
+    """Return the evidence with every latent node, as in the paper's equations."""
     _announce(model)
     return Evidence(model, model.literal, literal=True)
 
@@ -160,26 +160,26 @@ def _announce(model: Model) -> None:
 
 
 def _that_matter(c: Circuit, bent: set[int], sources: list[Source]) -> tuple[list[int], list[int]]:
-    """Of what decides whether a part is a single product: the axes that known entries depend on, and observed nodes."""
+    """Return the axes of known entries and the observed nodes that decide whether a part is a single product."""
     return sorted({axis for slot in bent for axis in c.axes(slot)}), [number for number, _, _ in sources]
 
 
 def _bent_slots(model: Model, c: Circuit) -> set[int]:
-    """The slots that stand for a known entry after some actions, and for another entry after others."""
+    """Return the slots that are a known entry after some actions only."""
     learned = model.parameters.learned_size
     moving = [slot for slot in range(c.slots) if len(c.axes(slot)) > 0]
     return {slot for slot in moving if (_entries_read(model, c, slot) >= learned).any()}
 
 
 def _entries_read(model: Model, c: Circuit, slot: int) -> Ints:
-    """The parameters that a slot may stand for; without a lookup, one is enough to tell whether they are learned."""
+    """Return the parameters that a slot may read; without a lookup one of them: all are learned, or none."""
     if c.slot_lookup[slot] < 0:
         return np.array([c.slot_base[slot]])
     return entries_read(c, slot, [n.states for n in (*model.decisions, *model.contexts)]).ravel()
 
 
 def _sources(model: Model, likelihood: Likelihood, c: Circuit, run: Span) -> list[Source]:
-    """The observed nodes whose indicators a part has."""
+    """Return the observed nodes whose indicators a part has."""
     children = set(c.child[c.start[run[0]] : c.start[run[1]]])
     sources = []
     for number, node in enumerate(model.observed):
@@ -198,7 +198,7 @@ def _generic_means(rows: Ints, sizes: Ints) -> Floats:
 
 
 def _reading(c: Circuit, slot: int) -> tuple[int, int, int]:
-    """A slot's entry as base, stride and axis; the axis is -1 if there is none (stride 0), or not just one (1)."""
+    """Return a slot's entry as base, stride and axis; the axis is -1 if there is none (stride 0) or several (1)."""
     base, strides, lookup = c.atom(slot)
     if lookup >= 0 or len(strides) > 1:
         return base, 1, -1

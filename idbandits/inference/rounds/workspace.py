@@ -67,8 +67,8 @@ class Regressions(NamedTuple):
     row: Indices  # of a row: its first entry
     line: Indices  # of a regression: where the lines of its rows begin in `design`
     design: Floats
-    centre: Floats  # of a parameter: its mean beforehand
-    spread: Floats  # of a parameter: its standard deviation beforehand
+    centre: Floats  # of a parameter: its mean in advance
+    spread: Floats  # of a parameter: its standard deviation in advance
 
 
 class Workspace(NamedTuple):
@@ -182,19 +182,19 @@ def workspace(evidence: Packed, ints: Ints, floats: Floats) -> Workspace:
 
 @inlined
 def held(result: float, ints: Ints, floats: Floats) -> float:
-    """What work in a workspace gave: Numba keeps the scratch arrays until here."""
+    """Return a result of work in a workspace: Numba keeps the scratch arrays alive until here."""
     return result
 
 
 @inlined
 def nodes_of(w: Workspace, j: int) -> Run:
-    """The nodes of a part."""
+    """Return the nodes of a part."""
     return Run(w.c, w.v.node[j], w.v.node[j + 1])
 
 
 @inlined
 def read_round(w: Workspace, j: int, action: Ints, seen: Ints) -> bool:
-    """The choices of a round into the entries of a part's slots, its observations into the leaves.
+    """Write the choices of a round into the entries of a part's slots, and its observations into the leaves.
 
     Says whether rows may not matter, because of what was not seen or of what was chosen.
     """
@@ -220,7 +220,7 @@ def read_round(w: Workspace, j: int, action: Ints, seen: Ints) -> bool:
 
 @unmanaged
 def tail(x: float) -> float:
-    """The digamma function less the logarithm, of a positive number: small and without loss for a large one."""
+    """Return digamma(x) - log(x) of a positive number: small, and accurate for a large one."""
     shift, y = 0.0, x
     while 0.0 < y < 10.0:
         shift += 1.0 / y
@@ -232,7 +232,7 @@ def tail(x: float) -> float:
 
 @inlined
 def row_sum(v: Parts, e: int, alpha: Floats) -> float:
-    """The sum of the row that a learned entry is in."""
+    """Return the sum of the row of a learned entry."""
     first, size = v.row[e], v.size[e]
     if size == 2:
         return alpha[np.uint64(first)] + alpha[np.uint64(first + 1)]
@@ -244,7 +244,7 @@ def row_sum(v: Parts, e: int, alpha: Floats) -> float:
 
 @inlined
 def weigh(v: Parts, kind: int, e: int, alpha: Floats, memo: Floats) -> float:
-    """The weight of an entry: its mean or geometric mean under pseudo-counts, as given, or a generic mean.
+    """Return the weight of an entry: its mean or geometric mean under pseudo-counts, as given, or a generic mean.
 
     `memo` has three numbers per entry, the geometric mean and what it was computed from; REMEMBERED takes it as it is.
     """
@@ -267,7 +267,7 @@ def weigh(v: Parts, kind: int, e: int, alpha: Floats, memo: Floats) -> float:
 
 @unmanaged
 def remember(v: Parts, alpha: Floats, memo: Floats) -> None:
-    """The geometric means of all entries into `memo`."""
+    """Write the geometric means of all entries into `memo`."""
     e = 0
     while e < v.learned:
         size = v.size[e]
@@ -284,7 +284,7 @@ def remember(v: Parts, alpha: Floats, memo: Floats) -> None:
 
 @unmanaged
 def log_weigh(v: Parts, kind: int, e: int, alpha: Floats, memo: Floats) -> float:
-    """The logarithm of a weight, also where the weight is too small for a number."""
+    """Return the logarithm of a weight, also where the weight underflows."""
     if kind in (GEOMETRIC, REMEMBERED) and e < v.learned:
         total = row_sum(v, e, alpha)
         return np.log(alpha[e] / total) + tail(alpha[e]) - tail(total)
@@ -293,7 +293,7 @@ def log_weigh(v: Parts, kind: int, e: int, alpha: Floats, memo: Floats) -> float
 
 @inlined
 def of_generic(c: Circuit, e: int, w: Workspace) -> float:
-    """The weight of an edge at generic means."""
+    """Return the weight of an edge at generic means."""
     return weigh(w.v, GENERIC, w.entries[c.slot[e]], w.v.generic, w.v.generic)
 
 
@@ -340,7 +340,7 @@ def walk(w: Workspace, j: int, missing: bool) -> float:
 
 @unmanaged
 def walk_in_logs(w: Workspace, j: int) -> float:
-    """The same by logarithms, for values that are too small for numbers; the weights stay numbers."""
+    """Do the work of `walk` by logarithms, for values that underflow; the weights stay numbers."""
     c, v, run = w.c, w.v, nodes_of(w, j)
     for t in range(v.use_start[j], v.use_start[j + 1]):
         w.weights[v.use[t]] = np.log(w.weights[v.use[t]])

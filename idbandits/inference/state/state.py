@@ -56,24 +56,24 @@ class State(NamedTuple):
         return State(*arrays, np.empty_like(self.float_scratch))
 
     def has_room(self) -> bool:
-        """Whether another round surely fits."""
+        """Return whether another round surely fits."""
         used, capacity, filled, pool, per_round, longest = self.ints[USED : LONGEST + 1].tolist()
         return bool(used + per_round <= capacity and filled + longest <= pool)
 
     def wants_fit(self, more: int = 0) -> bool:
-        """Whether enough was learned to fit regressions anew, or will be after so many more rounds."""
+        """Return whether regressions are to be fitted, now or after `more` rounds."""
         return bool(0 < self.ints[NEXT_FIT] <= self.ints[ROUNDS] + more)
 
 
 @inlined
 def has_room(ints: Ints) -> bool:
-    """Whether another round surely fits into a state."""
+    """Return whether another round surely fits into a state."""
     return bool(ints[USED] + ints[PER_ROUND] <= ints[CAPACITY] and ints[FILLED] + ints[LONGEST] <= ints[POOL])
 
 
 @inlined
 def wants_fit(ints: Ints) -> bool:
-    """Whether enough was learned to fit regressions anew."""
+    """Return whether regressions are to be fitted."""
     return bool(0 < ints[NEXT_FIT] <= ints[ROUNDS])
 
 
@@ -94,7 +94,7 @@ def with_groups(floats: Floats, own: Ints, per_round: int, longest: int, each: i
 
 
 def grown(state: State) -> State:
-    """The same state with twice as much room: for groups or for their keys if only these lack it, else for both."""
+    """Return the state with twice the room: for groups or for their keys if only these lack it, else for both."""
     ints = state.ints
     capacity, pool = int(ints[CAPACITY]), int(ints[POOL])
     groups_fit, keys_fit = ints[USED] + ints[PER_ROUND] <= capacity, ints[FILLED] + ints[LONGEST] <= pool
@@ -106,7 +106,7 @@ def grown(state: State) -> State:
 
 
 def with_room_for(state: State, groups: int, numbers: int) -> State:
-    """The same state with room for so many groups, whose keys have so many numbers."""
+    """Return the state with room for a number of groups, and for the numbers of their keys."""
     old = state.ints
     return _resized(state, max(int(old[CAPACITY]), groups), max(int(old[POOL]), numbers))
 
@@ -137,7 +137,7 @@ NO_STATE = State(NO_INTS, NO_FITS)  # for kernels that need a workspace only
 
 
 class GroupColumns(NamedTuple):
-    """The groups of a state: views."""
+    """Return the groups of a state: views."""
 
     starts: Ints  # of the keys in `keys`, then where the last one ends
     counts: Ints  # whole rounds: floor(weight + phase)
@@ -147,7 +147,7 @@ class GroupColumns(NamedTuple):
 
 
 def group_columns(ints: Ints) -> GroupColumns:
-    """The groups of a state: views."""
+    """Return the groups of a state: views."""
     capacity, used, filled = int(ints[CAPACITY]), int(ints[USED]), int(ints[FILLED])
     starts = int(ints[GROUPS] + ints[LINKED]) + 2 * capacity
     counts = starts + capacity + 1
@@ -160,7 +160,7 @@ def group_columns(ints: Ints) -> GroupColumns:
 
 
 def counted_groups(state: State) -> dict[tuple[int, ...], int]:
-    """The key of each group, and how often it was counted."""
+    """Return the count of each group by its key."""
     groups = group_columns(state.ints)
     numbers, ends = groups.keys.tolist(), groups.starts.tolist()
     return {tuple(numbers[ends[g] : ends[g + 1]]): count for g, count in enumerate(groups.counts.tolist())}
@@ -184,7 +184,7 @@ class Groups(NamedTuple):
 
 @inlined
 def groups_in(ints: Ints) -> Groups:
-    """The groups of a state."""
+    """Return the groups of a state, for kernels."""
     capacity, pool = ints[CAPACITY], ints[POOL]
     table = ints[GROUPS] + ints[LINKED]
     starts = table + 2 * capacity
@@ -200,7 +200,7 @@ def groups_in(ints: Ints) -> Groups:
 
 @inlined
 def place_of(groups: Groups, key: Ints, size: int) -> int:
-    """Where a key stands in the hash table, or would: then the table is empty there."""
+    """Return the place of a key in the hash table; if the table is empty there, the key is new."""
     mixed = np.uint64(14695981039346656037)
     for i in range(size):
         mixed = (mixed ^ np.uint64(key[i] + 2)) * np.uint64(1099511628211)
@@ -224,7 +224,7 @@ def place_of(groups: Groups, key: Ints, size: int) -> int:
 
 @unmanaged
 def insert(groups: Groups, place: int, key: Ints, size: int) -> int:
-    """A new group with this key, at its place in the hash table."""
+    """Insert a new group with this key, at its place in the hash table."""
     group = groups.header[USED]
     groups.table[place] = group
     first = groups.start[group]
@@ -269,7 +269,7 @@ def fill_table(groups: Groups) -> int:
 
 @kernel(types.int64(INTS))
 def rehash(ints: Ints) -> int:
-    """The same for a state."""
+    """Fill the empty hash table of a state; return how many keys are different."""
     return fill_table(groups_in(ints))
 
 
@@ -281,7 +281,7 @@ def prior_section(floats: Floats, learned: int) -> Floats:
 
 @inlined
 def drawable(pseudo_count: float) -> float:
-    """A pseudo-count that draws can be made from, also where rounding made it zero or less, or not a number."""
+    """Clamp a pseudo-count to the range that draws can be made from; NaN maps to the minimum."""
     return min(pseudo_count, MOST) if pseudo_count > LEAST else LEAST
 
 

@@ -62,7 +62,7 @@ class Shapes(NamedTuple):
 
 
 def shapes_of(layout: Layout, groups: int = 0, numbers: int = 0, fits: int = 0) -> Shapes:
-    """The shapes of the columns of a state with this many groups, whose keys have so many numbers."""
+    """Return the shapes of the columns of a state with these numbers of groups, numbers in keys, and fits."""
     floats, site, ints = (sum(size for kind, size in runs if kind.kept) for runs in layout[:3])
     return Shapes(
         (len(ALWAYS) + ints,), (floats,), (numbers,), (groups,), (groups,), (groups,), (numbers, site), (fits,)
@@ -70,7 +70,7 @@ def shapes_of(layout: Layout, groups: int = 0, numbers: int = 0, fits: int = 0) 
 
 
 def columns_of(state: State, layout: Layout) -> Columns:
-    """The columns of a state, which are checked."""
+    """Return the columns of a state, validated."""
     ints, floats = state[:2]
     filled, each, before = (int(ints[place]) for place in (FILLED, EACH, BEFORE))
     none, nothing = np.empty(0, np.int64), np.empty(0)
@@ -86,7 +86,7 @@ def columns_of(state: State, layout: Layout) -> Columns:
 
 
 def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
-    """The state with these columns, which are checked; `fresh` has all that is not in columns, and is not kept."""
+    """Return the state with these columns, which are validated; the rest comes from `fresh`, which is used up."""
     _check(columns, layout)
     used, filled = len(columns.sizes), len(columns.keys)
     state = fresh._replace(fits=columns.fits.copy())
@@ -115,7 +115,7 @@ def state_of(columns: Columns, layout: Layout, fresh: State) -> State:
 
 
 def _check(columns: Columns, layout: Layout) -> None:
-    """Refuse columns with a number out of its range."""
+    """Raise if a number of the columns is out of its range."""
     for value, kind in zip(columns.ints, ALWAYS.values(), strict=False):
         _check_range(kind.name, value, kind)
     _check_range("weights of groups", columns.weights, COUNTS)
@@ -150,12 +150,12 @@ def _places(runs: Runs) -> Iterator[tuple[Kind, slice]]:
 
 
 def _taken(array: npt.NDArray[Any], runs: Runs) -> npt.NDArray[Any]:
-    """The numbers that are kept, of arrays with the runs on the last axis."""
+    """Return the numbers that files keep, of arrays with the runs on the last axis."""
     return np.concatenate([array[..., :0], *(array[..., place] for kind, place in _places(runs) if kind.kept)], axis=-1)
 
 
 def _put(column: npt.NDArray[Any], runs: Runs, array: npt.NDArray[Any]) -> None:
-    """The same the other way round."""
+    """Inverse of `_taken`."""
     first = 0
     for kind, place in _places(runs):
         if kind.kept:
