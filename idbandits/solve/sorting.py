@@ -29,6 +29,7 @@ from idbandits.solve.stage_maps import coefficient, enter_stage, new_rows, read_
 OPEN = HIGH | LOW
 PATIENCE = 1.3  # times the budget, to fill in all sets of items
 MOST = 100_000  # ways that are kept in a stage
+NEAR = 0.01  # of the value: a bound within it leaves little to improve before the second search
 COST_OF_WAY = 40.0  # of going on from a way, in edges, about
 
 
@@ -68,7 +69,7 @@ def sort(q: Search, g: int, action: Ints) -> tuple[float, float]:
     if len(chain.pool) == size and (classes == OPEN).any():  # all items are used, whatever their classes
         classes[:] = HIGH
     most, settled = bound_by_counts(chain, classes), classes.copy()  # of a number of stages that hold low items
-    affordable, spent = cost_of_sets(chain) <= PATIENCE * q.budget, 0.0
+    affordable, spent, filled = cost_of_sets(chain) <= PATIENCE * q.budget, 0.0, -1
     sets, places = new_sets(chain, classes, affordable), np.empty(size, np.int64)
     for width in (NARROW, max(NARROW, int(min(float(MOST), q.budget / COST_OF_WAY)))):  # few find a good list
         first = size - first_unused(q, chain, action)
@@ -77,12 +78,16 @@ def sort(q: Search, g: int, action: Ints) -> tuple[float, float]:
             most[lows] = min(bound, most[lows])
             if not affordable or spent > q.budget or not exceeds(s, most[lows], best):
                 continue
-            classes[:] = settled
-            if (classes == OPEN).any():
-                most[lows] = min(most[lows], settle(chain, classes, size - lows, lows, ranges))
-            if exceeds(s, most[lows], best):
-                most[lows] = min(most[lows], fill_sets(sets, size - lows, sets.upper, 1.0))
-                spent += cost_of_sets(chain)
+            if lows != filled:
+                classes[:], filled = settled, -1
+                if lows in (0, size):
+                    classes[:] = HIGH if lows == 0 else LOW
+                elif (classes == OPEN).any():
+                    most[lows] = min(most[lows], settle(chain, classes, size - lows, lows, ranges))
+                if exceeds(s, most[lows], best):
+                    most[lows] = min(most[lows], fill_sets(sets, size - lows, sets.upper, 1.0))
+                    spent += cost_of_sets(chain)
+                    filled = lows
             if exceeds(s, most[lows], best):
                 if width > NARROW:
                     fill_sets(sets, size - lows, sets.lower, -1.0)
@@ -92,7 +97,7 @@ def sort(q: Search, g: int, action: Ints) -> tuple[float, float]:
                     for t in range(size):
                         action[s.stage_decision[s.group_start[g] + t]] = chain.pool[places[t]]
                     best = value_at(q.run, q.p, action, np.ones(q.run.c.leaves + q.run.c.inner))
-        if width == NARROW and exceeds(s, most.max(), best):
+        if width == NARROW and most.max() > best + NEAR * abs(best):
             best = improve(q, action)
     return best, max(best, most.max())
 
