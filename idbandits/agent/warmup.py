@@ -40,7 +40,7 @@ def warm_up(kernels: Iterable[Kernel], processes: Any) -> WarmUpReport:
 
 
 def kernels_behind(module: str, inference: str | None = None) -> list[Kernel]:
-    """Return all kernels that the code of a module and of an inference's module may call, except those of class bodies."""
+    """Return all kernels that the code of a module and of an inference's module may call, without class bodies."""
     apart = {kind.__module__ for kind in BY_NAME.values()} - {inference}  # what only other inferences need
     waiting, found = [module] if inference is None else [module, inference], list[Kernel]()
     for home in waiting:  # grows on the way

@@ -11,14 +11,13 @@ from idbandits.inference.regression.density import ACTING, draw_acting_counts
 from idbandits.inference.regression.logistic import draw_logistic_rows
 from idbandits.inference.regression.logistic import unpack as unpack_all
 from idbandits.inference.rounds.workspace import Parts
-from idbandits.inference.rounds.workspace import unpack as unpack_parts
 from idbandits.inference.state.state import ACTS_ON_MEANS, STATE, State, prior_section
 from idbandits.kernel.array_types import Bools, Floats, Ints, Rng
 from idbandits.kernel.compile import FLOATS, INTS, Kernel, function_at, handle_type, inlined, kernel, linked, unmanaged
 from idbandits.kernel.rng import RNG
-from idbandits.kernel.sampling import draw_rows, draw_some_rows
+from idbandits.kernel.sampling import draw_listed_rows, draw_rows, draw_some_rows
 from idbandits.kernel.structs import PACKED, Packed, pointer
-from idbandits.solve.eligible import mark_readable
+from idbandits.solve.eligible import mark_readable, readable_rows
 from idbandits.solve.solver import BUDGET, SOLVE, shuffle_idle
 from idbandits.solve.solver import unpack as unpack_solver
 
@@ -116,23 +115,23 @@ def act_once(
     Only `eligible` choices are made, and only the means that these may read are drawn. Return False, and draw nothing,
     if the state does not hold numbers to act on: `no_action` finds out which.
     """
-    _, v, _ = unpack_parts(evidence.ints, evidence.floats)
+    _, v, r, q = unpack_all(evidence.ints, evidence.floats)
     c, s = unpack_solver(solver.ints, solver.floats)
-    if not is_sound(state, v.live):
+    is_listed = len(eligible) > 0 and r.number == 0 and q.number == 0 and not state.ints[ACTS_ON_MEANS]
+    if not is_listed and not is_sound(state, v.live):
         return False
-    if state.ints[ACTS_ON_MEANS]:
-        _, _, sound = solve_at(solve)(solver.ints, solver.floats, state.floats, True, action, eligible, BUDGET)
-    else:
-        means = np.empty(v.live)
-        put_features(v, state, features)
+    means = state.floats if state.ints[ACTS_ON_MEANS] else np.empty(v.live)
+    if is_listed:
+        if not draw_listed_rows(v.size, readable_rows(c, s, eligible, action), state.floats, rng, means):
+            return False
+    elif not state.ints[ACTS_ON_MEANS]:
+        readable = np.zeros(v.live if len(eligible) > 0 else 0, np.bool_)
         if len(eligible) > 0:
-            readable = np.zeros(v.live, np.bool_)
             mark_readable(c, s, eligible, action, readable)
-            draw_means(evidence, state, readable, ACTING, rng, means)
-        else:
-            draw_means(evidence, state, np.empty(0, np.bool_), ACTING, rng, means)
+        put_features(v, state, features)
+        draw_means(evidence, state, readable, ACTING, rng, means)
         remove_features(v, state, features)
-        _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, eligible, BUDGET)
+    _, _, sound = solve_at(solve)(solver.ints, solver.floats, means, True, action, eligible, BUDGET)
     if sound:
         shuffle_idle(s, rng, action, eligible)
     return bool(sound)
