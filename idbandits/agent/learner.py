@@ -271,6 +271,13 @@ class Learner:
             ints[[ROUNDS, TICK, PLAYED]] = rounds, own.tick, ints[PLAYED] + max(0, times)
         return status
 
+    def with_scratch(self, state: State) -> State:
+        """Return a state, which may be from a pickle, with scratch arrays."""
+        if len(state.int_scratch):
+            return state
+        ints, floats = self.evidence.new_scratch()
+        return state._replace(int_scratch=ints, float_scratch=floats)
+
     def with_room(self, state: State) -> State:
         """Return the state with room for another round."""
         return state if state.has_room() else grown(state)

@@ -47,7 +47,8 @@ def restored(members: Sequence[Saved], standing: Standing, names: tuple[str, ...
     learners = tuple(Learner(own.diagram, compile(own.diagram), own.settings, own.past) for own in members)
     pasts = zip(*(own.past.earlier for own in members), strict=True)
     eras = [Era(dict(zip(labels, diagrams, strict=True))) for diagrams in pasts]
-    known = Snapshot(learners, tuple(own.state for own in members), standing, first.sample, first.ledger)
+    states = tuple(learner.with_scratch(own.state) for learner, own in zip(learners, members, strict=True))
+    known = Snapshot(learners, states, standing, first.sample, first.ledger)
     return Parts(known, first.rng, names, eras, metadata=first.metadata)
 
 

@@ -21,7 +21,7 @@ from idbandits.agent.learn_rounds import learn_in_place, learned, learned_alone,
 from idbandits.agent.log_report import LogReport, check_skipping, report_of
 from idbandits.agent.snapshot import Snapshot, first_snapshot
 from idbandits.agent.storage.metadata import checked_metadata
-from idbandits.agent.transfer import earlier_eras, moved, moved_ledger
+from idbandits.agent.transfer import Moved, earlier_eras, moved, moved_ledger
 from idbandits.agent.warmup import WarmUpReport, kernels_behind, warm_up
 from idbandits.circuit.model import Action
 from idbandits.diagram.diagram import Diagram
@@ -202,7 +202,7 @@ class Thompson(Knowledge):
         >>> agent.check_round({"A1": "tea", "A2": "milk"}, {"C1": 2})
         Traceback (most recent call last):
         ...
-        idbandits.errors.ObservationError: observation: node 'C1' cannot be 2; its states are 0 to 1
+        idbandits.errors.ObservationError: observation: node 'C1' must be one of 0 to 1, got 2
         """
         self.copy().update(action, observation, context, at=at)
 
@@ -350,10 +350,9 @@ class Thompson(Knowledge):
         present, *past = self._eras
         ledger = known.learners[0].unfaded(known.states[0], known.ledger)
         eras = earlier_eras(present, past, diagrams)
-        moves = [
-            moved(learner, state, rng, own, tuple(era.diagrams[i] for era in eras), ledger)
-            for i, (learner, state, own) in enumerate(zip(known.learners, known.states, diagrams, strict=True))
-        ]
+        moves = list[Moved]()
+        for i, (learner, state, own) in enumerate(zip(known.learners, known.states, diagrams, strict=True)):
+            moves.append(moved(learner, state, rng, own, tuple(era.diagrams[i] for era in eras), ledger))
         learners = tuple(move.learner for move in moves)
         sample = known.sample.moved(present.model, learners[0].model)
         ledger = moved_ledger(known.learners[0], ledger, learners[0])

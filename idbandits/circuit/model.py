@@ -216,6 +216,7 @@ class Model:
 
     def flat_means(self, means: Means) -> Floats:
         """Return the means of all tables as one vector; shapes are validated, probabilities are not."""
+        means = dict(means) if isinstance(means, Mapping) and type(means) is not dict else means
         complete = type(means) is dict and len(means) == len(self._means_shapes)
         parts = []
         for name, shape in self._means_shapes:

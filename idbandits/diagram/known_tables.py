@@ -136,7 +136,7 @@ def numbers_of(value: Any) -> Floats | None:
         return array.astype(np.float64)  # also of fractions and decimals
     except OverflowError:
         return np.array(np.inf)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, MemoryError):
         return None
 
 

@@ -58,8 +58,9 @@ def named(inference: Any) -> Inference:
             raise IdbanditsError(f"inference must be one of {', '.join(BY_NAME)}, or an object; got {brief(inference)}")
         return BY_NAME[inference]()
     if not isinstance(inference, Inference):
-        hint = "; call the class" if isinstance(inference, type) else ""
-        raise IdbanditsError(f"inference must be a name or an idb.inference.Inference, got {brief(inference)}{hint}")
+        is_class = isinstance(inference, type)
+        shown = f"the class {inference.__name__}; call the class" if is_class else brief(inference)
+        raise IdbanditsError(f"inference must be a name or an idb.inference.Inference, got {shown}")
     return inference
 
 

@@ -180,14 +180,11 @@ def readable_rows(c: Circuit, s: Decisions, eligible: Ints, action: Ints) -> Int
     words, large, number = np.zeros(s.learned // WORD + 1, np.int64), np.empty(c.slots, np.int64), 0
     trial, at = action.copy(), np.zeros(s.decisions, np.int64)
     for slot in range(c.slots):
-        table, begin = 0, 0
-        place = c.slot_base[slot] + (c.lookup[c.slot_lookup[slot]] if c.slot_lookup[slot] >= 0 else 0)
-        while table < s.tables and place >= begin + s.table_states[table] * s.table_rows[table]:
-            begin += s.table_states[table] * s.table_rows[table]
-            table += 1
-        if table == s.tables:  # a known parameter
+        looks_up = c.slot_lookup[slot] >= 0  # some rows that it reads may be fixed
+        if not looks_up and c.slot_base[slot] >= s.learned:  # a known parameter
             continue
-        states, combinations = s.table_states[table], 1.0
+        begin, states = (0, 1) if looks_up else table_at(s, c.slot_base[slot])
+        combinations = 1.0
         for t in range(c.slot_start[slot], c.slot_start[slot + 1]):
             k = c.slot_axis[t]
             if k < s.decisions:
@@ -196,7 +193,7 @@ def readable_rows(c: Circuit, s: Decisions, eligible: Ints, action: Ints) -> Int
         if combinations > s.learned:  # through a lookup: to go through them costs more than to read all rows
             mark_all_rows(s, words)
             break
-        if combinations >= REPEATED:
+        if combinations >= REPEATED and not looks_up:
             repeated = False
             for i in range(number):
                 repeated |= reads_same_rows(c, s, eligible, large[i], slot, begin, states)
@@ -206,12 +203,15 @@ def readable_rows(c: Circuit, s: Decisions, eligible: Ints, action: Ints) -> Int
             number += 1
         axes, stride = c.slot_start[slot + 1] - c.slot_start[slot], c.slot_stride[c.slot_start[slot]]
         place, more = begin + (entry(c, slot, trial) - begin) // states * states, True
-        if axes == 1 and combinations > 1.0 and c.slot_lookup[slot] < 0 and stride % states == 0:
+        if axes == 1 and combinations > 1.0 and not looks_up and stride % states == 0:
             k, more = c.slot_axis[c.slot_start[slot]], False
             for i in range(number_of_choices(s, eligible, k)):
                 mark(words, place + stride * (choice_at(s, eligible, k, i) - trial[k]))
         while more:
-            mark(words, begin + (entry(c, slot, trial) - begin) // states * states)
+            read = entry(c, slot, trial)
+            if read < s.learned:
+                first, size = table_at(s, read)
+                mark(words, first + (read - first) // size * size)
             more = False
             for t in range(c.slot_start[slot], c.slot_start[slot + 1]):  # the next combination, first decision fastest
                 k = c.slot_axis[t]
@@ -223,6 +223,16 @@ def readable_rows(c: Circuit, s: Decisions, eligible: Ints, action: Ints) -> Int
                         break
                     trial[k], at[k] = choice_at(s, eligible, k, 0), 0
     return marked(words)
+
+
+@inlined
+def table_at(s: Decisions, parameter: int) -> tuple[int, int]:
+    """Return where the learned table of a parameter begins, and its number of states."""
+    table, begin = 0, 0
+    while parameter >= begin + s.table_states[table] * s.table_rows[table]:
+        begin += s.table_states[table] * s.table_rows[table]
+        table += 1
+    return begin, s.table_states[table]
 
 
 @inlined

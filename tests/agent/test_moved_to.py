@@ -203,7 +203,7 @@ def test_several_structures_move_together() -> None:
     assert moved.weights() == agent.weights()
     assert moved.rounds == 20
     assert moved.act()["A1"] in NEW
-    with pytest.raises(IdbanditsError, match="moves to as many with the same names: 'cascade', 'position-based'"):
+    with pytest.raises(IdbanditsError, match="d must have the structures 'cascade', 'position-based'"):
         agent.moved_to([models.cascade(NEW, 2), models.saturated(NEW, 2)])
 
 
@@ -223,7 +223,7 @@ def test_agents_that_forget_move_too() -> None:
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
     agent = idb.Thompson(list_model(OLD), seed=0)
-    with pytest.raises(DiagramError, match="an agent moves to a Diagram, got 3"):
+    with pytest.raises(DiagramError, match="d must be a Diagram, got 3"):
         agent.moved_to(3)  # type: ignore[arg-type]
     exact = idb.Thompson(models.cascade(OLD, 2), "exact")
     with pytest.raises(DiagramError, match="'exact' cannot learn from"):

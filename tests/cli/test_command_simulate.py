@@ -130,7 +130,7 @@ def test_simulate_with_contexts(call, shop):
         (f"--workers {10**30}", ["--workers", "to 1000"]),
         ("--learner ep:sweeps=1,sweeps=2", ["sweeps", "twice"]),
         (f"--learner ep:sweeps={10**30}", ["sweeps", "at most", str(10**12)]),
-        ("--learner ep:sweeps=" + "9" * 5000, ["sweeps", "whole number"]),
+        ("--learner ep:sweeps=" + "9" * 5000, ["sweeps", "must be an integer"]),
         (f"--learner particles:number={10**30}", ["number", "at most"]),
         ("--learner toprunk", ["'toprunk'", *BY_NAME, "full"]),
         ("--learner variatonal", ["did you mean 'variational'?"]),

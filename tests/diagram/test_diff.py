@@ -70,7 +70,7 @@ def test_load_says_what_differs(tmp_path: Path) -> None:
     idb.Thompson(models.cascade(["a", "b", "c"], 2), "exact").save(path)
     with pytest.raises(
         FormatError,
-        match=r"the agent in it learned in another diagram, 'cascade'; in the one given, decision 'A1': 'd' added; decision 'A2': 'd' added",
+        match=r"the agent in it learned in another diagram, 'cascade'; in `diagram`, decision 'A1': 'd' added; decision 'A2': 'd' added",
     ):
         idb.Thompson.load(path, diagram=models.cascade(["a", "b", "c", "d"], 2))
     same = models.cascade(["a", "b", "c"], 2)

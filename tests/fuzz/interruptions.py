@@ -250,7 +250,8 @@ def _live(
 
 
 INFERENCES_REVISABLE = {
-    kind.__name__: kind.revisable for kind in (idb.Exact, idb.Variational, idb.Gibbs, idb.EP, idb.Moments)
+    kind.__name__: "revise" in kind.capabilities
+    for kind in (idb.Exact, idb.Variational, idb.Gibbs, idb.EP, idb.Moments)
 }
 
 

@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 
 import idbandits as idb
-from diagrams import SHOP_CONTEXTS, SHOP_MEANS, shop
-from error_checks import assert_raises, assert_rejected_by
+from diagrams import shop
+from error_checks import assert_raises
 from feature_diagrams import menu
 from feature_diagrams import shop as requests_diagram
-from idbandits.errors import ContextError, DiagramError, FormatError, IdbanditsError
+from idbandits.errors import DiagramError, FormatError, IdbanditsError
 from inferences import CountsOfFeatures, taught
 from internals import knowledge
 
@@ -33,38 +33,10 @@ class ReadOnce(UserDict[str, Any]):
         return self.data.pop(key)
 
 
-class Longer(dict[str, Any]):
-    """Mapping that reports a wrong length."""
-
-    def __len__(self) -> int:
-        return super().__len__() + 1
-
-
 def test_a_function_of_no_parents() -> None:
     d = idb.Diagram("alone")
     d.reward(d.observed("X", [d.decision("A", 2), d.latent("Z", [], lambda: 0.25)], [[0, 1], [0, 1]]))
     assert idb.expected_reward(d, {"A": 0}, {}) == 0.25
-
-
-def test_mappings_are_read_once() -> None:
-    world = idb.World(shop(), SHOP_MEANS, seed=0, contexts=SHOP_CONTEXTS)
-    action, context = {"first": "tea", "second": "water"}, {"segment": "new", "hour": 1}
-    outcome = world.step(ReadOnce(action), ReadOnce(context))
-    assert outcome.context == context
-    assert world.step(Longer(action), Longer(context)).context == context
-    agent = taught("ep", shop(), 3)
-    agent.update(ReadOnce(action), ReadOnce(sip=1), ReadOnce(context))
-    assert agent.rounds == 4
-    assert idb.best_action(shop(), ReadOnce(SHOP_MEANS), context) == idb.best_action(shop(), SHOP_MEANS, context)
-    assert_rejected_by(agent, ContextError, ["cannot be read"], lambda: agent.act(_emptied(context)))
-
-
-def _emptied(context: dict[str, Any]) -> Any:
-    class Emptied(UserDict[str, Any]):
-        def __getitem__(self, key: str) -> Any:
-            raise KeyError(key)
-
-    return Emptied(context)
 
 
 @pytest.mark.parametrize("diagram", [3, "cascade", pd.DataFrame()])

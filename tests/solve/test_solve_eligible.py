@@ -238,3 +238,21 @@ def test_overlapping_groups() -> None:
         check(d, rng, random_allowed(d, rng))
     means = random_means(rng, d)
     assert_raises(InfeasibleError, ("no choice is left", "'A"), lambda: idb.best_action(d, means, allowed=[2]))
+
+
+@pytest.mark.parametrize("fixed", [{0: 0.02}, {3: 0.02}, {0: 0.01, 1: 0.02}])
+def test_rows_of_tables_with_fixed_rows_are_drawn(fixed: dict[int, float]) -> None:
+    d, table = idb.Diagram("fixed"), idb.Learned("attraction", fixed=fixed)
+    for k in range(3):
+        d.reward(d.observed(f"C{k}", [d.decision(f"A{k}", 6)], table))
+    d.all_different()
+    agent, eligible = idb.Thompson(d, "exact", seed=1), [0, 1, 3, 4]
+    best = sorted(set(range(6)) - {*fixed, 2, 5}, reverse=True)
+    for item in range(6):
+        others = [other for other in range(6) if other != item][:2]
+        action = {"A0": item, "A1": others[0], "A2": others[1]}
+        for _ in range(300):  # items with high numbers are clicked more often
+            agent.update(action, {"C0": int(agent.rng.random() < 0.1 + 0.15 * item)})
+    for _ in range(20):
+        assert {*agent.act(allowed=eligible).values()} >= {*best[:2]}
+    assert {*agent.best_action(allowed=eligible).action.values()} >= {*best[:2]}

@@ -142,4 +142,4 @@ class Particles(Inference):
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
         """Return the particles."""
-        return DECLARED.section(state, evidence.learned, "models").reshape(-1, evidence.learned)
+        return DECLARED.section(state, evidence.learned, "models").reshape(self.settings["number"], evidence.learned)

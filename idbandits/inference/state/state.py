@@ -11,7 +11,7 @@ fits    regressions of tables with features, where there are such tables: `infer
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -54,6 +54,9 @@ class State(NamedTuple):
         """Return a copy that can be changed independently."""
         arrays = self.ints.copy(), self.floats.copy(), self.fits.copy(), self.int_scratch.copy()
         return State(*arrays, np.empty_like(self.float_scratch))
+
+    def __reduce__(self) -> Any:
+        return State, self[:3]  # scratch is not part of what was learned
 
     def has_room(self) -> bool:
         """Return whether another round surely fits."""
