@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from idbandits.agent.agreement import places_in
-from idbandits.agent.era import Era
+from idbandits.agent.encoding.agreement import places_in
+from idbandits.agent.encoding.era import Era
 from idbandits.agent.fit_report.fit_report import FitReport, fit_report
 from idbandits.agent.learner import Learner
 from idbandits.agent.propensity import MOST_DRAWS, NEVER, Marginals, Propensity, Tally, propensity_of

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from idbandits.agent.ledger import Added, Entry, Ledger
+from idbandits.agent.learning.ledger import Added, Entry, Ledger
 from idbandits.agent.propensity import Tally
 from idbandits.agent.reports.posterior import Posterior, means_of, posteriors
 from idbandits.circuit.model import Model

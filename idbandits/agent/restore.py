@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from idbandits.agent.agreement import named_structures
-from idbandits.agent.era import Era
+from idbandits.agent.encoding.agreement import named_structures
+from idbandits.agent.encoding.era import Era
 from idbandits.agent.learner import Learner
 from idbandits.agent.snapshot import Snapshot
 from idbandits.agent.storage.agent_file import Saved, content_of, load_agent, read_agent, save_agent

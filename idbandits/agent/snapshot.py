@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from idbandits.agent.era import Era
+from idbandits.agent.encoding.era import Era
 from idbandits.agent.fit_report.sample import Sample
 from idbandits.agent.learner import INEXACT, Learner, Settings
-from idbandits.agent.ledger import Ledger
+from idbandits.agent.learning.ledger import Ledger
 from idbandits.agent.transfer import compiled_copy, hosting
 from idbandits.circuit.model import compile
 from idbandits.diagram.diagram import Diagram

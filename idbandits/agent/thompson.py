@@ -11,22 +11,22 @@ from typing import Any, final
 import numpy as np
 
 from idbandits.agent import restore
-from idbandits.agent.agreement import named_structures
-from idbandits.agent.encode import Batch, encode_log
-from idbandits.agent.era import MISFITS, Era
+from idbandits.agent.encoding.agreement import named_alike, named_structures
+from idbandits.agent.encoding.encode import Batch, encode_log
+from idbandits.agent.encoding.era import MISFITS, Era
 from idbandits.agent.fork_safety import make_fork_safe
 from idbandits.agent.knowledge import Knowledge
-from idbandits.agent.learn_log import log_learned
-from idbandits.agent.learn_rounds import learn_in_place, learned, learned_alone, revised
-from idbandits.agent.log_report import LogReport, check_skipping, report_of
+from idbandits.agent.learning.learn_log import log_learned
+from idbandits.agent.learning.learn_rounds import learn_in_place, learned, learned_alone, revised
+from idbandits.agent.learning.log_report import LogReport, check_skipping, report_of
 from idbandits.agent.snapshot import Snapshot, first_snapshot
 from idbandits.agent.storage.metadata import checked_metadata
 from idbandits.agent.transfer import Moved, earlier_eras, moved, moved_ledger
-from idbandits.agent.warmup import WarmUpReport, kernels_behind, warm_up
+from idbandits.agent.warmup import WarmUpReport, kernels_of, warm_up
 from idbandits.circuit.model import Action
 from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import DiagramError, IdbanditsError, ImpossibleObservationError, brief
+from idbandits.errors import DiagramError, ImpossibleObservationError, brief
 from idbandits.identifiability import warn_of_scales, warn_once
 from idbandits.inference import BY_NAME, Exact, Inference, name_of
 from idbandits.inference.forgetting import Forget, forgetting, when_all_played, when_played
@@ -182,12 +182,7 @@ class Thompson(Knowledge):
             round_ = era.round(action, observation, context)
         except MISFITS:
             era, (round_,) = self._encoded(action, (observation,), context)
-        with self.rng.bit_generator.lock:
-            try:
-                self._learn(era, round_, at)
-            except ImpossibleObservationError:
-                self._known.sample.impossible += 1
-                raise
+        self._learn(era, round_, at)
 
     def check_round(
         self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None
@@ -222,7 +217,16 @@ class Thompson(Knowledge):
                     return era, [round_._replace(features=features[0]) for round_ in late]
             raise
 
-    def _learn(self, era: Era, round_: Round, at: Any, where: str = "") -> None:
+    def _learn(self, era: Era, round_: Round, at: Any, where: str = "", counts: bool = True) -> None:
+        """Learn from one round, under the lock; count it if it is impossible, unless nothing may change then."""
+        with self.rng.bit_generator.lock:
+            try:
+                self._learn_locked(era, round_, at, where)
+            except ImpossibleObservationError:
+                self._known.sample.impossible += counts
+                raise
+
+    def _learn_locked(self, era: Era, round_: Round, at: Any, where: str) -> None:
         """Learn from one round: in place, if no step of it can fail after another one was done."""
         known, present, rng = self._known, self._eras[0], self.rng
         zone = None
@@ -288,16 +292,13 @@ class Thompson(Knowledge):
 
     def _one_learned(self, batch: Batch, skips: bool) -> LogReport:
         """Learn from a log of one round, as `update` does."""
-        era, features = self._eras[batch.era], batch.requests[:1].ravel()
-        round_ = era.round_of(batch.rounds[0], features)
-        with self.rng.bit_generator.lock:
-            try:
-                self._learn(era, round_, None, "in round 0, ")
-            except ImpossibleObservationError:
-                if not skips:
-                    raise
-                self._known.sample.impossible += 1
-                return report_of(1, [0])
+        era = self._eras[batch.era]
+        try:
+            self._learn(era, era.round_of(batch.rounds[0], batch.requests[:1].ravel()), None, "in round 0, ", skips)
+        except ImpossibleObservationError:
+            if not skips:
+                raise
+            return report_of(1, [0])
         return report_of(1, [])
 
     def revise(
@@ -345,7 +346,7 @@ class Thompson(Knowledge):
         """
         for learner in self._known.learners:
             learner.check_movable()
-        diagrams = [_diagram(d)] if self._names is None else list(self._alike(d).values())
+        diagrams = [_diagram(d)] if self._names is None else list(named_alike(d, self._eras[0].names).values())
         known, rng = self._snapshot()
         present, *past = self._eras
         ledger = known.learners[0].unfaded(known.states[0], known.ledger)
@@ -359,42 +360,27 @@ class Thompson(Knowledge):
         after = Snapshot(learners, tuple(move.state for move in moves), known.standing, sample, ledger)
         for learner in learners:
             warn_once(learner.model, stacklevel=2)
-        carried: Any = moves[0].carried
-        if self._names is not None:
-            carried = dict(zip(self._names, (move.carried for move in moves), strict=True))
+        reports = [move.carried for move in moves]
+        carried: Any = reports[0] if self._names is None else dict(zip(self._names, reports, strict=True))
         return _of(restore.Parts(after, rng, self._names, eras, carried, self.metadata))
-
-    def _alike(self, d: Any) -> dict[str, Diagram]:
-        """Validate structures to move to."""
-        diagrams = named_structures(d)
-        if list(diagrams) != list(self._eras[0].names):
-            names = ", ".join(map(repr, self._eras[0].names))
-            raise IdbanditsError(f"d must have the structures {names}, in this order; got {', '.join(diagrams)}")
-        return diagrams
 
     # -- compilation, copies and files ---------------------------------------------------------------------------------
 
     @property
     def kernels(self) -> list[Kernel]:
         """Return all compiled functions that any method may need."""
-        kernels = list[Kernel]()
-        for learner in self._known.learners:
-            own = [learner.solve, *([learner.learn] if learner.is_compiled else [])]
-            kernels += [*own, *kernels_behind(__name__, type(learner.inference).__module__)]
-        return list(dict.fromkeys(kernels))
+        return kernels_of(self._known.learners)
 
     def warm_up(self, *, processes: int | None = 1) -> WarmUpReport:
         """Compile everything that any method may need, so that no later call waits; read what is on disk.
 
-        `processes` compile at once (None: one per core); each of them imports the main module, so a script needs
-        `if __name__ == "__main__":`.
+        `processes` compile at once (None: one per core); a script then needs `if __name__ == "__main__":`.
         """
         return warm_up(self.kernels, processes)
 
     def __repr__(self) -> str:
-        settings = ""
-        if self._names is None:
-            settings = "".join(f", {name}={brief(value)}" for name, value in self.inference.settings.items())
+        own = self.inference.settings if self._names is None else {}
+        settings = "".join(f", {name}={brief(value)}" for name, value in own.items())
         settings += f", effort={self.effort:g}" if self.effort != 1.0 else ""
         settings += f", forget={self.forget!r}" if self.forget is not None else ""
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"

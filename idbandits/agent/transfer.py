@@ -9,9 +9,9 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from idbandits.agent.era import Era, key_of
+from idbandits.agent.encoding.era import Era, key_of
 from idbandits.agent.learner import INEXACT, MOST_EARLIER, Learner, Past
-from idbandits.agent.ledger import Ledger
+from idbandits.agent.learning.ledger import Ledger
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import DiagramWarning, brief

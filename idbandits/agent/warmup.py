@@ -6,16 +6,18 @@ agent and that of its inference by the names in them.
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, final
 
+from idbandits.agent.learner import Learner
 from idbandits.errors import check_whole
 from idbandits.inference import BY_NAME
 from idbandits.kernel.compile import Kernel, compile_together
 
 PACKAGE = __name__.partition(".")[0]
 MOST_PROCESSES = 1000
+AGENT = f"{PACKAGE}.agent.thompson"
 
 
 @final
@@ -54,3 +56,12 @@ def kernels_behind(module: str, inference: str | None = None) -> list[Kernel]:
 
 def _is_ours(module: str) -> bool:
     return module.startswith(f"{PACKAGE}.")
+
+
+def kernels_of(learners: Sequence[Learner]) -> list[Kernel]:
+    """Return all kernels that an agent with these learners may need."""
+    kernels = list[Kernel]()
+    for learner in learners:
+        own = [learner.solve, *([learner.learn] if learner.is_compiled else [])]
+        kernels += [*own, *kernels_behind(AGENT, type(learner.inference).__module__)]
+    return list(dict.fromkeys(kernels))

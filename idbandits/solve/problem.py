@@ -21,7 +21,7 @@ from idbandits.solve.candidates import (
     SORTED,
     Decisions,
 )
-from idbandits.solve.stages import Stages, are_alike, column, stages_of
+from idbandits.solve.lists.stages import Stages, are_alike, column, stages_of
 
 PRIME = 2**521 - 1
 reduced = PRIME.__rmod__  # a number, modulo the prime

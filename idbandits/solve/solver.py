@@ -31,11 +31,11 @@ from idbandits.solve.candidates import (
     value_at,
 )
 from idbandits.solve.eligible import EVERY_CHOICE, Allowed, Eligibility, readable_rows
-from idbandits.solve.equal_stages import can_choose_and_sort, choose_and_sort
+from idbandits.solve.lists.equal_stages import can_choose_and_sort, choose_and_sort
+from idbandits.solve.lists.set_dp import sweep
+from idbandits.solve.lists.sorting import sort
 from idbandits.solve.patterns import MOST_PATTERNS, try_patterns
 from idbandits.solve.problem import decisions_of
-from idbandits.solve.set_dp import sweep
-from idbandits.solve.sorting import sort
 
 BUDGET = 200_000.0  # edges that a search may look at: about a millisecond
 FEW = 20_000.0  # edges to look at, up to which all combinations are tried where decisions fall into stages

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import idbandits as idb
-from idbandits.agent.agreement import Translation
+from idbandits.agent.encoding.agreement import Translation
 from idbandits.agent.fit_report.sample import ROOM, Sample, room_for
 from idbandits.errors import FormatError, ImpossibleObservationError
 from internals import sampled

@@ -47,14 +47,15 @@ from idbandits.kernel.compile import in_python
 from idbandits.kernel.sampling import EDGE
 from idbandits.kernel.structs import pointer
 from idbandits.simulation.simulate import begin, random_numbers
-from idbandits.solve import assignment, patterns, sorting
+from idbandits.solve import assignment, patterns
 from idbandits.solve import branch_and_bound as branch
 from idbandits.solve import candidates as search
-from idbandits.solve import equal_stages as alike
 from idbandits.solve import problem as structure
-from idbandits.solve import set_dp as sweep
 from idbandits.solve.candidates import Search
 from idbandits.solve.eligible import Eligibility
+from idbandits.solve.lists import equal_stages as alike
+from idbandits.solve.lists import set_dp as sweep
+from idbandits.solve.lists import sorting
 
 __all__ = ["EDGE", "begin", "digamma_less_log", "random_numbers"]
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from idbandits.agent.agreement import Translation, nodes_of_round
+from idbandits.agent.encoding.agreement import Translation, nodes_of_round
 from idbandits.circuit.model import Model
 from idbandits.errors import FormatError
 from idbandits.kernel.array_types import Ints

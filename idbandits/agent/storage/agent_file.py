@@ -14,8 +14,8 @@ import numpy as np
 
 from idbandits.agent.fit_report.sample import Sample
 from idbandits.agent.learner import NO_PAST, Learner, Past, Settings
-from idbandits.agent.ledger import Columns as LedgerColumns
-from idbandits.agent.ledger import Ledger
+from idbandits.agent.learning.ledger import Columns as LedgerColumns
+from idbandits.agent.learning.ledger import Ledger
 from idbandits.agent.storage.archive import HEAD, MOST_HEAD, Archive, opened, packed
 from idbandits.agent.storage.earlier_diagrams import SCHEMA as PAST
 from idbandits.agent.storage.earlier_diagrams import past_from_data, past_to_data

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from idbandits.agent.agreement import MOST
+from idbandits.agent.encoding.agreement import MOST
 from idbandits.agent.storage.archive import naming, opened
 from idbandits.agent.storage.head import lists, numbers, objects, read_head
 from idbandits.agent.storage.rng_file import RNG, generator_of, state_of_generator

@@ -10,7 +10,7 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.diagram import Diagram, Node
-from idbandits.errors import DiagramError, brief
+from idbandits.errors import DiagramError, IdbanditsError, brief
 from idbandits.kernel.array_types import Ints
 
 MOST = 100  # structures
@@ -42,6 +42,15 @@ def named_structures(structures: Any) -> dict[str, Diagram]:
     for other, d in others:
         _check_alike(first, model, other, d)
     return by_name
+
+
+def named_alike(d: Any, names: Sequence[str]) -> dict[str, Diagram]:
+    """Return structures by name; raise unless they have these names, in this order."""
+    diagrams = named_structures(d)
+    if list(diagrams) != list(names):
+        wanted = ", ".join(map(repr, names))
+        raise IdbanditsError(f"d must have the structures {wanted}, in this order; got {', '.join(diagrams)}")
+    return diagrams
 
 
 def _check_alike(first: str, a: Diagram, second: str, b: Diagram) -> None:

@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from idbandits.agent.agreement import Translation, nodes_of_round, rewarded
-from idbandits.agent.ledger import KEY
+from idbandits.agent.encoding.agreement import Translation, nodes_of_round, rewarded
+from idbandits.agent.learning.ledger import KEY
 from idbandits.circuit.model import Action, compile
 from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.serialize import without_encodings

@@ -14,8 +14,8 @@ import numpy as np
 from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.compile import inlined, linked, unmanaged
 from idbandits.solve.candidates import Decisions, margin
-from idbandits.solve.set_dp import Ways, keep_highest, move, new_ways
-from idbandits.solve.stage_choices import RESIDUES
+from idbandits.solve.lists.set_dp import Ways, keep_highest, move, new_ways
+from idbandits.solve.lists.stage_choices import RESIDUES
 
 HIGH, LOW = 1, 2  # classes of stages: they hold one of the highest items, or one of the lowest; or both
 MOST_COMPARED = 8  # ways that a new one is compared with

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from idbandits.agent.encode import Batch, in_order
-from idbandits.agent.era import Era
-from idbandits.agent.learn_rounds import impossible, learned
+from idbandits.agent.encoding.encode import Batch, in_order
+from idbandits.agent.encoding.era import Era
 from idbandits.agent.learner import Log
-from idbandits.agent.ledger import ROOM, Added, Entry
-from idbandits.agent.log_report import is_small
+from idbandits.agent.learning.learn_rounds import impossible, learned
+from idbandits.agent.learning.ledger import ROOM, Added, Entry
+from idbandits.agent.learning.log_report import is_small
 from idbandits.agent.snapshot import Snapshot
 from idbandits.errors import ImpossibleObservationError
 from idbandits.inference.rounds.round import NOW, THOROUGHLY

@@ -15,7 +15,7 @@ import numpy as np
 from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.compile import inlined, linked, unmanaged
 from idbandits.solve.candidates import ROUNDING, Search, improve, value_at
-from idbandits.solve.stage_choices import (
+from idbandits.solve.lists.stage_choices import (
     RESIDUES,
     Steps,
     adds_only,

@@ -15,7 +15,7 @@ import numpy as np
 from idbandits.kernel.array_types import Bools, Floats, Ints
 from idbandits.kernel.compile import linked, unmanaged
 from idbandits.solve.candidates import ALIKE, DIFFERENT, ROUNDING, Search, have_same_choices, may_repeat, value_at
-from idbandits.solve.stage_maps import coefficient, enter_stage, new_rows, read_choice
+from idbandits.solve.lists.stage_maps import coefficient, enter_stage, new_rows, read_choice
 
 
 @unmanaged

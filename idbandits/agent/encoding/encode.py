@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from idbandits.agent.agreement import nodes_of_round
-from idbandits.agent.era import Era
-from idbandits.agent.log_columns import Column, Log, Part, RawLog, dotted_names
+from idbandits.agent.encoding.agreement import nodes_of_round
+from idbandits.agent.encoding.era import Era
+from idbandits.agent.encoding.log_columns import Column, Log, Part, RawLog, dotted_names
 from idbandits.circuit.model import Model
 from idbandits.diagram.diagram import Node
 from idbandits.diagram.features.context_features import RequestFeature, RequestFeatures

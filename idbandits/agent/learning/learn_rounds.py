@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from idbandits.agent.era import Era
-from idbandits.agent.ledger import ROOM, Added, Entry
+from idbandits.agent.encoding.era import Era
+from idbandits.agent.learning.ledger import ROOM, Added, Entry
 from idbandits.agent.snapshot import Snapshot
 from idbandits.errors import ImpossibleObservationError, ObservationError
 from idbandits.inference.rounds.round import Round

@@ -8,7 +8,7 @@ from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.compile import inlined, linked, unmanaged
 from idbandits.solve.assignment import match
 from idbandits.solve.candidates import Search, item
-from idbandits.solve.stage_maps import StageRows, coefficient, enter_stage, new_rows, read_choice
+from idbandits.solve.lists.stage_maps import StageRows, coefficient, enter_stage, new_rows, read_choice
 
 MOST_ITEMS = 62  # of decisions that exclude each other, as bits of an integer
 RESIDUES = 67  # powers of two differ modulo this prime, which tells bits apart

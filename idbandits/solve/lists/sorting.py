@@ -13,7 +13,7 @@ import numpy as np
 from idbandits.kernel.array_types import Floats, Ints
 from idbandits.kernel.compile import inlined, linked, unmanaged
 from idbandits.solve.candidates import Search, copy_action, exceeds, improve, key_of, may_repeat, slopes_at, value_at
-from idbandits.solve.item_sets import (
+from idbandits.solve.lists.item_sets import (
     HIGH,
     LOW,
     NARROW,
@@ -24,7 +24,7 @@ from idbandits.solve.item_sets import (
     row_value,
     search_orders,
 )
-from idbandits.solve.stage_maps import coefficient, enter_stage, new_rows, read_key
+from idbandits.solve.lists.stage_maps import coefficient, enter_stage, new_rows, read_key
 
 OPEN = HIGH | LOW
 PATIENCE = 1.3  # times the budget, to fill in all sets of items

@@ -37,7 +37,7 @@ class Added(NamedTuple):
 
 
 class Home(Protocol):
-    """Diagrams in whose numbers a round is, as `agent.era.Era` is one."""
+    """Diagrams in whose numbers a round is, as `agent.encoding.era.Era` is one."""
 
     @property
     def key(self) -> bytes:

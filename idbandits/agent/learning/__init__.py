@@ -1,0 +1,1 @@
+"""Learning from rounds and logs, by one structure or several."""

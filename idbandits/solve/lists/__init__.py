@@ -1,0 +1,1 @@
+"""Searches for the best list of items, by the stages of its positions."""
