@@ -390,6 +390,6 @@ NUMBERS: dict[str, Number] = {
     "plain, called": raw(PLAIN, "rounds per second", library="update"),
     **{
         f"plain, {name}": of(PLAIN, "simulate", f"^{name}")
-        for name in ("Open Bandit Pipeline", "river", "MABWiser", "PyBandits")
+        for name in ("river", "MABWiser", "PyBandits")
     },
 }
