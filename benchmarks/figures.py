@@ -388,8 +388,5 @@ NUMBERS: dict[str, Number] = {
     },
     "plain": raw(PLAIN, "rounds per second", library="simulate"),
     "plain, called": raw(PLAIN, "rounds per second", library="update"),
-    **{
-        f"plain, {name}": of(PLAIN, "simulate", f"^{name}")
-        for name in ("river", "MABWiser", "PyBandits")
-    },
+    **{f"plain, {name}": of(PLAIN, "simulate", f"^{name}") for name in ("river", "MABWiser", "PyBandits")},
 }
