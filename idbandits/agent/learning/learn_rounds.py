@@ -1,4 +1,4 @@
-"""Learning from single rounds, by one structure or several: in copies, or in place by one call of a kernel each."""
+"""Learning from single rounds, and revising them: in copies, or in place by one call of a kernel per structure."""
 
 from __future__ import annotations
 
