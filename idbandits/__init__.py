@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from idbandits import baselines, errors, models, theory
+    from idbandits.agent.counts.counts import Counts
     from idbandits.agent.thompson import Structures, Thompson
     from idbandits.circuit.model import compile
     from idbandits.circuit.queries import expected_reward, log_likelihood, posterior_of_latents
@@ -16,27 +17,41 @@ if TYPE_CHECKING:
     from idbandits.diagram.features.read_frame import Features
     from idbandits.diagram.tables import Learned
     from idbandits.inference import EP, Exact, Forget, Gibbs, Incremental, Moments, Particles, Variational
+    from idbandits.logs.compare import Comparison, compare
+    from idbandits.logs.evaluate.evaluation import Evaluation
+    from idbandits.logs.evaluate.policy_value import evaluate
+    from idbandits.logs.fit_log import count, fit
+    from idbandits.logs.read import formats
+    from idbandits.logs.read.long_format import Long
+    from idbandits.logs.score import Score, score
     from idbandits.simulation.results import Result
     from idbandits.simulation.simulate import simulate
     from idbandits.simulation.world import Outcome, World
     from idbandits.solve.solver import Solution, best_action
 
 __all__ = [
-    "EP", "Diagram", "Exact", "Features", "Forget", "Gibbs", "Incremental", "Learned", "Moments", "Outcome",
-    "Particles", "Result", "Solution", "Structures", "Thompson", "Variational", "World", "baselines", "best_action",
-    "compile", "delayed", "errors", "expected_reward", "log_likelihood", "models", "posterior_of_latents", "simulate",
+    "EP", "Comparison", "Counts", "Diagram", "Evaluation", "Exact", "Features", "Forget", "Gibbs", "Incremental",
+    "Learned", "Long", "Moments", "Outcome", "Particles", "Result", "Score", "Solution", "Structures", "Thompson",
+    "Variational", "World", "baselines", "best_action", "compare", "compile", "count", "delayed", "errors", "evaluate",
+    "expected_reward", "fit", "formats", "log_likelihood", "models", "posterior_of_latents", "score", "simulate",
     "theory",
 ]  # fmt: skip
 
 _MODULES = {  # of public names that are no modules
-    "agent.thompson": ("Structures", "Thompson"), "circuit.model": ("compile",),
+    "agent.counts.counts": ("Counts",), "agent.thompson": ("Structures", "Thompson"), "circuit.model": ("compile",),
     "circuit.queries": ("expected_reward", "log_likelihood", "posterior_of_latents"),
     "diagram.delayed": ("delayed",), "diagram.diagram": ("Diagram",), "diagram.features.read_frame": ("Features",),
     "diagram.tables": ("Learned",),
     "inference": ("EP", "Exact", "Forget", "Gibbs", "Incremental", "Moments", "Particles", "Variational"),
+    "logs.compare": ("Comparison", "compare"), "logs.evaluate.evaluation": ("Evaluation",),
+    "logs.evaluate.policy_value": ("evaluate",), "logs.fit_log": ("count", "fit"), "logs.read.long_format": ("Long",),
+    "logs.score": ("Score", "score"),
     "simulation.results": ("Result",), "simulation.simulate": ("simulate",), "simulation.world": ("Outcome", "World"),
     "solve.solver": ("Solution", "best_action"),
 }  # fmt: skip
+
+
+_NESTED = {"formats": "logs.read.formats"}  # modules of packages
 
 
 def __getattr__(name: str) -> Any:
@@ -47,7 +62,7 @@ def __getattr__(name: str) -> Any:
         return metadata.version(__name__)
     module = next((module for module, names in _MODULES.items() if name in names), None)
     try:
-        value = importlib.import_module(f"{__name__}.{module or name}")
+        value = importlib.import_module(f"{__name__}.{module or _NESTED.get(name, name)}")
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{name}":
             raise

@@ -34,7 +34,8 @@ def saved(tmp_path: Path) -> dict[str, Any]:
     d = models.semi_bandit(3, 2)
     world = idb.World(d, {"mean": [0.1, 0.2, 0.3]})
     result = idb.simulate(world, {"idTS": idb.Thompson(d)}, rounds=10, runs=1, progress=False)
-    return {"d.json": d, "d.svg": d.draw(), "d.mmd": d.draw(), "agent.npz": idb.Thompson(d), "r.parquet": result}
+    return {"d.json": d, "d.svg": d.draw(), "d.mmd": d.draw(), "agent.npz": idb.Thompson(d), "r.parquet": result,
+            "c.parquet": idb.count(d, {"A1": [0], "A2": [1], "X1": [1], "X2": [0]})}  # fmt: skip
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from typing import Any, final
 import numpy as np
 
 from idbandits.agent import restore
+from idbandits.agent.counts.counts import Counts, check_counts
+from idbandits.agent.counts.learn_counts import are_learnable, check_learnable, counts_learned
 from idbandits.agent.encoding.agreement import named_alike, named_structures
 from idbandits.agent.encoding.encode import Batch, encode_log
 from idbandits.agent.encoding.era import MISFITS, Era
@@ -26,7 +28,7 @@ from idbandits.agent.warmup import WarmUpReport, kernels_of, warm_up
 from idbandits.circuit.model import Action
 from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.errors import DiagramError, ImpossibleObservationError, brief
+from idbandits.errors import DiagramError, IdbanditsError, ImpossibleObservationError, brief
 from idbandits.identifiability import warn_of_scales, warn_once
 from idbandits.inference import BY_NAME, Exact, Inference, name_of
 from idbandits.inference.forgetting import Forget, forgetting, when_all_played, when_played
@@ -280,6 +282,10 @@ class Thompson(Knowledge):
         """
         skips = check_skipping(impossible)
         batches = encode_log(self._eras, (actions, observations, contexts, columns), self.learner.evidence.entries)
+        return self.update_encoded(batches, at, skips)
+
+    def update_encoded(self, batches: Sequence[Batch], at: Any, skips: bool) -> LogReport:
+        """Learn from encoded rounds of a log, which were played `at` these times."""
         length = sum(len(batch.numbers) for batch in batches)
         if length == 1 and at is None:
             return self._one_learned(batches[0], skips)
@@ -289,6 +295,34 @@ class Thompson(Knowledge):
             known, skipped = log_learned(known, self._eras, self.rng, batches, times, skips)
             self._known = known
         return report_of(length, sorted(skipped))
+
+    @property
+    def learns_counts(self) -> bool:
+        """Whether `learn` takes counts of logs; else rounds are learned one by one, in their order."""
+        return not self._several and are_learnable(self.learner)
+
+    def learn(self, counts: Counts) -> None:
+        """Learn from counts of a log (`idb.count`), of the present diagram or of an earlier one.
+
+        The belief is that after `update` with each round. Factors of very large logs become pseudo-counts with the
+        means and variances of the posterior (docs/logs.md).
+        """
+        counts = check_counts(counts)
+        if self._several:
+            raise IdbanditsError(
+                "learn needs an agent of one structure; several are weighed by rounds: use update_many"
+            )
+        key = bytes.fromhex(counts.fingerprint)
+        era = next((era for era in self._eras if era.key == key), None)
+        if era is None:
+            raise DiagramError(f"counts must be of diagram {self.diagram.name!r} or an earlier one, got {counts!r}")
+        with self._all_or_nothing() as known:
+            check_learnable(known.learners[0], counts)
+            known = counts_learned(known, era, self.rng, counts)
+            known.sample.impossible += counts.impossible
+            if counts.sample is not None:
+                known.sample.add_many(era.translated(counts.sample.rounds, self._eras[0]))
+            self._known = known
 
     def _one_learned(self, batch: Batch, skips: bool) -> LogReport:
         """Learn from a log of one round, as `update` does."""

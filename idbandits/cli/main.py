@@ -2,18 +2,21 @@
 
 import sys
 from collections.abc import Sequence
-from functools import partial
-from operator import methodcaller
 from pathlib import Path
 
 from idbandits.cli.command import Command, file_path, integer, run
-from idbandits.simulation.workers import MOST_ROUNDS, MOST_RUNS, MOST_WORKERS
+
+from idbandits.cli.options import (  # isort: skip
+    CONTEXTS, FILE, FOLDS, INFERENCE, LEARNER, LOG, LOG_HELP, MEANS, MEANS_HELP, OUT, OUT_FILE, QUIET, READING, ROUNDS,
+    RUNS, SEED, WORKERS, option,
+)  # fmt: skip
 
 DESCRIPTION = """
 Structured bandits: declare a decision problem as an influence diagram, and learn online to act well in it.
 
 Diagrams are JSON files, written by idbandits models or by Diagram.save in Python. The commands draw, check, solve,
-compile and simulate read such a file, or the standard input if it is named -. See idbandits COMMAND --help.
+compile and simulate read such a file, or the standard input if it is named -. The commands fit, score, compare and
+evaluate read logs. See idbandits COMMAND --help.
 """
 EXAMPLE = """
 idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
@@ -21,26 +24,9 @@ idbandits draw cascade.json --out cascade.svg
 idbandits check cascade.json
 idbandits solve cascade.json --means attraction=0.1,0.4,0.2,0.3
 idbandits simulate cascade.json --means attraction=0.1,0.4,0.2,0.3 --rounds 2000 --runs 4
+idbandits sample cascade.json --means attraction=0.1,0.4,0.2,0.3 --rounds 2000 --out log.parquet
+idbandits fit cascade.json log.parquet --out agent.npz
 """
-MEANS_HELP = """
-MEANS is name=numbers (attraction=0.1,0.4; the rows of a larger table in order, or nested JSON lists), a JSON object
-('{"attraction": [0.1, 0.4]}'), a file of such an object, or random, which draws all other means from the prior.
-"""
-
-option = partial(methodcaller, "add_argument")  # a function that adds this option to its argument, a parser
-FILE = option("file", metavar="FILE", help="diagram as JSON; - for the standard input")
-MEANS = option("--means", action="append", default=[], metavar="MEANS", help="true means, see above (repeatable)")
-SEED = option("--seed", type=integer(0), default=0, metavar="N", help="seed of all random numbers (default: 0)")
-ROUNDS = partial(option, "--rounds", type=integer(1, MOST_ROUNDS), metavar="N")
-RUNS = partial(option, "--runs", type=integer(1, MOST_RUNS), metavar="N")
-WORKERS = option("--workers", type=integer(1, MOST_WORKERS), metavar="N", help="parallel workers (default: all cores)")
-OUT = partial(option, "--out", type=file_path, metavar="DIR")
-QUIET = option("--no-progress", action="store_true", help="do not show progress")
-# equal to simulate_command.described_default(), as a test checks: help must not import Numba
-DEFAULT_LEARNER = "gibbs; moments if a context has features"
-LEARNER = option("--learner", action="append", metavar="NAME[:SETTINGS]",
-                 help=f"learner, see idbandits learners (repeatable; default: {DEFAULT_LEARNER})")  # fmt: skip
-
 COMMANDS = (
     Command(
         "paper", "reproduce the evaluation of the paper", run="paper_command:paper",
@@ -173,8 +159,7 @@ each of the inferences, exact inference with all latent nodes revealed (full), a
             FILE, MEANS, SEED, LEARNER,
             ROUNDS(default=20_000, help="rounds of each run (default: 20000)"),
             RUNS(default=20, help="runs of each learner (default: 20)"), WORKERS,
-            option("--contexts", metavar="JSON", help="probabilities of contexts, or a file of them (default: equal)"),
-            OUT(help="folder for results, summary, means and figures"), QUIET,
+            CONTEXTS, OUT(help="folder for results, summary, means and figures"), QUIET,
         ),
         description=f"""
 Simulates learners in a world with this diagram and true means. Prints the average reward per round and the total
@@ -184,6 +169,103 @@ regret (the shortfall from the best action) with standard errors over runs. Ctrl
 idbandits models cascade --items 5 --positions 2 --out cascade.json
 idbandits simulate cascade.json --means attraction=0.1,0.2,0.3,0.6,0.7 --rounds 500 --runs 4
 idbandits simulate cascade.json --means random --learner full --learner variational:sweeps=5 --runs 4 --out results
+""",
+    ),
+    Command(
+        "sample", "write a simulated log of random actions", run="sample_command:sample",
+        options=(FILE, MEANS, SEED, ROUNDS(default=10_000, help="rounds of the log (default: 10000)"), CONTEXTS,
+                 OUT_FILE(required=True, help="log: .parquet, .csv or .jsonl")),
+        description=f"""
+Simulates rounds in a world with this diagram and true means, with actions drawn at random, and writes a log with a
+column per node: to try the commands fit, score, compare and evaluate.
+{MEANS_HELP}""",
+        example="""
+idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
+idbandits sample cascade.json --means attraction=0.1,0.4,0.2,0.3 --rounds 2000 --out log.parquet
+""",
+    ),
+    Command(
+        "fit", "train an agent on a log", run="log_commands:fit",
+        options=(FILE, LOG, INFERENCE, SEED, OUT_FILE(help="file of the trained agent, such as agent.npz"), *READING),
+        description=f"""
+Trains an agent on a log, prints the means that it learned with 90 % intervals, and whether the structure of the diagram
+fits the log; in Python, idb.fit.
+{LOG_HELP}""",
+        example="""
+idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
+idbandits sample cascade.json --means attraction=0.1,0.4,0.2,0.3 --rounds 2000 --out log.parquet
+idbandits fit cascade.json log.parquet --out agent.npz --page fit.html
+""",
+    ),
+    Command(
+        "score", "score an agent on a log that it has not learned from", run="log_commands:score",
+        options=(
+            option("model", metavar="AGENT", help="agent, as idbandits fit --out writes it; or a diagram"), LOG,
+            option("--train", metavar="LOG", help="log to fit a diagram to first (default: its prior is scored)"),
+            INFERENCE, SEED,
+            option("--predictive", choices=("plug-in", "posterior"), default="plug-in",
+                   help="predict by the mean of the belief, or average over draws of it (default: plug-in)"),
+            option("--draws", type=integer(1, 100_000), default=100, metavar="N",
+                   help="draws for --predictive posterior (default: 100)"),
+            option("--labels", metavar="FILE", help="relevance of items, for nDCG: a table with columns item, grade"),
+            *READING,
+        ),
+        description=f"""
+Scores an agent on a log: log-likelihood per round, perplexity and conditional perplexity of each observed node with
+standard errors clustered by session; in Python, idb.score.
+{LOG_HELP}""",
+        example="""
+idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
+idbandits sample cascade.json --means attraction=0.1,0.4,0.2,0.3 --rounds 2000 --out log.parquet
+idbandits sample cascade.json --means attraction=0.1,0.4,0.2,0.3 --rounds 2000 --seed 1 --out test.csv
+idbandits fit cascade.json log.parquet --out agent.npz
+idbandits score agent.npz test.csv --page score.html
+idbandits score cascade.json test.csv --train log.parquet --predictive posterior
+""",
+    ),
+    Command(
+        "compare", "compare diagrams on held-out rounds of a log", run="log_commands:compare",
+        options=(
+            option("diagrams", nargs="+", metavar="DIAGRAM", help="diagrams as JSON"),
+            option("log", metavar="LOG", help="log, see above"),
+            FOLDS(default=5, help="parts of the log (default: 5)"),
+            option("--by", choices=("session", "time"), default="session",
+                   help="predict each part by all others, or by those before it (default: session)"),
+            INFERENCE, SEED, OUT_FILE(help="file of the best model, trained on the whole log"), *READING,
+        ),
+        description=f"""
+Compares diagrams by how well they predict rounds of a log that they were not fitted to, and says which one is best or
+that this is undecided. A saturated table and the popularity of items are included; in Python, idb.compare.
+{LOG_HELP}""",
+        example="""
+idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
+idbandits models position_based --items news,sport,music,film --positions 2 --out position.json
+idbandits sample cascade.json --means attraction=0.1,0.4,0.2,0.3 --rounds 2000 --out log.parquet
+idbandits compare cascade.json position.json log.parquet --folds 2 --page compare.html
+""",
+    ),
+    Command(
+        "evaluate", "estimate the value of a policy from a log of another one", run="log_commands:evaluate",
+        options=(
+            option("model", metavar="DIAGRAM", help="diagram as JSON, or an agent, which is then the policy"), LOG,
+            option("--policy", metavar="POLICY",
+                   help="action as JSON, file of an agent, table of contexts and actions (.csv, .parquet), or columns "
+                        "of the log: of actions, or of probabilities of the logged ones (a,b or NODE=a,NODE=b)"),
+            option("--propensity", metavar="COLUMNS",
+                   help="probabilities of the logged actions: a column, a column per decision (a,b or NODE=a,NODE=b), "
+                        "uniform, or estimated (default: unknown, estimates depend on the diagram)"),
+            option("--learning", action="store_true", help="an agent learns by replay of the log"),
+            option("--clip", type=float, metavar="X", help="limit of clipped weights (default: chosen by the log)"),
+            FOLDS(default=2, help="parts of the sessions for cross-fitting (default: 2)"), SEED, *READING,
+        ),
+        description=f"""
+Estimates the reward per round that a policy would have earned, by several estimators with 95 % intervals, and says
+whether the estimate can be trusted and whether the policy is better than the log; in Python, idb.evaluate.
+{LOG_HELP}""",
+        example="""
+idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
+idbandits sample cascade.json --means attraction=0.1,0.4,0.2,0.3 --rounds 2000 --out log.parquet
+idbandits evaluate cascade.json log.parquet --policy '{"A1": "sport", "A2": "film"}' --propensity uniform
 """,
     ),
 )  # fmt: skip

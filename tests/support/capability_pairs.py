@@ -43,6 +43,14 @@ def ask_revise(agent: Any, life: Life) -> None:
         return
 
 
+def ask_counts(agent: Any, life: Life) -> None:
+    """Learn the counts of a round."""
+    played = random_round(life.setting, FIRST, np.random.default_rng(0), 0.0)
+    forget = {"forget": life.setting.forget, "at": "at"} if life.clock.by_time else {}
+    setting = life.setting if not life.setting.has("users") else Setting("exact", latent=life.setting.latent)
+    agent.learn(idb.count(*life.table([played], setting, FIRST), **forget))
+
+
 def ask_late(agent: Any, life: Life) -> None:
     """Learn a round of an earlier diagram."""
     played = random_round(life.setting, Shape("ac", 2, True), np.random.default_rng(0), 0.0)
@@ -100,6 +108,7 @@ CAPABILITIES = [
     Capability("missing values", use=use_missing),
     Capability("allowed", use=Life.act),
     Capability("update_many", use=Life.update_many),
+    Capability("learn(counts)", ask=ask_counts, use=Life.learn_counts),
     Capability("revise", ask=ask_revise, use=use_revise),
     Capability("save/load", use=Life.save),
     Capability("copy/pickle", use=use_copies),

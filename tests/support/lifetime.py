@@ -237,6 +237,44 @@ class Life:
             rounds, key=lambda r: [set(r.action.values()) <= set(shape.items) for shape in latest].index(True)
         )
 
+    def learn_counts(self, rng: Rng) -> None:
+        """Learn the counts of a log of this diagram or of an earlier one, or be told that counts do not do."""
+        shapes = [self.shape, *self.late_shapes()]
+        shape = shapes[int(rng.integers(len(shapes)))]
+        rounds = [random_round(self.setting, shape, rng, self.unseen) for _ in range(int(rng.choice([1, 8, 40])))]
+        for played in rounds:
+            played.at = self.time(rng)
+        if not self.agent.learns_counts:
+            counts = idb.count(*self.table(rounds[:1], Setting("exact", latent=self.setting.latent), shape))
+
+            def call(agent: Any) -> None:
+                with pytest.raises(IdbanditsError):
+                    agent.learn(counts)
+
+            self.both(call)
+            return
+        forget = {"forget": self.setting.forget, "at": "at"} if self.clock.by_time else {}
+        counts = idb.count(*self.table(rounds, self.setting, shape), **forget)
+        self.weighed = False
+        self.both(lambda agent: agent.learn(counts))
+        for played in rounds:
+            self.enter(played)
+        if self.settled is not None:  # rounds of counts have no order: the belief is close, and compared no further
+            wanted, self.settled = rows_of(self.settled), None
+            for name, alpha in rows_of(self.agent).items():
+                if not np.isfinite(alpha).all():  # a fixed row
+                    continue
+                mean, other = alpha / alpha.sum(), wanted[name] / wanted[name].sum()
+                sd = np.sqrt(other * (1 - other) / (wanted[name].sum() + 1))
+                assert (abs(mean - other) < 2 * sd).all(), f"{name}: {mean}, not {other} +- {sd}"
+        self.check_belief()
+
+    @staticmethod
+    def table(rounds: Sequence[Played], setting: Setting, shape: Shape) -> tuple[idb.Diagram, Labels]:
+        """Return a diagram and a log of it."""
+        own = {name: column for columns in log_of(rounds, shape) for name, column in columns.items()}
+        return next(iter(diagrams_of(setting, shape).values())), own | {"at": np.array([r.at for r in rounds])}
+
     def update_many_impossible(self, rng: Rng) -> None:
         """Check that a log with an impossible round is rejected."""
         if (wrong := impossible_round(self.setting, self.shape, rng)) is None:
@@ -440,6 +478,7 @@ def takes_back(setting: Setting) -> bool:
 OPERATIONS: dict[str, Callable[[Life, Rng], None]] = {
     "act": Life.act, "update": Life.update, "update_impossible": Life.update_impossible, "update_late": Life.update_late,
     "update_many": Life.update_many, "update_many_impossible": Life.update_many_impossible, "revise": Life.revise,
+    "learn_counts": Life.learn_counts,
     "move": Life.move, "save": Life.save, "copy": Life.copy, "pickle": Life.pickle, "look": Life.look,
 }  # fmt: skip
 

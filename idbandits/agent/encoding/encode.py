@@ -71,7 +71,7 @@ def encode_log(eras: Sequence[Era], raw: RawLog, entries: Entries) -> list[Batch
         left = np.ones(len(rounds.fits), np.bool_) if left is None else left
         own = left & rounds.fits
         if own.any() or not len(own):
-            requests = _encode_requests(log, model)
+            requests = encode_requests(log, model)
             if number:
                 requests = translated_requests(requests, model, entries, len(own))
             batch = Batch(number, rounds.columns, np.arange(len(own)), requests)
@@ -146,7 +146,7 @@ def _mismatch(log: Log, models: Sequence[Model], present: Any, number: int) -> I
 # -- features of contexts ----------------------------------------------------------------------------------------------
 
 
-def _encode_requests(log: Log, model: Model) -> Floats:
+def encode_requests(log: Log, model: Model) -> Floats:
     """Encode the features of contexts, one line per round; no lines if no context has features."""
     encoded = [_encode_features(log, node, node.features) for node in model.contexts if node.features is not None]
     return np.hstack(encoded) if encoded else np.empty((0, 0))

@@ -94,7 +94,7 @@ class Evidence:
                 whole_row=[_is_whole_row(model, c, n, sizes) for n in range(c.inner)],
                 parameters=np.concatenate([own.prior, own.known]), generic=self.generic,
         )  # fmt: skip
-        self._structures = c, parts
+        self.structures = c, parts
         self.program, self.numbers = self.packed = pack(c, parts, self.regressions, self.logistics)
         self.sources = [_that_matter(c, bent.intersection(slots[j]), sources[j]) for j in range(self.parts)]
 
@@ -106,7 +106,7 @@ class Evidence:
 
     def new_scratch(self) -> tuple[Ints, Floats]:
         """Return arrays for a workspace that a state keeps."""
-        return new_scratch(*self._structures)
+        return new_scratch(*self.structures)
 
     def about(self, entries: Entries, longest: Longest) -> Evidence:
         """Return this likelihood for states with other entries, and with factors up to this size."""

@@ -1,0 +1,1 @@
+"""Counts of a log, and learning from them."""

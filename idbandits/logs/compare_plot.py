@@ -1,0 +1,43 @@
+"""Plot of a comparison: differences of held-out log-likelihoods to the best model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from idbandits.agent.reports.axes import axes_for, style_rows
+from idbandits.kernel.array_types import Floats
+
+if TYPE_CHECKING:  # imported where they are used, because that takes long
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+SCORE = 1.96  # standard errors, for intervals of 95 %
+
+
+class Differences(NamedTuple):
+    """One entry per model, the best first."""
+
+    labels: list[str]
+    values: Floats
+    half: Floats
+
+
+def differences_of(frame: pd.DataFrame) -> Differences:
+    """Return what the plot shows of the frame of a comparison."""
+    half = SCORE * np.nan_to_num(frame["difference_se"].to_numpy(np.float64))
+    return Differences(list(frame["model"]), frame["difference"].to_numpy(np.float64), half)
+
+
+def draw(shown: Differences, ax: Axes | None = None) -> Axes:
+    """Draw differences one below the other."""
+    (ax,) = axes_for(ax, 1, (6.4, 1.2 + 0.3 * max(len(shown.labels), 2)))
+    ax.axvline(0.0, color="black", linewidth=0.8)
+    ax.errorbar(
+        shown.values, np.arange(len(shown.labels)), xerr=shown.half, fmt="o", color="#0072B2", markersize=5,
+        elinewidth=1.4,
+    )  # fmt: skip
+    style_rows(ax, shown.labels, False)
+    ax.set_xlabel("held-out log-likelihood per round, less that of the first, with 95 % intervals")
+    return ax

@@ -1,0 +1,1 @@
+"""Counting in other engines: Spark and databases."""

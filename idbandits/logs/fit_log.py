@@ -1,0 +1,181 @@
+"""Counts of logs, and agents that are trained on logs."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from idbandits.agent.counts.counts import Counts
+from idbandits.agent.encoding.encode import Batch
+from idbandits.agent.thompson import Thompson
+from idbandits.diagram.diagram import Diagram
+from idbandits.inference import Forget
+from idbandits.inference.forgetting import forgetting
+from idbandits.kernel.array_types import Floats
+from idbandits.logs.count import count_batches
+from idbandits.logs.engines.group_rounds import grouped
+from idbandits.logs.read.encoder import Encoder
+from idbandits.logs.read.open_log import LogOptions, OpenLog, checked_options, open_log, side_columns
+from idbandits.logs.read.read_report import LogError, LogWarning
+from idbandits.logs.read.sources import is_spark
+from idbandits.logs.rounds import Rounds
+
+FEW_USES = 30  # of a row: with fewer, rows that are alike should be pooled
+MANY_ROWS = 20  # of a table, from which on pooling helps
+MOST_MEMORY = 0.5  # of what is free, for the factors of a log
+
+
+def count(d: Any, log: Any, *, forget: Any = None, threads: int = 0, **options: Any) -> Counts:
+    """Count the rounds of a log, on all cores: what they say about the learned tables of a diagram.
+
+    `log` is a path or glob of Parquet, CSV or JSON-lines files, a data frame, an Arrow table, reader or dataset, a
+    DuckDB relation, a database URL (with `query=`), an Ibis table, a Spark data frame or arrays by node name.
+    `options` say how it is read: `format` (`idb.Long` and others, default: one column per node), `columns` (names of
+    nodes' columns, where they differ), `items="from log"`, `weight` (a column: how many rounds a row stands for), `at`
+    (a column of times), `preview` (rounds that are read first, to warn if memory will not do), `progress`, and
+    `invalid="error"` to raise for rows that are skipped otherwise. With `forget`, rounds fade by their times.
+
+    >>> from idbandits import models
+    >>> counts = count(models.cascade(["tea", "milk"], 1), {"A1": ["tea", "milk", "tea"], "C1": [1, 0, 0]})
+    >>> counts
+    Counts('cascade': 3 rounds, 0 factors)
+    >>> counts.uses["attraction"].tolist()
+    [[1.0, 1.0], [1.0, 0.0]]
+    """
+    fading = forgetting(forget)
+    if fading is not None and options.get("at") is None:
+        raise LogError("at must be a column of times if counts fade (forget=), got None")
+    if is_spark(log):
+        return _counted_by_spark(d, log, fading, options)
+    opened = _opened(d, log, options)
+    counts = count_batches(opened.diagram, opened.batches(), fading, threads)
+    counts.report = opened.report
+    return counts
+
+
+def fit(
+    d: Any, log: Any, inference: Any = None, *, seed: Any = None, forget: Any = None, **options: Any
+) -> Thompson:  # fmt: skip
+    """Return an agent that is trained on a log: on `count(d, log)`, whose `options` these are.
+
+    Rounds are learned one by one, in the order of the log, where counts do not tell everything: if contexts have
+    features, with `forget` in rounds, with particles, and for several diagrams.
+
+    >>> from idbandits import models
+    >>> agent = fit(models.cascade(["tea", "milk"], 1), {"A1": ["tea", "milk", "tea"], "C1": [1, 0, 0]}, seed=0)
+    >>> agent.posterior()["attraction"].mean.round(2).tolist()
+    [0.5, 0.33]
+    """
+    first = d if isinstance(d, Diagram) or callable(d) else next(iter(d.values() if hasattr(d, "values") else d))
+    if is_spark(log):
+        counts = count(d, log, forget=forget, **options)
+        agent = Thompson(counts.diagram, inference, seed=seed, forget=forget)
+        agent.learn(counts)
+        return agent
+    opened = _opened(first, log, options)
+    agent = Thompson(opened.diagram if first is d else d, inference, seed=seed, forget=forget)
+    if agent.learns_counts:
+        counts = count_batches(opened.diagram, opened.batches(), agent.learner.forget)
+        counts.report = opened.report
+        agent.learn(counts)
+        advise_pooling(agent, counts)
+    else:
+        learn_rounds(agent, opened.batches())
+    return agent
+
+
+def fit_rounds(d: Any, rounds: Rounds, inference: Any = None, seed: Any = None) -> Thompson:
+    """Return an agent that is trained on encoded rounds; impossible ones are skipped."""
+    agent, size = Thompson(d, inference, seed=seed), 20_000
+    parts = (rounds.part(slice(k, k + size)) for k in range(0, len(rounds), size))
+    if agent.learns_counts:
+        agent.learn(count_batches(d, parts))
+    else:
+        learn_rounds(agent, parts)
+    return agent
+
+
+def learn_rounds(agent: Thompson, batches: Iterable[Rounds]) -> None:
+    """Learn batches of encoded rounds in their order; impossible rounds and those without a decision are skipped."""
+    for rounds in batches:
+        if len(rounds.weights) and (rounds.weights != 1.0).any():
+            raise LogError("weight must be None where rounds are learned one by one; see idb.fit")
+        rounds = rounds.part((rounds.choices >= 0).all(axis=1))
+        columns = [np.ascontiguousarray(own) for own in np.hstack([rounds.choices, rounds.seen]).T]
+        batch = Batch(0, columns, np.arange(len(rounds)), rounds.features)
+        agent.update_encoded([batch], _times(rounds.times), skips=True)
+
+
+def _times(seconds: Floats) -> Any:
+    """Return times as an agent takes them."""
+    return None if not len(seconds) else (seconds * 1e6).astype("datetime64[us]")
+
+
+def _opened(d: Any, log: Any, options: dict[str, Any]) -> OpenLog:
+    """Open a log, with equal rounds grouped where an engine can do that, and warn if its factors are too many."""
+    settings = checked_options(LogOptions(), options)
+    opened = open_log(d, log, settings)
+    if settings.preview is not None:
+        _warn_of_memory(opened)
+    return grouped(opened, log, settings)
+
+
+def _counted_by_spark(d: Any, log: Any, forget: Forget | None, options: dict[str, Any]) -> Counts:
+    from idbandits.logs.engines.spark_count import NAME, count_frame
+
+    settings = checked_options(LogOptions(), options)
+    if settings.format is not None or settings.items is not None or not isinstance(d, Diagram):
+        raise LogError(
+            "a Spark data frame must have one column per node, and the diagram its items; group rows in Spark first"
+        )
+    return count_frame(Encoder(d, log.columns, settings.columns, side_columns(settings), NAME), log, forget)
+
+
+def _warn_of_memory(opened: OpenLog) -> None:
+    """Read a sample of a log, and warn if the factors of all rounds will not fit into memory."""
+    rounds, total = opened.preview(), opened.total()
+    if total is None or not len(rounds) or any(node.features is not None for node in opened.model.contexts):
+        return
+    half, whole = (count_batches(opened.diagram, [part]) for part in (rounds.part(slice(0, len(rounds) // 2)), rounds))
+    if not half.factors:
+        return
+    growth = float(np.clip(np.log2(whole.factors / half.factors), 0.0, 1.0))
+    factors = whole.factors * max(1.0, total / len(rounds)) ** growth
+    needed = factors * sum(own.nbytes for own in whole.content.tally) / max(1, whole.factors)
+    if hasattr(os, "sysconf") and "SC_AVPHYS_PAGES" in os.sysconf_names:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > MOST_MEMORY * free:
+            warnings.warn(
+                f"the log will have about {factors:.2g} different factors, which take {needed / 1e9:.1f} GB, and "
+                f"{free / 1e9:.1f} GB are free: count parts of it apart and add them, or use Spark",
+                LogWarning, stacklevel=4,
+            )  # fmt: skip
+
+
+def advise_pooling(agent: Thompson, counts: Counts) -> None:
+    """Warn if rows have few rounds each, so that a common prior of all rows would help."""
+    factors = counts.content.tally.columns()
+    is_argument = np.ones(len(factors[2]), np.bool_)
+    is_argument[factors[0][:-1]] = False
+    sizes = np.diff(factors[0]) - 1
+    uses = counts.content.uses + np.bincount(
+        factors[2][is_argument], np.repeat(factors[1], sizes), minlength=len(counts.content.uses)
+    )
+    first = 0
+    for table in agent.learner.model.learned.values():
+        own = uses[first : first + table.size].reshape(-1, table.states)
+        first += table.size
+        rows = own.sum(axis=1)
+        if table.logistic is not None or table.features is not None or (rows > 0).sum() < MANY_ROWS:
+            continue
+        rarest = float(np.median(own[rows > 0].min(axis=1)))
+        if rarest < FEW_USES:
+            warnings.warn(
+                f"half of the rows of table {table.name!r} have at most {rarest:.0f} rounds in their rarer state; "
+                f"Learned({table.name!r}, pooled=True) learns a common prior of all rows",
+                LogWarning, stacklevel=3,
+            )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Reading of logs: files, frames and databases become batches of encoded rounds."""

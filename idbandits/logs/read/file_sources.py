@@ -1,0 +1,110 @@
+"""Files of logs: Parquet and JSON are read by DuckDB, CSV by Arrow."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, final
+
+from idbandits.errors import brief
+from idbandits.logs.read import embedded_engine as engine
+from idbandits.logs.read.csv_files import CsvFiles
+from idbandits.logs.read.log_source import Chunk, Source
+from idbandits.logs.read.read_report import LogError, ReadReport
+
+KINDS = {
+    "parquet": "parquet", "pq": "parquet", "csv": "csv", "txt": "csv", "tsv": "tsv", "tab": "tsv", "jsonl": "jsonl",
+    "ndjson": "jsonl", "json": "json",
+}  # fmt: skip
+COMPRESSED = ("gz", "zst")
+
+LONGEST_PATH = 4096  # characters; patterns of many brackets would take minutes
+
+
+def source_of_files(files: Sequence[str]) -> Source:
+    """Return the source that reads files, which must be of one kind."""
+    kinds = {kind_of(file) for file in files}
+    if len(kinds) > 1:
+        raise LogError(f"log must be files of one kind, got {', '.join(sorted(kinds))}")
+    kind = kinds.pop()
+    name = files[0] if len(files) == 1 else f"{len(files)} files ({files[0]}, …)"
+    return CsvFiles(files, name, kind == "tsv") if kind in ("csv", "tsv") else Files(files, name, kind)
+
+
+@final
+class Files:
+    """Files of one kind that DuckDB reads one after the other."""
+
+    def __init__(self, files: Sequence[str], name: str, kind: str) -> None:
+        self.files, self.name, self.kind = list(files), name, kind
+        self.untyped = kind != "parquet"
+        self._connection = engine.connect()
+        own = dict[str, None]()
+        for file in self.files:
+            table = engine.scan(self._connection, [file], self.kind)
+            own |= dict.fromkeys(engine.names_of(self._connection, table, [file]))
+        self.names = list(own)
+
+    def count(self) -> int | None:
+        """Return the number of rows of Parquet files, which their metadata has."""
+        if self.kind != "parquet":
+            return None
+        return engine.count_of(self._connection, engine.scan(self._connection, self.files, self.kind), self.files)
+
+    def chunks(self, columns: Sequence[str], rows: int, report: ReadReport) -> Iterator[Chunk]:
+        """Iterate over batches of one file after the other."""
+        for file in self.files:
+            connection = self._connection.cursor()
+            table, row = engine.scan(connection, [file], self.kind), 0
+            own = engine.names_of(connection, table, [file])
+            selected = ", ".join(
+                engine.quoted(name) if name in own else f"NULL::VARCHAR AS {engine.quoted(name)}" for name in columns
+            )
+            for batch in engine.stream(connection, f"SELECT {selected or '1'} FROM {table}", rows, [file]):
+                yield Chunk(batch, file, row)
+                row += batch.num_rows
+
+    def table(self, connection: Any, columns: Sequence[str] | None = None, report: ReadReport | None = None) -> str:
+        """Return the SQL table of all files."""
+        return engine.scan(connection, self.files, self.kind)
+
+
+def kind_of(file: str) -> str:
+    """Return the kind of a file by its name."""
+    parts = os.path.basename(file).lower().split(".")
+    if parts[-1] in COMPRESSED:
+        parts.pop()
+    if parts[-1] not in KINDS or len(parts) < 2:
+        allowed = ", ".join(f".{own}" for own in KINDS)
+        raise LogError(f"log must be a file with the ending {allowed}, or one of these and .gz or .zst, got {file!r}")
+    return KINDS[parts[-1]]
+
+
+def files_of(log: Any) -> list[str]:
+    """Return the files that a path, a pattern, a folder or a list of these stands for."""
+    if isinstance(log, (list, tuple)):
+        return list(dict.fromkeys(file for own in log for file in files_of(own)))
+    path = os.fspath(log)
+    if isinstance(path, bytes):
+        path = os.fsdecode(path)
+    if "\0" in path or len(path) > LONGEST_PATH:
+        raise LogError(f"log must be a path of a file, got {brief(path)}")
+    if "://" in path:
+        hint = "remote files can be read as a pyarrow dataset, databases as postgresql:// or sqlite:/// with query="
+        raise LogError(f"log must be local files, got {brief(path)}; {hint}")
+    if os.path.isdir(path):
+        found = sorted(glob.glob(os.path.join(glob.escape(path), "**", "*"), recursive=True))
+        found = [file for file in found if os.path.isfile(file) and _is_log(file)]
+    else:
+        found = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+    if not found:
+        raise LogError(f"log must be existing files, got {brief(path)}")
+    return found
+
+
+def _is_log(file: str) -> bool:
+    try:
+        return bool(kind_of(file)) and not os.path.basename(file).startswith((".", "_"))
+    except LogError:
+        return False

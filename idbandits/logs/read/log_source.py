@@ -1,0 +1,76 @@
+"""Protocol of sources of logs, and the source of data that can be had as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, final
+
+from idbandits.errors import ODD, brief
+from idbandits.logs.read.read_report import LogError, ReadReport
+from idbandits.logs.read.stored_batches import stored
+
+MOST_ROWS = 1_000_000  # of a batch that is copied
+
+
+class Chunk(NamedTuple):
+    """Arrow batch of a source; `row` is the number of its first row there."""
+
+    batch: Any
+    source: str
+    row: int
+
+
+class Source(Protocol):
+    """Table that can be read in batches, from its start each time."""
+
+    name: str
+    names: list[str]
+    untyped: bool  # values are texts
+
+    def count(self) -> int | None:
+        """Return the number of rows if that is cheap to find."""
+
+    def chunks(self, columns: Sequence[str], rows: int, report: ReadReport) -> Iterator[Chunk]:
+        """Iterate over batches of some columns; rows that cannot be read are added to the report."""
+
+    def table(self, connection: Any, columns: Sequence[str] | None = None, report: ReadReport | None = None) -> str:
+        """Return the SQL table of the source, or of some columns of it, in a connection of DuckDB.
+
+        Rows that cannot be read are added to the report.
+        """
+
+
+@final
+class ArrowSource:
+    """Data that can be had as a stream of Arrow batches again and again."""
+
+    untyped = False
+
+    def __init__(self, name: str, names: Sequence[str], read: Callable[[Sequence[str]], Any], rows: int | None) -> None:
+        self.name, self.names, self._read, self._rows = name, list(names), read, rows
+
+    def count(self) -> int | None:
+        """Return the number of rows, where the data knows it."""
+        return self._rows
+
+    def chunks(self, columns: Sequence[str], rows: int, report: ReadReport) -> Iterator[Chunk]:
+        """Iterate over batches, of at most as many rows as asked for."""
+        import pyarrow
+
+        row = 0
+        try:
+            for batch in self._read(columns):
+                for first in range(0, batch.num_rows, rows):
+                    own = batch.slice(first, rows)
+                    yield Chunk(own, self.name, row)
+                    row += own.num_rows
+        except LogError:
+            raise
+        except (pyarrow.ArrowException, *ODD, OSError) as error:
+            raise LogError(f"{self.name} cannot be read after row {row - 1}: {brief(error)}") from error
+
+    def table(self, connection: Any, columns: Sequence[str] | None = None, report: ReadReport | None = None) -> str:
+        """Copy columns into a temporary table, which may exceed memory."""
+        names = self.names if columns is None else columns
+        own = report if report is not None else ReadReport(self.name)
+        return stored(connection, (chunk.batch for chunk in self.chunks(names, MOST_ROWS, own)), names, self.name)

@@ -1,0 +1,117 @@
+"""Report of reading a log: rounds that were read, rounds that were skipped with reasons and examples, and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, final
+
+from idbandits.errors import IdbanditsError, brief
+
+MOST_EXAMPLES = 3  # of each reason
+MOST_REASONS = 1000  # that are listed apart; the others are counted together
+OTHER = "other reasons"
+
+
+class LogWarning(UserWarning):
+    """What a user of a log should know before it is used."""
+
+
+class LogError(IdbanditsError):
+    """Log that cannot be read, or a round of it that is not valid; names the file, the row and the column."""
+
+
+class Place(NamedTuple):
+    """Place of a value in a log."""
+
+    source: str  # a file, or the kind of log
+    row: int  # from 0, as rounds are numbered
+    column: str | None = None
+    value: Any = None
+
+    def __str__(self) -> str:
+        column = "" if self.column is None else f", column {self.column!r}"
+        value = "" if self.column is None and self.value is None else f": {brief(self.value)}"
+        return f"{self.source}, row {self.row}{column}{value}"
+
+
+@final
+@dataclass
+class ReadReport:
+    """Rounds that were read and skipped so far; `skipped` counts rows by reason, `notes` counts what was changed.
+
+    >>> report = ReadReport("log.csv")
+    >>> report.read += 9
+    >>> report.skip("'A1' has unknown items", 1, [Place("log.csv", 4, "A1", "x")])
+    >>> print(report)
+    log.csv: 9 rounds read, 1 skipped
+      1 skipped: 'A1' has unknown items (log.csv, row 4, column 'A1': 'x')
+    """
+
+    source: str
+    read: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[Place]] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Number of rounds in the log, read or skipped."""
+        return self.read + sum(self.skipped.values())
+
+    @property
+    def frame(self) -> Any:
+        """Table of the reasons: columns `reason`, `rounds` and `example`."""
+        import pandas  # slow to import
+
+        lines = [(reason, number, self._example(reason)) for reason, number in self.skipped.items()]
+        return pandas.DataFrame(lines, columns=["reason", "rounds", "example"])
+
+    def skip(self, reason: str, number: int, examples: list[Place]) -> None:
+        """Count skipped rows."""
+        if not number:
+            return
+        if reason not in self.skipped and len(self.skipped) >= MOST_REASONS:
+            reason = OTHER
+        self.skipped[reason] = self.skipped.get(reason, 0) + number
+        known = self.examples.setdefault(reason, [])
+        known += examples[: MOST_EXAMPLES - len(known)]
+
+    def note(self, text: str, number: int) -> None:
+        """Count something that was changed or ignored without skipping a round."""
+        if number:
+            self.notes[text] = self.notes.get(text, 0) + number
+
+    def add(self, other: ReadReport) -> None:
+        """Add the rounds of another part of the log."""
+        self.read += other.read
+        for reason, number in other.skipped.items():
+            self.skip(reason, number, other.examples.get(reason, []))
+        for text, number in other.notes.items():
+            self.note(text, number)
+
+    def check_none_skipped(self) -> None:
+        """Raise for the first skipped round."""
+        for reason, number in self.skipped.items():
+            where = self._example(reason) or self.source
+            more = f"; {number:,} rounds like this so far" if number > 1 else ""
+            raise LogError(f"log: {reason} ({where}){more}; invalid='skip' skips and counts such rounds")
+
+    def _example(self, reason: str) -> str:
+        return next((str(place) for place in self.examples.get(reason, ())), "")
+
+    def __str__(self) -> str:
+        lines = [f"{self.source}: {self.read:,} rounds read, {sum(self.skipped.values()):,} skipped"]
+        for reason, number in sorted(self.skipped.items(), key=lambda own: -own[1]):
+            example = self._example(reason)
+            lines.append(f"  {number:,} skipped: {reason}" + (f" ({example})" if example else ""))
+        lines += [f"  note: {text}" + (f" ({number:,})" if number > 1 else "") for text, number in self.notes.items()]
+        return "\n".join(lines)
+
+    def as_dict(self) -> Mapping[str, Any]:
+        """Return plain data, for files and HTML pages."""
+        examples = {reason: [str(place) for place in places] for reason, places in self.examples.items()}
+        return {
+            "source": self.source, "read": self.read, "skipped": self.skipped, "examples": examples,
+            "notes": self.notes,
+        }  # fmt: skip
