@@ -4,6 +4,7 @@ import contextlib
 import functools
 import hashlib
 import math
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 from idbandits.files import write_whole
 
 INDEX, CODE, CHECKSUM = ".nbi", ".nbc", ".sha256"  # Numba's indices, the machine code they name, our checksums
+_COMPILED = re.compile(r"\bkernel\.compile import|^@kernel\b", re.MULTILINE)
+_IMPORTS = re.compile(r"^(?:from|import) ([.\w]+)(?: import (\([^)]*\)|.*))?", re.MULTILINE)
 SECONDS = ".seconds"  # the last compile time of a function: it outlives the machine code
 
 
@@ -27,8 +30,27 @@ def files_of(function: Callable[..., Any], folder: Path) -> list[Path]:
 
 @functools.cache
 def _last_change() -> float:
-    """Return the time when a source of this package was changed last."""
-    return max(source.stat().st_mtime for source in Path(__file__).parent.parent.rglob("*.py"))
+    """Return the time when a source that machine code depends on was changed last."""
+    return max(source.stat().st_mtime for source in sources_of_kernels(Path(__file__).parent.parent))
+
+
+def sources_of_kernels(package: Path) -> set[Path]:
+    """Return the files of a package that define compiled functions, and all files that these import."""
+    sources = {_module_of(file, package): file for file in package.rglob("*.py")}
+    texts = {module: file.read_text(encoding="utf-8") for module, file in sources.items()}
+    found = {module for module, text in texts.items() if _COMPILED.search(text)}
+    left = list(found)
+    while left:
+        for module, names in _IMPORTS.findall(texts[left.pop()]):
+            new = {module, *(f"{module}.{name}" for name in re.findall(r"\w+", names))} & texts.keys() - found
+            found |= new
+            left += new
+    return {sources[module] for module in found}
+
+
+def _module_of(file: Path, package: Path) -> str:
+    parts = file.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import idbandits
+from idbandits.kernel.disk_cache import sources_of_kernels
 from internals import delete_stale_machine_code, time_of_last_change
 
 PROGRAM = """
@@ -74,3 +75,20 @@ def test_machine_code_that_is_older_than_a_source_is_deleted(tmp_path: Path) -> 
         os.utime(tmp_path / name, (changed - age, changed - age))
     delete_stale_machine_code(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.nbi", "other.txt"]
+
+
+def test_machine_code_depends_on_sources_with_kernels_and_what_they_import(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    texts = {
+        "__init__.py": "",
+        "sums.py": "from package.kernel.compile import kernel\nfrom package.inner import (\n    constants,\n)\n",
+        "inner/__init__.py": "",
+        "inner/constants.py": "from package.deep import SIZE\n",
+        "deep.py": "SIZE = 1\n",
+        "command.py": "from package import sums\n",
+    }
+    for name, text in texts.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    found = {str(file.relative_to(package)) for file in sources_of_kernels(package)}
+    assert found == {"sums.py", "inner/__init__.py", "inner/constants.py", "deep.py"}
