@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, final
 
-from idbandits.errors import ODD, brief
+from idbandits.errors import ODD
 from idbandits.logs.read.embedded_engine import failure
-from idbandits.logs.read.log_source import Chunk
+from idbandits.logs.read.log_source import Chunk, check_names
 from idbandits.logs.read.read_report import MOST_EXAMPLES, LogError, Place, ReadReport
 from idbandits.logs.read.stored_batches import stored
 from idbandits.logs.read.valid_text import ValidText
@@ -36,8 +36,7 @@ class CsvFiles:
 
     def _header(self, file: str) -> list[str]:
         names: list[str] = Lines(file, self._delimiters[file]).names
-        if repeated := [own for own in names if names.count(own) > 1]:
-            raise LogError(f"{file}: columns must have different names, got {brief(repeated[0])} twice")
+        check_names(names, file)
         return names
 
     def count(self) -> int | None:

@@ -11,7 +11,6 @@ from idbandits.logs.read.read_report import LogError
 
 MEMORY = "1GB"  # of DuckDB; what does not fit is written to a temporary folder
 LONGEST_OBJECT = 16_000_000  # bytes of a JSON object
-SAMPLE = 20_480  # objects of a JSON-lines file from which columns are found
 
 
 def duckdb_module() -> Any:
@@ -45,21 +44,16 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def scan(connection: Any, files: Sequence[str], kind: str) -> str:
-    """Return the SQL table of files of one kind: "parquet", "jsonl" or "json"."""
+def scan(files: Sequence[str], kind: str) -> str:
+    """Return the SQL table of files of one kind: "parquet", or "jsonl" or "json" with one column `json`.
+
+    In JSON lines, what is not JSON is null; files of one array of objects must be valid.
+    """
     listed = "[" + ", ".join(literal(file) for file in files) + "]"
     if kind == "parquet":
         return f"read_parquet({listed}, union_by_name = true)"
     form = "format = 'newline_delimited', ignore_errors = true" if kind == "jsonl" else "format = 'auto'"
-    options = f"{form}, maximum_object_size = {LONGEST_OBJECT}, union_by_name = true"
-    described = run(connection, f"DESCRIBE SELECT * FROM read_json({listed}, {options}, sample_size = {SAMPLE})", files)
-    columns = ", ".join(f"{literal(name)}: '{_json_type(kind)}'" for name, kind, *_ in described.fetchall())
-    return f"read_json({listed}, {options}, columns = {{{columns}}})"
-
-
-def _json_type(kind: str) -> str:
-    """Return the type that a column is read as: texts, so that no value is invalid, and JSON for what is nested."""
-    return "JSON" if kind.startswith(("STRUCT", "MAP")) or kind.endswith("]") or kind == "JSON" else "VARCHAR"
+    return f"read_json_objects({listed}, {form}, maximum_object_size = {LONGEST_OBJECT})"
 
 
 def names_of(connection: Any, table: str, files: Sequence[str] = ()) -> list[str]:
@@ -96,8 +90,12 @@ def failure(files: Sequence[str], error: BaseException, row: int | None = None) 
     """Return the error of files that cannot be read."""
     shown = files[0] if len(files) == 1 else f"one of {len(files)} files ({files[0]}, …)" if files else "the log"
     where = "" if not row else f" after row {row - 1}"
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return LogError(f"{shown} cannot be read{where}: {shortened_message(lines)}")
+    return LogError(f"{shown} cannot be read{where}: {message_of(error)}")
+
+
+def message_of(error: BaseException) -> str:
+    """Return the first lines of the message of an error."""
+    return shortened_message(str(error).strip().splitlines() or [type(error).__name__])
 
 
 def shortened_message(lines: Sequence[str]) -> str:

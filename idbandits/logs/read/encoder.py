@@ -87,7 +87,7 @@ class Encoder:
     def _check_columns(self) -> None:
         """Raise for columns that the log lacks."""
         nodes = {node.name: node for node in self.diagram.of_kind("decision", "context", "observed")}
-        shown = shortened(", ".join(map(str, self.names)))
+        shown = shortened(", ".join(map(str, self.names))) or "none"
         for name, column in self.columns.items():
             if name not in nodes:
                 raise LogError(f"columns must be of nodes in a log, which are {', '.join(nodes)}; got {name!r}")
@@ -105,9 +105,9 @@ class Encoder:
         """Return the valid rounds of an Arrow batch whose first row has this number in the log."""
         return self.encode_part(batch, first_number, self.source, first_number)[0]
 
-    def encode_part(self, batch: Any, first_number: int, source: str, first_row: int) -> tuple[Rounds, ReadReport]:
-        """Return the valid rounds of a batch of rows of a source, and a report of all."""
-        part = _Part(batch, source, first_row)
+    def encode_part(self, batch: Any, first_number: int, source: str, row: int | Ints) -> tuple[Rounds, ReadReport]:
+        """Return the valid rounds of a batch, and a report of all; `row` is as in `Chunk`."""
+        part = _Part(batch, source, row)
         self._apply_flags(part)
         nodes = [self._node_codes(part, *own) for own in self._lookups]
         decisions, width = len(self.model.decisions), len(self.model.decisions) + len(self.model.contexts)
@@ -126,7 +126,7 @@ class Encoder:
 
     def _apply_flags(self, part: _Part) -> None:
         for name, reason in self.side.flags.items():
-            wrong = np.asarray(part.column(name).fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+            wrong = np.asarray(part.column(name).cast("bool").fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
             part.skip(wrong, reason, self.side.session)
         for name, text in self.side.notes.items():
             part.report.note(text, int(np.nansum(numbers_of(part.column(name)))))
@@ -221,9 +221,9 @@ class Encoder:
 class _Part:
     """Batch of rows, which of them are valid, and the report of the others."""
 
-    def __init__(self, batch: Any, source: str, first_row: int) -> None:
-        self.batch, self.source, self.first_row = batch, source, first_row
-        self.length = batch.num_rows
+    def __init__(self, batch: Any, source: str, row: int | Ints) -> None:
+        self.batch, self.source, self.length = batch, source, batch.num_rows
+        self.rows: Ints = row + np.arange(self.length) if isinstance(row, int) else row
         self.valid: Bools = np.ones(self.length, np.bool_)
         self.report = ReadReport(source)
 
@@ -242,13 +242,14 @@ class _Part:
             self.valid &= ~wrong
 
     def _place(self, row: int, name: str | None) -> Place:
+        number = int(self.rows[row])
         if name is None:
-            return Place(self.source, self.first_row + row)
+            return Place(self.source, number)
         try:
             value = self.column(name)[row].as_py()
         except ODD:  # not valid UTF-8
             value = "bytes that are not valid UTF-8"
-        return Place(self.source, self.first_row + row, name, value)
+        return Place(self.source, number, name, value)
 
 
 def _stacked(columns: Sequence[Ints], length: int) -> Ints:

@@ -1,4 +1,4 @@
-"""Files of logs: Parquet and JSON are read by DuckDB, CSV by Arrow."""
+"""Files of logs by the endings of their names, and Parquet files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, final
 from idbandits.errors import brief
 from idbandits.logs.read import embedded_engine as engine
 from idbandits.logs.read.csv_files import CsvFiles
+from idbandits.logs.read.json_files import JsonFiles
 from idbandits.logs.read.log_source import Chunk, Source
 from idbandits.logs.read.read_report import LogError, ReadReport
 
@@ -29,45 +30,42 @@ def source_of_files(files: Sequence[str]) -> Source:
         raise LogError(f"log must be files of one kind, got {', '.join(sorted(kinds))}")
     kind = kinds.pop()
     name = files[0] if len(files) == 1 else f"{len(files)} files ({files[0]}, …)"
-    return CsvFiles(files, name, kind == "tsv") if kind in ("csv", "tsv") else Files(files, name, kind)
+    if kind in ("csv", "tsv"):
+        return CsvFiles(files, name, kind == "tsv")
+    return Files(files, name) if kind == "parquet" else JsonFiles(files, name, kind)
 
 
 @final
 class Files:
-    """Files of one kind that DuckDB reads one after the other."""
+    """Parquet files, which DuckDB reads one after the other."""
 
-    def __init__(self, files: Sequence[str], name: str, kind: str) -> None:
-        self.files, self.name, self.kind = list(files), name, kind
-        self.untyped = kind != "parquet"
+    untyped = False
+
+    def __init__(self, files: Sequence[str], name: str) -> None:
+        self.files, self.name = list(files), name
         self._connection = engine.connect()
-        own = dict[str, None]()
-        for file in self.files:
-            table = engine.scan(self._connection, [file], self.kind)
-            own |= dict.fromkeys(engine.names_of(self._connection, table, [file]))
-        self.names = list(own)
+        self._own = {file: engine.names_of(self._connection, engine.scan([file], "parquet"), [file]) for file in files}
+        self.names = list(dict.fromkeys(name for own in self._own.values() for name in own))
 
     def count(self) -> int | None:
-        """Return the number of rows of Parquet files, which their metadata has."""
-        if self.kind != "parquet":
-            return None
-        return engine.count_of(self._connection, engine.scan(self._connection, self.files, self.kind), self.files)
+        """Return the number of rows, which the metadata of the files has."""
+        return sum(engine.count_of(self._connection, engine.scan([file], "parquet"), [file]) for file in self.files)
 
     def chunks(self, columns: Sequence[str], rows: int, report: ReadReport) -> Iterator[Chunk]:
         """Iterate over batches of one file after the other."""
         for file in self.files:
-            connection = self._connection.cursor()
-            table, row = engine.scan(connection, [file], self.kind), 0
-            own = engine.names_of(connection, table, [file])
+            own, row = self._own[file], 0
             selected = ", ".join(
                 engine.quoted(name) if name in own else f"NULL::VARCHAR AS {engine.quoted(name)}" for name in columns
             )
-            for batch in engine.stream(connection, f"SELECT {selected or '1'} FROM {table}", rows, [file]):
+            query = f"SELECT {selected or '1'} FROM {engine.scan([file], 'parquet')}"
+            for batch in engine.stream(self._connection.cursor(), query, rows, [file]):
                 yield Chunk(batch, file, row)
                 row += batch.num_rows
 
     def table(self, connection: Any, columns: Sequence[str] | None = None, report: ReadReport | None = None) -> str:
         """Return the SQL table of all files."""
-        return engine.scan(connection, self.files, self.kind)
+        return engine.scan(self.files, "parquet")
 
 
 def kind_of(file: str) -> str:

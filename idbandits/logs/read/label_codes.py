@@ -11,6 +11,7 @@ from idbandits.diagram.diagram import Node
 from idbandits.diagram.values import is_missing
 from idbandits.errors import ODD
 from idbandits.kernel.array_types import Ints
+from idbandits.logs.read.side_columns import values_of
 
 MISSING, WRONG = -1, -2  # in place of a value
 TRUE = frozenset({"true", "t", "yes", "y", "1", "1.0", "on"})
@@ -122,16 +123,9 @@ class LabelCodes:
             encoded = column.dictionary_encode()
             distinct, indices = encoded.dictionary.to_pylist(), _places(encoded.indices)
         except ODD:  # lists, structures, and texts that are not valid UTF-8
-            distinct, indices = [_value(column, i) for i in range(len(column))], np.arange(len(column))
+            distinct, indices = values_of(column), np.arange(len(column))
         table = np.fromiter((self.code(value) for value in distinct), np.int64, len(distinct))
         return np.asarray(np.append(table, MISSING)[indices])
-
-
-def _value(column: Any, i: int) -> Any:
-    try:
-        return column[i].as_py()
-    except ODD:  # not valid UTF-8
-        return b"\xff"
 
 
 def _places(indices: Any) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, final
 
-from idbandits.errors import ODD, brief
+from idbandits.errors import brief
+from idbandits.kernel.array_types import Ints
+from idbandits.logs.read.embedded_engine import failure
 from idbandits.logs.read.read_report import LogError, ReadReport
 from idbandits.logs.read.stored_batches import stored
 
@@ -13,11 +16,11 @@ MOST_ROWS = 1_000_000  # of a batch that is copied
 
 
 class Chunk(NamedTuple):
-    """Arrow batch of a source; `row` is the number of its first row there."""
+    """Arrow batch of a source; `row` is the number of its first row there, or the numbers of all its rows."""
 
     batch: Any
     source: str
-    row: int
+    row: int | Ints
 
 
 class Source(Protocol):
@@ -48,6 +51,7 @@ class ArrowSource:
 
     def __init__(self, name: str, names: Sequence[str], read: Callable[[Sequence[str]], Any], rows: int | None) -> None:
         self.name, self.names, self._read, self._rows = name, list(names), read, rows
+        check_names(self.names, name)
 
     def count(self) -> int | None:
         """Return the number of rows, where the data knows it."""
@@ -55,8 +59,6 @@ class ArrowSource:
 
     def chunks(self, columns: Sequence[str], rows: int, report: ReadReport) -> Iterator[Chunk]:
         """Iterate over batches, of at most as many rows as asked for."""
-        import pyarrow
-
         row = 0
         try:
             for batch in self._read(columns):
@@ -66,11 +68,18 @@ class ArrowSource:
                     row += own.num_rows
         except LogError:
             raise
-        except (pyarrow.ArrowException, *ODD, OSError) as error:
-            raise LogError(f"{self.name} cannot be read after row {row - 1}: {brief(error)}") from error
+        except Exception as error:  # of any library
+            raise failure([self.name], error, row) from error
 
     def table(self, connection: Any, columns: Sequence[str] | None = None, report: ReadReport | None = None) -> str:
         """Copy columns into a temporary table, which may exceed memory."""
         names = self.names if columns is None else columns
         own = report if report is not None else ReadReport(self.name)
         return stored(connection, (chunk.batch for chunk in self.chunks(names, MOST_ROWS, own)), names, self.name)
+
+
+def check_names(names: Sequence[str], source: str) -> None:
+    """Raise unless the columns of a source have different names."""
+    if len(set(names)) < len(names):
+        repeated = Counter(names).most_common(1)[0][0]
+        raise LogError(f"{source}: columns must have different names, got {brief(repeated)} twice")

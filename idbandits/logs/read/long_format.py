@@ -59,14 +59,15 @@ class Long:
 
     def __post_init__(self) -> None:
         _column_list("session", self.session)
-        _column_list("position", self.position, 1)
+        if not isinstance(self.position, str):
+            raise LogError(f"Long: position must be the name of a column, got {brief(self.position)}")
         for name, own in [("item", self.item), ("observed", self.observed)]:
-            if isinstance(own, Mapping):
+            if isinstance(own, Mapping) and own:
                 for key, columns in own.items():
                     _column_list(f"{name}[{key!r}]", columns)
             elif name == "item":
                 _column_list(name, own)
-            else:
+            elif not isinstance(own, Mapping):
                 raise LogError(f"Long: observed must map names of nodes to columns, got {brief(own)}")
         if self.context is not None and not isinstance(self.context, Mapping):
             raise LogError(f"Long: context must map contexts to columns, got {brief(self.context)}")
@@ -85,7 +86,7 @@ class Long:
         return [name for columns in own for name in _listed(columns)]
 
     def _check(self, source: Source, columns: Sequence[str]) -> None:
-        shown = shortened(", ".join(map(str, source.names)))
+        shown = shortened(", ".join(map(str, source.names))) or "none"
         if unknown := [name for name in columns if name not in source.names]:
             raise LogError(f"{source.name} must have the column {unknown[0]!r}, got {shown}")
 
@@ -151,12 +152,11 @@ def _listed(columns: Columns) -> tuple[str, ...]:
     return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
-def _column_list(name: str, columns: Any, most: int = 100) -> None:
+def _column_list(name: str, columns: Any) -> None:
     """Raise unless columns are a name, or a list of names."""
     names = [columns] if isinstance(columns, str) else columns if isinstance(columns, (list, tuple)) else []
-    if not names or len(names) > most or not all(isinstance(own, str) for own in names):
-        needed = "the name of a column" + (", or a list of names" if most > 1 else "")
-        raise LogError(f"Long: {name} must be {needed}, got {brief(columns)}")
+    if not names or not all(isinstance(own, str) for own in names):
+        raise LogError(f"Long: {name} must be the name of a column, or a list of names, got {brief(columns)}")
 
 
 def placed_nodes(

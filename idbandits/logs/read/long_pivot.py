@@ -89,10 +89,10 @@ class LongSource:
 
     def chunks(self, columns: Sequence[str], rows: int, report: ReadReport) -> Iterator[Chunk]:
         """Iterate over batches of sessions."""
-        connection, table, first = self._opened
-        selected, row = ", ".join(map(quoted, columns)) or "1", 0
+        (connection, table, first), row = self._opened, 0
+        selected = ", ".join(map(quoted, columns)) or "1"
         query = f"SELECT {selected} FROM ({pivot_query(self._pivot, table, first)}) ORDER BY {quoted('(first)')}"
-        for batch in engine.stream(connection, query, rows, self._files):
+        for batch in engine.stream(connection.cursor(), query, rows, self._files):
             yield Chunk(batch, self.name, row)
             row += batch.num_rows
         if note := getattr(self._source, "note", None):

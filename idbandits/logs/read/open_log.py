@@ -12,7 +12,7 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.diagram.diagram import Diagram
-from idbandits.errors import IdbanditsError, brief, check_whole
+from idbandits.errors import IdbanditsError, brief, check_flag, check_whole
 from idbandits.logs.read.encoder import Encoder, SideColumns
 from idbandits.logs.read.log_source import Chunk, Source
 from idbandits.logs.read.read_report import LogError, ReadReport
@@ -75,7 +75,7 @@ class OpenLog:
 
     def preview(self, rounds: int | None = None) -> Rounds:
         """Return the first rounds of the log, as many as asked for; the report is left as it was."""
-        most = check_whole("preview", rounds or self._options.preview or 10_000, 1)
+        most = check_whole("rounds", rounds, 1) if rounds is not None else self._options.preview or 10_000
         report, read, number = ReadReport(self._source.name), list[Rounds](), 0
         self._start(report)
         for chunk in self._chunks(min(ROWS, most), report):
@@ -169,18 +169,24 @@ def checked_options(options: LogOptions, settings: Mapping[str, Any]) -> LogOpti
         raise LogError(f"invalid must be 'skip' or 'error', got {brief(own.invalid)}")
     if own.items not in (None, FROM_LOG):
         raise LogError(f"items must be {FROM_LOG!r} or None, got {brief(own.items)}")
-    if own.format is not None and not hasattr(own.format, "prepared"):
+    if own.format is not None and (isinstance(own.format, type) or not hasattr(own.format, "prepared")):
         raise LogError(f"format must be idb.Long(…), a reader of idb.formats, or None, got {brief(own.format)}")
     if own.columns is not None and not isinstance(own.columns, Mapping):
         raise LogError(f"columns must be a mapping of nodes to names of columns, got {brief(own.columns)}")
     if own.columns is not None and own.format is not None:
         raise LogError("columns must be None if a format is given, which names the columns")
-    if isinstance(own.extra, str):
-        own = own._replace(extra=(own.extra,))
-    named = [own.weight, own.at, own.session, *own.extra]
-    if wrong := [name for name in named if name is not None and not isinstance(name, str)]:
-        raise LogError(f"weight, at, session and extra must be names of columns, got {brief(wrong[0])}")
-    return own
+    if own.preview is not None:
+        check_whole("preview", own.preview, 1, error=LogError)
+    if own.progress is not None:
+        check_flag("progress", own.progress, error=LogError)
+    for name in ("weight", "at", "session"):
+        column = getattr(own, name)
+        if column is not None and not isinstance(column, str):
+            raise LogError(f"{name} must be the name of a column, got {brief(column)}")
+    extra = (own.extra,) if isinstance(own.extra, str) else own.extra
+    if not isinstance(extra, (list, tuple)) or not all(isinstance(name, str) for name in extra):
+        raise LogError(f"extra must be names of columns, got {brief(own.extra)}")
+    return own._replace(extra=tuple(extra))
 
 
 def _bar(progress: bool | None, source: Source) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from idbandits.diagram.diagram import Diagram
+from idbandits.errors import ODD, brief
 from idbandits.logs.read.embedded_engine import failure
 from idbandits.logs.read.encoder import SideColumns
 from idbandits.logs.read.file_sources import files_of
@@ -53,7 +53,10 @@ class PyClick:
     def source(self, log: Any, options: Any) -> Source:
         """Return the source of the sessions."""
         if options.query is not None:
-            raise LogError("query must be None for files of PyClick")
+            raise LogError(f"query must be None for files of PyClick, got {brief(options.query)}")
+        for own in log if isinstance(log, (list, tuple)) else [log]:
+            if not isinstance(own, (str, os.PathLike)):
+                raise LogError(f"log must be paths of files of PyClick, got {brief(log)}")
         return SessionFiles(files_of(log), self.pairs, {}, {})
 
     def item_columns(self, d: Diagram | None) -> dict[str | None, list[tuple[str, ...]]]:
@@ -183,9 +186,11 @@ def _listed(text: str) -> list[str]:
 
 def _pieces(file: str) -> Iterator[tuple[int, str]]:
     """Iterate over pieces between semicolons and newlines that are not empty, with their lines from 1."""
+    import pyarrow
+
     line, rest = 1, b""
     try:
-        with _stream(file) as stream:
+        with pyarrow.input_stream(file, compression="detect") as stream:
             while block := stream.read(BLOCK):
                 *complete, rest = (rest + block).split(b"\n")
                 for own in complete:
@@ -197,9 +202,9 @@ def _pieces(file: str) -> Iterator[tuple[int, str]]:
                 if len(rest) > LONGEST_LINE:
                     raise LogError(f"{file}, line {line}: a session must have at most {LONGEST_LINE:,} bytes, got more")
         yield from _split(line, rest)
-    except (OSError, EOFError, ValueError) as error:
-        if isinstance(error, LogError):
-            raise
+    except LogError:
+        raise
+    except (pyarrow.ArrowException, *ODD, OSError) as error:
         raise failure([f"{file}, line {line}"], error) from error
 
 
@@ -207,9 +212,3 @@ def _split(line: int, text: bytes) -> Iterator[tuple[int, str]]:
     for own in text.split(b";"):
         if own.strip():
             yield line, own.decode("utf-8", "replace").strip(" \r\n")
-
-
-def _stream(file: str) -> Any:
-    if file.endswith(".gz"):
-        return gzip.open(file, "rb")
-    return bz2.open(file, "rb") if file.endswith(".bz2") else open(file, "rb")

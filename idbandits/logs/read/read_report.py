@@ -92,8 +92,10 @@ class ReadReport:
 
     def check_none_skipped(self) -> None:
         """Raise for the first skipped round."""
-        for reason, number in self.skipped.items():
-            where = self._example(reason) or self.source
+        if self.skipped:
+            rows = {reason: places[0].row for reason, places in self.examples.items() if places}
+            reason = min(self.skipped, key=lambda own: rows.get(own, -1))
+            where, number = self._example(reason) or self.source, self.skipped[reason]
             more = f"; {number:,} rounds like this so far" if number > 1 else ""
             raise LogError(f"log: {reason} ({where}){more}; invalid='skip' skips and counts such rounds")
 

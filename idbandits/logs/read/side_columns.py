@@ -97,10 +97,27 @@ def clusters_of(column: Any) -> tuple[Ints, Bools]:
         return np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False), np.int64), missing
     from pandas.util import hash_array  # slow to import
 
-    encoded = column.cast(pyarrow.string()).dictionary_encode()
-    distinct = encoded.dictionary.to_numpy(zero_copy_only=False).astype(object)
+    try:
+        encoded = column.cast(pyarrow.string()).dictionary_encode()
+        distinct = encoded.dictionary.to_numpy(zero_copy_only=False).astype(object)
+    except ODD:  # lists, structures, durations, and texts that are not valid UTF-8
+        texts = [None if value is None else repr(value) for value in values_of(column)]
+        encoded = pyarrow.array(texts, pyarrow.string()).dictionary_encode()
+        distinct = encoded.dictionary.to_numpy(zero_copy_only=False).astype(object)
     hashes = np.append(hash_array(distinct, categorize=False).view(np.int64), 0)
     return hashes[encoded.indices.cast(pyarrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)], missing
+
+
+def values_of(column: Any) -> list[Any]:
+    """Return the values of an Arrow array; bytes in place of texts that are not valid UTF-8."""
+    return [_value(column, i) for i in range(len(column))]
+
+
+def _value(column: Any, i: int) -> Any:
+    try:
+        return column[i].as_py()
+    except ODD:
+        return b"\xff"
 
 
 def plain_array(column: Any) -> Any:

@@ -10,7 +10,7 @@ from idbandits.diagram.features.dataframes import is_lazy
 from idbandits.errors import ODD, brief
 from idbandits.logs.read import embedded_engine as engine
 from idbandits.logs.read.file_sources import files_of, kind_of, source_of_files
-from idbandits.logs.read.log_source import ArrowSource, Source
+from idbandits.logs.read.log_source import ArrowSource, Source, check_names
 from idbandits.logs.read.read_report import LogError
 from idbandits.logs.read.stored_batches import stored
 
@@ -47,8 +47,8 @@ def source_of(log: Any, query: str | None = None) -> Source:
         source = _source_of_data(log)
     except LogError:
         raise
-    except ODD as error:
-        raise LogError(f"log cannot be read as a table: {brief(error)}") from error
+    except Exception as error:  # of any library
+        raise LogError(f"log cannot be read as a table: {engine.message_of(error)}") from error
     if source is None:
         kinds = "paths of files, a data frame, an Arrow table, reader or dataset, a relation of DuckDB, a database URL"
         raise LogError(f"log must be {kinds} or arrays by node name, got {brief(log)}")
@@ -77,6 +77,7 @@ def _source_of_data(log: Any) -> Source | None:
     if is_ibis(log):
         return ArrowSource("Ibis table", list(log.columns), lambda own: log.select(*own).to_pyarrow_batches(), None)
     if module.split(".")[0] == "pandas" and hasattr(log, "columns"):
+        check_names([str(name) for name in log.columns], "data frame")
         return _of_table(_table_of_mapping({name: log[name] for name in log.columns}), "data frame")
     if hasattr(log, "to_arrow") and hasattr(log, "columns"):
         return _of_table(log.to_arrow(), "data frame")
@@ -86,8 +87,6 @@ def _source_of_data(log: Any) -> Source | None:
 
 
 def _of_table(table: Any, name: str) -> ArrowSource:
-    if repeated := {own for own in table.schema.names if table.schema.names.count(own) > 1}:
-        raise LogError(f"{name}: columns must have different names, got {sorted(repeated)[0]!r} twice")
     return ArrowSource(name, table.schema.names, lambda own: table.select(list(own)).to_batches(), table.num_rows)
 
 
@@ -95,6 +94,7 @@ def _of_reader(reader: Any) -> ArrowSource:
     """Copy a reader, which can be read only once, into a temporary table, which may exceed memory."""
     connection = engine.connect()
     names = reader.schema.names
+    check_names(names, "reader")
     table = stored(connection, _one_time(reader), names, "reader")
 
     def read(own: Sequence[str]) -> Iterator[Any]:
@@ -105,14 +105,12 @@ def _of_reader(reader: Any) -> ArrowSource:
 
 
 def _one_time(reader: Any) -> Iterator[Any]:
-    import pyarrow
-
     row = 0
     try:
         for batch in reader:
             yield batch
             row += batch.num_rows
-    except (pyarrow.ArrowException, *ODD, OSError) as error:
+    except Exception as error:  # of any library
         raise engine.failure(["reader"], error, row) from error
 
 
@@ -161,8 +159,10 @@ def _texts(name: str, data: Any) -> Any:
     try:
         raw = read_column(data)
         if raw.values.ndim != 1:
-            raise ValueError(f"its shape is {raw.values.shape}")
+            raise LogError(f"log: column {name!r} must have one value per round, got {brief(data)}")
         values = [None if value is None else str(value).encode("utf-8", "replace").decode() for value in raw.tolist()]
         return pyarrow.array(values, pyarrow.string())
+    except LogError:
+        raise
     except ODD as error:
-        raise LogError(f"log: column {name!r} must be flat, one value per round, got {brief(error)}") from None
+        raise LogError(f"log: column {name!r} cannot be read: {engine.message_of(error)}") from None

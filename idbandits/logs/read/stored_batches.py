@@ -6,7 +6,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from idbandits.errors import brief
 from idbandits.logs.read import embedded_engine as engine
+from idbandits.logs.read.read_report import LogError
 
 ROWS = 200_000  # that are stored at once
 _NUMBERS = itertools.count()  # of temporary tables
@@ -14,6 +16,7 @@ _NUMBERS = itertools.count()  # of temporary tables
 
 def stored(connection: Any, batches: Iterable[Any], names: Sequence[str], source: str = "log") -> str:
     """Copy batches with columns `names` into a temporary table; return its name."""
+    check_cases(names, source)
     table, part, row = f"log_rows_{next(_NUMBERS)}", "log_part", 0
     for rows in _gathered(batches):
         connection.register(part, rows)
@@ -25,6 +28,15 @@ def stored(connection: Any, batches: Iterable[Any], names: Sequence[str], source
         nulls = ", ".join(f"NULL::VARCHAR AS {engine.quoted(own)}" for own in names) or "1"
         engine.run(connection, f"CREATE TABLE {table} AS SELECT {nulls} WHERE false", [source])
     return table
+
+
+def check_cases(names: Sequence[str], source: str) -> None:
+    """Raise for columns whose names differ only in upper and lower case, which are equal in SQL."""
+    folded = dict[str, str]()
+    for name in names:
+        if (other := folded.setdefault(name.lower(), name)) != name:
+            needed = "columns must have names that differ in more than upper and lower case"
+            raise LogError(f"{source}: {needed}, got {brief(other)} and {brief(name)}")
 
 
 def _gathered(batches: Iterable[Any]) -> Iterator[Any]:

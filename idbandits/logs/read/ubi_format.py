@@ -95,14 +95,14 @@ class ShownItems:
     def chunks(self, columns: Sequence[str], rows: int, report: ReadReport) -> Iterator[Chunk]:
         """Iterate over batches of shown items."""
         connection, row = engine.connect(), 0
-        query = f"SELECT {', '.join(map(quoted, columns)) or '1'} FROM {self.table(connection)}"
+        query = f"SELECT {', '.join(map(quoted, columns)) or '1'} FROM {self.table(connection, None, report)}"
         for batch in engine.stream(connection, query, rows, [self.name]):
             yield Chunk(batch, self.name, row)
             row += batch.num_rows
 
     def table(self, connection: Any, columns: Sequence[str] | None = None, report: ReadReport | None = None) -> str:
         """Return the SQL table of shown items, with a column of 0 and 1 for each action."""
-        shown, acted = self._parts(connection)
+        shown, acted = self._parts(connection, report)
         actions = "".join(f", max((a.act = {literal(own)})::TINYINT) AS k{i}" for i, own in enumerate(self._actions))
         flags = "".join(f", coalesce(e.k{i}, 0) AS {quoted('action ' + own)}" for i, own in enumerate(self._actions))
         grouped = f"SELECT q, item{actions} FROM ({acted}) AS a GROUP BY q, item"
@@ -119,16 +119,16 @@ class ShownItems:
         number = int(engine.rows_of(connection, query, [self.name])[0][0])
         report.note("events on objects that were not shown, which were ignored", number)
 
-    def _parts(self, connection: Any) -> tuple[str, str]:
-        """Return the queries of shown items and of actions."""
-        events = _Fields(connection, self._events)
+    def _parts(self, connection: Any, report: ReadReport | None = None) -> tuple[str, str]:
+        """Return the queries of shown items and of actions; what cannot be read is added to the report."""
+        events = _Fields(connection, self._events, report)
         names = ", ".join(map(literal, self._actions))
         acted = (
             f"SELECT {events.text('query_id')} AS q, {events.text(OBJECT)} AS item, "
             f"{events.text('action_name')} AS act FROM {events.table} WHERE {events.text('action_name')} IN ({names})"
         )
         if self._queries is not None:
-            queries = _Fields(connection, self._queries)
+            queries = _Fields(connection, self._queries, report)
             if hits := next((name for name in HITS if name in self._queries.names), None):
                 own, ids = self._own_fields(queries), queries.texts(hits)
                 inner = f"SELECT {queries.text('query_id')} AS query_id, {ids} AS ids{own} FROM {queries.table}"
@@ -157,8 +157,8 @@ class ShownItems:
 class _Fields:
     """Fields of a source, which may be nested, as SQL."""
 
-    def __init__(self, connection: Any, source: Source) -> None:
-        self.table = source.table(connection)
+    def __init__(self, connection: Any, source: Source, report: ReadReport | None) -> None:
+        self.table = source.table(connection, None, report)
         described = engine.rows_of(connection, f"DESCRIBE SELECT * FROM {self.table}", [source.name])
         self._kinds = {name: kind for name, kind, *_ in described}
 

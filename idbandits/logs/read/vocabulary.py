@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -112,4 +113,6 @@ def _label(value: Any) -> Any:
 
 
 def _is_missing(label: Any) -> bool:
-    return label is None or label != label or (isinstance(label, str) and label.strip().lower() in MISSING_TEXTS)
+    if isinstance(label, str):
+        return label.strip().lower() in MISSING_TEXTS
+    return label is None or (isinstance(label, float) and not math.isfinite(label))
