@@ -10,15 +10,14 @@ from idbandits.errors import ODD
 from idbandits.logs.read.embedded_engine import failure
 from idbandits.logs.read.log_source import Chunk, check_names
 from idbandits.logs.read.read_report import MOST_EXAMPLES, LogError, Place, ReadReport
-from idbandits.logs.read.stored_batches import stored
-from idbandits.logs.read.valid_text import ValidText
+from idbandits.logs.read.stored_batches import stored, with_valid_texts
 
 DELIMITERS = (",", ";", "\t", "|")
 BLOCK = 4 << 20  # bytes that are read at once: no line can be longer
 HEAD = 1 << 16  # bytes in which the header must end for its delimiter to be found
 MOST_PIECES = 16  # of a batch that is divided at lines that were left out, so that rows have their numbers
 MISMATCH = "a line has more or fewer values than the header"
-INVALID_UTF8 = "bytes that are not valid UTF-8, which were replaced"
+INVALID_UTF8 = "texts that are not valid UTF-8, in which bytes were replaced"
 MOST_SKIPPED = 1_000_000  # lines, if fewer than these were read: the file is another one
 
 
@@ -54,7 +53,7 @@ class CsvFiles:
                     for start in range(first, last, rows):
                         yield Chunk(batch.slice(start, min(rows, last - start)), file, row + start - first)
             report.skip(MISMATCH, lines.skipped, lines.examples)
-            report.note(INVALID_UTF8, lines.text.replaced)
+            report.note(INVALID_UTF8, lines.replaced)
 
     def table(self, connection: Any, columns: Sequence[str] | None = None, report: ReadReport | None = None) -> str:
         """Copy columns into a temporary table, which may exceed memory."""
@@ -72,13 +71,12 @@ class Lines:
         import pyarrow.csv as csv
 
         self._file, self._row = file, 0
-        self.skipped, self.examples = 0, list[Place]()
+        self.skipped, self.examples, self.replaced = 0, list[Place](), 0
         self._gaps = deque[list[int]]()  # first row and number of rows that were left out below the latest batch
         kinds = {} if columns is None else dict.fromkeys(columns, pyarrow.string())
         try:
-            self.text = ValidText(pyarrow.input_stream(file, compression="detect"))
             self._reader = csv.open_csv(
-                pyarrow.PythonFile(self.text, "r"),
+                pyarrow.input_stream(file, compression="detect"),  # of Python, it would abort a process that ends
                 read_options=csv.ReadOptions(use_threads=False, block_size=BLOCK),
                 parse_options=csv.ParseOptions(
                     delimiter=delimiter, newlines_in_values=True, invalid_row_handler=self._skip
@@ -90,7 +88,10 @@ class Lines:
             )  # fmt: skip
         except (pyarrow.ArrowException, *ODD, OSError) as error:
             raise failure([file], error) from error
-        self.names: list[str] = self._reader.schema.names
+        try:
+            self.names: list[str] = self._reader.schema.names
+        except UnicodeDecodeError:
+            raise LogError(f"{file} must have a header in UTF-8, got bytes that are not valid") from None
 
     def _skip(self, line: Any) -> str:
         """Count a line; called by the parser, one block ahead of the batches."""
@@ -109,7 +110,10 @@ class Lines:
         import pyarrow
 
         try:
-            yield from self._reader
+            for batch in self._reader:
+                valid, replaced = with_valid_texts(batch)
+                self.replaced += replaced
+                yield valid
         except (pyarrow.ArrowException, *ODD, OSError) as error:
             if "straddles two block boundaries" in str(error):
                 where = f"{self._file} after row {self._row - 1}"

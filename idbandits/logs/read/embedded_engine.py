@@ -58,7 +58,13 @@ def scan(files: Sequence[str], kind: str) -> str:
 
 def names_of(connection: Any, table: str, files: Sequence[str] = ()) -> list[str]:
     """Return the columns of an SQL table."""
-    return [name for name, *_ in run(connection, f"DESCRIBE SELECT * FROM {table}", files).fetchall()]
+    return list(types_of(connection, table, files))
+
+
+def types_of(connection: Any, table: str, files: Sequence[str] = ()) -> dict[str, str]:
+    """Return the SQL types of the columns of an SQL table."""
+    described = run(connection, f"DESCRIBE SELECT * FROM {table}", files).fetchall()
+    return {name: kind for name, kind, *_ in described}
 
 
 def count_of(connection: Any, table: str, files: Sequence[str] = ()) -> int:

@@ -20,6 +20,8 @@ KINDS = {
 }  # fmt: skip
 COMPRESSED = ("gz", "zst")
 
+LONGEST_TEXT = 4096  # bytes of a value of Parquet files: dictionaries make small files of long texts
+MOST_BYTES = 1 << 28  # of the texts of a batch, if all of them are long
 LONGEST_PATH = 4096  # characters; patterns of many brackets would take minutes
 
 
@@ -44,7 +46,7 @@ class Files:
     def __init__(self, files: Sequence[str], name: str) -> None:
         self.files, self.name = list(files), name
         self._connection = engine.connect()
-        self._own = {file: engine.names_of(self._connection, engine.scan([file], "parquet"), [file]) for file in files}
+        self._own = {file: engine.types_of(self._connection, engine.scan([file], "parquet"), [file]) for file in files}
         self.names = list(dict.fromkeys(name for own in self._own.values() for name in own))
 
     def count(self) -> int | None:
@@ -55,17 +57,34 @@ class Files:
         """Iterate over batches of one file after the other."""
         for file in self.files:
             own, row = self._own[file], 0
-            selected = ", ".join(
-                engine.quoted(name) if name in own else f"NULL::VARCHAR AS {engine.quoted(name)}" for name in columns
-            )
+            selected = ", ".join(f"{_value(name, own.get(name))} AS {engine.quoted(name)}" for name in columns)
+            texts = sum(_is_long(own.get(name, "")) for name in columns)
             query = f"SELECT {selected or '1'} FROM {engine.scan([file], 'parquet')}"
-            for batch in engine.stream(self._connection.cursor(), query, rows, [file]):
+            for batch in engine.stream(
+                self._connection.cursor(), query, min(rows, MOST_BYTES // (LONGEST_TEXT * max(1, texts))), [file]
+            ):
                 yield Chunk(batch, file, row)
                 row += batch.num_rows
 
     def table(self, connection: Any, columns: Sequence[str] | None = None, report: ReadReport | None = None) -> str:
         """Return the SQL table of all files."""
         return engine.scan(self.files, "parquet")
+
+
+def _is_long(kind: str) -> bool:
+    """Return True for types of SQL whose values may be long."""
+    return kind in ("VARCHAR", "BLOB", "JSON") or "(" in kind or kind.endswith("]")
+
+
+def _value(name: str, kind: str | None) -> str:
+    """Return the SQL of a column of Parquet files; long texts raise."""
+    own = engine.quoted(name)
+    if kind is None:
+        return "NULL::VARCHAR"
+    if not _is_long(kind):
+        return own
+    message = f"column {name!r} must have values of at most {LONGEST_TEXT:,} bytes, got more"
+    return f"CASE WHEN strlen({own}::VARCHAR) > {LONGEST_TEXT} THEN error({engine.literal(message)}) ELSE {own} END"
 
 
 def kind_of(file: str) -> str:

@@ -142,7 +142,7 @@ def pivot_query(pivot: Pivot, table: str, first: int) -> str:
         CONFLICT: f"coalesce(bool_or(({differ}) AND {inside}), false)",
         UNSTABLE: f"coalesce({unstable}, false)",
         DUPLICATES: f"coalesce(sum(number - 1) FILTER (WHERE {inside}), 0)::DOUBLE",
-        GAPS: f"greatest(least(max(p), {pivot.positions}) - count(*) FILTER (WHERE {inside}), 0)::DOUBLE",
+        GAPS: f"greatest(least(coalesce(max(p), 0), {pivot.positions}) - count(*) FILTER (WHERE {inside}), 0)::DOUBLE",
         BEYOND: f"coalesce(sum(number) FILTER (WHERE p > {pivot.positions}), 0)::DOUBLE",
         LOST: "(CASE WHEN s IS NULL THEN sum(number) ELSE 0 END)::DOUBLE",
     }

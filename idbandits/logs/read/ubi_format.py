@@ -107,7 +107,9 @@ class ShownItems:
         flags = "".join(f", coalesce(e.k{i}, 0) AS {quoted('action ' + own)}" for i, own in enumerate(self._actions))
         grouped = f"SELECT q, item{actions} FROM ({acted}) AS a GROUP BY q, item"
         matches = "s.query_id = e.q AND s.object_id = e.item"
-        return f"(SELECT s.*{flags} FROM ({shown}) AS s LEFT JOIN ({grouped}) AS e ON {matches})"
+        numbered = f"SELECT *, row_number() OVER () AS n FROM ({shown})"
+        joined = f"({numbered}) AS s LEFT JOIN ({grouped}) AS e ON {matches}"
+        return f"(SELECT s.* EXCLUDE n{flags} FROM {joined} ORDER BY s.n)"
 
     def note(self, connection: Any, report: ReadReport) -> None:
         """Count events on objects that were not shown."""
@@ -143,11 +145,13 @@ class ShownItems:
         where = f"WHERE {events.text('action_name')} IN ({impressions})"
         if self._queries is None:
             return f"SELECT {own}{self._own_fields(events)} FROM {events.table} {where}", acted
+        own += ", row_number() OVER () AS m"
         asked = f"SELECT {queries.text('query_id')} AS id{self._own_fields(queries)} FROM {queries.table}"
         listed = "".join(f", any_value({quoted(name)}) AS {quoted(name)}" for name in self._fields)
         once = f"SELECT id{listed} FROM ({asked}) GROUP BY id"
         joined = f"(SELECT {own} FROM {events.table} {where}) AS i LEFT JOIN ({once}) AS q ON i.query_id = q.id"
-        return f"SELECT i.*{''.join(f', q.{quoted(name)}' for name in self._fields)} FROM {joined}", acted
+        fields = "".join(f", q.{quoted(name)}" for name in self._fields)
+        return f"SELECT i.* EXCLUDE m{fields} FROM {joined} ORDER BY i.m", acted
 
     def _own_fields(self, own: _Fields) -> str:
         return "".join(f", {own.text(name)} AS {quoted(name)}" for name in self._fields)
