@@ -60,3 +60,35 @@ def logged(rounds: int, seed: int) -> pd.DataFrame:
     frame["impressions"] = rng.integers(1, 5, rounds)
     frame.loc[[3, rounds - 2], "A2"] = "fig"
     return frame
+
+
+def value_of_counts(counts: Counts, means: Any) -> float:
+    """Return the log-likelihood of counts under means, by the definitions of certain uses and factors."""
+    parameters = counts.model.parameter_vector(means).tolist()
+    total = 0.0
+    for key, weight in sums(counts).items():
+        if isinstance(key, tuple):
+            total += weight * _log(_value(key, parameters))
+        elif key == CONSTANT:
+            total += weight
+        elif key >= 0 and weight:
+            total += weight * _log(parameters[key])
+    return total
+
+
+def _log(value: float) -> float:
+    return float(np.log(value)) if value > 0.0 else -np.inf
+
+
+def _value(factor: tuple[int, ...], parameters: list[float]) -> float:
+    numbers, nodes = iter(factor), list[float]()
+    for _ in range(next(numbers)):
+        total = 0.0
+        for _ in range(next(numbers)):
+            product = 1.0
+            for member in [next(numbers) for _ in range(next(numbers))]:
+                place = member - KNOWN if member >= KNOWN else member
+                product *= nodes[-1 - member] if member < 0 else parameters[place]
+            total += product
+        nodes.append(total)
+    return nodes[-1]

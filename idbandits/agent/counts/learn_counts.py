@@ -8,17 +8,15 @@ from idbandits.agent.counts.counts import Counts
 from idbandits.agent.encoding.era import Era
 from idbandits.agent.learner import Learner
 from idbandits.agent.snapshot import Snapshot
-from idbandits.circuit.model import Model
 from idbandits.errors import IdbanditsError
 from idbandits.inference import EP, Exact, Gibbs, Incremental, Moments, Variational
-from idbandits.inference.counts.count_rounds import Counter, shapes_in
 from idbandits.inference.counts.factors_of_counts import Factors, factors_of, inserted
 from idbandits.inference.counts.large_logs import Log, most_probable, pseudo_counts
 from idbandits.inference.gibbs.gibbs import DECLARED as CHAIN
 from idbandits.inference.gibbs.gibbs import go_on
 from idbandits.inference.rounds.round import THOROUGHLY
 from idbandits.inference.transfer.row_index import Entries
-from idbandits.kernel.array_types import Floats, Ints, Rng
+from idbandits.kernel.array_types import Floats, Rng
 
 from idbandits.inference.state.state import (  # isort: skip
     BASE, CAPACITY, EACH, LINKED, PLAYED, ROUNDS, TICK, USED, State, group_columns,
@@ -43,8 +41,7 @@ def counts_learned(known: Snapshot, era: Era, rng: Rng, counts: Counts) -> Snaps
     is_new = not state.ints[USED]
     if factors.number and (not state.ints[CAPACITY] or is_large(state, factors)):
         log = Log(factors, base_of(learner, state) + uses)
-        sample, times = _sampled(learner, era.model, counts, places, log)
-        uses += pseudo_counts(learner.evidence, log, sample, times, rng)
+        uses += pseudo_counts(learner.evidence, log, rng)
         factors, is_new = factors.none(), False
     state = inserted(state, factors, rng)
     base_of(learner, state)[:] += uses
@@ -57,19 +54,6 @@ def counts_learned(known: Snapshot, era: Era, rng: Rng, counts: Counts) -> Snaps
     state.ints[[ROUNDS, PLAYED]] += rounds
     state = _settled(learner, state, rng, factors if is_new else factors.none())
     return known._replace(states=(state,))
-
-
-def _sampled(learner: Learner, model: Model, counts: Counts, places: Ints, log: Log) -> tuple[Log, float]:
-    """Return a sample of a log, and how many rounds each of its rounds stands for; all of it, if there is none."""
-    if counts.sample is None or not counts.sample.kept:
-        return log, 1.0
-    rounds, width = counts.sample.rounds, len(model.decisions) + len(model.contexts)
-    counter = Counter(model)
-    counter.count(np.ascontiguousarray(rounds[:, :width]), np.ascontiguousarray(rounds[:, width:]), np.empty(0))
-    base = learner.evidence.prior.copy()
-    np.add.at(base, places[: len(counter.uses) - 1], counter.uses[:-1])
-    factors = factors_of(counter.tally, shapes_in(counter.plans), places, 1.0)
-    return Log(factors, base), max(1.0, counts.content.rounds / max(1, counter.rounds))
 
 
 def check_learnable(learner: Learner, counts: Counts) -> None:

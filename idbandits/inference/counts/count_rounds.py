@@ -80,9 +80,10 @@ def count_rounds(
             if status == COUNTED:
                 status = cache.bodies[chosen[j]]
         rounds.status[done] = status
-        if status == COUNTED:
+        is_added = status == COUNTED and weight > 0.0
+        if is_added:
             uses[w.v.learned] += weight * constant
-        for j in range(w.v.parts if status == COUNTED else 0):
+        for j in range(w.v.parts if is_added else 0):
             at = chosen[j] + 2
             end = at + cache.bodies[at - 1]
             for i in range(at, end):

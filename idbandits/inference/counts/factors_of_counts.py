@@ -59,6 +59,18 @@ def factors_of(tally: Tally, shapes: Sequence[Ints], places: Ints, scale: float)
     return Factors(shape_starts, joined, starts, scale * weights, pool)
 
 
+def sampled_factors(factors: Factors, number: int, rng: Rng) -> Factors:
+    """Return about as many factors, whose expected weights are those of all: lighter ones stand for others as well."""
+    least = float(factors.weights.sum()) / number
+    chosen = np.flatnonzero(rng.random(factors.number) * least < factors.weights)
+    sizes = np.diff(factors.starts)[chosen]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    places = np.arange(starts[-1]) + np.repeat(factors.starts[chosen] - starts[:-1], sizes)
+    return factors._replace(
+        starts=starts, weights=np.maximum(factors.weights[chosen], least), pool=factors.pool[places]
+    )
+
+
 def inserted(state: State, factors: Factors, rng: Rng) -> State:
     """Return a state with factors among its groups."""
     if not factors.number:

@@ -1,28 +1,33 @@
 """Posteriors of logs whose factors do not fit into a state: means and variances of all rows, in bounded memory.
 
-Latent nodes are summed out. The most probable means are found by Newton steps on all factors, with the curvature of a
-sample of the rounds; they are the means of the posterior. Variances are those of a normal distribution with the
-curvature of all factors (`curvature`). What is lost are dependencies between rows and the skewness of rows: a row has
-pseudo-counts with its mean and variance. Where no factor depends on a row, its pseudo-counts are exact.
+Latent nodes are summed out. The most probable means are found by expectation maximisation, whose steps are corrected
+by earlier ones (a quasi-Newton method), first on a sample of the factors, then on all; they are the means of the
+posterior. Variances are those of a normal distribution with the curvature at these means (`curvature`). What is lost
+are dependencies between rows and the skewness of rows: a row has pseudo-counts with its mean and variance. Where no
+factor depends on a row, its pseudo-counts are exact.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
 
 from idbandits.inference.counts.curvature import Curvature
-from idbandits.inference.counts.factors_of_counts import Factors
+from idbandits.inference.counts.factors_of_counts import Factors, sampled_factors
 from idbandits.inference.counts.log_density import LEAST, Target
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.kernel.array_types import Bools, Floats, Rng
 
-PASSES = 300  # of expectation maximisation on a sample, at most
+PASSES = 300  # of plain expectation maximisation, at most
 CLOSE = 1e-2  # passes end when no mean changes by a larger part of its standard deviation
-STEPS = 60  # Newton steps, at most
-NEAR = 1e-3  # steps end when the squared distance to the mode is below, in standard deviations per coordinate
-SMALLEST = 1e-3  # part of a step that is tried
+SAMPLED = 500_000  # factors of the first steps
+STEPS = 100  # at most
+NEAR = 0.02  # steps end when the squared distance to the mode is below, in standard deviations
+LONGEST = 2.0  # change of a coordinate in a step
+SMALLEST = 1e-4  # part of a step that is tried
+REMEMBERED = 20  # steps that correct the next one
 
 
 class Log(NamedTuple):
@@ -32,19 +37,13 @@ class Log(NamedTuple):
     base: Floats
 
 
-def pseudo_counts(evidence: Evidence, log: Log, sample: Log, times: float, rng: Rng) -> Floats:
-    """Return pseudo-counts to add to the base of a log that stand for its factors.
-
-    The `sample` is a part of the log, in which each round stands for as many `times`.
-    """
-    first, target, base = Target(evidence, *sample), Target(evidence, *log), log.base
-    alpha = maximised(first)
+def pseudo_counts(evidence: Evidence, log: Log, rng: Rng) -> Floats:
+    """Return pseudo-counts to add to the base of a log that stand for its factors."""
+    target, base = Target(evidence, *log), log.base
     moving = _touched(target)
-    means = np.where(moving, alpha / first.row_sums(alpha), base / target.row_sums(base))
-    guess = Curvature(first, np.maximum(alpha / first.row_sums(alpha), LEAST), rng)
-    means = _climbed(target, np.maximum(means, LEAST), guess, times)
-    final = Curvature(target, means, rng)
-    strength = final.strengths()
+    sample = Target(evidence, sampled_factors(log.factors, SAMPLED, rng), base)
+    means = climbed(target, climbed(sample, np.maximum(base / target.row_sums(base), LEAST)))
+    strength = Curvature(target, means, rng).strengths()
     most = target.row_sums(target.slope(means).alpha)
     strength = np.clip(strength, np.minimum(target.row_sums(evidence.prior), most), most)
     return np.where(moving, np.maximum(strength * means, np.minimum(evidence.prior, base)) - base, 0.0)
@@ -59,39 +58,55 @@ def _touched(target: Target) -> Bools:
     return np.asarray(target.row_sums(used) > 0.0)
 
 
-def _climbed(target: Target, means: Floats, curvature: Curvature, times: float) -> Floats:
-    """Return the most probable means, by Newton steps with the curvature of a sample."""
+def climbed(target: Target, means: Floats) -> Floats:
+    """Return the most probable means, by steps from given ones (L-BFGS)."""
     x = np.log(means)
     means = target.means(x)
     slope = target.slope(means)
-    part = 1.0
+    gradient = target.gradient(slope, means)
+    pairs = deque[tuple[Floats, Floats]](maxlen=REMEMBERED)  # changes of coordinates, and of the negative gradient
     for _ in range(STEPS):
-        gradient = target.gradient(slope, means)
-        step = curvature.solved(gradient) / times
-        if float(gradient @ step) < NEAR * len(x):
+        step = _corrected(gradient, means * target.row_sums(slope.alpha), pairs)
+        if float(gradient @ step) < NEAR:
             break
+        part = min(1.0, LONGEST / float(np.abs(step).max()))
         while part > SMALLEST:
             new = target.means(x + part * step)
             new_slope = target.slope(new)
             if new_slope.log_density > slope.log_density:
                 break
-            part *= 0.5
+            part *= 0.3
         else:
             break
-        x, means, slope = x + part * step, new, new_slope
-        part = min(1.0, 1.5 * part)
+        before, x, means, slope = gradient, x + part * step, new, new_slope
+        gradient = target.gradient(slope, means)
+        change = before - gradient
+        if float(step @ change) > 0.0:
+            pairs.append((part * step, change))
     return means
+
+
+def _corrected(gradient: Floats, complete: Floats, pairs: deque[tuple[Floats, Floats]]) -> Floats:
+    """Return the step of a gradient: without earlier steps that of expectation maximisation, gradient / complete."""
+    left, shares = gradient.copy(), list[float]()
+    for moved, change in reversed(pairs):
+        shares.append(float(moved @ left) / float(moved @ change))
+        left -= shares[-1] * change
+    step: Floats = left / complete
+    for moved, change in pairs:
+        step += moved * (shares.pop() - float(change @ step) / float(moved @ change))
+    return step
 
 
 def most_probable(evidence: Evidence, factors: Factors, base: Floats) -> Floats:
     """Return pseudo-counts at the most probable means: base and the expected counts of all factors."""
-    return maximised(Target(evidence, factors, base))
+    return maximised(Target(evidence, factors, base), PASSES)
 
 
-def maximised(target: Target) -> Floats:
+def maximised(target: Target, passes: int) -> Floats:
     """Maximise the density by expectation maximisation; return the pseudo-counts."""
     alpha = target.base
-    for _ in range(PASSES):
+    for _ in range(passes):
         before, sums = alpha / target.row_sums(alpha), target.row_sums(alpha)
         alpha = target.slope(np.maximum(before, LEAST)).alpha
         change = np.abs(alpha / target.row_sums(alpha) - before) / np.sqrt(before * (1.0 - before) / sums + LEAST)
