@@ -15,7 +15,7 @@ from idbandits.agent.counts.counts import Counts, check_counts
 from idbandits.agent.counts.learn_counts import are_learnable, check_learnable, counts_learned
 from idbandits.agent.encoding.agreement import named_alike, named_structures
 from idbandits.agent.encoding.encode import Batch, encode_log
-from idbandits.agent.encoding.era import MISFITS, Era
+from idbandits.agent.encoding.era import MISFITS, Era, key_of
 from idbandits.agent.fork_safety import make_fork_safe
 from idbandits.agent.knowledge import Knowledge
 from idbandits.agent.learning.learn_log import log_learned
@@ -35,7 +35,7 @@ from idbandits.inference.forgetting import Forget, forgetting, when_all_played, 
 from idbandits.inference.regression.logistic_setup import translated_requests
 from idbandits.inference.rounds.round import NO_FEATURES, Round
 from idbandits.inference.state.state import NEXT_FIT
-from idbandits.kernel.array_types import Ints, generator
+from idbandits.kernel.array_types import Ints, Rng, generator
 from idbandits.kernel.compile import Kernel
 from idbandits.solve.eligible import EVERY_CHOICE, Allowed
 from idbandits.solve.solver import check_effort
@@ -98,6 +98,7 @@ class Thompson(Knowledge):
         labels = self._names or (learners[0].diagram.name,)
         present = Era(dict(zip(labels, (learner.diagram for learner in learners), strict=True)))
         self._eras = (present, *eras)
+        self._visited: dict[int, tuple[Diagram, Era]] = {}  # by id of diagrams that rounds are passed with
         self._solver, self._several = learners[0].solver, len(learners) > 1
         kinds = [type(learner.inference) for learner in learners]
         rejects_none = all(kind in BY_NAME.values() and kind is not Exact for kind in kinds)
@@ -133,34 +134,38 @@ class Thompson(Knowledge):
 
     # -- acting --------------------------------------------------------------------------------------------------------
 
-    def act(self, context: Action | None = None, *, allowed: Allowed = None) -> dict[str, Label]:
+    def act(
+        self, context: Action | None = None, *, allowed: Allowed = None, seed: int | None = None
+    ) -> dict[str, Label]:
         """Return the action that is best under means drawn from the belief.
 
         Only choices in `allowed` are made: a list for all decisions, or lists by decision, as in `best_action`. Of
-        several structures, one is drawn by its weight.
+        several structures, one is drawn by its weight. With `seed`, the action depends on the belief and the seed
+        alone, and the agent's own random numbers are not used.
         """
+        rng = self.rng if seed is None else generator(seed)
         if self._several:
-            return self._act_by_weight(context, allowed)
-        present, solver, rng = self._eras[0], self._solver, self.rng
+            return self._act_by_weight(context, allowed, rng)
+        present, solver = self._eras[0], self._solver
         numbers: list[float] = []
         action = solver.blank_action(context, request=numbers)
         eligible = EVERY_CHOICE if allowed is None else solver.eligible(allowed)
         features = np.array(numbers) if numbers else NO_FEATURES
-        with rng.bit_generator.lock:
+        with self.rng.bit_generator.lock:
             known = self._known
             known.learners[0].choose(known.states[0], rng, action, eligible, features)
         chosen = present.model.action_of(action)
         present.remember(chosen, context, action)
         return chosen
 
-    def _act_by_weight(self, context: Action | None, allowed: Allowed) -> dict[str, Label]:
+    def _act_by_weight(self, context: Action | None, allowed: Allowed, rng: Rng) -> dict[str, Label]:
         requests = self._requests(context, allowed)
         with self.rng.bit_generator.lock:
             known = self._known
-            drawn = int(np.searchsorted(np.cumsum(known.weights()), self.rng.random(), side="right"))
+            drawn = int(np.searchsorted(np.cumsum(known.weights()), rng.random(), side="right"))
             drawn = min(drawn, len(known.learners) - 1)
             learner, request = known.learners[drawn], requests[drawn]
-            learner.choose(known.states[drawn], self.rng, *request)
+            learner.choose(known.states[drawn], rng, *request)
         chosen = learner.model.action_of(request.action)
         if self._eras[0].orders[drawn].same:
             self._eras[0].remember(chosen, context, request.action)
@@ -169,21 +174,28 @@ class Thompson(Knowledge):
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def update(
-        self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None
-    ) -> None:
+        self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None,
+        diagram: Diagram | None = None,
+    ) -> None:  # fmt: skip
         """Learn from a round; observed nodes that are left out, None, NaN or NA were not seen.
 
         An agent that forgets needs to know when the round was played (`at`), unless it counts rounds and it was now: a
         number of rounds is that of all learned from before the action, including those removed since.
 
+        `diagram` is the one that the round was played in, of an agent that moved; by default, it is the latest one that
+        matches.
+
         A structure in which the round is impossible is excluded from then on; if it is impossible in all that are left,
         nothing changes and an error is raised.
         """
         era = self._eras[0]
-        try:
-            round_ = era.round(action, observation, context)
-        except MISFITS:
-            era, (round_,) = self._encoded(action, (observation,), context)
+        if diagram is None:
+            try:
+                round_ = era.round(action, observation, context)
+            except MISFITS:
+                era, (round_,) = self._encoded(action, (observation,), context, None)
+        else:
+            era, (round_,) = self._encoded(action, (observation,), context, diagram)
         self._learn(era, round_, at)
 
     def check_round(
@@ -204,20 +216,36 @@ class Thompson(Knowledge):
         self.copy().update(action, observation, context, at=at)
 
     def _encoded(
-        self, action: Action, observations: Sequence[Mapping[str, Any]], context: Action | None
-    ) -> tuple[Era, list[Round]]:
-        """Encode a round, with one observation or several, in the latest of all diagrams that can have them."""
-        eras = self._eras
-        try:
-            return eras[0], eras[0].rounds(action, observations, context)
-        except MISFITS:
+        self, action: Action, observations: Sequence[Mapping[str, Any]], context: Action | None,
+        diagram: Diagram | None,
+    ) -> tuple[Era, list[Round]]:  # fmt: skip
+        """Encode a round, with one observation or several, in a diagram, or in the latest that can have them."""
+        eras = self._eras if diagram is None else (self._era_of(_diagram(diagram)),)
+        misfit: Exception | None = None
+        for era in eras:
+            try:
+                rounds = era.rounds(action, observations, context)
+            except MISFITS as error:
+                misfit = misfit or error
+                continue
+            if era is self._eras[0]:
+                return era, rounds
             entries = self.learner.evidence.entries
-            for era in eras[1:]:
-                with contextlib.suppress(*MISFITS):
-                    late = era.rounds(action, observations, context)
-                    features = translated_requests(late[0].features[np.newaxis], era.model, entries, 1)
-                    return era, [round_._replace(features=features[0]) for round_ in late]
-            raise
+            features = translated_requests(rounds[0].features[np.newaxis], era.model, entries, 1)[0]
+            return era, [round_._replace(features=features) for round_ in rounds]
+        assert misfit is not None
+        raise misfit
+
+    def _era_of(self, d: Diagram) -> Era:
+        """Return the era of a diagram that the agent is in or was in; others are remembered until the agent moves."""
+        visited = self._visited.get(id(d))
+        if visited is None or visited[0] is not d:
+            key = key_of([d])
+            era = next((own for own in self._eras if own.key == key), None)
+            if era is None and self._several:
+                raise DiagramError(f"diagram must be one that the agent was in, got {d.name!r}")
+            visited = self._visited[id(d)] = d, era or Era({d.name: d})
+        return visited[1]
 
     def _learn(self, era: Era, round_: Round, at: Any, where: str = "", counts: bool = True) -> None:
         """Learn from one round, under the lock; count it if it is impossible, unless nothing may change then."""
@@ -337,17 +365,17 @@ class Thompson(Knowledge):
 
     def revise(
         self, action: Action, old_observation: Mapping[str, Any], new_observation: Mapping[str, Any] | None,
-        context: Action | None = None, *, at: Any = None,
+        context: Action | None = None, *, at: Any = None, diagram: Diagram | None = None,
     ) -> None:  # fmt: skip
         """Complete or correct a round that was learned from; remove it if the new observation is None.
 
-        `at` is when it was played, as in `update`: of a round that has faded, as much is removed as is left.
+        `diagram` and `at` are those of `update`: of a round that has faded, as much is removed as is left.
         Weights of several structures are those of predictions that were made before, and remain.
         """
         for learner in self._known.learners:
             learner.check_revisable()
         observations = [old_observation, *([] if new_observation is None else [new_observation])]
-        era, rounds = self._encoded(action, observations, context)
+        era, rounds = self._encoded(action, observations, context, diagram)
         with self._all_or_nothing() as known:
             forget, zone = known.learners[0].forget, known.zone
             if at is not None or forget is not None:

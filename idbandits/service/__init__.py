@@ -1,0 +1,1 @@
+"""Live service: decisions and outcomes with a durable journal, in one process or over HTTP."""

@@ -1,0 +1,1 @@
+"""Journal: the durable record of decisions and outcomes, in SQLite or PostgreSQL."""

@@ -1,0 +1,96 @@
+"""Group commit: writes of all threads that arrive while a transaction is under way share the next one."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from idbandits.service.journal.journal import Journal, Write
+from idbandits.service.problems import ServiceError, unavailable
+
+MOST_WRITES = 400  # of a transaction
+
+Answered = Callable[[Sequence[tuple[Any, Any]]], None]  # gets pairs of what was passed to `submit`, and answers
+
+
+@final
+class Committer:
+    """Thread that writes to a journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal, self._waiting, self._wake = journal, deque[tuple[Write, Answered, Any]](), threading.Event()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="idbandits-journal", daemon=True)
+        self._thread.start()
+
+    def submit(self, write: Write, answered: Answered, key: Any = None) -> None:
+        """Write soon; `answered` is called in the thread of the committer, once for all writes that share it."""
+        if self._closing:
+            raise ServiceError("unavailable", "the service is shutting down")
+        self._waiting.append((write, answered, key))
+        self._wake.set()
+
+    def do(self, write: Write) -> Any:
+        """Write, and return the answer when it is durable; raise if it is a `ServiceError`."""
+        done, answers = threading.Event(), list[Any]()
+
+        def answered(pairs: Sequence[tuple[Any, Any]]) -> None:
+            answers.extend(answer for _, answer in pairs)
+            done.set()
+
+        self.submit(write, answered)
+        done.wait()
+        if isinstance(answers[0], Exception):
+            raise answers[0]
+        return answers[0]
+
+    def do_all(self, writes: Sequence[Write]) -> list[Any]:
+        """Write all; return an answer or an error for each."""
+        done, answers = threading.Event(), dict[int, Any]()
+
+        def answered(pairs: Sequence[tuple[Any, Any]]) -> None:
+            answers.update(pairs)
+            if len(answers) == len(writes):
+                done.set()
+
+        for i, write in enumerate(writes):
+            self.submit(write, answered, i)
+        if writes:
+            done.wait()
+        return [answers[i] for i in range(len(writes))]
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                self._commit([self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_WRITES))])
+            if self._closing:
+                return
+
+    def _commit(self, batch: Sequence[tuple[Write, Answered, Any]]) -> None:
+        answers = self._answers([write for write, _, _ in batch])
+        grouped: dict[Answered, list[tuple[Any, Any]]] = {}
+        for (_, answered, key), answer in zip(batch, answers, strict=True):
+            grouped.setdefault(answered, []).append((key, answer))
+        for answered, pairs in grouped.items():
+            answered(pairs)
+
+    def _answers(self, writes: Sequence[Write]) -> list[Any]:
+        """Return an answer or an error for each write; a write that the store rejects does not affect others."""
+        try:
+            return self._journal.write(writes)
+        except ServiceError as error:
+            return [error] * len(writes)
+        except Exception as error:
+            if len(writes) > 1:
+                return [answer for write in writes for answer in self._answers([write])]
+            return [unavailable(error)]
+
+    def close(self) -> None:
+        """Write what is waiting, and end."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join()

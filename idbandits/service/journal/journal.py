@@ -1,0 +1,342 @@
+"""Operations on a journal: what is appended, and what readers follow. The SQL is that of both stores."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, final
+
+from idbandits.service.journal.records import (
+    DEFERRED,
+    ROUND,
+    VERSION,
+    Change,
+    Closing,
+    DecisionRow,
+    Event,
+    StepRow,
+    VersionRow,
+)
+from idbandits.service.journal.store import Row, Store, Transaction, migrate, one
+from idbandits.service.json_text import decoded, encoded
+from idbandits.service.problems import ServiceError
+
+COLUMNS = ", ".join(DecisionRow._fields)
+STORED = DecisionRow._fields[1:]
+INSERT_DECISION = (
+    f"INSERT INTO decisions ({', '.join(STORED)}) VALUES ({', '.join('?' * len(STORED))}) "
+    "ON CONFLICT (experiment, id) DO NOTHING RETURNING n"
+)
+SELECT_DECISION = f"SELECT {COLUMNS} FROM decisions WHERE experiment = ? AND id = ?"
+SELECT_EVENTS = "SELECT node, value, at, received FROM events WHERE decision = ? ORDER BY n"
+INSERT_EVENT = "INSERT INTO events (decision, node, value, at, received) VALUES (?, ?, ?, ?, ?)"
+CHANGE = "UPDATE decisions SET due = ?, complete = ?, state = ?, shown = ? WHERE n = ?"
+STEP = "block", "experiment", "kind", "version", "decision", "before", "after", "earlier", "reward"
+INSERT_STEP = f"INSERT INTO steps ({', '.join(STEP)}) VALUES ({', '.join('?' * len(STEP))})"
+CLOSE = "UPDATE decisions SET due = ?, state = ?, learned = ?, reward = ?, revision = ? WHERE n = ?"
+INSERT_LETTER = "INSERT INTO letters (experiment, received, reason, message, body) VALUES (?, ?, ?, ?, ?)"
+KEPT_SNAPSHOTS = 2
+
+
+class NewDecision(NamedTuple):
+    """Decision to append; the answer is the stored row, which is an earlier one if the id is known."""
+
+    row: DecisionRow
+
+
+class Report(NamedTuple):
+    """Outcome to append: `judge` says what it changes, given the decision and its events, or raises."""
+
+    experiment: str
+    id: str
+    judge: Callable[[DecisionRow, Sequence[Event]], Change | None]
+
+
+Write = NewDecision | Report
+
+
+@final
+class Journal:
+    """Journal of all experiments in one store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        migrate(store)
+
+    # -- decisions and outcomes ----------------------------------------------------------------------------------------
+
+    def write(self, writes: Sequence[Write]) -> list[Any]:
+        """Carry out writes in one transaction; return an answer or a `ServiceError` for each."""
+        answers: list[Any] = [None] * len(writes)
+        new = [(i, own.row) for i, own in enumerate(writes) if isinstance(own, NewDecision)]
+        reports = [(i, own) for i, own in enumerate(writes) if isinstance(own, Report)]
+        with self.store.transaction() as own:
+            if new:
+                self._insert(own, new, answers)
+            if reports:
+                self._report(own, reports, answers)
+        return answers
+
+    def _insert(self, own: Transaction, new: Sequence[tuple[int, DecisionRow]], answers: list[Any]) -> None:
+        inserted = own.many(INSERT_DECISION, (row[1:] for _, row in new))
+        for (i, row), numbers in zip(new, inserted, strict=True):
+            if numbers:
+                answers[i] = row._replace(n=numbers[0][0])
+            else:
+                (stored,) = own.all(SELECT_DECISION, (row.experiment, row.id))
+                answers[i] = DecisionRow(*stored)
+
+    def _report(self, own: Transaction, reports: Sequence[tuple[int, Report]], answers: list[Any]) -> None:
+        keys = sorted({(report.experiment, report.id) for _, report in reports})  # one order, so that none waits for us
+        stored = dict(zip(keys, own.many(SELECT_DECISION + self.store.locking, keys), strict=True))
+        rows = {key: DecisionRow(*found[0]) for key, found in stored.items() if found}
+        events = dict(zip(rows, own.many(SELECT_EVENTS, ((row.n,) for row in rows.values())), strict=True))
+        seen = {key: [Event(node, decoded(v), at, got) for node, v, at, got in own] for key, own in events.items()}
+        added, changed = list[tuple[Any, ...]](), dict[tuple[str, str], DecisionRow]()
+        for i, report in reports:
+            key = report.experiment, report.id
+            if key not in rows:
+                answers[i] = ServiceError("unknown-decision", f"decision must exist, got the id {report.id!r}")
+                continue
+            try:
+                change = report.judge(rows[key], seen[key])
+            except ServiceError as error:
+                answers[i] = error
+                continue
+            answers[i] = change
+            if change is not None:
+                seen[key] += change.events
+                number = rows[key].n
+                added += [(number, e.node, encoded(e.value), e.at, e.received) for e in change.events]
+                rows[key] = changed[key] = rows[key]._replace(
+                    due=change.due, complete=change.complete, state=change.state, shown=change.shown
+                )
+        if added:
+            own.many(INSERT_EVENT, added)
+        if changed:
+            own.many(CHANGE, ((r.due, r.complete, r.state, r.shown, r.n) for r in changed.values()))
+
+    def decision(self, experiment: str, id: str) -> tuple[DecisionRow, list[Event]]:
+        """Return a decision and its events, or raise."""
+        with self.store.transaction(write=False) as own:
+            found = one(own, SELECT_DECISION, (experiment, id))
+            if found is None:
+                raise ServiceError("unknown-decision", f"decision must exist, got the id {id!r}")
+            row = DecisionRow(*found)
+            events = own.all(SELECT_EVENTS, (row.n,))
+        return row, [Event(node, decoded(value), at, received) for node, value, at, received in events]
+
+    def experiments_of(self, id: str) -> list[str]:
+        """Return the experiments that have a decision of this id."""
+        with self.store.transaction(write=False) as own:
+            return [row[0] for row in own.all("SELECT experiment FROM decisions WHERE id = ?", (id,))]
+
+    def latest_of_unit(self, experiment: str, unit: str, since: float) -> DecisionRow | None:
+        """Return the latest decision for a unit, if it was made since a time."""
+        sql = f"SELECT {COLUMNS} FROM decisions WHERE experiment = ? AND unit = ? AND at >= ? ORDER BY n DESC LIMIT 1"
+        with self.store.transaction(write=False) as own:
+            found = one(own, sql, (experiment, unit, since))
+        return None if found is None else DecisionRow(*found)
+
+    def recent(self, experiment: str, number: int, before: int | None = None) -> list[DecisionRow]:
+        """Return the latest decisions, the latest first."""
+        limit = 2**62 if before is None else before
+        sql = f"SELECT {COLUMNS} FROM decisions WHERE experiment = ? AND n < ? ORDER BY n DESC LIMIT ?"
+        with self.store.transaction(write=False) as own:
+            return [DecisionRow(*row) for row in own.all(sql, (experiment, limit, number))]
+
+    def decisions(self, experiment: str, after: int, number: int) -> list[tuple[DecisionRow, list[Event]]]:
+        """Return decisions after a number in the order in which they were made, with their events."""
+        sql = f"SELECT {COLUMNS} FROM decisions WHERE experiment = ? AND n > ? ORDER BY n LIMIT ?"
+        with self.store.transaction(write=False) as own:
+            rows = [DecisionRow(*row) for row in own.all(sql, (experiment, after, number))]
+            events = own.many(SELECT_EVENTS, ((row.n,) for row in rows))
+        return [
+            (row, [Event(node, decoded(value), at, got) for node, value, at, got in mine])
+            for row, mine in zip(rows, events, strict=True)
+        ]
+
+    # -- closing -------------------------------------------------------------------------------------------------------
+
+    def close_due(
+        self, now: float, most: int, close: Callable[[Sequence[tuple[DecisionRow, list[Event]]]], Sequence[Closing]]
+    ) -> int:
+        """Append the steps of decisions that are due; return how many were due. `close` says what each step learns."""
+        sql = f"SELECT {COLUMNS} FROM decisions WHERE due <= ? ORDER BY due LIMIT ?"
+        if not self._is_due(now):
+            return 0
+        with self.store.transaction() as own:
+            rows = [DecisionRow(*row) for row in own.all(sql + self.store.skipping, (now, most))]
+            if not rows:
+                return 0
+            events = own.many(SELECT_EVENTS, ((row.n,) for row in rows))
+            seen = [[Event(node, decoded(v), at, got) for node, v, at, got in mine] for mine in events]
+            closings = close(list(zip(rows, seen, strict=True)))
+            block, steps, states, letters = own.block(), list[Row](), list[Row](), list[Row]()
+            for row, closing in zip(rows, closings, strict=True):
+                changes = closing.problem is None and closing.after != row.learned
+                if changes:
+                    own_step = row.n, row.learned, closing.after, row.reward, closing.reward
+                    steps.append((block, row.experiment, ROUND, row.version, *own_step))
+                if closing.problem is not None:
+                    body = encoded({"decision": row.id, "learned": row.learned})
+                    letters.append((row.experiment, now, "impossible", closing.problem, body))
+                learned = (closing.after, closing.reward) if changes else (row.learned, row.reward)
+                states.append((closing.due, closing.state, *learned, row.revision + changes, row.n))
+            own.many(INSERT_STEP, steps)
+            own.many(CLOSE, states)
+            own.many(INSERT_LETTER, letters)
+        return len(rows)
+
+    def _is_due(self, now: float) -> bool:
+        with self.store.transaction(write=False) as own:
+            return bool(own.all("SELECT 1 FROM decisions WHERE due <= ? LIMIT 1", (now,)))
+
+    # -- following -----------------------------------------------------------------------------------------------------
+
+    def steps(self, experiment: str, position: int, most: int, until: int = 2**62) -> list[StepRow]:
+        """Return the steps of whole blocks after a position, of about `most` steps."""
+        where = "experiment = ? AND block > ? AND block < ?"
+        with self.store.transaction(write=False) as own:
+            end = min(own.end(), until + 1)
+            sql = f"SELECT max(block) FROM (SELECT block FROM steps WHERE {where} ORDER BY block, n LIMIT ?) AS first"
+            last = own.all(sql, (experiment, position, end, most))[0][0]
+            if last is None:
+                return []
+            names = ", ".join(f"d.{name}" for name in DecisionRow._fields)
+            sql = (
+                f"SELECT s.block, s.kind, s.version, s.before, s.after, s.earlier, s.reward, {names} FROM steps s "
+                "LEFT JOIN decisions d ON d.n = s.decision WHERE s.experiment = ? AND s.block > ? AND s.block <= ? "
+                "ORDER BY s.block, s.n"
+            )
+            rows = own.all(sql, (experiment, position, last))
+        return [StepRow._make([*row[:7], None if row[7] is None else DecisionRow(*row[7:])]) for row in rows]
+
+    def behind(self, experiment: str, position: int) -> tuple[int, float]:
+        """Return how many steps are after a position, and when the first of their rounds was decided (or 0)."""
+        sql = (
+            "SELECT count(*), coalesce(min(d.at), 0) FROM steps s LEFT JOIN decisions d ON d.n = s.decision "
+            "WHERE s.experiment = ? AND s.block > ?"
+        )
+        with self.store.transaction(write=False) as own:
+            number, first = own.all(sql, (experiment, position))[0]
+        return int(number), float(first)
+
+    # -- experiments ---------------------------------------------------------------------------------------------------
+
+    def experiments(self) -> dict[str, tuple[str, int, float]]:
+        """Return status, seed and time of creation of all experiments by name."""
+        with self.store.transaction(write=False) as own:
+            rows = own.all("SELECT name, status, seed, created FROM experiments ORDER BY name")
+        return {name: (status, seed, created) for name, status, seed, created in rows}
+
+    def versions(self, experiment: str, after: int = 0) -> list[VersionRow]:
+        """Return the versions of an experiment after a number."""
+        columns, where = ", ".join(VersionRow._fields), "experiment = ? AND version > ?"
+        sql = f"SELECT {columns} FROM versions WHERE {where} ORDER BY version"
+        with self.store.transaction(write=False) as own:
+            return [VersionRow(*row) for row in own.all(sql, (experiment, after))]
+
+    def put(self, experiment: str, seed: int, new: VersionRow, who: str) -> int:
+        """Append a version, unless the latest one is equal; return its number. A new experiment begins with it."""
+        with self.store.transaction() as own:
+            sql = "INSERT INTO experiments (name, status, seed, created) VALUES (?, ?, ?, ?)"
+            own.all(sql + " ON CONFLICT (name) DO NOTHING", (experiment, "active", seed, new.created))
+            own.all("SELECT name FROM experiments WHERE name = ?" + self.store.locking, (experiment,))
+            latest = one(
+                own,
+                "SELECT version, diagram, settings FROM versions WHERE experiment = ? ORDER BY version DESC LIMIT 1",
+                (experiment,),
+            )
+            if latest is not None and tuple(latest[1:]) == (new.diagram, new.settings):
+                return int(latest[0])
+            number = 1 if latest is None else int(latest[0]) + 1
+            sql = "INSERT INTO versions (experiment, version, diagram, settings, created) VALUES (?, ?, ?, ?, ?)"
+            own.all(sql, (experiment, number, new.diagram, new.settings, new.created))
+            own.all(INSERT_STEP, (own.block(), experiment, VERSION, number, None, None, None, None, None))
+            self._note(own, who, experiment, "version", encoded({"version": number}))
+        return number
+
+    def set_status(self, experiment: str, status: str, who: str) -> None:
+        """Pause, resume or retire an experiment."""
+        with self.store.transaction() as own:
+            own.all("UPDATE experiments SET status = ? WHERE name = ?", (status, experiment))
+            self._note(own, who, experiment, status, None)
+
+    def totals(self, experiment: str) -> dict[str, int]:
+        """Return numbers of decisions: all, pending (open or deferred), and by state."""
+        with self.store.transaction(write=False) as own:
+            rows = own.all("SELECT state, count(*) FROM decisions WHERE experiment = ? GROUP BY state", (experiment,))
+            letters = own.all("SELECT count(*) FROM letters WHERE experiment = ? AND replayed IS NULL", (experiment,))
+        states = {state: int(number) for state, number in rows}
+        pending = states.get("open", 0) + states.get(DEFERRED, 0)
+        return {"decisions": sum(states.values()), "pending": pending, "letters": letters[0][0], **states}
+
+    # -- audit, dead letters, tokens -----------------------------------------------------------------------------------
+
+    def _note(self, own: Transaction, who: str, experiment: str | None, what: str, detail: str | None) -> None:
+        sql = "INSERT INTO audit (at, who, experiment, what, detail) VALUES (?, ?, ?, ?, ?)"
+        own.all(sql, (time.time(), who, experiment, what, detail))
+
+    def note(self, who: str, experiment: str | None, what: str, detail: str | None = None) -> None:
+        """Append to the audit log."""
+        with self.store.transaction() as own:
+            self._note(own, who, experiment, what, detail)
+
+    def audit(self, experiment: str | None, number: int) -> list[Row]:
+        """Return the latest changes: (at, who, experiment, what, detail)."""
+        where, values = ("WHERE experiment = ?", [experiment]) if experiment is not None else ("", [])
+        sql = f"SELECT at, who, experiment, what, detail FROM audit {where} ORDER BY n DESC LIMIT ?"
+        with self.store.transaction(write=False) as own:
+            return own.all(sql, [*values, number])
+
+    def add_letters(self, letters: Iterable[tuple[str, float, str, str, str]]) -> None:
+        """Append dead letters: (experiment, received, reason, message, body)."""
+        with self.store.transaction() as own:
+            own.many(INSERT_LETTER, list(letters))
+
+    def letters(self, experiment: str, number: int, *, every: bool = False) -> list[Row]:
+        """Return dead letters that were not replayed: (n, received, reason, message, body, replayed)."""
+        where = "" if every else " AND replayed IS NULL"
+        sql = (
+            f"SELECT n, received, reason, message, body, replayed FROM letters WHERE experiment = ?{where} "
+            "ORDER BY n LIMIT ?"
+        )
+        with self.store.transaction(write=False) as own:
+            return own.all(sql, (experiment, number))
+
+    def letters_by_reason(self, experiment: str) -> dict[str, int]:
+        """Return the numbers of dead letters by reason."""
+        sql = "SELECT reason, count(*) FROM letters WHERE experiment = ? GROUP BY reason"
+        with self.store.transaction(write=False) as own:
+            return {reason: int(number) for reason, number in own.all(sql, (experiment,))}
+
+    def mark_replayed(self, numbers: Sequence[int]) -> None:
+        """Mark dead letters as replayed."""
+        with self.store.transaction() as own:
+            own.many("UPDATE letters SET replayed = ? WHERE n = ?", [(time.time(), n) for n in numbers])
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    def save_snapshot(self, experiment: str, block: int, library: str, digest: str, content: bytes) -> None:
+        """Store a snapshot, and drop all but the latest ones."""
+        with self.store.transaction() as own:
+            sql = (
+                "INSERT INTO snapshots (experiment, block, library, digest, content, created) "
+                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, block) DO UPDATE SET library = excluded.library, "
+                "digest = excluded.digest, content = excluded.content, created = excluded.created"
+            )
+            own.all(sql, (experiment, block, library, digest, content, time.time()))
+            blocks = own.all("SELECT block FROM snapshots WHERE experiment = ? ORDER BY block DESC", (experiment,))
+            old = [(experiment, row[0]) for row in blocks[KEPT_SNAPSHOTS:]]
+            own.many("DELETE FROM snapshots WHERE experiment = ? AND block = ?", old)
+
+    def snapshots(self, experiment: str, until: int = 2**62) -> list[tuple[int, str, str, bytes]]:
+        """Return snapshots up to a position, the latest first: (block, library, digest, content)."""
+        sql = (
+            "SELECT block, library, digest, content FROM snapshots WHERE experiment = ? AND block <= ? "
+            "ORDER BY block DESC"
+        )
+        with self.store.transaction(write=False) as own:
+            rows = own.all(sql, (experiment, until))
+        return [(block, library, digest, bytes(content)) for block, library, digest, content in rows]

@@ -1,0 +1,98 @@
+CREATE TABLE experiments (
+    name {text} PRIMARY KEY,
+    status {text} NOT NULL,                 -- active, paused, retired
+    seed {integer} NOT NULL,
+    created {real} NOT NULL
+);
+CREATE TABLE versions (
+    experiment {text} NOT NULL REFERENCES experiments (name),
+    version {integer} NOT NULL,
+    diagram {text} NOT NULL,
+    settings {text} NOT NULL,
+    created {real} NOT NULL,
+    PRIMARY KEY (experiment, version)
+);
+CREATE TABLE decisions (
+    n {serial},
+    experiment {text} NOT NULL REFERENCES experiments (name),
+    id {text} NOT NULL,
+    version {integer} NOT NULL,
+    arm {text} NOT NULL,                    -- policy, holdout, caller
+    learns {integer} NOT NULL,
+    unit {text},
+    action {text} NOT NULL,
+    proposed {text},                        -- the policy's action, where another one was used
+    context {text},
+    allowed {text},
+    at {real} NOT NULL,
+    shown {real},                           -- null: deferred, and not shown yet
+    position {integer} NOT NULL,            -- block up to which the policy had learned
+    seed {integer},                         -- of the policy's draw; null where it was repeated for its unit
+    library {text} NOT NULL,
+    digest {text} NOT NULL,                 -- of the request
+    due {real},                             -- when the round is to be closed next; null: nothing to do
+    complete {integer} NOT NULL DEFAULT 0,  -- 1: the caller said that nothing more will come
+    state {text} NOT NULL DEFAULT 'open',   -- deferred, open, closed, impossible
+    learned {text},                         -- observation of the latest step
+    reward {real},                          -- of that observation; null where it is not observed
+    revision {integer} NOT NULL DEFAULT 0,
+    UNIQUE (experiment, id)
+);
+CREATE INDEX decisions_due ON decisions (due) WHERE due IS NOT NULL;
+CREATE INDEX decisions_unit ON decisions (experiment, unit, n) WHERE unit IS NOT NULL;
+CREATE TABLE events (
+    n {serial},
+    decision {integer} NOT NULL REFERENCES decisions (n),
+    node {text} NOT NULL,
+    value {text} NOT NULL,
+    at {real} NOT NULL,
+    received {real} NOT NULL
+);
+CREATE INDEX events_decision ON events (decision);
+CREATE TABLE steps (
+    n {serial},
+    block {integer} NOT NULL,               -- steps of one transaction; readers follow (block, n)
+    experiment {text} NOT NULL,
+    kind {text} NOT NULL,                   -- version, round
+    version {integer} NOT NULL,
+    decision {integer} REFERENCES decisions (n),
+    before {text},                          -- observation that was learned; null: none yet
+    after {text},                           -- observation to learn; null: remove the round
+    earlier {real},                         -- reward of `before`
+    reward {real}                           -- reward of `after`
+);
+CREATE INDEX steps_order ON steps (experiment, block, n);
+CREATE INDEX steps_decision ON steps (decision) WHERE decision IS NOT NULL;
+CREATE TABLE snapshots (
+    experiment {text} NOT NULL,
+    block {integer} NOT NULL,
+    library {text} NOT NULL,
+    digest {text} NOT NULL,
+    content {bytes} NOT NULL,
+    created {real} NOT NULL,
+    PRIMARY KEY (experiment, block)
+);
+CREATE TABLE letters (
+    n {serial},
+    experiment {text} NOT NULL,
+    received {real} NOT NULL,
+    reason {text} NOT NULL,
+    message {text} NOT NULL,
+    body {text} NOT NULL,
+    replayed {real}
+);
+CREATE TABLE audit (
+    n {serial},
+    at {real} NOT NULL,
+    who {text} NOT NULL,
+    experiment {text},
+    what {text} NOT NULL,
+    detail {text}
+);
+CREATE TABLE tokens (
+    digest {text} PRIMARY KEY,
+    name {text} NOT NULL UNIQUE,
+    scopes {text} NOT NULL,
+    created {real} NOT NULL,
+    revoked {real}
+);

@@ -1,0 +1,88 @@
+"""Rows of the journal as plain data."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+OPEN, DEFERRED, CLOSED, IMPOSSIBLE = "open", "deferred", "closed", "impossible"  # states of a decision
+POLICY, HOLDOUT, CALLER = "policy", "holdout", "caller"  # who chose an action
+VERSION, ROUND = "version", "round"  # kinds of steps
+
+
+class DecisionRow(NamedTuple):
+    """Decision as it is stored; texts in JSON are encoded, times are seconds from 1970."""
+
+    n: int  # 0: not stored yet
+    experiment: str
+    id: str
+    version: int
+    arm: str
+    learns: int
+    unit: str | None
+    action: str
+    proposed: str | None
+    context: str | None
+    allowed: str | None
+    at: float
+    shown: float | None
+    position: int
+    seed: int | None
+    library: str
+    digest: str
+    due: float | None
+    complete: int = 0
+    state: str = OPEN
+    learned: str | None = None
+    reward: float | None = None
+    revision: int = 0
+
+
+class Event(NamedTuple):
+    """Value of an observed node that was reported."""
+
+    node: str
+    value: Any
+    at: float  # when it happened
+    received: float
+
+
+class StepRow(NamedTuple):
+    """Step of an experiment: a new version, or a round that is learned, corrected or removed."""
+
+    block: int
+    kind: str
+    version: int
+    before: str | None
+    after: str | None
+    earlier: float | None
+    reward: float | None
+    decision: DecisionRow | None
+
+
+class VersionRow(NamedTuple):
+    """Version of an experiment."""
+
+    version: int
+    diagram: str
+    settings: str
+    created: float
+
+
+class Change(NamedTuple):
+    """What an outcome, or the closing of a round, changes about a decision."""
+
+    events: tuple[Event, ...] = ()
+    due: float | None = None
+    complete: int = 0
+    state: str = OPEN
+    shown: float | None = None
+
+
+class Closing(NamedTuple):
+    """Next step of a due decision: the observation to learn, or why there is none."""
+
+    after: str | None
+    reward: float | None
+    due: float | None
+    state: str
+    problem: str | None = None  # of a dead letter

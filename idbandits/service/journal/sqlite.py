@@ -1,0 +1,152 @@
+"""Journal in an SQLite file (WAL, synchronous=FULL); writers of all processes wait for a lock of the file.
+
+SQLite's own wait for a writer sleeps for growing times, which ruins the 99th percentile of latency; the operating
+system wakes the next one at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, final
+
+from idbandits.errors import IdbanditsError
+from idbandits.service.journal.store import Row
+from idbandits.service.problems import unavailable
+
+SOUND = (3, 51, 3)  # before, WAL could be corrupted when two connections wrote or checkpointed concurrently
+CACHED = 200  # prepared statements
+MOST_WAIT = 60_000  # milliseconds for writers of other programs, which do not know the lock
+
+
+def apsw_module() -> Any:
+    """Import APSW, or raise an error that names the extra."""
+    try:
+        import apsw
+    except ImportError:
+        raise IdbanditsError("a journal in SQLite needs APSW: pip install 'idbandits[serve]'") from None
+    if tuple(map(int, apsw.sqlite_lib_version().split("."))) < SOUND:
+        needed = ".".join(map(str, SOUND))
+        raise IdbanditsError(f"apsw must contain SQLite >= {needed}, got {apsw.sqlite_lib_version()}")
+    return apsw
+
+
+@final
+class SqliteStore:
+    """SQLite file; every thread has a connection of its own."""
+
+    types = {  # noqa: RUF012
+        "text": "TEXT", "integer": "INTEGER", "real": "REAL", "bytes": "BLOB",
+        "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
+    }  # fmt: skip
+    locking = skipping = ""  # there is one writer
+
+    def __init__(self, url: str, *, vfs: str | None = None, synchronous: str = "FULL") -> None:
+        path = url.removeprefix("sqlite://").removeprefix("/")
+        if not path or path == ":memory:":
+            raise IdbanditsError(f"store must be the URL of a file, such as sqlite:///shop.db, got {url!r}")
+        self.url, self._apsw, self._path = url, apsw_module(), os.path.abspath(path)
+        self._vfs, self._synchronous = vfs, synchronous
+        self._local, self._connections, self._lock = threading.local(), list[Any](), threading.Lock()
+        try:
+            self._lock_file = os.open(self._path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise unavailable(error) from error
+        self._thread_lock = threading.Lock()  # the lock of a file is one of processes
+
+    def _connection(self) -> Any:
+        own = getattr(self._local, "connection", None)
+        if own is None:
+            own = self._apsw.Connection(self._path, vfs=self._vfs, statementcachesize=CACHED)
+            own.set_busy_timeout(MOST_WAIT)
+            own.execute("PRAGMA journal_mode=WAL").fetchall()
+            own.execute(f"PRAGMA synchronous={self._synchronous}").fetchall()
+            own.execute("PRAGMA foreign_keys=ON").fetchall()
+            self._local.connection = own
+            with self._lock:
+                self._connections.append(own)
+        return own
+
+    @contextmanager
+    def transaction(self, *, write: bool = True) -> Iterator[SqliteTransaction]:
+        """Begin a transaction of this thread; writers wait for each other."""
+        if not write:
+            with self._began("BEGIN") as own:
+                yield own
+            return
+        with self._thread_lock:
+            fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+            try:
+                with self._began("BEGIN IMMEDIATE") as own:
+                    yield own
+            finally:
+                fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+
+    @contextmanager
+    def _began(self, statement: str) -> Iterator[SqliteTransaction]:
+        connection = None
+        try:
+            connection = self._connection()
+            connection.execute(statement)
+            yield SqliteTransaction(connection)
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection is not None and connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if isinstance(error, (self._apsw.ConstraintError, self._apsw.TooBigError, self._apsw.SQLError)):
+                raise
+            if isinstance(error, (self._apsw.Error, OSError)):
+                self._discard(connection)
+                raise unavailable(error) from error
+            raise
+
+    def _discard(self, connection: Any) -> None:
+        """Close the connection of this thread, so that the next transaction opens the file again."""
+        self._local.connection = None
+        if connection is not None:
+            with self._lock:
+                self._connections.remove(connection)
+            connection.close(True)
+
+    def lag(self) -> float:
+        """Return 0: transactions of one writer are complete in their order."""
+        return 0.0
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            for own in self._connections:
+                own.close(True)
+            self._connections.clear()
+        self._local = threading.local()
+        if self._lock_file >= 0:
+            os.close(self._lock_file)
+            self._lock_file = -1
+
+
+@final
+class SqliteTransaction:
+    """Open transaction."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def all(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Run a statement; return its rows."""
+        return list(self._connection.execute(sql, values))
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> list[list[Row]]:
+        """Run a statement for each row of parameters; return the rows that each run gives."""
+        run = self._connection.execute
+        return [list(run(sql, row)) for row in rows]
+
+    def block(self) -> int:
+        """Return the number after the latest block."""
+        return int(self.all("SELECT coalesce(max(block), 0) + 1 FROM steps")[0][0])
+
+    def end(self) -> int:
+        """Return a number above all blocks: those that are seen are complete."""
+        return 2**62

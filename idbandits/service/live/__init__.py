@@ -1,0 +1,1 @@
+"""Experiments in one process: decide, report, close rounds by age, learn, and answer questions."""

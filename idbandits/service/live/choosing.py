@@ -1,0 +1,50 @@
+"""Actions that no belief chooses: those of a holdout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from idbandits.circuit.model import Model
+from idbandits.diagram.tables import Label
+from idbandits.errors import IdbanditsError
+from idbandits.kernel.array_types import Ints, Rng
+from idbandits.solve.eligible import are_eligible, choices_of
+
+ATTEMPTS = 100
+
+
+def uniform_action(model: Model, eligible: Ints, rng: Rng) -> dict[str, Label] | None:
+    """Draw choices one decision after the other, each uniformly among those that are left; None if none are found.
+
+    With equal eligible items for all decisions, all lists are equally probable.
+    """
+    decisions, number = model.decisions, len(model.decisions)
+    options = [choices_of(node.states, eligible, k, number) for k, node in enumerate(decisions)]
+    for _ in range(ATTEMPTS):
+        chosen = dict[str, Label]()
+        for node, own in zip(decisions, options, strict=True):
+            left = [place for place in own if not _repeats(model, chosen, node.name, node.values[place])]
+            if not left:
+                break
+            chosen[node.name] = node.values[left[int(rng.integers(len(left)))]]
+        else:
+            return chosen
+    return None
+
+
+def _repeats(model: Model, chosen: dict[str, Label], name: str, value: Label) -> bool:
+    """Return whether a choice repeats an earlier one that it must differ from."""
+    return any(
+        name in group and value not in (labels or ()) and any(chosen.get(other) == value for other in group)
+        for group, labels in model.diagram.constraints
+    )
+
+
+def fixed_action(model: Model, action: dict[str, Any], eligible: Ints) -> dict[str, Label] | None:
+    """Return a fixed action, None if it is not eligible now."""
+    contexts = {node.name: node.values[0] for node in model.contexts if node.features is None}
+    try:
+        vector = model.action_vector(action, contexts)
+    except IdbanditsError:
+        return None
+    return dict(action) if are_eligible(vector, eligible, len(model.decisions)) else None

@@ -1,0 +1,105 @@
+"""Closing rounds that are due: what was observed by now, whether it is possible, and its reward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from idbandits.circuit.model import Model
+from idbandits.errors import IdbanditsError
+from idbandits.kernel.array_types import Floats
+from idbandits.logs.evaluate.term_values import term_circuit
+from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Closing, DecisionRow, Event
+from idbandits.service.json_text import decoded, encoded
+from idbandits.service.live.rounds import Version
+
+SAME = 1e-9
+
+
+@final
+class Closer:
+    """Computes the next steps of decisions that are due."""
+
+    def __init__(self, version: Callable[[str, int], Version]) -> None:
+        self._version = version
+        self._judges = dict[int, tuple[Model, _Judge]]()
+
+    def __call__(self, due: Sequence[tuple[DecisionRow, list[Event]]], now: float) -> list[Closing]:
+        """Return the closing of each decision."""
+        closings: list[Any] = [None] * len(due)
+        groups: dict[tuple[str, int], list[int]] = {}
+        for i, (row, _) in enumerate(due):
+            groups.setdefault((row.experiment, row.version), []).append(i)
+        for key, places in groups.items():
+            version = self._version(*key)
+            seen = [version.observation(*due[i], now) for i in places]
+            for i, own, (reward, problem) in zip(
+                places, seen, self._judge(version)([due[i][0] for i in places], seen), strict=True
+            ):
+                row = due[i][0]
+                following = version.next_due(row, now)
+                if problem is not None:
+                    closings[i] = Closing(None, None, None, IMPOSSIBLE, problem)
+                    continue
+                after = encoded(own) if own or row.learned is not None else None
+                closings[i] = Closing(after, reward, following, OPEN if following is not None else CLOSED)
+        return closings
+
+    def _judge(self, version: Version) -> _Judge:
+        known = self._judges.get(id(version.model))
+        if known is None or known[0] is not version.model:
+            known = self._judges[id(version.model)] = version.model, _Judge(version.model)
+        return known[1]
+
+
+@final
+class _Judge:
+    """Checks that observations are possible, and computes rewards that they determine."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._has_features = any(node.features is not None for node in model.contexts)
+        if not self._has_features:
+            self._circuit = term_circuit(model)
+            self._parameters = [self._circuit.parameters(means) for means in _two_means(model)]
+
+    def __call__(
+        self, rows: Sequence[DecisionRow], seen: Sequence[dict[str, Any]]
+    ) -> list[tuple[float | None, str | None]]:  # fmt: skip
+        """Return the reward of each round, None if it is hidden, and what is wrong with an impossible one."""
+        if self._has_features or not rows:
+            return [(None, None)] * len(rows)
+        model = self._model
+        choices = np.empty((len(rows), len(model.decisions) + len(model.contexts)), np.int64)
+        states = np.full((len(rows), len(model.observed)), -1, np.int64)
+        problems: list[str | None] = [None] * len(rows)
+        for i, (row, own) in enumerate(zip(rows, seen, strict=True)):
+            try:
+                choices[i] = model.action_vector(decoded(row.action), decoded(row.context))
+                known = model.observation_states(own)
+                states[i] = [known.get(node.name, -1) for node in model.observed]
+            except IdbanditsError as error:
+                problems[i] = str(error)
+                choices[i] = 0
+        first, second = (self._circuit.values(own, choices, states).sum(axis=1) for own in self._parameters)
+        answers = list[tuple[float | None, str | None]]()
+        for i in range(len(rows)):
+            if problems[i] is None and np.isnan(first[i]) and len(model.diagram.rewards):
+                problems[i] = f"what was observed has probability zero: {encoded(seen[i])}"
+            is_known = abs(first[i] - second[i]) <= SAME * max(1.0, abs(first[i]))
+            answers.append((float(first[i]) if is_known and problems[i] is None else None, problems[i]))
+        return answers
+
+
+def _two_means(model: Model) -> list[dict[str, Floats]]:
+    """Return two different vectors of means, both without zeros: a reward that is equal under both is observed."""
+    result = []
+    for seed in (0, 1):
+        rng, means = np.random.default_rng(seed), dict[str, Floats]()
+        for name, table in model.learned.items():
+            own = rng.uniform(0.2, 0.8, table.means_shape)
+            means[name] = own / own.sum(axis=-1, keepdims=True) if table.states > 2 else own
+        result.append(means)
+    return result

@@ -1,0 +1,116 @@
+"""Decisions: who chooses, by which random numbers, and the row that is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from idbandits.errors import ActionError
+from idbandits.service.journal.journal import Journal
+from idbandits.service.journal.records import CALLER, DEFERRED, HOLDOUT, OPEN, POLICY, DecisionRow
+from idbandits.service.json_text import decoded, encoded
+from idbandits.service.live.choosing import fixed_action, uniform_action
+from idbandits.service.live.inputs import digest_of, plain, plain_allowed
+from idbandits.service.live.replica import LIBRARY, View
+from idbandits.service.live.settings import Settings, seconds_of
+from idbandits.service.problems import ServiceError
+
+
+class Request(NamedTuple):
+    """Request of a decision."""
+
+    context: Mapping[str, Any] | None = None
+    allowed: Any = None
+    id: str | None = None
+    unit: str | None = None
+    action: Mapping[str, Any] | None = None  # of the caller: in shadow mode, or for a holdout
+    deferred: bool = False  # counts only when it is reported as shown
+
+
+@final
+class Decider:
+    """Makes decisions with random numbers of one process, which other processes do not share."""
+
+    def __init__(self, journal: Journal, clock: Callable[[], float]) -> None:
+        self._journal, self._clock = journal, clock
+        self._random = np.random.default_rng(secrets.randbits(128))
+
+    def row(self, experiment: str, seed: int, id: str, view: View, request: Request) -> DecisionRow:
+        """Return the row of a new decision."""
+        version, settings, now = view.version, view.version.settings, self._clock()
+        context = None if request.context is None else dict(request.context)
+        draw = int(self._random.integers(2**63))
+        if settings.sticky is not None and request.unit is not None:
+            earlier = self._repeated(experiment, view, request, now)
+        else:
+            earlier = None
+        arm = self._arm(seed, settings, request.unit)
+        proposed, learns = None, int(settings.mode != "frozen")
+        if settings.mode == "shadow":
+            arm = CALLER
+        if earlier is not None and arm != CALLER:
+            action, own_seed, arm = decoded(earlier.action), None, earlier.arm
+        elif arm == POLICY:
+            action, own_seed = view.agent.act(context, allowed=request.allowed, seed=draw), draw
+        else:
+            proposed_action = view.agent.act(context, allowed=request.allowed, seed=draw)
+            proposed, own_seed = encoded(proposed_action), draw
+            action = self._other_action(arm, view, request, context, draw)
+        if arm == HOLDOUT and not settings.learn_holdout:
+            learns = 0
+        body = [context, plain_allowed(request.allowed), request.unit, plain(request.action), request.deferred]
+        shown = None if request.deferred else now
+        due = None if shown is None else now + version.stages[0]
+        return DecisionRow(
+            n=0, experiment=experiment, id=id, version=version.number, arm=arm, learns=learns, unit=request.unit,
+            action=encoded(action), proposed=proposed, context=None if context is None else encoded(plain(context)),
+            allowed=None if body[1] is None else encoded(body[1]), at=now, shown=shown, position=view.position,
+            seed=own_seed, library=LIBRARY, digest=digest_of(body), due=due,
+            state=DEFERRED if request.deferred else OPEN,
+        )  # fmt: skip
+
+    def _arm(self, seed: int, settings: Settings, unit: str | None) -> str:
+        """Draw who chooses: a unit is always in one arm."""
+        if settings.holdout == 0.0:
+            return POLICY
+        if unit is None:
+            return HOLDOUT if self._random.random() < settings.holdout else POLICY
+        text = f"{seed}|{unit}".encode()
+        share = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64
+        return HOLDOUT if share < settings.holdout else POLICY
+
+    def _other_action(
+        self, arm: str, view: View, request: Request, context: dict[str, Any] | None, seed: int
+    ) -> dict[str, Any]:
+        """Return the caller's action, or that of the baseline."""
+        model, baseline = view.version.model, view.version.settings.baseline
+        eligible = view.agent.eligible(request.allowed)
+        if arm == CALLER or baseline == "caller":
+            if request.action is None:
+                raise ServiceError(
+                    "invalid", "action must be the caller's action in this experiment, got none", "action"
+                )
+            try:
+                model.action_vector(dict(request.action), context)
+            except ActionError as error:
+                raise ServiceError("invalid", str(error), "action") from None
+            return {node.name: request.action[node.name] for node in model.decisions}
+        fixed = None if baseline == "uniform" else fixed_action(model, dict(baseline), eligible)
+        action = fixed or uniform_action(model, eligible, np.random.default_rng(seed))
+        return action or view.agent.act(context, allowed=request.allowed, seed=seed)
+
+    def _repeated(self, experiment: str, view: View, request: Request, now: float) -> DecisionRow | None:
+        """Return the decision whose action a unit gets again: a recent one of this version, if it is eligible."""
+        assert request.unit is not None
+        since = now - seconds_of("sticky", view.version.settings.sticky)
+        earlier = self._journal.latest_of_unit(experiment, request.unit, since)
+        if earlier is None or earlier.version != view.version.number:
+            return None
+        if earlier.context != (None if request.context is None else encoded(plain(dict(request.context)))):
+            return None
+        eligible = view.agent.eligible(request.allowed)
+        return earlier if fixed_action(view.version.model, decoded(earlier.action), eligible) is not None else None

@@ -1,0 +1,87 @@
+"""Validated parts of requests: names, ids, times, and plain values."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from idbandits.errors import brief
+from idbandits.service.json_text import encoded
+from idbandits.service.problems import ServiceError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+LONGEST_ID = 200
+SKEW = 300.0  # seconds that clocks of callers may be ahead
+
+
+def new_id(now: float) -> str:
+    """Return a new id; later ones are larger, so that indexes stay compact."""
+    return f"{int(now * 1000):012x}{os.urandom(10).hex()}"
+
+
+def check_name(name: Any) -> str:
+    """Validate the name of an experiment."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        needed = "1 to 100 letters, digits, '.', '_' or '-', the first of which is a letter or digit"
+        raise ServiceError("invalid", f"name must be {needed}, got {brief(name)}", "name")
+    return name
+
+
+def check_id(field: str, value: Any) -> str:
+    """Validate an id of a decision or a unit."""
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_ID or not value.isprintable():
+        raise ServiceError(
+            "invalid", f"{field} must be 1 to {LONGEST_ID} printable characters, got {brief(value)}", field
+        )
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Return a context or an action as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(own) for name, own in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def plain_allowed(allowed: Any) -> Any:
+    """Return eligible choices as JSON has them."""
+    if allowed is None:
+        return None
+    if isinstance(allowed, Mapping):
+        return {str(name): [plain(own) for own in labels] for name, labels in allowed.items()}
+    return [plain(own) for own in allowed]
+
+
+def digest_of(body: Any) -> str:
+    """Return a digest of a request."""
+    return hashlib.blake2b(encoded(body).encode(), digest_size=16).hexdigest()
+
+
+def is_time(text: str) -> bool:
+    """Return whether a text looks like a date with a time."""
+    return len(text) >= 16 and text[4:5] == "-" and text[7:8] == "-"
+
+
+def time_of(field: str, value: Any, now: float) -> float:
+    """Return a time in seconds from 1970."""
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if isinstance(value, datetime):
+            if value.tzinfo is None:
+                raise ValueError
+            value = value.timestamp()
+        seconds = float(value) if not isinstance(value, bool) else math.nan
+    except (ValueError, TypeError, OverflowError):
+        seconds = math.nan
+    if not 0 <= seconds <= now + SKEW:
+        needed = "a time with a time zone, such as 2026-11-17T12:03:00Z, that is not in the future"
+        raise ServiceError("invalid", f"{field} must be {needed}, got {brief(value)}", field)
+    return seconds

@@ -1,0 +1,167 @@
+"""Replica of an experiment: its agent and statistics as a function of the steps of the journal.
+
+All replicas that followed to one position are equal to the last bit: random numbers of learning are seeded by the
+blocks of steps. So a decision can be computed again from its position and seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from importlib.metadata import version as version_of
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from idbandits.agent.thompson import Thompson
+from idbandits.errors import IdbanditsError
+from idbandits.service.journal.journal import Journal
+from idbandits.service.journal.records import VERSION, StepRow
+from idbandits.service.json_text import decoded
+from idbandits.service.live.rounds import Version
+from idbandits.service.live.settings import forget_of, inference_of
+from idbandits.service.live.statistics import Statistics
+from idbandits.service.problems import ServiceError
+
+LIBRARY = version_of("idbandits")
+MOST_STEPS = 20_000  # that are read at once
+MOST_CONTENT = 2**31  # bytes of a part of a snapshot
+
+
+class View(NamedTuple):
+    """What decisions are made by: replaced as a whole when something was learned."""
+
+    position: int
+    version: Version
+    agent: Thompson
+
+
+@final
+class Replica:
+    """Agent and statistics of an experiment; one thread follows the journal, others read `view`."""
+
+    def __init__(self, journal: Journal, experiment: str, seed: int, versions: Callable[[str, int], Version]) -> None:
+        self._journal, self.experiment, self._seed, self._versions = journal, experiment, seed, versions
+        self.position, self.statistics = 0, Statistics()
+        self.view: View | None = None  # None before the first version
+        self.rejected = 0  # steps that the agent did not accept
+        self.snapshot_position = 0
+
+    # -- following -----------------------------------------------------------------------------------------------------
+
+    def follow(self, until: int = 2**62, most: int | None = None) -> int:
+        """Learn all complete steps up to a position, `most` reads at a time; return how many steps there were."""
+        number = reads = 0
+        while (most is None or reads < most) and (
+            steps := self._journal.steps(self.experiment, self.position, MOST_STEPS, until)
+        ):
+            self.apply(steps)
+            number, reads = number + len(steps), reads + 1
+        return number
+
+    def apply(self, steps: Sequence[StepRow]) -> None:
+        """Learn steps of whole blocks."""
+        agent = None if self.view is None else self.view.agent.copy()
+        version = None if self.view is None else self.view.version
+        for block, own in groupby(steps, lambda step: step.block):
+            seed = np.random.SeedSequence([self._seed, block])
+            if agent is not None:
+                agent.rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+            for step in own:
+                if step.kind == VERSION:
+                    version = self._versions(self.experiment, step.version)
+                    agent = self._agent_of(version) if agent is None else agent.moved_to(version.diagram)
+                elif agent is not None and version is not None:
+                    self._learn(agent, version, step)
+            self.position = block
+        if agent is not None and version is not None:
+            self.view = View(self.position, version, agent)
+
+    def _agent_of(self, version: Version) -> Thompson:
+        own, d = version.settings, version.diagram
+        return Thompson(d, inference_of(d, own), seed=self._seed, effort=own.effort, forget=forget_of(own))
+
+    def _learn(self, agent: Thompson, version: Version, step: StepRow) -> None:
+        """Learn, correct or remove a round."""
+        row = step.decision
+        assert row is not None
+        action, context = decoded(row.action), decoded(row.context)
+        before, after = decoded(step.before), decoded(step.after)
+        self.statistics.count_round(row, action, before, after, step.earlier, step.reward)
+        if not row.learns:
+            return
+        at = None if agent.forget is None else row.at
+        d = None if row.version == version.number else self._versions(self.experiment, row.version).diagram
+        try:
+            if before is None:
+                agent.update(action, after, context, at=at, diagram=d)
+            else:
+                agent.revise(action, before, after, context, at=at, diagram=d)
+        except IdbanditsError:
+            self.rejected += 1
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Store a snapshot in the journal."""
+        if self.view is None or self.position == self.snapshot_position:
+            return
+        content = io.BytesIO()
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as parts:
+            path = Path(folder) / "agent.npz"
+            self.view.agent.save(path)
+            parts.write(path, "agent.npz")
+            parts.writestr("statistics.json", self.statistics.to_json())
+            parts.writestr("version", str(self.view.version.number))
+        own = content.getvalue()
+        digest = hashlib.sha256(own).hexdigest()
+        self._journal.save_snapshot(self.experiment, self.position, LIBRARY, digest, own)
+        self.snapshot_position = self.position
+
+    def load(self, until: int = 2**62) -> int:
+        """Continue from the latest snapshot up to a position that is sound; return its position, 0 without one."""
+        for block, library, digest, content in self._journal.snapshots(self.experiment, until):
+            if library == LIBRARY and hashlib.sha256(content).hexdigest() == digest:
+                try:
+                    self._restore(block, content)
+                except (IdbanditsError, zipfile.BadZipFile, KeyError, ValueError, OSError):
+                    continue
+                return block
+        return 0
+
+    def _restore(self, block: int, content: bytes) -> None:
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(io.BytesIO(content)) as parts:
+            path = Path(folder) / "agent.npz"
+            path.write_bytes(parts.read("agent.npz"))
+            agent = Thompson.load(path)
+            statistics = Statistics.from_json(parts.read("statistics.json"))
+            version = self._versions(self.experiment, int(parts.read("version")))
+        self.position = self.snapshot_position = block
+        self.statistics, self.view = statistics, View(block, version, agent)
+
+
+def replica_at(
+    journal: Journal, experiment: str, seed: int, versions: Callable[[str, int], Version], position: int
+) -> Replica:  # fmt: skip
+    """Return the replica of an experiment as it was at a position."""
+    replica = Replica(journal, experiment, seed, versions)
+    replica.load(position)
+    replica.follow(position)
+    if replica.view is None:
+        raise ServiceError(
+            "invalid", f"position must be one at which experiment {experiment!r} existed, got {position}"
+        )
+    return replica
+
+
+def is_same_belief(left: Any, right: Any) -> bool:
+    """Return whether two agents know the same: all their counts are equal."""
+    one, other = left.posterior(), right.posterior()
+    return one.keys() == other.keys() and all(
+        np.allclose(one[name].alpha, other[name].alpha, rtol=1e-6) for name in one
+    )

@@ -1,0 +1,138 @@
+"""Rounds: which events count, what was observed by an age, and when a decision is due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, final
+
+from idbandits.circuit.model import Model, compile
+from idbandits.diagram.diagram import Diagram, Node
+from idbandits.errors import brief
+from idbandits.inference import REVISE, name_of
+from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Change, DecisionRow, Event
+from idbandits.service.live.settings import Horizons, Settings, horizons_of, inference_of, seconds_of
+from idbandits.service.problems import ServiceError
+
+NEVER = float("inf")
+
+
+class Outcome(NamedTuple):
+    """What is reported of a decision: values of nodes, each with the time at which it happened."""
+
+    events: tuple[Event, ...] = ()
+    complete: bool = False
+    shown: float | None = None  # when a deferred decision was shown
+
+
+@final
+class Version:
+    """Version of an experiment: diagram, settings, and what follows from them."""
+
+    def __init__(self, experiment: str, number: int, d: Diagram, settings: Settings, created: float) -> None:
+        self.experiment, self.number, self.diagram, self.settings = experiment, number, d, settings
+        self.created = created
+        self.model: Model = compile(d)
+        self.inference = inference_of(d, settings)
+        self.horizons: Horizons = horizons_of(d, settings)
+        self.can_revise = REVISE in self.inference.capabilities
+        self.accept = seconds_of("accept", settings.accept) if self.can_revise else 0.0
+        self.observed: dict[str, Node] = {node.name: node for node in self.model.observed}
+        absent = settings.absent or {}
+        self._absent = {name: absent.get(name, node.values[0]) for name, node in self.observed.items()}
+        self._sources = {node: name for name, nodes in self.horizons.delayed.items() for node in nodes}
+        stages = self.horizons.stages
+        self.stages = stages if self.can_revise else stages[-1:]  # others learn a round once, when all of it is known
+
+    # -- reports -------------------------------------------------------------------------------------------------------
+
+    def events_of(
+        self, values: Mapping[str, Any], at: float, times: Mapping[str, float], received: float
+    ) -> tuple[Event, ...]:  # fmt: skip
+        """Return the events of an outcome, by observed node, or raise; `times` are those of single nodes."""
+        events = list[Event]()
+        for name, value in values.items():
+            own = times.get(name, at)
+            if name in self.horizons.delayed:
+                if value not in (True, False, 0, 1):
+                    raise ServiceError("impossible", f"values: {name!r} must be 0 or 1, got {brief(value)}", name)
+                events.append(Event(name, int(value), own, received))
+                continue
+            node = self.observed.get(name)
+            if node is None:
+                listed = ", ".join([*self.horizons.delayed, *self.observed]) or "none"
+                message = f"values must be of observed nodes ({listed}), got {brief(name)}"
+                raise ServiceError("unknown-node", message, str(name))
+            place = None if value is None else node.index(int(value) if isinstance(value, bool) else value)
+            if value is not None and place is None:
+                message = f"values: {name!r} must be one of {node.allowed()}, got {brief(value)}"
+                raise ServiceError("impossible", message, name)
+            events.append(Event(name, None if place is None else node.values[place], own, received))
+        return tuple(events)
+
+    def judge(self, outcome: Outcome, row: DecisionRow, known: Sequence[Event], now: float) -> Change | None:
+        """Return what an outcome changes, None if it is known already; raise if it comes too late."""
+        if row.shown is None and outcome == Outcome():
+            return None
+        shown = row.shown if row.shown is not None else row.at if outcome.shown is None else outcome.shown
+        if now > shown + self.stages[-1] + self.accept:
+            message = f"outcome must come within {self.settings.accept} after the last horizon of decision {row.id!r}"
+            raise ServiceError("too-late", message)
+        for event in outcome.events:
+            if event.at > shown + self._limit(event.node):
+                needed = f"within {self._limit(event.node):g} s of decision {row.id!r}"
+                message = f"{event.node!r} must happen {needed}, got {event.at - shown:.0f} s after it"
+                raise ServiceError("too-late", message, event.node)
+        new = tuple(event for event in outcome.events if not _repeats(event, known))
+        complete = row.complete or int(outcome.complete)
+        if not new and complete == row.complete and row.shown is not None:
+            return None
+        if not self.can_revise and row.learned is not None:
+            name = name_of(self.inference)
+            raise ServiceError("too-late", f"decision {row.id!r} was learned, and inference {name!r} cannot correct it")
+        due = shown + self.stages[0] if row.shown is None else row.due
+        if complete or row.learned is not None or due is None:
+            due = now
+        return Change(new, due, complete, row.state if row.state in (CLOSED, IMPOSSIBLE) else OPEN, shown)
+
+    def _limit(self, name: str) -> float:
+        """Return the age up to which events of a node count."""
+        nodes = self.horizons.delayed.get(name, [name])
+        return max(self.horizons.by_node[node] for node in nodes)
+
+    # -- closing -------------------------------------------------------------------------------------------------------
+
+    def observation(self, row: DecisionRow, events: Sequence[Event], now: float) -> dict[str, Any]:
+        """Return what is known of a round by its age: reported values, and those of nodes without an event.
+
+        A node is unknown before its horizon, whether or not an event came: else rounds with events would be learned
+        earlier than those without.
+        """
+        shown = row.at if row.shown is None else row.shown
+        age = NEVER if row.complete else max((stage for stage in self.stages if shown + stage <= now), default=-1.0)
+        words, seen = sorted(events, key=lambda own: (own.at, own.received)), dict[str, Any]()
+        for name, horizon in self.horizons.by_node.items():
+            if horizon > age:
+                continue
+            source = self._sources.get(name, name)
+            last = next((e for e in reversed(words) if e.node in (name, source) and e.at <= shown + horizon), None)
+            value = self._absent[name] if last is None else last.value
+            if last is not None and last.node != name:
+                value = self.observed[name].values[last.value]
+            if value is not None:
+                seen[name] = value
+        return seen
+
+    def next_due(self, row: DecisionRow, now: float) -> float | None:
+        """Return when a round that is closed now is due again; None: when something more is reported."""
+        shown = row.at if row.shown is None else row.shown
+        if row.complete:
+            return None
+        return next((shown + stage for stage in self.stages if shown + stage > now), None)
+
+
+def _repeats(event: Event, known: Sequence[Event]) -> bool:
+    """Return whether an event is known: reported with its time, or without one and the latest word on its node."""
+    own = [other for other in known if other.node == event.node]
+    if event.at == event.received:  # no time was reported
+        return bool(own) and max(own, key=lambda other: (other.at, other.received)).value == event.value
+    return any(other.at == event.at and other.value == event.value for other in own)
