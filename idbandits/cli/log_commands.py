@@ -111,8 +111,8 @@ def _impossible(counts: Counts | None) -> list[str]:
 def _structure(agent: Thompson) -> Any:
     """Return the fit report of an agent.
 
-    It is None where contexts have features, and where rounds are weighted or were counted elsewhere, so that there is
-    no sample of them.
+    It is None where contexts have features, where weights are fractions, and where rounds were counted elsewhere, so
+    that there is no sample of all rounds.
     """
     if any(node.features is not None for node in agent.diagram.of_kind("context")):
         return None

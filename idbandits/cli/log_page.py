@@ -47,16 +47,18 @@ th { font-weight: 600; color: var(--soft); }
 td.n, th.n { text-align: right; }
 td.n { font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.t { min-width: 12rem; max-width: 28rem; overflow-wrap: anywhere; }
+td.t:last-child { min-width: 18rem; }
 td.t:first-child { min-width: 8rem; }
 .facts { color: var(--soft); font-size: .875rem; max-width: none; }
 code { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .9em; overflow-wrap: anywhere; }
+code span { display: inline-block; max-width: 100%; }
 @media (max-width: 40rem) { body { padding: 1.25rem .9rem 3rem; } }
 </style>
 </head>
 <body>
 <main>
 <h1>{{ page.title }}</h1>
-<p class="facts">Made by idbandits {{ page.version }}: <code>{{ page.command }}</code></p>
+<p class="facts">Made by idbandits {{ page.version }}: <code>{% for word in page.command.split(' ') %}<span>{{ word }}</span> {% endfor %}</code></p>
 {% if page.verdict %}<p class="verdict">{{ page.verdict }}</p>{% endif %}
 {% for text in page.warnings %}<p class="warning"><strong>Warning:</strong> {{ text }}</p>
 {% endfor %}
