@@ -58,7 +58,8 @@ code span { display: inline-block; max-width: 100%; }
 <body>
 <main>
 <h1>{{ page.title }}</h1>
-<p class="facts">Made by idbandits {{ page.version }}: <code>{% for word in page.command.split(' ') %}<span>{{ word }}</span> {% endfor %}</code></p>
+<p class="facts">Made by idbandits {{ page.version }}:
+<code>{% for word in page.command.split(' ') %}<span>{{ word }}</span> {% endfor %}</code></p>
 {% if page.verdict %}<p class="verdict">{{ page.verdict }}</p>{% endif %}
 {% for text in page.warnings %}<p class="warning"><strong>Warning:</strong> {{ text }}</p>
 {% endfor %}
