@@ -49,7 +49,9 @@ class Comparison:
     agent: Thompson  # the first model, fitted to the whole log
 
     def __repr__(self) -> str:
-        table = self.frame.to_string(index=False, float_format=lambda x: f"{x:.4f}")
+        frame = self.frame.dropna(axis="columns", how="all")
+        small = dict.fromkeys(("difference", "difference_se"), "{:.2g}".format)
+        table = frame.to_string(index=False, float_format=lambda x: f"{x:.4f}", formatters=small)
         report = "" if self.fit_report is None else f"\nFit of {self.frame['model'].iloc[0]!r}: {self.fit_report}"
         return f"{self.verdict}\n{table}{report}"
 
@@ -69,7 +71,16 @@ def compare(
     `models` maps names to diagrams, to lists of diagrams (weighed as structures), or to functions of the items of the
     log. A saturated table and the popularity of items are always included. Rounds are predicted by cross-validation
     with sessions kept whole, or by time, each part by all before it. The log is read into memory; `options` are those
-    of reading it (`idb.count`).
+    of reading a log (`idb.count`).
+
+    >>> import idbandits as idb
+    >>> log = {"A1": [0, 1] * 100, "A2": [1, 0] * 100, "C1": [1, 1, 0, 0] * 50, "C2": [0, 0, 1, 0] * 50}
+    >>> models = {"cascade": idb.models.cascade(2, 2), "position-based": idb.models.position_based(2, 2)}
+    >>> result = idb.compare(models, log, folds=2)
+    >>> result.best
+    'cascade'
+    >>> result.frame["model"].tolist()[0], result.frame["parameters"].tolist()[0]
+    ('cascade', 2)
     """
     diagrams, rounds = _opened(models, log, options)
     first = next(iter(diagrams.values()))

@@ -30,14 +30,15 @@ MOST_MEMORY = 0.5  # of what is free, for the factors of a log
 
 
 def count(d: Any, log: Any, *, forget: Any = None, threads: int = 0, **options: Any) -> Counts:
-    """Count the rounds of a log, on all cores: what they say about the learned tables of a diagram.
+    """Count certain uses of table entries and factors in the rounds of a log, on all cores.
 
     `log` is a path or glob of Parquet, CSV or JSON-lines files, a data frame, an Arrow table, reader or dataset, a
     DuckDB relation, a database URL (with `query=`), an Ibis table, a Spark data frame or arrays by node name.
     `options` say how it is read: `format` (`idb.Long` and others, default: one column per node), `columns` (names of
-    nodes' columns, where they differ), `items="from log"`, `weight` (a column: how many rounds a row stands for), `at`
-    (a column of times), `preview` (rounds that are read first, to warn if memory will not do), `progress`, and
-    `invalid="error"` to raise for rows that are skipped otherwise. With `forget`, rounds fade by their times.
+    nodes' columns, where they differ), `items="from log"`, `weight` (a column: number of equal rounds that a row stands
+    for), `at` (a column of times), `preview` (number of rounds that are read first, to warn if all factors will not fit
+    into memory), `progress`, and `invalid="error"` to raise for rows that are skipped otherwise. With `forget`, weights
+    of rounds fade by their times.
 
     >>> from idbandits import models
     >>> counts = count(models.cascade(["tea", "milk"], 1), {"A1": ["tea", "milk", "tea"], "C1": [1, 0, 0]})
@@ -60,10 +61,10 @@ def count(d: Any, log: Any, *, forget: Any = None, threads: int = 0, **options: 
 def fit(
     d: Any, log: Any, inference: Any = None, *, seed: Any = None, forget: Any = None, **options: Any
 ) -> Thompson:  # fmt: skip
-    """Return an agent that is trained on a log: on `count(d, log)`, whose `options` these are.
+    """Return an agent that is trained on a log; `options` are those of `count`.
 
-    Rounds are learned one by one, in the order of the log, where counts do not tell everything: if contexts have
-    features, with `forget` in rounds, with particles, and for several diagrams.
+    Rounds are learned one by one, in the order of the log, if contexts have features, with `forget` in rounds, with
+    particles, with exact inference of latent nodes, and for several diagrams.
 
     >>> from idbandits import models
     >>> agent = fit(models.cascade(["tea", "milk"], 1), {"A1": ["tea", "milk", "tea"], "C1": [1, 0, 0]}, seed=0)

@@ -162,9 +162,18 @@ def score(
     """Score an agent on a log that it has not learned from.
 
     `predictive="plug-in"` predicts by the mean of the belief, `"posterior"` averages probabilities over `draws` of
-    it, which also accounts for what is not known. With relevance `labels` of items (a mapping of items, or of pairs of
+    it, which also accounts for uncertainty. With relevance `labels` of items (a mapping of items, or of pairs of
     a context and an item, to grades, or a data frame with columns `item` and `grade`), it has DCG and nDCG of the
     items ranked by their expected value at the first position. `options` are those of reading a log (`idb.count`).
+
+    >>> import idbandits as idb
+    >>> d = idb.models.cascade(["tea", "milk"], 1)
+    >>> agent = idb.fit(d, {"A1": ["tea"] * 8 + ["milk"] * 8, "C1": [1] * 4 + [0] * 12}, seed=0)
+    >>> result = idb.score(agent, {"A1": ["tea", "milk"], "C1": [1, 0]})
+    >>> round(result.log_likelihood, 3), round(result.perplexity, 3)
+    (-0.399, 1.491)
+    >>> result.frame["node"].tolist()
+    ['C1', 'all']
     """
     from idbandits.logs.read.open_log import LogOptions, open_log
 

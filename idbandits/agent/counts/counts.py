@@ -1,4 +1,4 @@
-"""Counts: what a log says about a diagram, additive over batches, threads, machines and time."""
+"""Counts of logs: certain uses and factors, additive over batches, threads, machines and time."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from idbandits.inference.forgetting import STEPS, Forget
 from idbandits.kernel.array_types import Floats, Ints
 
 MOST_EXAMPLES = 5  # of rounds that were not counted
+NO_TICK = -(2**62)  # step of the clock of counts without rounds
 
 
 class Clock(NamedTuple):
@@ -68,7 +69,17 @@ class Counts:
     """Counts of a log: certain uses of table entries, and factors with weights.
 
     `idb.count` makes them, `a + b` adds those of one diagram, `agent.learn(counts)` learns them. `report` says what was
-    read from the log and what was skipped, if it was read in this process.
+    read from the log and what was skipped; sums and files of counts have none.
+
+    >>> import idbandits as idb
+    >>> d = idb.models.position_based(["tea", "milk"], 1)
+    >>> monday = idb.count(d, {"A1": ["tea", "milk", "tea"], "C1": [1, 0, 0]})
+    >>> monday
+    Counts('position-based': 3 rounds, 2 factors)
+    >>> (monday + monday).rounds
+    6
+    >>> monday.uses["attraction"].tolist()      # by item: no click, click; both rounds without a click are factors
+    [[0.0, 1.0], [0.0, 0.0]]
     """
 
     def __init__(
@@ -170,7 +181,7 @@ def no_counts(d: Diagram, forget: Forget | None = None) -> Counts:
     return Counts(d, Content(0.0, np.zeros(learned), 0.0, new_tally(16, 64), ()), clock=clock)
 
 
-def clock_of(forget: Forget | None, tick: int = -(2**62)) -> Clock | None:
+def clock_of(forget: Forget | None, tick: int = NO_TICK) -> Clock | None:
     """Return the clock of counts for agents that forget; None if these do not forget by time."""
     if forget is None:
         return None

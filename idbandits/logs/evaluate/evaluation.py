@@ -54,6 +54,14 @@ class Evaluation:
 
     `frame` has one row per estimator, `best` the name of the recommended one, `value`, `low` and `high` its estimate,
     `verdict` one sentence, `diagnostics` the checks of importance weights by estimator, and `notes` warnings.
+
+    >>> import idbandits as idb
+    >>> log = {"A1": [0, 1] * 400, "C1": [0, 1] * 200 + [0, 0] * 200}
+    >>> result = idb.evaluate({"A1": 1}, log, idb.models.cascade(2, 1), propensity="uniform", seed=0)
+    >>> result.best, bool(result.low < 0.5 < result.high), result.trusted
+    ('doubly robust', True, True)
+    >>> result.frame.columns.tolist()
+    ['estimator', 'value', 'low', 'high', 'effective_sample_size']
     """
 
     def __init__(

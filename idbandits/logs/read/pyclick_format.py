@@ -44,6 +44,16 @@ class PyClick:
     Items are pairs "query|document", as click models need them, unless `pairs` is False. Decisions of the diagram
     are positions in order; `click` is what names of click nodes have before the position. `context` maps contexts to
     "query" or "session".
+
+    >>> import pathlib, tempfile
+    >>> import idbandits as idb
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "sessions.txt"
+    >>> _ = file.write_text("q\\td1,d2:d2;q\\td2,d1:;")
+    >>> def lists(pairs):
+    ...     return idb.models.cascade(pairs, 2)
+    >>> counts = idb.count(lists, file, format=idb.formats.PyClick(), items="from log")
+    >>> counts.rounds, counts.diagram.nodes["A1"].values
+    (2, ('q|d1', 'q|d2'))
     """
 
     click: str = "C"

@@ -36,6 +36,13 @@ class UBI:
     `context` maps contexts to fields of the queries (of impressions, without queries), such as "user_query" or
     "query_attributes.device". `timestamp`, `client_id`, `session_id` and `application` can be named as columns. With
     `pairs`, items are "user_query|object_id".
+
+    >>> import idbandits as idb
+    >>> queries = {"query_id": ["a", "b"], "query_response_hit_ids": [["x", "y"], ["y", "x"]]}
+    >>> events = {"query_id": ["a"], "action_name": ["click"], "event_attributes.object.object_id": ["y"]}
+    >>> log = {"queries": queries, "events": events}
+    >>> idb.count(idb.models.cascade(["x", "y"], 2), log, format=idb.formats.UBI()).uses["attraction"].tolist()
+    [[2.0, 0.0], [1.0, 1.0]]
     """
 
     observed: Actions = field(default_factory=lambda: {"C": "click"})
