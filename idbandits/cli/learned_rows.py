@@ -46,7 +46,7 @@ class Intervals(NamedTuple):
 
 
 def learned_rows(posteriors: dict[str, Any], most: int) -> list[LearnedRows]:
-    """Return the rows of all learned tables, at most so many of each."""
+    """Return the rows of all learned tables, with a limit for each table."""
     found = []
     for name, posterior in posteriors.items():
         frame = posterior.to_frame()

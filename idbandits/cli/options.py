@@ -68,7 +68,7 @@ READING = (
     option("--invalid", choices=("skip", "error"), default="skip",
            help="skip and count rows that do not fit the diagram, or stop at the first (default: skip)"),
     option("--preview", type=integer(1, MOST_ROUNDS), metavar="N",
-           help="read N rounds first, and warn if memory will not do"),
+           help="read N rounds first, and warn if all factors will not fit into memory"),
     option("--page", type=file_path, metavar="FILE", help="write an HTML page with tables and plots"),
     QUIET,
 )  # fmt: skip

@@ -46,7 +46,7 @@ class Worker:
         return status
 
     def _faded(self, rounds: Rounds) -> Floats:
-        """Return the weights of rounds at the latest step of the clock, up to which all others fade."""
+        """Return the weights of rounds at the latest step of the clock; discount earlier counts to that step."""
         assert self.clock is not None
         ticks = np.floor(rounds.times / self.clock.step)
         latest = self.clock._replace(tick=max(self.clock.tick, int(ticks.max(initial=self.clock.tick))))

@@ -152,7 +152,7 @@ def _warn_of_memory(opened: OpenLog) -> None:
         if needed > MOST_MEMORY * free:
             warnings.warn(
                 f"the log will have about {factors:.2g} different factors, which take {needed / 1e9:.1f} GB, and "
-                f"{free / 1e9:.1f} GB are free: count parts of it apart and add them, or use Spark",
+                f"{free / 1e9:.1f} GB are free: count a part of the log, or use a model with fewer factors",
                 LogWarning, stacklevel=4,
             )  # fmt: skip
 

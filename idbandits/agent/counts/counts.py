@@ -121,7 +121,7 @@ class Counts:
 
     @property
     def uses(self) -> Mapping[str, Floats]:
-        """How often each entry of each learned table was certainly used; the last axis is the state."""
+        """Number of certain uses of each entry by learned table; the last axis is the state."""
         offsets, uses = self.model.parameters.offsets, self.content.uses
         return {
             name: uses[offsets[name] : offsets[name] + table.size].reshape(*table.shape, table.states).copy()

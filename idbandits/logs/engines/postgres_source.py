@@ -37,7 +37,7 @@ def column_names(url: str, query: str) -> list[str]:
 
 
 def database_batches(url: str, query: str, columns: Sequence[str], rows: int = ROWS) -> Iterator[Any]:
-    """Iterate over Arrow batches of some columns of a query, without holding its result."""
+    """Iterate over Arrow batches of some columns of a query; the result is not held in memory."""
     import pyarrow as pa
 
     with _connection(url) as connection:

@@ -1,4 +1,4 @@
-"""Protocol of sources of logs, and the source of data that can be had as Arrow batches."""
+"""Protocol of sources of logs, and sources of data that libraries return as Arrow batches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Source(Protocol):
 
 @final
 class ArrowSource:
-    """Data that can be had as a stream of Arrow batches again and again."""
+    """Data that can be read repeatedly as a stream of Arrow batches."""
 
     untyped = False
 

@@ -14,7 +14,7 @@ OTHER = "other reasons"
 
 
 class LogWarning(UserWarning):
-    """What a user of a log should know before it is used."""
+    """Warning about a log, such as too little memory or rare clicks."""
 
 
 class LogError(IdbanditsError):
