@@ -244,7 +244,10 @@ class Thompson(Knowledge):
             era = next((own for own in self._eras if own.key == key), None)
             if era is None and self._several:
                 raise DiagramError(f"diagram must be one that the agent was in, got {d.name!r}")
-            visited = self._visited[id(d)] = d, era or Era({d.name: d})
+            if era is None:
+                own = self.learner.diagram, *self.learner.past.earlier
+                era = Era({d.name: d.with_encodings_of(*own)})
+            visited = self._visited[id(d)] = d, era
         return visited[1]
 
     def _learn(self, era: Era, round_: Round, at: Any, where: str = "", counts: bool = True) -> None:

@@ -426,3 +426,56 @@ def test_many_moves_neither_bias_the_posterior_nor_make_it_expensive() -> None:
         other = draws[name][:, own]
         assert (abs(belief[name].mean - other.mean(axis=0)) < 5 * other.std(axis=0) * np.sqrt(2 / 40)).all()
         assert (abs(np.log(belief[name].sd / other.std(axis=0))) < 0.7).all()
+
+
+@pytest.mark.parametrize("inference", ["exact", "variational", "gibbs", "moments"])
+@pytest.mark.parametrize("featured", [False, True])
+def test_rounds_of_any_earlier_diagram_are_learned_if_they_name_it(
+    inference: str, featured: bool, tmp_path: Path
+) -> None:
+    def version(number: int) -> idb.Diagram:
+        items = [f"i{k}" for k in range(number, number + 5)]
+        frame = pd.DataFrame({"price": [float(item[1:]) % 7 for item in items]}, index=items)
+        d, table = idb.Diagram("version"), idb.Learned("attraction", features=frame if featured else None)
+        for position in (1, 2):
+            d.reward(d.observed(f"C{position}", [d.decision(f"A{position}", items)], table))
+        d.all_different()
+        return d
+
+    versions = [version(number) for number in range(40)]  # more than the 16 that an agent remembers
+    agent = idb.Thompson(versions[0], inference, seed=0)
+    for d in versions[1:]:
+        agent = agent.moved_to(d)
+    late = {"A1": "i0", "A2": "i3"}
+    with pytest.raises(ActionError):
+        agent.update(late, {"C1": 1, "C2": 0})
+    for _ in range(3):
+        agent.update(late, {"C1": 1, "C2": 0}, diagram=versions[0])
+    if inference != "moments":
+        agent.revise(late, {"C1": 1, "C2": 0}, {"C1": 1, "C2": 1}, diagram=versions[0])
+    agent.save(tmp_path / "agent.npz")
+    agent = idb.Thompson.load(tmp_path / "agent.npz")
+    agent.update({"A1": "i9", "A2": "i10"}, {"C1": 0, "C2": 0}, diagram=versions[9])
+    agent = agent.moved_to(versions[0])
+    other = idb.Thompson(versions[0], inference, seed=0)
+    other.update_many({"A1": ["i0"] * 3, "A2": ["i3"] * 3}, {"C1": [1] * 3, "C2": [0, 0, int(inference != "moments")]})
+    if not featured:  # one belief for all items: that of i9 and i10 informs the others as well
+        np.testing.assert_allclose(agent.posterior()["attraction"].alpha, other.posterior()["attraction"].alpha)
+    assert agent.rounds == other.rounds + 1
+    with pytest.raises(DiagramError, match="d must be a Diagram, got 3"):
+        agent.update(late, {"C1": 1}, diagram=3)  # type: ignore[arg-type]
+    with pytest.raises(ActionError):
+        agent.update({"A1": "i30", "A2": "i31"}, {"C1": 1}, diagram=versions[0])
+
+
+def test_actions_by_a_seed_depend_on_the_belief_and_the_seed_alone() -> None:
+    d = models.position_based(20, 3)
+    agent, other = (played(d, idb.Thompson(d, seed=1), 50) for _ in range(2))
+    before = agent.rng.bit_generator.state
+    actions = [agent.act(seed=seed) for seed in range(30)]
+    assert agent.rng.bit_generator.state == before
+    other.act()
+    assert [other.act(seed=seed) for seed in range(30)] == actions
+    assert len({tuple(action.items()) for action in actions}) > 10
+    several = idb.Thompson([models.cascade(5, 2), models.position_based(5, 2)], seed=1)
+    assert several.act(seed=3) == several.act(seed=3)

@@ -160,16 +160,24 @@ class Life:
         """Learn a round by `update`."""
         self.weighed &= not late
         played.at = self.time(rng, late)
-        when = self.at(played.at, said=late)
-        self.both(lambda agent: agent.update(played.action, played.observation, played.context, **when))
+        how = self.at(played.at, said=late) | self.named(played, rng)
+        self.both(lambda agent: agent.update(played.action, played.observation, played.context, **how))
         self.enter(played)
+
+    def named(self, played: Played, rng: Rng) -> dict[str, Any]:
+        """Return the argument that names the diagram of a round, or nothing."""
+        is_named = not self.setting.has("several") and rng.random() < 0.5
+        return {"diagram": self.targets(played.shape)} if is_named else {}
 
     def act(self, rng: Rng) -> None:
         """Act, with or without eligible items, and learn the result."""
         played = random_round(self.setting, self.shape, rng)
         number = int(rng.integers(self.shape.positions, len(self.shape.items) + 1))
         allowed = rng.permutation(list(self.shape.items))[:number].tolist() if rng.random() < 0.5 else None
-        played.action = self.both(lambda agent: agent.act(played.context, allowed=allowed))
+        seed = int(rng.integers(2**63)) if rng.random() < 0.5 else None
+        played.action = self.both(lambda agent: agent.act(played.context, allowed=allowed, seed=seed))
+        if seed is not None:  # the action is that of the seed and the belief, and uses up no random numbers
+            assert self.both(lambda agent: agent.act(played.context, allowed=allowed, seed=seed)) == played.action
         assert set(played.action.values()) <= set(self.shape.items if allowed is None else allowed)
         assert len(set(played.action.values())) == self.shape.positions
         played.observation = random_observation(self.setting, self.shape, played.action, rng, self.unseen)
@@ -302,7 +310,7 @@ class Life:
             new = random_observation(self.setting, old.shape, old.action, rng, unseen)
         if how == "complete":  # observed values stay
             new = {**(new or {}), **{name: value for name, value in old.observation.items() if value is not None}}
-        when = self.at(old.at, said=True)
+        when = self.at(old.at, said=True) | self.named(old, rng)
         self.both(lambda agent: agent.revise(old.action, old.observation, new, old.context, **when))
         self.clock.learn(old.at)
         place = self.ledger.index(old)
