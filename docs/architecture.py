@@ -25,7 +25,7 @@ PICTURE, PAGE = ROOT / "docs" / "architecture.svg", ROOT / "docs" / "architectur
 
 # Tints of the colour-blind safe palette by Okabe and Ito.
 COLOURS = {
-    "#f3dce9": ("__main__", "cli", "reproduction", "logs", "theory"),
+    "#f3dce9": ("__main__", "cli", "service", "reproduction", "logs", "theory"),
     "#fbe6bd": ("simulation", "agent", "baselines"),
     "#d3eafa": ("inference", "identifiability", "solve"),
     "#c9ebe0": ("circuit", "models", "diagram"),
