@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Any, final
 from idbandits.service.journal.journal import Journal, Write
 from idbandits.service.problems import ServiceError, unavailable
 
+LOG = logging.getLogger(__name__)
 MOST_WRITES = 400  # of a transaction
 
 Answered = Callable[[Sequence[tuple[Any, Any]]], None]  # gets pairs of what was passed to `submit`, and answers
@@ -21,15 +23,16 @@ class Committer:
 
     def __init__(self, journal: Journal) -> None:
         self._journal, self._waiting, self._wake = journal, deque[tuple[Write, Answered, Any]](), threading.Event()
-        self._closing = False
+        self._closing, self._submitting = False, threading.Lock()
         self._thread = threading.Thread(target=self._run, name="idbandits-journal", daemon=True)
         self._thread.start()
 
     def submit(self, write: Write, answered: Answered, key: Any = None) -> None:
         """Write soon; `answered` is called in the thread of the committer, once for all writes that share it."""
-        if self._closing:
-            raise ServiceError("unavailable", "the service is shutting down")
-        self._waiting.append((write, answered, key))
+        with self._submitting:
+            if self._closing:
+                raise ServiceError("unavailable", "the service is shutting down")
+            self._waiting.append((write, answered, key))
         self._wake.set()
 
     def do(self, write: Write) -> Any:
@@ -55,19 +58,24 @@ class Committer:
             if len(answers) == len(writes):
                 done.set()
 
-        for i, write in enumerate(writes):
-            self.submit(write, answered, i)
-        if writes:
-            done.wait()
+        if not writes:
+            return []
+        with self._submitting:  # all or none
+            if self._closing:
+                raise ServiceError("unavailable", "the service is shutting down")
+            self._waiting.extend((write, answered, i) for i, write in enumerate(writes))
+        self._wake.set()
+        done.wait()
         return [answers[i] for i in range(len(writes))]
 
     def _run(self) -> None:
         while True:
             self._wake.wait()
             self._wake.clear()
+            is_last = self._closing  # nothing is submitted after this
             while self._waiting:
                 self._commit([self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_WRITES))])
-            if self._closing:
+            if is_last:
                 return
 
     def _commit(self, batch: Sequence[tuple[Write, Answered, Any]]) -> None:
@@ -76,7 +84,10 @@ class Committer:
         for (_, answered, key), answer in zip(batch, answers, strict=True):
             grouped.setdefault(answered, []).append((key, answer))
         for answered, pairs in grouped.items():
-            answered(pairs)
+            try:
+                answered(pairs)
+            except Exception:  # of a caller that has gone: others wait for theirs
+                LOG.exception("an answer was not delivered")
 
     def _answers(self, writes: Sequence[Write]) -> list[Any]:
         """Return an answer or an error for each write; a write that the store rejects does not affect others."""
@@ -85,12 +96,14 @@ class Committer:
         except ServiceError as error:
             return [error] * len(writes)
         except Exception as error:
-            if len(writes) > 1:
-                return [answer for write in writes for answer in self._answers([write])]
-            return [unavailable(error)]
+            if len(writes) == 1:
+                return [unavailable(error)]
+            half = len(writes) // 2
+            return self._answers(writes[:half]) + self._answers(writes[half:])
 
     def close(self) -> None:
         """Write what is waiting, and end."""
-        self._closing = True
+        with self._submitting:
+            self._closing = True
         self._wake.set()
         self._thread.join()

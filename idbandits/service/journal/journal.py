@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeVar, final
 
 from idbandits.service.journal.records import (
     DEFERRED,
@@ -17,25 +17,48 @@ from idbandits.service.journal.records import (
     StepRow,
     VersionRow,
 )
-from idbandits.service.journal.store import Row, Store, Transaction, migrate, one
+from idbandits.service.journal.store import CollisionError, Row, Store, Transaction, migrate, one
 from idbandits.service.json_text import decoded, encoded
 from idbandits.service.problems import ServiceError
 
 COLUMNS = ", ".join(DecisionRow._fields)
-STORED = DecisionRow._fields[1:]
-INSERT_DECISION = (
-    f"INSERT INTO decisions ({', '.join(STORED)}) VALUES ({', '.join('?' * len(STORED))}) "
-    "ON CONFLICT (experiment, id) DO NOTHING RETURNING n"
+NEW = tuple(name for name in DecisionRow._fields if name not in ("n", "complete", "learned", "reward", "revision"))
+NEW_PLACES = tuple(DecisionRow._fields.index(name) for name in NEW)
+NAMES = ", ".join(NEW)
+INSERT_DECISIONS = (
+    f"INSERT INTO decisions ({NAMES}) SELECT {NAMES} FROM {{given}} WHERE true "
+    "ON CONFLICT (experiment, id) DO NOTHING RETURNING n, experiment, id"
 )
+KEY = "experiment", "id"
 SELECT_DECISION = f"SELECT {COLUMNS} FROM decisions WHERE experiment = ? AND id = ?"
+SELECT_DECISIONS = (
+    f"SELECT {', '.join(f'd.{name}' for name in DecisionRow._fields)} FROM {{given}} "
+    "JOIN decisions AS d ON d.experiment = given.experiment AND d.id = given.id ORDER BY d.n"
+)
 SELECT_EVENTS = "SELECT node, value, at, received FROM events WHERE decision = ? ORDER BY n"
-INSERT_EVENT = "INSERT INTO events (decision, node, value, at, received) VALUES (?, ?, ?, ?, ?)"
-CHANGE = "UPDATE decisions SET due = ?, complete = ?, state = ?, shown = ? WHERE n = ?"
+EVENTS_OF = (
+    "SELECT e.decision, e.node, e.value, e.at, e.received FROM {given} "
+    "JOIN events AS e ON e.decision = given.n ORDER BY e.n"
+)
+EVENT = "decision", "node", "value", "at", "received"
+INSERT_EVENTS = f"INSERT INTO events ({', '.join(EVENT)}) SELECT {', '.join(EVENT)} FROM {{given}}"
+CHANGED = "due", "complete", "state", "shown", "n"
+CHANGE = (
+    "UPDATE decisions SET due = given.due, complete = given.complete, state = given.state, shown = given.shown "
+    "FROM {given} WHERE decisions.n = given.n"
+)
 STEP = "block", "experiment", "kind", "version", "decision", "before", "after", "earlier", "reward"
-INSERT_STEP = f"INSERT INTO steps ({', '.join(STEP)}) VALUES ({', '.join('?' * len(STEP))})"
-CLOSE = "UPDATE decisions SET due = ?, state = ?, learned = ?, reward = ?, revision = ? WHERE n = ?"
-INSERT_LETTER = "INSERT INTO letters (experiment, received, reason, message, body) VALUES (?, ?, ?, ?, ?)"
+INSERT_STEPS = f"INSERT INTO steps ({', '.join(STEP)}) SELECT {', '.join(STEP)} FROM {{given}}"
+STATE = "due", "state", "learned", "reward", "revision", "n"
+CLOSE = (
+    "UPDATE decisions SET due = given.due, state = given.state, learned = given.learned, reward = given.reward, "
+    "revision = given.revision FROM {given} WHERE decisions.n = given.n"
+)
+LETTER = "experiment", "received", "reason", "message", "body"
+INSERT_LETTERS = f"INSERT INTO letters ({', '.join(LETTER)}) SELECT {', '.join(LETTER)} FROM {{given}}"
 KEPT_SNAPSHOTS = 2
+T = TypeVar("T")
+ATTEMPTS = 5  # of transactions that collide
 
 
 class NewDecision(NamedTuple):
@@ -62,6 +85,9 @@ class Journal:
     def __init__(self, store: Store) -> None:
         self.store = store
         migrate(store)
+        with store.transaction() as own:  # a restored database begins its epoch before anybody reads
+            own.wait_for_turn()
+            own.block()
 
     # -- decisions and outcomes ----------------------------------------------------------------------------------------
 
@@ -70,51 +96,78 @@ class Journal:
         answers: list[Any] = [None] * len(writes)
         new = [(i, own.row) for i, own in enumerate(writes) if isinstance(own, NewDecision)]
         reports = [(i, own) for i, own in enumerate(writes) if isinstance(own, Report)]
-        with self.store.transaction() as own:
-            if new:
-                self._insert(own, new, answers)
-            if reports:
-                self._report(own, reports, answers)
+        self._attempt(lambda own: (self._insert(own, new, answers), self._report(own, reports, answers)))
         return answers
 
+    def _attempt(self, work: Callable[[Transaction], T]) -> T:
+        """Carry out a transaction; again if others were in its way."""
+        for attempt in range(ATTEMPTS):
+            try:
+                with self.store.transaction() as own:
+                    return work(own)
+            except CollisionError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError
+
     def _insert(self, own: Transaction, new: Sequence[tuple[int, DecisionRow]], answers: list[Any]) -> None:
-        inserted = own.many(INSERT_DECISION, (row[1:] for _, row in new))
-        for (i, row), numbers in zip(new, inserted, strict=True):
-            if numbers:
-                answers[i] = row._replace(n=numbers[0][0])
+        if not new:
+            return
+        ordered = sorted(new, key=lambda pair: (pair[1].experiment, pair[1].id))  # as others do, so none waits for us
+        rows = [[row[place] for place in NEW_PLACES] for _, row in ordered]
+        numbers = {(name, id): n for n, name, id in own.many(INSERT_DECISIONS, NEW, rows)}
+        known = list[tuple[int, DecisionRow]]()
+        for i, row in new:
+            number = numbers.pop((row.experiment, row.id), None)
+            if number is None:
+                known.append((i, row))
             else:
-                (stored,) = own.all(SELECT_DECISION, (row.experiment, row.id))
-                answers[i] = DecisionRow(*stored)
+                answers[i] = row._replace(n=number)
+        if known:
+            stored = self._rows(own, {(row.experiment, row.id) for _, row in known})
+            for i, row in known:
+                answers[i] = stored[row.experiment, row.id]
+
+    def _rows(self, own: Transaction, keys: Iterable[tuple[str, str]], lock: str = "") -> dict[Any, DecisionRow]:
+        """Return decisions by experiment and id."""
+        found = own.many(SELECT_DECISIONS + lock, KEY, sorted(keys))
+        return {(row[1], row[2]): DecisionRow._make(row) for row in found}
+
+    def _events(self, own: Transaction, rows: Iterable[DecisionRow]) -> dict[int, list[Event]]:
+        """Return the events of decisions by their numbers."""
+        events: dict[int, list[Event]] = {row.n: [] for row in rows}
+        for n, node, value, at, received in own.many(EVENTS_OF, ("n",), ((n,) for n in events)):
+            events[n].append(Event(node, decoded(value), at, received))
+        return events
 
     def _report(self, own: Transaction, reports: Sequence[tuple[int, Report]], answers: list[Any]) -> None:
-        keys = sorted({(report.experiment, report.id) for _, report in reports})  # one order, so that none waits for us
-        stored = dict(zip(keys, own.many(SELECT_DECISION + self.store.locking, keys), strict=True))
-        rows = {key: DecisionRow(*found[0]) for key, found in stored.items() if found}
-        events = dict(zip(rows, own.many(SELECT_EVENTS, ((row.n,) for row in rows.values())), strict=True))
-        seen = {key: [Event(node, decoded(v), at, got) for node, v, at, got in own] for key, own in events.items()}
+        if not reports:
+            return
+        rows = self._rows(own, {(report.experiment, report.id) for _, report in reports}, self.store.locking)
+        seen = self._events(own, rows.values())
         added, changed = list[tuple[Any, ...]](), dict[tuple[str, str], DecisionRow]()
         for i, report in reports:
             key = report.experiment, report.id
             if key not in rows:
                 answers[i] = ServiceError("unknown-decision", f"decision must exist, got the id {report.id!r}")
                 continue
+            row = rows[key]
             try:
-                change = report.judge(rows[key], seen[key])
+                change = report.judge(row, seen[row.n])
             except ServiceError as error:
+                if error.kind == "unavailable":
+                    raise
                 answers[i] = error
                 continue
             answers[i] = change
             if change is not None:
-                seen[key] += change.events
-                number = rows[key].n
-                added += [(number, e.node, encoded(e.value), e.at, e.received) for e in change.events]
-                rows[key] = changed[key] = rows[key]._replace(
+                seen[row.n] += change.events
+                added += [(row.n, e.node, encoded(e.value), e.at, e.received) for e in change.events]
+                rows[key] = changed[key] = row._replace(
                     due=change.due, complete=change.complete, state=change.state, shown=change.shown
                 )
-        if added:
-            own.many(INSERT_EVENT, added)
-        if changed:
-            own.many(CHANGE, ((r.due, r.complete, r.state, r.shown, r.n) for r in changed.values()))
+        own.many(INSERT_EVENTS, EVENT, added)
+        own.many(CHANGE, CHANGED, ((r.due, r.complete, r.state, r.shown, r.n) for r in changed.values()))
 
     def decision(self, experiment: str, id: str) -> tuple[DecisionRow, list[Event]]:
         """Return a decision and its events, or raise."""
@@ -128,8 +181,10 @@ class Journal:
 
     def experiments_of(self, id: str) -> list[str]:
         """Return the experiments that have a decision of this id."""
+        has = "EXISTS (SELECT 1 FROM decisions AS d WHERE d.experiment = experiments.name AND d.id = ?)"
+        sql = f"SELECT name FROM experiments WHERE {has} ORDER BY name"
         with self.store.transaction(write=False) as own:
-            return [row[0] for row in own.all("SELECT experiment FROM decisions WHERE id = ?", (id,))]
+            return [row[0] for row in own.all(sql, (id,))]
 
     def latest_of_unit(self, experiment: str, unit: str, since: float) -> DecisionRow | None:
         """Return the latest decision for a unit, if it was made since a time."""
@@ -150,11 +205,8 @@ class Journal:
         sql = f"SELECT {COLUMNS} FROM decisions WHERE experiment = ? AND n > ? ORDER BY n LIMIT ?"
         with self.store.transaction(write=False) as own:
             rows = [DecisionRow(*row) for row in own.all(sql, (experiment, after, number))]
-            events = own.many(SELECT_EVENTS, ((row.n,) for row in rows))
-        return [
-            (row, [Event(node, decoded(value), at, got) for node, value, at, got in mine])
-            for row, mine in zip(rows, events, strict=True)
-        ]
+            events = self._events(own, rows)
+        return [(row, events[row.n]) for row in rows]
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
@@ -162,30 +214,33 @@ class Journal:
         self, now: float, most: int, close: Callable[[Sequence[tuple[DecisionRow, list[Event]]]], Sequence[Closing]]
     ) -> int:
         """Append the steps of decisions that are due; return how many were due. `close` says what each step learns."""
-        sql = f"SELECT {COLUMNS} FROM decisions WHERE due <= ? ORDER BY due LIMIT ?"
-        if not self._is_due(now):
+        return self._attempt(lambda own: self._close(own, now, most, close)) if self._is_due(now) else 0
+
+    def _close(
+        self, own: Transaction, now: float, most: int,
+        close: Callable[[Sequence[tuple[DecisionRow, list[Event]]]], Sequence[Closing]],
+    ) -> int:  # fmt: skip
+        own.wait_for_turn()
+        sql = f"SELECT {COLUMNS} FROM decisions WHERE due <= ? ORDER BY due, n LIMIT ?{self.store.skipping}"
+        rows = [DecisionRow._make(row) for row in own.all(sql, (now, most))]
+        if not rows:
             return 0
-        with self.store.transaction() as own:
-            rows = [DecisionRow(*row) for row in own.all(sql + self.store.skipping, (now, most))]
-            if not rows:
-                return 0
-            events = own.many(SELECT_EVENTS, ((row.n,) for row in rows))
-            seen = [[Event(node, decoded(v), at, got) for node, v, at, got in mine] for mine in events]
-            closings = close(list(zip(rows, seen, strict=True)))
-            block, steps, states, letters = own.block(), list[Row](), list[Row](), list[Row]()
-            for row, closing in zip(rows, closings, strict=True):
-                changes = closing.problem is None and closing.after != row.learned
-                if changes:
-                    own_step = row.n, row.learned, closing.after, row.reward, closing.reward
-                    steps.append((block, row.experiment, ROUND, row.version, *own_step))
-                if closing.problem is not None:
-                    body = encoded({"decision": row.id, "learned": row.learned})
-                    letters.append((row.experiment, now, "impossible", closing.problem, body))
-                learned = (closing.after, closing.reward) if changes else (row.learned, row.reward)
-                states.append((closing.due, closing.state, *learned, row.revision + changes, row.n))
-            own.many(INSERT_STEP, steps)
-            own.many(CLOSE, states)
-            own.many(INSERT_LETTER, letters)
+        events = self._events(own, rows)
+        closings = close([(row, events[row.n]) for row in rows])
+        block, steps, states, letters = own.block(), list[Row](), list[Row](), list[Row]()
+        for row, closing in zip(rows, closings, strict=True):
+            changes = closing.problem is None and closing.after != row.learned
+            if changes:
+                own_step = row.n, row.learned, closing.after, row.reward, closing.reward
+                steps.append((block, row.experiment, ROUND, row.version, *own_step))
+            if closing.problem is not None:
+                body = encoded({"decision": row.id, "learned": row.learned})
+                letters.append((row.experiment, now, "impossible", closing.problem, body))
+            learned = (closing.after, closing.reward) if changes else (row.learned, row.reward)
+            states.append((closing.due, closing.state, *learned, row.revision + changes, row.n))
+        own.many(INSERT_STEPS, STEP, steps)
+        own.many(CLOSE, STATE, states)
+        own.many(INSERT_LETTERS, LETTER, letters)
         return len(rows)
 
     def _is_due(self, now: float) -> bool:
@@ -240,9 +295,9 @@ class Journal:
     def put(self, experiment: str, seed: int, new: VersionRow, who: str) -> int:
         """Append a version, unless the latest one is equal; return its number. A new experiment begins with it."""
         with self.store.transaction() as own:
+            own.wait_for_turn()
             sql = "INSERT INTO experiments (name, status, seed, created) VALUES (?, ?, ?, ?)"
             own.all(sql + " ON CONFLICT (name) DO NOTHING", (experiment, "active", seed, new.created))
-            own.all("SELECT name FROM experiments WHERE name = ?" + self.store.locking, (experiment,))
             latest = one(
                 own,
                 "SELECT version, diagram, settings FROM versions WHERE experiment = ? ORDER BY version DESC LIMIT 1",
@@ -253,7 +308,7 @@ class Journal:
             number = 1 if latest is None else int(latest[0]) + 1
             sql = "INSERT INTO versions (experiment, version, diagram, settings, created) VALUES (?, ?, ?, ?, ?)"
             own.all(sql, (experiment, number, new.diagram, new.settings, new.created))
-            own.all(INSERT_STEP, (own.block(), experiment, VERSION, number, None, None, None, None, None))
+            own.many(INSERT_STEPS, STEP, [(own.block(), experiment, VERSION, number, *[None] * 5)])
             self._note(own, who, experiment, "version", encoded({"version": number}))
         return number
 
@@ -293,7 +348,7 @@ class Journal:
     def add_letters(self, letters: Iterable[tuple[str, float, str, str, str]]) -> None:
         """Append dead letters: (experiment, received, reason, message, body)."""
         with self.store.transaction() as own:
-            own.many(INSERT_LETTER, list(letters))
+            own.many(INSERT_LETTERS, LETTER, list(letters))
 
     def letters(self, experiment: str, number: int, *, every: bool = False) -> list[Row]:
         """Return dead letters that were not replayed: (n, received, reason, message, body, replayed)."""
@@ -314,7 +369,11 @@ class Journal:
     def mark_replayed(self, numbers: Sequence[int]) -> None:
         """Mark dead letters as replayed."""
         with self.store.transaction() as own:
-            own.many("UPDATE letters SET replayed = ? WHERE n = ?", [(time.time(), n) for n in numbers])
+            own.many(
+                "UPDATE letters SET replayed = given.replayed FROM {given} WHERE letters.n = given.n",
+                ("replayed", "n"),
+                [(time.time(), n) for n in numbers],
+            )
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
@@ -328,8 +387,8 @@ class Journal:
             )
             own.all(sql, (experiment, block, library, digest, content, time.time()))
             blocks = own.all("SELECT block FROM snapshots WHERE experiment = ? ORDER BY block DESC", (experiment,))
-            old = [(experiment, row[0]) for row in blocks[KEPT_SNAPSHOTS:]]
-            own.many("DELETE FROM snapshots WHERE experiment = ? AND block = ?", old)
+            for row in blocks[KEPT_SNAPSHOTS:]:
+                own.all("DELETE FROM snapshots WHERE experiment = ? AND block = ?", (experiment, row[0]))
 
     def snapshots(self, experiment: str, until: int = 2**62) -> list[tuple[int, str, str, bytes]]:
         """Return snapshots up to a position, the latest first: (block, library, digest, content)."""

@@ -1,8 +1,9 @@
 """Journal in PostgreSQL, for several processes and hosts.
 
 Numbers of steps are drawn before their transaction commits, so that a smaller one may appear later. A block is the
-number of a transaction, and readers stop below the oldest one that is still open. A database that was restored in
-another server, whose transactions have smaller numbers, begins a new epoch.
+number of a transaction, and readers stop below the oldest one that is still open. Those that append steps do so one
+after the other, so that later steps of a round have larger numbers. A database that was restored in another server,
+whose transactions have smaller numbers, begins a new epoch.
 """
 
 from __future__ import annotations
@@ -11,16 +12,35 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, final
 
 from idbandits.errors import IdbanditsError
-from idbandits.service.journal.store import Row
+from idbandits.service.journal.store import TYPES, CollisionError, Columns, Row
 from idbandits.service.problems import unavailable
 
 EPOCH = 2**48  # transactions of an epoch
-CURRENT = "SELECT pg_current_xact_id()::text::bigint"
+TURN = 0x1DBA7D175  # of the lock of those that append steps
+BASE = "coalesce((SELECT max(base) FROM epochs), 0)"  # number before the first transaction of the present epoch
+HIGHEST = (  # one look into the index for each experiment
+    "SELECT coalesce(max(own.block), 0) FROM experiments AS e, "
+    "LATERAL (SELECT max(block) AS block FROM steps WHERE experiment = e.name) AS own"
+)
 OLDEST = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 NEXT = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+PATIENCE = {  # of connections to a server that has vanished, in seconds and milliseconds
+    "connect_timeout": 10, "keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}  # fmt: skip
+SETTINGS = (
+    "synchronous_commit = on",
+    "default_transaction_isolation = 'read committed'",
+    "statement_timeout = '60s'",
+    "idle_in_transaction_session_timeout = '60s'",
+    "enable_seqscan = off",  # all statements have an index; plans made while tables are small would scan large ones
+    "enable_hashjoin = off",
+    "enable_mergejoin = off",
+)
 
 
 def psycopg_module() -> Any:
@@ -40,51 +60,51 @@ class PostgresStore:
         "text": "TEXT", "integer": "BIGINT", "real": "DOUBLE PRECISION", "bytes": "BYTEA",
         "serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     }  # fmt: skip
-    locking, skipping = " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
+    locking, skipping = " FOR UPDATE OF d", " FOR UPDATE SKIP LOCKED"
 
     def __init__(self, url: str) -> None:
         self.url = re.sub(r"//[^/@]*@", "//", url)  # without the password, for messages
         self._address, self._psycopg = url, psycopg_module()
-        self._local, self._connections, self._lock = threading.local(), list[Any](), threading.Lock()
-        self._base: int | None = None  # of the present epoch
+        self._local, self._connections, self._lock = Local(), dict[threading.Thread, Any](), threading.Lock()
 
     def _connection(self) -> Any:
-        own = getattr(self._local, "connection", None)
+        own = self._local.connection
         if own is None or own.closed or own.broken:
-            own = self._psycopg.connect(self._address, autocommit=True, connect_timeout=10, prepare_threshold=1)
-            own.execute("SET synchronous_commit = on")
-            own.execute("SET statement_timeout = '60s'")
-            self._local.connection = own
+            own = self._psycopg.connect(self._address, autocommit=True, prepare_threshold=1, **PATIENCE)
+            for setting in SETTINGS:
+                own.execute(f"SET {setting}")
+            self._local.connection, self._local.has_epoch = own, False
             with self._lock:
-                self._connections = [one for one in self._connections if not one.closed] + [own]
+                for ended in [thread for thread in self._connections if not thread.is_alive()]:
+                    self._connections.pop(ended).close()
+                self._connections[threading.current_thread()] = own
         return own
 
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[PostgresTransaction]:
-        """Begin a transaction of this thread."""
+        """Begin a transaction of this thread. One that reads may be within another."""
+        if (outer := self._local.transaction) is not None:
+            assert not write, "a transaction that writes must not be within another one"
+            yield outer
+            return
         errors = self._psycopg.errors
         try:
             connection = self._connection()
             with connection.transaction():
-                yield PostgresTransaction(self, connection)
+                self._local.transaction = PostgresTransaction(connection, self._local)
+                yield self._local.transaction
         except (errors.DataError, errors.IntegrityError, errors.ProgrammingError):
             raise
+        except (errors.DeadlockDetected, errors.SerializationFailure) as error:
+            raise CollisionError(error) from error
         except (self._psycopg.Error, OSError) as error:
-            if (connection := getattr(self._local, "connection", None)) is not None:
+            if (connection := self._local.connection) is not None:
                 with suppress(Exception):
                     connection.close()
                 self._local.connection = None
             raise unavailable(error) from error
-
-    def base(self, own: PostgresTransaction) -> int:
-        """Return the number before the first block of the present epoch."""
-        if self._base is None:
-            highest = own.all("SELECT coalesce(max(block), 0) FROM steps")[0][0]
-            upcoming = own.all(NEXT)[0][0]
-            self._base = highest // EPOCH * EPOCH
-            if self._base + upcoming <= highest:  # the database was restored in another server
-                self._base += EPOCH
-        return self._base
+        finally:
+            self._local.transaction = None
 
     def lag(self) -> float:
         """Return how many transactions began after the oldest one that is still open."""
@@ -95,41 +115,63 @@ class PostgresStore:
     def close(self) -> None:
         """Close all connections."""
         with self._lock:
-            for own in self._connections:
+            for own in self._connections.values():
                 with suppress(Exception):
                     own.close()
             self._connections.clear()
-        self._local = threading.local()
+        self._local = Local()
+
+
+class Local(threading.local):
+    """Of a thread: its connection, the transaction that it has begun, and whether the epoch was checked."""
+
+    connection: Any = None
+    transaction: PostgresTransaction | None = None
+    has_epoch = False
+
+
+@cache
+def _given(columns: Columns) -> str:
+    """Return a table of arrays of parameters."""
+    arrays = ", ".join(f"%s::{PostgresStore.types[TYPES.get(column, 'text')]}[]" for column in columns)
+    return f"unnest({arrays}) AS given ({', '.join(columns)})"
 
 
 @final
 class PostgresTransaction:
     """Open transaction."""
 
-    def __init__(self, store: PostgresStore, connection: Any) -> None:
-        self._store, self._connection = store, connection
+    def __init__(self, connection: Any, local: Local) -> None:
+        self._connection, self._local = connection, local
 
     def all(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Run a statement; return its rows."""
         cursor = self._connection.execute(sql.replace("?", "%s"), values or None)
         return cursor.fetchall() if cursor.description is not None else []
 
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> list[list[Row]]:
-        """Run a statement for each row of parameters, sent together; return the rows that each run gives."""
-        own, results = list(rows), list[list[Row]]()
-        if not own:
-            return results
-        with self._connection.cursor() as cursor:
-            cursor.executemany(sql.replace("?", "%s"), own, returning=True)
-            while True:
-                results.append(cursor.fetchall() if cursor.description is not None else [])
-                if not cursor.nextset():
-                    return results
+    def many(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> list[Row]:
+        """Run a statement once for all rows of `given`; return the rows that it gives."""
+        arrays = [list(column) for column in zip(*rows, strict=True)]
+        if not arrays:
+            return []
+        cursor = self._connection.execute(sql.format(given=_given(columns)), arrays)
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def wait_for_turn(self) -> None:
+        """Lock a number of this database until the transaction ends, before it gets its own number."""
+        self.all("SELECT pg_advisory_xact_lock(?)", (TURN,))
 
     def block(self) -> int:
-        """Return the number of this transaction."""
-        return int(self._store.base(self) + self.all(CURRENT)[0][0])
+        """Return the number of this transaction in the present epoch."""
+        base, number = self.all(f"SELECT {BASE}, pg_current_xact_id()::text::bigint")[0]
+        if not self._local.has_epoch:
+            highest = self.all(HIGHEST)[0][0]
+            if base + number <= highest:  # the database was restored in another server
+                base = (highest // EPOCH + 1) * EPOCH
+                self.all("INSERT INTO epochs (base) VALUES (?)", (base,))
+            self._local.has_epoch = True
+        return int(base + number)
 
     def end(self) -> int:
         """Return the number of the oldest transaction that is still open, or of the next one."""
-        return int(self._store.base(self) + self.all(OLDEST)[0][0])
+        return int(self.all(f"SELECT {BASE} + pg_snapshot_xmin(pg_current_snapshot())::text::bigint")[0][0])

@@ -10,11 +10,12 @@ import fcntl
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, final
 
 from idbandits.errors import IdbanditsError
-from idbandits.service.journal.store import Row
+from idbandits.service.journal.store import Columns, Row
 from idbandits.service.problems import unavailable
 
 SOUND = (3, 51, 3)  # before, WAL could be corrupted when two connections wrote or checkpointed concurrently
@@ -50,40 +51,56 @@ class SqliteStore:
             raise IdbanditsError(f"store must be the URL of a file, such as sqlite:///shop.db, got {url!r}")
         self.url, self._apsw, self._path = url, apsw_module(), os.path.abspath(path)
         self._vfs, self._synchronous = vfs, synchronous
-        self._local, self._connections, self._lock = threading.local(), list[Any](), threading.Lock()
+        self._local, self._connections, self._lock = Local(), dict[threading.Thread, Any](), threading.Lock()
         try:
             self._lock_file = os.open(self._path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise unavailable(error) from error
         self._thread_lock = threading.Lock()  # the lock of a file is one of processes
+        with self.transaction():  # a file becomes one with WAL under the lock
+            pass
 
     def _connection(self) -> Any:
-        own = getattr(self._local, "connection", None)
+        own = self._local.connection
         if own is None:
             own = self._apsw.Connection(self._path, vfs=self._vfs, statementcachesize=CACHED)
-            own.set_busy_timeout(MOST_WAIT)
-            own.execute("PRAGMA journal_mode=WAL").fetchall()
-            own.execute(f"PRAGMA synchronous={self._synchronous}").fetchall()
-            own.execute("PRAGMA foreign_keys=ON").fetchall()
+            try:
+                own.set_busy_timeout(MOST_WAIT)
+                own.execute("PRAGMA journal_mode=WAL").fetchall()
+                own.execute(f"PRAGMA synchronous={self._synchronous}").fetchall()
+            except BaseException:
+                own.close(True)
+                raise
             self._local.connection = own
             with self._lock:
-                self._connections.append(own)
+                for ended in [thread for thread in self._connections if not thread.is_alive()]:
+                    self._connections.pop(ended).close(True)
+                self._connections[threading.current_thread()] = own
         return own
 
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[SqliteTransaction]:
-        """Begin a transaction of this thread; writers wait for each other."""
-        if not write:
+        """Begin a transaction of this thread; writers wait for each other. One that reads may be within another."""
+        if (outer := self._local.transaction) is not None:
+            assert not write, "a transaction that writes must not be within another one"
+            yield outer
+        elif not write:
             with self._began("BEGIN") as own:
                 yield own
-            return
-        with self._thread_lock:
+        else:
+            with self._thread_lock, self._file_lock(), self._began("BEGIN IMMEDIATE") as own:
+                yield own
+
+    @contextmanager
+    def _file_lock(self) -> Iterator[None]:
+        try:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX)
-            try:
-                with self._began("BEGIN IMMEDIATE") as own:
-                    yield own
-            finally:
-                fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+        except (OSError, ValueError) as error:  # the store was closed
+            raise unavailable(error) from error
+        try:
+            yield
+        finally:
+            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
 
     @contextmanager
     def _began(self, statement: str) -> Iterator[SqliteTransaction]:
@@ -91,25 +108,38 @@ class SqliteStore:
         try:
             connection = self._connection()
             connection.execute(statement)
-            yield SqliteTransaction(connection)
+            self._local.transaction = SqliteTransaction(connection)
+            yield self._local.transaction
             connection.execute("COMMIT")
         except BaseException as error:
-            if connection is not None and connection.in_transaction:
-                connection.execute("ROLLBACK")
+            if connection is not None and not self._rolled_back(connection):
+                self._discard(connection)
             if isinstance(error, (self._apsw.ConstraintError, self._apsw.TooBigError, self._apsw.SQLError)):
                 raise
             if isinstance(error, (self._apsw.Error, OSError)):
                 self._discard(connection)
                 raise unavailable(error) from error
             raise
+        finally:
+            self._local.transaction = None
+
+    def _rolled_back(self, connection: Any) -> bool:
+        """Return whether no transaction is left."""
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except self._apsw.Error:
+            return False
+        return True
 
     def _discard(self, connection: Any) -> None:
         """Close the connection of this thread, so that the next transaction opens the file again."""
         self._local.connection = None
         if connection is not None:
             with self._lock:
-                self._connections.remove(connection)
-            connection.close(True)
+                self._connections.pop(threading.current_thread(), None)
+            with suppress(self._apsw.Error):
+                connection.close(True)
 
     def lag(self) -> float:
         """Return 0: transactions of one writer are complete in their order."""
@@ -118,13 +148,26 @@ class SqliteStore:
     def close(self) -> None:
         """Close all connections."""
         with self._lock:
-            for own in self._connections:
+            for own in self._connections.values():
                 own.close(True)
             self._connections.clear()
-        self._local = threading.local()
+        self._local = Local()
         if self._lock_file >= 0:
             os.close(self._lock_file)
             self._lock_file = -1
+
+
+class Local(threading.local):
+    """Of a thread: its connection, and the transaction that it has begun."""
+
+    connection: Any = None
+    transaction: SqliteTransaction | None = None
+
+
+@cache
+def _given(columns: Columns) -> str:
+    """Return a table of one row of parameters."""
+    return f"(SELECT {', '.join(f'? AS {column}' for column in columns)}) AS given"
 
 
 @final
@@ -138,14 +181,18 @@ class SqliteTransaction:
         """Run a statement; return its rows."""
         return list(self._connection.execute(sql, values))
 
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> list[list[Row]]:
-        """Run a statement for each row of parameters; return the rows that each run gives."""
-        run = self._connection.execute
-        return [list(run(sql, row)) for row in rows]
+    def many(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> list[Row]:
+        """Run a statement for all rows of `given`; return the rows that it gives."""
+        run, own = self._connection.execute, sql.format(given=_given(columns))
+        return [row for values in rows for row in run(own, values)]
+
+    def wait_for_turn(self) -> None:
+        """Do nothing: there is one writer."""
 
     def block(self) -> int:
         """Return the number after the latest block."""
-        return int(self.all("SELECT coalesce(max(block), 0) + 1 FROM steps")[0][0])
+        latest = self.all("SELECT block FROM steps ORDER BY n DESC LIMIT 1")
+        return int(latest[0][0]) + 1 if latest else 1
 
     def end(self) -> int:
         """Return a number above all blocks: those that are seen are complete."""

@@ -14,6 +14,12 @@ from typing import Any, Protocol
 from idbandits.service.problems import ServiceError
 
 Row = tuple[Any, ...]
+Columns = tuple[str, ...]
+TYPES = {
+    **dict.fromkeys(("n", "version", "learns", "position", "seed", "complete", "revision", "block"), "integer"),
+    **dict.fromkeys(("decision", "number"), "integer"),
+    **dict.fromkeys(("at", "shown", "due", "reward", "earlier", "received", "replayed", "created"), "real"),
+}  # of columns by their names; all others are texts
 
 
 class Transaction(Protocol):
@@ -22,11 +28,14 @@ class Transaction(Protocol):
     def all(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Run a statement; return its rows."""
 
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> list[list[Row]]:
-        """Run a statement for each row of parameters; return the rows that each run gives."""
+    def many(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> list[Row]:
+        """Run a statement for all rows of parameters, a table `{given}` with columns; return the rows that it gives."""
+
+    def wait_for_turn(self) -> None:
+        """Wait until no other transaction that appends steps is open: blocks are numbered as they are committed."""
 
     def block(self) -> int:
-        """Return the block of the steps that this transaction appends."""
+        """Return the block of the steps that this transaction appends; `wait_for_turn` comes first."""
 
     def end(self) -> int:
         """Return a block such that all smaller ones are complete: their steps are seen, and there will be no others."""
@@ -41,13 +50,23 @@ class Store(Protocol):
     skipping: str  # clause that locks selected rows and leaves out those that others have locked
 
     def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
-        """Begin a transaction of this thread, which is durable when the context ends without an error."""
+        """Begin a transaction of this thread, which is durable when the context ends without an error.
+
+        One that only reads may be within another one, and sees what that wrote.
+        """
 
     def lag(self) -> float:
         """Return how many blocks, begun and not complete, readers have to wait for."""
 
     def close(self) -> None:
         """Close all connections."""
+
+
+class CollisionError(ServiceError):
+    """Transaction that the database ended because others were in its way; it may be tried again."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__("unavailable", f"transactions collided: {error}")
 
 
 def one(transaction: Transaction, sql: str, values: Sequence[Any] = ()) -> Row | None:
@@ -68,6 +87,7 @@ def migrate(store: Store) -> None:
     every = migrations()
     for number, text in every:
         with store.transaction() as own:
+            own.wait_for_turn()
             own.all("CREATE TABLE IF NOT EXISTS schema_version (number INTEGER PRIMARY KEY)")
             done = one(own, "SELECT max(number) FROM schema_version")
             latest = 0 if done is None or done[0] is None else int(done[0])

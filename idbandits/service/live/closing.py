@@ -34,17 +34,29 @@ class Closer:
             groups.setdefault((row.experiment, row.version), []).append(i)
         for key, places in groups.items():
             version = self._version(*key)
-            seen = [version.observation(*due[i], now) for i in places]
-            for i, own, (reward, problem) in zip(
-                places, seen, self._judge(version)([due[i][0] for i in places], seen), strict=True
-            ):
-                row = due[i][0]
-                following = version.next_due(row, now)
-                if problem is not None:
-                    closings[i] = Closing(None, None, None, IMPOSSIBLE, problem)
-                    continue
-                after = encoded(own) if own or row.learned is not None else None
-                closings[i] = Closing(after, reward, following, OPEN if following is not None else CLOSED)
+            for i, closing in zip(places, self._closings(version, [due[i] for i in places], now), strict=True):
+                closings[i] = closing
+        return closings
+
+    def _closings(
+        self, version: Version, due: Sequence[tuple[DecisionRow, list[Event]]], now: float
+    ) -> list[Closing]:  # fmt: skip
+        """Return the closings of decisions of one version; one that fails does not keep others open."""
+        try:
+            seen = [version.observation(row, events, now) for row, events in due]
+            judged = self._judge(version)([row for row, _ in due], seen)
+        except Exception as error:
+            if len(due) == 1:
+                return [Closing(None, None, None, IMPOSSIBLE, f"{type(error).__name__}: {error}")]
+            return [closing for own in due for closing in self._closings(version, [own], now)]
+        closings = list[Closing]()
+        for (row, _), own, (reward, problem) in zip(due, seen, judged, strict=True):
+            if problem is not None:
+                closings.append(Closing(None, None, None, IMPOSSIBLE, problem))
+                continue
+            following = version.next_due(row, now)
+            after = encoded(own) if own or row.learned is not None else None
+            closings.append(Closing(after, reward, following, OPEN if following is not None else CLOSED))
         return closings
 
     def _judge(self, version: Version) -> _Judge:

@@ -19,6 +19,16 @@ from idbandits.service.journal.store import Store
 from idbandits.service.json_text import decoded, encoded
 from idbandits.service.live.closing import Closer
 from idbandits.service.live.deciding import Decider, Request
+from idbandits.service.live.gain import (
+    Gain,
+    Period,
+    SampleRatio,
+    counts_by_version,
+    gain_of,
+    periods_of,
+    sample_ratio_of,
+    units_of,
+)
 from idbandits.service.live.inputs import SKEW, check_id, check_name, is_time, new_id, time_of
 from idbandits.service.live.replica import LIBRARY, Replica, View, replica_at
 from idbandits.service.live.rounds import Outcome, Version
@@ -57,7 +67,6 @@ class Live:
         self.store = open_store(url) if store is None else store
         self.journal = Journal(self.store)
         self.clock = clock
-        self._committer = Committer(self.journal)
         self._replicas, self._versions = dict[str, Replica](), dict[tuple[str, int], Version]()
         self._statuses = dict[str, str]()
         self._seeds = dict[str, int]()
@@ -70,6 +79,7 @@ class Live:
         self.failure: Exception | None = None  # of the background thread; None: it works
         self._tick_seconds = tick
         self._follow_all()
+        self._committer = Committer(self.journal)
         self._thread = None
         if background:
             self._thread = threading.Thread(target=self._run, name="idbandits-live", daemon=True)
@@ -96,8 +106,15 @@ class Live:
                     )
                     raise ServiceError("invalid", message, setting)
         version = Version(name, 0, d, own, self.clock())  # compiled before it is stored
-        if latest is None:
-            Replica(self.journal, name, 0, lambda *_: version)._agent_of(version)  # rejects what agents cannot be
+        try:  # an agent that cannot be is not stored
+            if latest is None:
+                Replica(self.journal, name, 0, lambda *_: version)._agent_of(version)
+            else:
+                self.view(name).agent.moved_to(d)
+        except ServiceError:
+            raise
+        except IdbanditsError as error:
+            raise ServiceError("invalid", str(error), "diagram") from None
         row = VersionRow(0, encoded(d.to_dict()), encoded(own.to_data()), self.clock())
         number = self.journal.put(name, secrets.randbits(62), row, who)
         self._follow_all()
@@ -191,8 +208,12 @@ class Live:
                 writes.append((i, self.decision_write(experiment, request)))
             except ServiceError as error:
                 answers[i] = error
-        for (i, write), stored in zip(writes, self._committer.do_all([own for _, own in writes]), strict=True):
-            self.forget_in_flight(write)
+        try:
+            every = self._committer.do_all([own for _, own in writes])
+        finally:
+            for _, write in writes:
+                self.forget_in_flight(write)
+        for (i, write), stored in zip(writes, every, strict=True):
             try:
                 answers[i] = stored if isinstance(stored, ServiceError) else self.decision_of(write, stored)
             except ServiceError as error:
@@ -315,8 +336,13 @@ class Live:
         when = now if at is None else time_of("at", at, now)
 
         def judge(row: DecisionRow, known: Sequence[Event]) -> Any:
+            if row.shown is not None:
+                return None
+            if when < row.at - SKEW:
+                message = f"at must be after the decision, got {row.at - when:.0f} s before it"
+                raise ServiceError("invalid", message, "at")
             version = self.version(row.experiment, row.version)
-            return version.judge(Outcome(shown=when), row, known, now) if row.shown is None else None
+            return version.judge(Outcome(shown=when), row, known, now)
 
         return Report(experiment, id, judge)
 
@@ -417,6 +443,25 @@ class Live:
             "upper": chance.upper, "draws": draws, "holdout": settings.holdout, "position": row.position,
             "seed": row.seed, "library": row.library, "reproduced": again == (row.proposed or row.action),
         }  # fmt: skip
+
+    def gain(self, name: str) -> Gain:
+        """Return the gain of the policy over the holdout, with an interval that may be looked at at any time."""
+        return gain_of(self.periods(name))
+
+    def sample_ratio(self, name: str) -> SampleRatio:
+        """Test whether the holdout has its share: of units, if decisions have them, else of rounds."""
+        periods = self.periods(name, first=True)
+        units = units_of(self.store, name, sorted({own.version for own in periods})) if periods else []
+        return sample_ratio_of(counts_by_version(periods, units), by_unit=bool(units))
+
+    def periods(self, name: str, *, first: bool = False) -> list[Period]:
+        """Return the hours whose rounds have all reached their last horizon; with `first`, their first one."""
+        now, stage = self.clock(), 0 if first else -1
+
+        def is_complete(version: int, end: float) -> bool:
+            return end + self.version(name, version).stages[stage] <= now
+
+        return periods_of(self.replica(name).statistics, lambda v: self.version(name, v).settings.holdout, is_complete)
 
     def close(self) -> None:
         """Finish all writes, learn no more, and close the store."""

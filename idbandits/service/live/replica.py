@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ from idbandits.service.live.settings import forget_of, inference_of
 from idbandits.service.live.statistics import Statistics
 from idbandits.service.problems import ServiceError
 
+LOG = logging.getLogger(__name__)
 LIBRARY = version_of("idbandits")
 MOST_STEPS = 20_000  # that are read at once
 MOST_CONTENT = 2**31  # bytes of a part of a snapshot
@@ -39,6 +41,24 @@ class View(NamedTuple):
     position: int
     version: Version
     agent: Thompson
+
+
+class _Round(NamedTuple):
+    """Step with its decoded parts."""
+
+    step: StepRow
+    action: Any
+    context: Any
+    before: Any
+    after: Any
+
+    @staticmethod
+    def of(step: StepRow) -> _Round:
+        """Decode a step."""
+        row = step.decision
+        if row is None:
+            return _Round(step, None, None, None, None)
+        return _Round(step, decoded(row.action), decoded(row.context), decoded(step.before), decoded(step.after))
 
 
 @final
@@ -65,20 +85,29 @@ class Replica:
         return number
 
     def apply(self, steps: Sequence[StepRow]) -> None:
-        """Learn steps of whole blocks."""
+        """Learn steps of whole blocks: all of them, or none if that fails."""
         agent = None if self.view is None else self.view.agent.copy()
         version = None if self.view is None else self.view.version
-        for block, own in groupby(steps, lambda step: step.block):
-            seed = np.random.SeedSequence([self._seed, block])
+        rounds = [_Round.of(step) for step in steps]
+        rejected = 0
+        for block, own in groupby(rounds, lambda round_: round_.step.block):
             if agent is not None:
+                seed = np.random.SeedSequence([self._seed, block])
                 agent.rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
-            for step in own:
-                if step.kind == VERSION:
-                    version = self._versions(self.experiment, step.version)
+            for round_ in own:
+                if round_.step.kind == VERSION:
+                    version = self._versions(self.experiment, round_.step.version)
                     agent = self._agent_of(version) if agent is None else agent.moved_to(version.diagram)
                 elif agent is not None and version is not None:
-                    self._learn(agent, version, step)
-            self.position = block
+                    rejected += not self._learn(agent, version, round_)
+        for round_ in rounds:
+            if (row := round_.step.decision) is not None:
+                step = round_.step
+                self.statistics.count_round(
+                    row, round_.action, round_.before, round_.after, step.earlier, step.reward
+                )  # fmt: skip
+        self.rejected += rejected
+        self.position = steps[-1].block
         if agent is not None and version is not None:
             self.view = View(self.position, version, agent)
 
@@ -86,24 +115,23 @@ class Replica:
         own, d = version.settings, version.diagram
         return Thompson(d, inference_of(d, own), seed=self._seed, effort=own.effort, forget=forget_of(own))
 
-    def _learn(self, agent: Thompson, version: Version, step: StepRow) -> None:
-        """Learn, correct or remove a round."""
-        row = step.decision
+    def _learn(self, agent: Thompson, version: Version, round_: _Round) -> bool:
+        """Learn, correct or remove a round; return whether the agent accepted it."""
+        row = round_.step.decision
         assert row is not None
-        action, context = decoded(row.action), decoded(row.context)
-        before, after = decoded(step.before), decoded(step.after)
-        self.statistics.count_round(row, action, before, after, step.earlier, step.reward)
         if not row.learns:
-            return
+            return True
         at = None if agent.forget is None else row.at
         d = None if row.version == version.number else self._versions(self.experiment, row.version).diagram
+        action, context, before, after = round_.action, round_.context, round_.before, round_.after
         try:
             if before is None:
-                agent.update(action, after, context, at=at, diagram=d)
+                agent.update(action, after or {}, context, at=at, diagram=d)
             else:
                 agent.revise(action, before, after, context, at=at, diagram=d)
         except IdbanditsError:
-            self.rejected += 1
+            return False
+        return True
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
@@ -129,7 +157,10 @@ class Replica:
             if library == LIBRARY and hashlib.sha256(content).hexdigest() == digest:
                 try:
                     self._restore(block, content)
-                except (IdbanditsError, zipfile.BadZipFile, KeyError, ValueError, OSError):
+                except ServiceError:  # of the journal
+                    raise
+                except Exception:
+                    LOG.exception("a snapshot of %s cannot be read: more of the journal is read", self.experiment)
                     continue
                 return block
         return 0

@@ -5,7 +5,7 @@ CREATE TABLE experiments (
     created {real} NOT NULL
 );
 CREATE TABLE versions (
-    experiment {text} NOT NULL REFERENCES experiments (name),
+    experiment {text} NOT NULL,
     version {integer} NOT NULL,
     diagram {text} NOT NULL,
     settings {text} NOT NULL,
@@ -14,7 +14,7 @@ CREATE TABLE versions (
 );
 CREATE TABLE decisions (
     n {serial},
-    experiment {text} NOT NULL REFERENCES experiments (name),
+    experiment {text} NOT NULL,
     id {text} NOT NULL,
     version {integer} NOT NULL,
     arm {text} NOT NULL,                    -- policy, holdout, caller
@@ -42,7 +42,7 @@ CREATE INDEX decisions_due ON decisions (due) WHERE due IS NOT NULL;
 CREATE INDEX decisions_unit ON decisions (experiment, unit, n) WHERE unit IS NOT NULL;
 CREATE TABLE events (
     n {serial},
-    decision {integer} NOT NULL REFERENCES decisions (n),
+    decision {integer} NOT NULL,
     node {text} NOT NULL,
     value {text} NOT NULL,
     at {real} NOT NULL,
@@ -55,14 +55,16 @@ CREATE TABLE steps (
     experiment {text} NOT NULL,
     kind {text} NOT NULL,                   -- version, round
     version {integer} NOT NULL,
-    decision {integer} REFERENCES decisions (n),
+    decision {integer},
     before {text},                          -- observation that was learned; null: none yet
     after {text},                           -- observation to learn; null: remove the round
     earlier {real},                         -- reward of `before`
     reward {real}                           -- reward of `after`
 );
 CREATE INDEX steps_order ON steps (experiment, block, n);
-CREATE INDEX steps_decision ON steps (decision) WHERE decision IS NOT NULL;
+CREATE TABLE epochs (
+    base {integer} PRIMARY KEY               -- number before the first block of a server (PostgreSQL)
+);
 CREATE TABLE snapshots (
     experiment {text} NOT NULL,
     block {integer} NOT NULL,
