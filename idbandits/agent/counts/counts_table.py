@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from idbandits.agent.counts.counts import Clock, Content, Counts, Skipped
+from idbandits.agent.counts.counts import NO_TICK, Clock, Content, Counts, Skipped
 from idbandits.circuit.model import compile
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import ODD, FormatError, IdbanditsError, brief
@@ -199,22 +200,35 @@ def load(path: str | Path, diagram: Diagram | None) -> Counts:
 
     where = path_of(path)
     try:
-        table = pq.read_table(where)
-    except (pa.ArrowException, ValueError) as error:
+        table = pq.ParquetFile(where).read()
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, MemoryError, OSError, ValueError) as error:
         raise FormatError(f"{where} is not a Parquet file of counts: {brief(error)}") from None
     try:
         head = json.loads((table.schema.metadata or {}).get(b"idbandits", b"{}"))
         if head.get("format") != FORMAT:
             raise FormatError(f"{where}: counts must have format {FORMAT}, got {brief(head.get('format'))}")
         own = Diagram.from_dict(head["diagram"])
-        clock = None if head["clock"] is None else Clock(float(head["clock"][0]), int(head["clock"][1]))
+        clock = None if head["clock"] is None else _clock(*head["clock"])
         examples = tuple(str(example) for example in head["examples"])
     except (*ODD, AttributeError) as error:
         raise FormatError(f"{where} is not a file of counts: {brief(error)}") from None
-    counts = from_arrow(own, table)
+    try:
+        counts = from_arrow(own, table)
+    except FormatError as error:
+        raise FormatError(f"{where}: {error}") from None
     if diagram is not None:
         other = Counts(diagram, counts.content)
         if other.fingerprint != counts.fingerprint:
             raise IdbanditsError(f"{where}: counts are of diagram {own.name!r}, not of {diagram.name!r} as given")
         own = diagram
     return Counts(own, counts.content, counts.skipped._replace(examples=examples), clock)
+
+
+def _clock(half_life: float, tick: int) -> Clock:
+    """Return a saved clock, or raise ValueError."""
+    clock = Clock(float(half_life), int(tick))
+    if not (0.0 < clock.half_life < math.inf and abs(clock.tick) <= -NO_TICK):
+        raise ValueError(f"clock must have a positive half-life and a step of 64 bits, got {clock}")
+    return clock
