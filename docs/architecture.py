@@ -32,6 +32,7 @@ COLOURS = {
     "#e6e6e6": ("kernel", "files", "errors"),
 }
 INK, PALE = "#222222", "#999999"
+ROW, LOWEST = 0.37, 5.7  # height of a layer with the space below, and the place of the lowest one
 
 
 # -- sources -------------------------------------------------------------------------------------------------------
@@ -237,14 +238,14 @@ def draw_arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float], b
 
 def in_lines(text: str) -> list[str]:
     """Wrap a text into at most two lines of similar length."""
-    return textwrap.wrap(text, 80 if len(text) <= 80 else len(text) // 2 + 6)[:2]
+    return textwrap.wrap(text, 76 if len(text) <= 76 else len(text) // 2 + 6)[:2]
 
 
 def draw_layers(ax: Axes, top: float) -> None:
     """Draw one bar per layer with its description, and a dot for each import."""
     every = layers()
-    bar, row, width, first, column = 0.31, 0.37, 6.55, 7.05, 0.33
-    middle = {layer: top - i * row + bar / 2 for i, layer in enumerate(every)}
+    bar, width, first, column = 0.31, 6.55, 7.05, 4.7 / (len(every) - 2)
+    middle = {layer: top - i * ROW + bar / 2 for i, layer in enumerate(every)}
     across = {layer: first + i * column for i, layer in enumerate(every[1:])}  # nothing imports the first one
     ax.text(0.15, top + 0.92, "Layers", size=15, weight="bold")
     ax.text(0.15, top + 0.52, "Each layer imports only from layers below it. A dot: the layer\n"
@@ -302,12 +303,13 @@ def draw(path: Path) -> None:
     from matplotlib import pyplot
 
     with matplotlib.rc_context({"svg.hashsalt": "idbandits", "font.family": "DejaVu Sans", "text.color": INK}):
-        figure = pyplot.figure(figsize=(12, 13.65))
+        top = LOWEST + ROW * (len(layers()) - 1)
+        figure = pyplot.figure(figsize=(12, top + 2.6))
         ax = figure.add_axes((0, 0, 1, 1))
         ax.set_xlim(0, 12)
-        ax.set_ylim(-0.9, 12.75)
+        ax.set_ylim(-0.9, top + 1.7)
         ax.axis("off")
-        draw_layers(ax, 11.05)
+        draw_layers(ax, top)
         draw_steps(ax)
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, facecolor="white")
         pyplot.close(figure)
