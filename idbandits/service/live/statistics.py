@@ -14,12 +14,13 @@ PERIOD = 3 * HOUR  # in which shown items are counted
 
 
 class Cell(msgspec.Struct, array_like=True):
-    """Rounds of one hour, arm and version: number, and sums of observed rewards and of their squares."""
+    """Rounds of one hour, arm and version: number, and sums of observed rewards, squares and cubes."""
 
     rounds: float = 0.0
     rewarded: float = 0.0
     reward: float = 0.0
     square: float = 0.0
+    cube: float = 0.0
 
 
 class Statistics(msgspec.Struct):
@@ -49,6 +50,7 @@ class Statistics(msgspec.Struct):
                 cell.rewarded += own
                 cell.reward += own * value
                 cell.square += own * value * value
+                cell.cube += own * value**3
         if sign:
             period = self.periods.setdefault(str(int(row.at // PERIOD)), {})
             for name, label in action.items():
