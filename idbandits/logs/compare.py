@@ -212,9 +212,9 @@ def _opened(models: Any, log: Any, options: Mapping[str, Any]) -> tuple[dict[str
     if isinstance(log, Rounds):
         _check_alike(made)
         return made, log
-    from idbandits.logs.read.open_log import LogOptions, open_log
+    from idbandits.logs.read.open_log import LogOptions, checked_options, open_log
 
-    settings = LogOptions(**options)
+    settings = checked_options(LogOptions(), options)
     first = next(iter(made.values()))
     opened = open_log(
         first[0] if isinstance(first, list) else first, log,

@@ -54,14 +54,14 @@ def judged(candidates: Sequence[Candidate], leader: int, gaps: Sequence[Gap]) ->
     A rival within noise leaves it undecided, unless it is richer and its additional parameters fit noise alone: then
     twice the gain of the log-likelihood that was fitted is like chi-squared with as many degrees of freedom.
     """
-    best, rivals, idle = candidates[leader], list[str](), list[str]()
+    best, rivals, idle = candidates[leader], list[str](), list[int]()
     for i, (rival, gap) in enumerate(zip(candidates, gaps, strict=True)):
         if i == leader or rival.impossible > best.impossible or gap.is_clear:
             continue
         extra = rival.parameters - best.parameters
         gain = 2 * (rival.fitted - best.fitted)
         if extra > 0 and gap.difference >= 0 and gain <= extra + CLEAR * np.sqrt(2 * extra):
-            idle.append(rival.name)
+            idle.append(i)
         else:
             rivals.append(rival.name)
     if rivals:
@@ -70,13 +70,21 @@ def judged(candidates: Sequence[Candidate], leader: int, gaps: Sequence[Gap]) ->
     others = [i for i in range(len(candidates)) if i != leader]
     if not others:
         return Verdict(best.name, f"{best.name!r} is the only model.")
-    next_best = min(others, key=lambda i: (candidates[i].impossible, gaps[i].difference))
-    gap, other = gaps[next_best], candidates[next_best]
-    lead = f"{gap.difference:.4g} ± {gap.se:.2g} per round over {other.name!r}"
-    if other.impossible > best.impossible:
-        lead = f"{other.name!r} rules out {other.impossible:,} rounds"
-    sentence = f"{best.name!r} predicts best: {lead}"
+    clear = [i for i in others if i not in idle]
+    sentence = f"{best.name!r} predicts best"
+    if clear:
+        next_best = min(clear, key=lambda i: (candidates[i].impossible, gaps[i].difference))
+        gap, other = gaps[next_best], candidates[next_best]
+        lead = f"{gap.difference:.2g} ± {gap.se:.1g} per round over {other.name!r}"
+        if other.impossible > best.impossible:
+            lead = f"{other.name!r} rules out {_counted(other.impossible - best.impossible)} that it does not"
+        sentence += f": {lead}"
     if idle:
-        more = " and ".join(map(repr, idle))
-        sentence += f"; {more} with more parameters fits no better"
+        names = " and ".join(repr(candidates[i].name) for i in idle)
+        verb = "has more parameters and predicts" if len(idle) == 1 else "have more parameters and predict"
+        sentence += f"; {names} {verb} no better"
     return Verdict(best.name, sentence + ".")
+
+
+def _counted(rounds: int) -> str:
+    return "1 round" if rounds == 1 else f"{rounds:,} rounds"

@@ -175,12 +175,12 @@ def score(
     >>> result.frame["node"].tolist()
     ['C1', 'all']
     """
-    from idbandits.logs.read.open_log import LogOptions, open_log
+    from idbandits.logs.read.open_log import open_log
 
     _check_agent(agent)
     if isinstance(log, Rounds):
         return score_rounds(agent, [log], predictive=predictive, draws=draws, labels=labels)
-    opened = open_log(agent.diagram, log, LogOptions(**options))
+    opened = open_log(agent.diagram, log, **options)
     result = score_rounds(agent, opened.batches(), predictive=predictive, draws=draws, labels=labels)
     object.__setattr__(result, "report", opened.report)
     return result

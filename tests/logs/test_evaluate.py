@@ -75,6 +75,26 @@ def test_weighted_estimates_are_those_of_the_open_bandit_pipeline(case):
         assert ours[name] == pytest.approx(theirs, rel=1e-12)
 
 
+def test_the_pseudo_inverse_estimate_is_that_of_vowpal_wabbit():
+    estimators = pytest.importorskip("estimators.slates.pseudo_inverse", reason="vw-estimators is a test dependency")
+    d = idb.Diagram("slate")
+    first, second = d.decision("A1", ["x", "y"]), d.decision("A2", ["p", "q", "r"])
+    d.reward(d.observed("bought", [first, second], idb.Learned("bought")))
+    logged = {"x": 0.3, "y": 0.7}, {"p": 0.2, "q": 0.5, "r": 0.3}
+    wanted = {"x": 0.9, "y": 0.1}, {"p": 0.25, "q": 0.25, "r": 0.5}
+    rng, theirs, rows = np.random.default_rng(0), estimators.Estimator(), []
+    for _ in range(500):
+        own = [rng.choice(list(shares), p=list(shares.values())) for shares in logged]
+        below = [float(shares[item]) for shares, item in zip(logged, own, strict=True)]
+        bought = int(rng.random() < 0.2 + 0.4 * (own[0] == "x") + 0.2 * (own[1] == "r"))
+        theirs.add_example(below, bought, [shares[item] for shares, item in zip(wanted, own, strict=True)])
+        rows.append([*own, bought, *below])
+    log = columns(pd.DataFrame(rows, columns=["A1", "A2", "bought", "p1", "p2"]))
+    policy = [({"A1": a, "A2": b}, p * q) for a, p in wanted[0].items() for b, q in wanted[1].items()]
+    ours = values(evaluate(lambda: policy, log, d, propensity=["p1", "p2"], seed=0))
+    assert ours["pseudo-inverse"] == pytest.approx(theirs.get(), rel=1e-12)
+
+
 PROPENSITIES = {
     "per list": "p",
     "given those above": ["c1", "c2", "c3"],

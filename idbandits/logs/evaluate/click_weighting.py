@@ -15,7 +15,7 @@ import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.kernel.array_types import Floats, Ints
-from idbandits.logs.evaluate.clusters import Clusters, Estimate
+from idbandits.logs.evaluate.clusters import NORMAL, Clusters, Estimate
 from idbandits.logs.evaluate.cross_fit import Direct, Fitted
 from idbandits.logs.evaluate.dependence import Dependence
 from idbandits.logs.evaluate.target import Target
@@ -108,6 +108,6 @@ def click_weighted(
     estimates = []
     for column, spread in ((values, drawn[0]), (robust, drawn[1])):
         middle = clusters.mean(column)
-        width = 1.96 * float(np.hypot(clusters.standard_error(column), spread.std(ddof=1)))
+        width = NORMAL * float(np.hypot(clusters.standard_error(column), spread.std(ddof=1)))
         estimates.append(Estimate(middle, middle - width, middle + width, effective))
     return ClickWeighted(estimates[0], estimates[1], 1 - lost / mass if mass else 0.0)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.logs.rounds import Rounds
+from idbandits.logs.rounds import NO_NUMBERS, Rounds
 
 MOST_BLOCKS = 2000  # that are drawn in a bootstrap: of more sessions, several make a block
 REPLICATES = 1000
-LEVEL = 0.95
+LEVEL, NORMAL = 0.95, 1.959964  # of intervals, and the standard errors on each side
 
 
 class Clusters(NamedTuple):
@@ -54,7 +54,8 @@ class Clusters(NamedTuple):
             block = rng.permutation(sums.shape[1]) % MOST_BLOCKS
             sums = np.array([np.bincount(block, row, MOST_BLOCKS) for row in sums])
         number = sums.shape[1]
-        drawn = rng.multinomial(number, np.full(number, 1 / number), REPLICATES)
+        chosen = rng.integers(number, size=(REPLICATES, number)) + number * np.arange(REPLICATES)[:, np.newaxis]
+        drawn = np.bincount(chosen.ravel(), minlength=REPLICATES * number).reshape(REPLICATES, number)
         return np.asarray(drawn @ sums.T)
 
 
@@ -70,6 +71,18 @@ def clusters_of(rounds: Rounds) -> Clusters:
     return Clusters(weights, session, size)
 
 
+def repeated(rounds: Rounds) -> Rounds:
+    """Return a log in which rows that stand for several rounds are repeated, unless sessions group them.
+
+    Rounds without sessions are independent, whether or not equal ones are in one row. Weights with fractions are left.
+    """
+    weights = rounds.weights
+    if not len(weights) or len(rounds.sessions) or (weights != np.floor(weights)).any():
+        return rounds
+    copies = rounds.part(np.repeat(np.arange(len(rounds)), weights.astype(np.int64)))
+    return Rounds(**(copies._asdict() | {"weights": NO_NUMBERS}))
+
+
 class Estimate(NamedTuple):
     """Estimated value of a policy with a 95 % interval."""
 
@@ -77,6 +90,13 @@ class Estimate(NamedTuple):
     low: float
     high: float
     effective: float  # effective sample size
+
+    def wider(self, error: float) -> Estimate:
+        """Return the estimate with an independent standard error added to its interval."""
+        below, above = self.value - self.low, self.high - self.value
+        extra = NORMAL * error
+        low, high = self.value - np.hypot(below, extra), self.value + np.hypot(above, extra)
+        return Estimate(self.value, float(low), float(high), self.effective)
 
 
 def interval(replicates: Floats) -> tuple[float, float]:

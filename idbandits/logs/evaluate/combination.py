@@ -1,9 +1,10 @@
 """Combination of doubly robust estimates with few and with many assumptions, by how well they agree.
 
-Three estimates share a value V: residuals weighted by all decisions (right for any diagram), by the decisions of each
-term (right if its dependences are), and the model alone (right if the diagram is). The latter two may be off by
-biases with unknown scales, which are zero if the diagram is right. The posterior of V averages over the scales: the
-model is followed where the weighted rewards agree with it, and corrected as far as they speak against it.
+Estimates share a value V: residuals weighted by all decisions (right for any diagram), by the decisions of each term
+(right if its dependences are), by the nearest ones, and the model alone (right if the diagram is). All but the first
+may be off by biases with unknown scales, which are zero if their assumptions hold. Weights whose mean is below 1 leave
+a part of the model's bias uncorrected. The posterior of V averages over the scales: the model is followed where the log
+agrees with it, and corrected as far as the log speaks against it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,22 @@ SCALES = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)  # of a bias, relative to th
 RIGHT = 0.5  # prior probability that an assumption holds
 
 
+class Evidence(NamedTuple):
+    """Deviations of the log from an assumption that would be zero, up to noise, if it held."""
+
+    means: Floats
+    variances: Floats  # of their noise
+    decisions: int  # whose choices the deviations belong to: a bias is a sum over these
+
+    def log_likelihood(self, scale: float) -> float:
+        """Return the log-likelihood of a bias with this standard deviation, relative to none."""
+        if not len(self.means):
+            return 0.0
+        total = self.variances + scale**2 / self.decisions
+        squares = self.means**2
+        return float(0.5 * (squares / self.variances - squares / total - np.log(total / self.variances)).sum())
+
+
 class Combined(NamedTuple):
     """Combined estimate: its value and standard error, the share of each estimate, and what holds with probability."""
 
@@ -28,15 +45,23 @@ class Combined(NamedTuple):
     right: float  # probability that the diagram is right
 
 
-def combine(estimates: Sequence[float], covariance: Floats) -> Combined:
-    """Combine estimates in the order of their assumptions, fewest first; the first one is taken to be unbiased."""
+def combine(
+    estimates: Sequence[float], covariance: Floats, uncorrected: Sequence[float], evidence: Sequence[Evidence]
+) -> Combined:
+    """Combine estimates in the order of their assumptions, fewest first; the last one is that of the model.
+
+    `uncorrected` are the shares of the model's bias that estimates retain, 1 for the model itself. `evidence` is about
+    the assumptions of all estimates but the first.
+    """
     values = np.array(estimates)
-    number = len(values)
-    size = float(np.abs(values).max(initial=0.0)) or 1.0
-    jitter = 1e-12 * size**2 * np.eye(number)
+    size = abs(float(values[-1])) or 1.0
+    total_bias = np.array(uncorrected)
+    jitter = 1e-12 * size**2 * np.eye(len(values))
+    known = [{s: own.log_likelihood(s * size) for s in (0.0, *SCALES)} for own in evidence]
     logs, means, variances, shares, right = [], [], [], [], []
-    for scales, log_prior in _settings(number):
-        total = covariance + np.diag([0.0, *(np.square(scales) * size**2)]) + jitter
+    for scales, log_prior in _settings(len(values)):
+        biases = np.square(np.array([0.0, *scales]) * size)
+        total = covariance + np.diag([*biases[:-1], 0.0]) + biases[-1] * np.outer(total_bias, total_bias) + jitter
         inverse = np.linalg.inv(total)
         ones = inverse.sum(axis=1)
         precision = float(ones.sum())
@@ -44,7 +69,7 @@ def combine(estimates: Sequence[float], covariance: Floats) -> Combined:
         mean = float(own @ values)
         rest = values - mean
         fit = -0.5 * float(rest @ inverse @ rest) - 0.5 * float(np.linalg.slogdet(total)[1]) - 0.5 * np.log(precision)
-        logs.append(log_prior + fit)
+        logs.append(log_prior + fit + sum(table[scale] for table, scale in zip(known, scales, strict=True)))
         means.append(mean)
         variances.append(1 / precision)
         shares.append(own)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from idbandits.circuit.model import Model
 from idbandits.kernel.array_types import Floats, Ints, Rng
-from idbandits.logs.evaluate.clusters import Clusters, Estimate, mean_estimate
-from idbandits.logs.evaluate.combination import combine
+from idbandits.logs.evaluate.clusters import NORMAL, Clusters, Estimate, mean_estimate
+from idbandits.logs.evaluate.combination import Evidence, combine
 from idbandits.logs.evaluate.cross_fit import Direct, Fitted
 from idbandits.logs.evaluate.dependence import Dependence
+from idbandits.logs.evaluate.deviations import deviations
 from idbandits.logs.evaluate.logged_columns import Logged
 from idbandits.logs.evaluate.stagewise import chains, nearest_chains, residuals, whole_chains
 from idbandits.logs.evaluate.target import Groups, Target
@@ -22,7 +24,8 @@ from idbandits.logs.evaluate.importance import (  # isort: skip
     Weights, clipped, clipping_limit, effective_size, plain, pseudo_inverse, self_normalised, weighted,
 )  # fmt: skip
 
-NORMAL = 1.959964
+DOUBTFUL = 0.05  # probability of a right diagram, below which users should know
+Places = tuple[int, ...]
 
 
 class Settings(NamedTuple):
@@ -44,6 +47,7 @@ class Data(NamedTuple):
     terms: Floats  # by round and term; expected ones where the log does not show them
     fitted: Fitted | None
     notes: list[str]
+    hidden: float = 0.0  # share of the terms that the log does not show
 
 
 def weigh(
@@ -117,13 +121,37 @@ def add_robust(
     for (name, values), stages in zip(columns.items(), used, strict=True):
         last = np.column_stack([weights.covering(chain[-1])[1] for chain in stages])
         estimates[name] = mean_estimate(data.clusters, values, effective_size(data.clusters, last), rng)
-    covariance = data.clusters.covariance([*columns.values(), direct.values])
+    estimates["doubly robust"] = _combined(data, weights, direct, columns, used, estimates)
+
+
+def _combined(
+    data: Data, weights: Weights, direct: Direct, columns: dict[str, Floats], used: Sequence[Sequence[Sequence[Places]]],
+    estimates: dict[str, Estimate],
+) -> Estimate:  # fmt: skip
+    """Return the combination of doubly robust estimates and the model."""
+    assert data.fitted is not None
+    choices, clusters, terms = data.rounds.choices, data.clusters, data.dependence.terms
+    expected = data.fitted.values(choices, np.empty((0, 0), np.int64), np.arange(len(choices)))
+    errors = data.terms - expected
+    covariance = clusters.covariance([*columns.values(), direct.values])
+    uncorrected, evidence = list[float](), list[Evidence]()
+    for at, stages in enumerate(used):
+        last = [chain[-1] for chain in stages]
+        ratios = np.column_stack([weights.covering(places)[1] for places in last])
+        uncorrected.append(1 - float(np.mean([clusters.mean(column) for column in ratios.T])))
+        seen = float((clusters.weights**2) @ (ratios**2 @ (clusters.weights @ errors**2)))
+        covariance[at, at] = max(covariance[at, at], seen / clusters.rounds**3)
+        assumed = [tuple(k for k in weights.every if k not in places) for places in last]
+        evidence.append(deviations(errors, assumed, choices, clusters))
+    evidence.append(deviations(errors, [weights.every] * len(terms), choices, clusters))
     covariance[-1, -1] += direct.posterior_variance
-    points = [data.clusters.mean(values) for values in columns.values()]
-    combined = combine([*points, direct.estimate.value], covariance)
+    points = [*(clusters.mean(values) for values in columns.values()), direct.estimate.value]
+    combined = combine(points, covariance, [*uncorrected, 1.0], evidence[1:])
+    if combined.right < DOUBTFUL:
+        data.notes.append(
+            "The log contradicts the diagram: its rewards depend on choices in ways the diagram rules out."
+        )
     width = NORMAL * combined.standard_error
-    sizes = [*(estimates[name].effective for name in columns), data.clusters.rounds]
-    effective = float(np.clip(combined.shares, 0, 1) @ sizes)
-    estimates["doubly robust"] = Estimate(
-        combined.value, combined.value - width, combined.value + width, min(effective, data.clusters.rounds)
-    )
+    sizes = [*(estimates[name].effective for name in columns), clusters.rounds]
+    effective = min(float(np.clip(combined.shares, 0, 1) @ sizes), clusters.rounds)
+    return Estimate(combined.value, combined.value - width, combined.value + width, effective)

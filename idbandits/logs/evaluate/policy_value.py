@@ -13,7 +13,7 @@ from idbandits.diagram.diagram import Diagram
 from idbandits.errors import brief, check_flag, check_number, check_whole
 from idbandits.kernel.array_types import Floats, Rng, generator
 from idbandits.logs.evaluate.click_weighting import click_weighted, events_of
-from idbandits.logs.evaluate.clusters import Estimate, clusters_of, mean_estimate
+from idbandits.logs.evaluate.clusters import Estimate, clusters_of, mean_estimate, repeated
 from idbandits.logs.evaluate.cross_fit import Fitted, direct_method, fit_folds
 from idbandits.logs.evaluate.dependence import dependence_of
 from idbandits.logs.evaluate.estimators import Data, Settings, add_robust, weigh
@@ -123,6 +123,9 @@ def evaluate_rounds(
             )
             if clicks.supported < SUPPORT:
                 findings.append(f"the log shows only {clicks.supported:.0%} of what the policy would, by the model")
+    if direct is not None and data.hidden:
+        error = data.hidden * np.sqrt(direct.posterior_variance)
+        estimates = {name: own if name == "direct method" else own.wider(error) for name, own in estimates.items()}
     if not estimates:
         needed = "propensity= for policies given by probabilities, or for contexts with features"
         raise PolicyError(f"evaluate needs {needed}, got None")
@@ -144,6 +147,7 @@ def _prepared(model: Model, rounds: Rounds, settings: Settings, rng: Rng) -> Dat
         rounds = rounds.part(complete)
     if len(rounds) < LEAST_ROUNDS:
         raise PolicyError(f"log must have at least {LEAST_ROUNDS} complete rounds, got {len(rounds)}")
+    rounds = repeated(rounds)
     clusters, dependence = clusters_of(rounds), dependence_of(model)
     fitted: Fitted | None = None
     if any(node.features is not None for node in model.contexts):
@@ -168,7 +172,8 @@ def _prepared(model: Model, rounds: Rounds, settings: Settings, rng: Rng) -> Dat
             "Rewards that the log does not show are expected ones given what was seen, by the fitted diagram: "
             "all estimates depend on it."
         )
-    return Data(model, rounds, groups_of(model, rounds), clusters, dependence, terms, fitted, notes)
+    share = float(clusters.weights @ hidden.mean(axis=1)) / clusters.rounds
+    return Data(model, rounds, groups_of(model, rounds), clusters, dependence, terms, fitted, notes, share)
 
 
 def _target(policy: Any, data: Data, rng: Rng) -> Target | Logged:
