@@ -77,6 +77,7 @@ class Live:
         self._saved: dict[str, float] = {}
         self._stop = threading.Event()
         self.failure: Exception | None = None  # of the background thread; None: it works
+        self.learned_steps, self.learning_seconds = 0, 0.0
         self._tick_seconds = tick
         self._follow_all()
         self._committer = Committer(self.journal)
@@ -173,6 +174,11 @@ class Live:
         if replica is None or replica.view is None:
             raise ServiceError("unknown-experiment", f"experiment must exist, got {brief(name)}", "experiment")
         return replica
+
+    def present(self, name: str) -> View | None:
+        """Return the present agent of an experiment without a look at the journal, None if it is not known here."""
+        replica = self._replicas.get(name)
+        return None if replica is None else replica.view
 
     def view(self, name: str) -> View:
         """Return the present agent of an experiment and its version."""
@@ -367,6 +373,7 @@ class Live:
         """Follow the journal in all experiments."""
         number = 0
         with self._following:
+            began = time.perf_counter()
             for name, (status, seed, _) in self.journal.experiments().items():
                 self._statuses[name], self._seeds[name] = status, seed
                 if name not in self._replicas:
@@ -374,6 +381,9 @@ class Live:
                     replica.load()
                     self._replicas[name] = replica
                 number += self._replicas[name].follow()
+            if number:
+                self.learned_steps += number
+                self.learning_seconds += time.perf_counter() - began
         return number
 
     def save_snapshots(self, *, force: bool = True) -> None:
