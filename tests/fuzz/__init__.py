@@ -4,6 +4,7 @@
 - `interruptions`: signals whose handlers raise exceptions at random moments
 - `threads`: one agent used by eight threads
 - `lifetimes`: random sequences of calls, after each of which the belief must agree with the remaining rounds
+- `logs`: malformed logs, each of which must be read with skipped rows counted, or raise an error that names its source
 """
 
 import sys

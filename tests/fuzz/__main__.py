@@ -52,6 +52,12 @@ def main() -> int:
     lifetimes.add_argument("--first", type=int, default=0, metavar="LIFE", help="begin with this life (0)")
     lifetimes.add_argument("--threads", action="store_true", help="pairs of calls at the same time, in two threads")
     lifetimes.set_defaults(run=run_lifetimes)
+    logs = commands.add_parser("logs", help="malformed logs, and small files that expand to gigabytes")
+    logs.add_argument("--cases", type=int, default=2_000, help="random logs (2000)")
+    logs.add_argument("--first", type=int, default=0, metavar="CASE", help="begin with this case (0)")
+    logs.add_argument("--bombs", type=int, default=2_000, metavar="MEGABYTES", help="size of each bomb; 0: none (2000)")
+    logs.add_argument("--seed", type=int, default=0)
+    logs.set_defaults(run=run_logs)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # also end child processes
     status: int = arguments.run(arguments)
@@ -122,6 +128,13 @@ def run_lifetimes(arguments: argparse.Namespace) -> int:
     if given.threads:
         return lifetimes.main_in_threads(given.inference, given.kind, given.steps, given.seed)
     return lifetimes.main(given.inference, given.kind, given.without, given.steps, given.seed, given.first)
+
+
+def run_logs(arguments: argparse.Namespace) -> int:
+    """Read malformed logs."""
+    from . import log_attacks
+
+    return log_attacks.main(arguments.seed, arguments.cases, arguments.first, arguments.bombs)
 
 
 if __name__ == "__main__":

@@ -33,3 +33,15 @@ def test_interruptions_end_calls_as_exceptions_and_leave_no_round_half_learned()
 
 def test_threads_share_an_agent_as_if_there_were_only_one() -> None:
     run("threads", "--rounds", 80)
+
+
+def test_malformed_logs_are_read_or_rejected_by_errors_that_name_them() -> None:
+    run("logs", "--cases", 120, "--bombs", 0)
+
+
+@pytest.mark.parametrize("name", ["line.csv.zst", "header.csv.zst", "nested.jsonl.zst", "long.parquet"])
+def test_small_files_that_expand_to_gigabytes_are_rejected_with_little_memory(name: str, tmp_path: Path) -> None:
+    from .log_attacks import bomb
+
+    wrong, _ = bomb(name, "wide", 2_000, tmp_path, limit=1_200)
+    assert wrong is None

@@ -382,3 +382,35 @@ def test_columns_of_two_cases_are_not_mixed_up(tmp_path: Path) -> None:
         assert labelled(open_log(d, tmp_path / name, columns={"A1": "a1"})) == [("b", 1)]
         with pytest.raises(LogError, match="differ in more than upper and lower case, got 'A1' and 'a1'"):
             open_log(d, tmp_path / name, format=form).all()
+
+
+def test_bytes_that_are_not_utf_8_are_replaced_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_bytes(b"A1,C1\na,1\ncaf\xe9,0\nb,0\n")
+    opened = open_log(idb.models.cascade(["a", "b", "caf\N{REPLACEMENT CHARACTER}"], 1), tmp_path / "log.csv")
+    assert labelled(opened) == [("a", 1), ("caf\N{REPLACEMENT CHARACTER}", 0), ("b", 0)]
+    assert opened.report.notes == {"texts that are not valid UTF-8, in which bytes were replaced": 1}
+    (tmp_path / "log.csv").write_bytes(b"A1,C1,caf\xe9\na,1,2\n")
+    with pytest.raises(LogError, match=r"log\.csv must have a header in UTF-8"):
+        open_log(idb.models.cascade(["a", "b"], 1), tmp_path / "log.csv")
+    (tmp_path / "log.csv").write_text("A1,C1\na,1\n", encoding="utf-16")
+    with pytest.raises(LogError, match=r"log\.csv must be a text in UTF-8, got other bytes, as of UTF-16"):
+        open_log(idb.models.cascade(["a", "b"], 1), tmp_path / "log.csv")
+
+
+def test_processes_that_stop_reading_end(tmp_path: Path) -> None:
+    # When Arrow read ahead through a stream of Python, a third of such processes hung or were aborted.
+    import subprocess
+    import sys
+
+    with pa.CompressedOutputStream(str(tmp_path / "log.csv.gz"), "gzip") as stream:
+        stream.write(b"A1,C1\n")
+        for _ in range(100):
+            stream.write(b"x" * 2**20)
+    code = (
+        "import idbandits as idb\nfrom idbandits.logs.read.open_log import open_log\n"
+        f"open_log(idb.models.cascade(['a', 'b'], 1), {str(tmp_path / 'log.csv.gz')!r}, items='from log')"
+    )
+    for _ in range(4):
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+        assert ended.returncode == 1
+        assert ended.stderr.splitlines()[-1].endswith("log.csv.gz: a line must have at most 4,194,304 bytes, got more")

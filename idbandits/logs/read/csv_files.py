@@ -34,7 +34,9 @@ class CsvFiles:
         self.names = list(dict.fromkeys(own for names in self._headers.values() for own in names))
 
     def _header(self, file: str) -> list[str]:
-        names: list[str] = Lines(file, self._delimiters[file]).names
+        lines = Lines(file, self._delimiters[file])
+        names = lines.names
+        lines.close()
         check_names(names, file)
         return names
 
@@ -75,8 +77,8 @@ class Lines:
         self._gaps = deque[list[int]]()  # first row and number of rows that were left out below the latest batch
         kinds = {} if columns is None else dict.fromkeys(columns, pyarrow.string())
         try:
-            self._reader = csv.open_csv(
-                pyarrow.input_stream(file, compression="detect"),  # of Python, it would abort a process that ends
+            self._reader: Any = csv.open_csv(
+                pyarrow.input_stream(file, compression="detect"),  # one of Python would be read ahead in threads
                 read_options=csv.ReadOptions(use_threads=False, block_size=BLOCK),
                 parse_options=csv.ParseOptions(
                     delimiter=delimiter, newlines_in_values=True, invalid_row_handler=self._skip
@@ -87,7 +89,7 @@ class Lines:
                 ),
             )  # fmt: skip
         except (pyarrow.ArrowException, *ODD, OSError) as error:
-            raise failure([file], error) from error
+            raise self._failure(error) from error
         try:
             self.names: list[str] = self._reader.schema.names
         except UnicodeDecodeError:
@@ -115,10 +117,19 @@ class Lines:
                 self.replaced += replaced
                 yield valid
         except (pyarrow.ArrowException, *ODD, OSError) as error:
-            if "straddles two block boundaries" in str(error):
-                where = f"{self._file} after row {self._row - 1}"
-                raise LogError(f"{where}: a line must have at most {BLOCK:,} bytes, got more") from None
-            raise failure([self._file], error, self._row) from error
+            raise self._failure(error) from error
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Free the reader, whose handler refers to this object."""
+        self._reader = None
+
+    def _failure(self, error: BaseException) -> LogError:
+        if "straddl" not in str(error):
+            return failure([self._file], error, self._row)
+        where = f" after row {self._row - 1}" if self._row else ""
+        return LogError(f"{self._file}{where}: a line must have at most {BLOCK:,} bytes, got more")
 
     def pieces(self, length: int) -> Iterator[tuple[int, int, int]]:
         """Iterate over pieces of the latest batch: first and last place, and the row of the file of the first one."""
@@ -144,6 +155,8 @@ def _delimiter(file: str, tabs: bool) -> str:
         raise LogError(f"{file} must have a header with the names of columns, got an empty file")
     if head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
         raise LogError(f"{file} must be a text in UTF-8, got other bytes, as of UTF-16 or of a binary file")
+    if len(head) == HEAD and b"\n" not in head and b"\r" not in head:
+        raise LogError(f"{file} must have a header of at most {HEAD:,} bytes, got more")
     line = head.removeprefix(b"\xef\xbb\xbf").lstrip().splitlines()[0].decode("utf-8", "replace")
     outside = "".join(line.split('"')[::2])
     return "\t" if tabs else max(DELIMITERS, key=outside.count)

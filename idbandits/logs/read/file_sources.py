@@ -13,6 +13,7 @@ from idbandits.logs.read.csv_files import CsvFiles
 from idbandits.logs.read.json_files import JsonFiles
 from idbandits.logs.read.log_source import Chunk, Source
 from idbandits.logs.read.read_report import LogError, ReadReport
+from idbandits.logs.read.stored_batches import check_cases
 
 KINDS = {
     "parquet": "parquet", "pq": "parquet", "csv": "csv", "txt": "csv", "tsv": "tsv", "tab": "tsv", "jsonl": "jsonl",
@@ -21,7 +22,7 @@ KINDS = {
 COMPRESSED = ("gz", "zst")
 
 LONGEST_TEXT = 4096  # bytes of a value of Parquet files: dictionaries make small files of long texts
-MOST_BYTES = 1 << 28  # of the texts of a batch, if all of them are long
+MOST_BYTES = 1 << 29  # of the texts of a batch, if all of them are long
 LONGEST_PATH = 4096  # characters; patterns of many brackets would take minutes
 
 
@@ -68,7 +69,12 @@ class Files:
 
     def table(self, connection: Any, columns: Sequence[str] | None = None, report: ReadReport | None = None) -> str:
         """Return the SQL table of all files."""
-        return engine.scan(self.files, "parquet")
+        scan = engine.scan(self.files, "parquet")
+        kinds = engine.types_of(connection, scan, self.files)
+        names = self.names if columns is None else list(columns)
+        check_cases(names, self.name)
+        selected = ", ".join(f"{_value(name, kinds.get(name))} AS {engine.quoted(name)}" for name in names) or "1"
+        return f"(SELECT {selected} FROM {scan})"
 
 
 def _is_long(kind: str) -> bool:

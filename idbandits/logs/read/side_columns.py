@@ -9,15 +9,16 @@ import numpy as np
 from idbandits.errors import ODD, IdbanditsError
 from idbandits.inference.forgetting import Forget
 from idbandits.kernel.array_types import Bools, Floats, Ints
+from idbandits.logs.read.stored_batches import with_valid_text
 
 _CLOCK = Forget(half_life="1d")  # any half-life in time: times do not depend on it
 
 
 def decoded(column: Any) -> Any:
-    """Return an Arrow array without dictionary."""
+    """Return an Arrow array without dictionary, whose texts are valid UTF-8."""
     import pyarrow.types as types
 
-    return column.dictionary_decode() if types.is_dictionary(column.type) else column
+    return with_valid_text(column.dictionary_decode() if types.is_dictionary(column.type) else column)[0]
 
 
 def numbers_of(column: Any) -> Floats:
@@ -31,7 +32,7 @@ def numbers_of(column: Any) -> Floats:
     try:
         return np.asarray(column.cast(pyarrow.float64()).to_numpy(zero_copy_only=False), np.float64)
     except ODD:
-        return np.array([_number(value) for value in column.to_pylist()], np.float64)
+        return np.array([_number(value) for value in values_of(column)], np.float64)
 
 
 def _number(value: Any) -> float:

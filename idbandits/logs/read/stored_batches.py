@@ -69,16 +69,19 @@ def with_valid_texts(batch: Any) -> tuple[Any, int]:
             column = column.dictionary_decode()
         if types.is_null(column.type):
             column = column.cast(pyarrow.string())
-        if types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type):
-            column, number = _valid(column)
-            changed += number
+        column, number = with_valid_text(column)
+        changed += number
         columns.append(column)
     return pyarrow.RecordBatch.from_arrays(columns, batch.schema.names), changed
 
 
-def _valid(column: Any) -> tuple[Any, int]:
+def with_valid_text(column: Any) -> tuple[Any, int]:
+    """Return an array whose texts are valid UTF-8, and the number of texts that were changed."""
     import pyarrow
+    import pyarrow.types as types
 
+    if not (types.is_string(column.type) or types.is_large_string(column.type) or types.is_string_view(column.type)):
+        return column, 0
     try:
         column.validate(full=True)
         return column, 0
