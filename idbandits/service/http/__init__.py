@@ -1,0 +1,1 @@
+"""HTTP interface of the service: an ASGI application, its worker processes, and access tokens."""

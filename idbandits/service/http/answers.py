@@ -1,0 +1,79 @@
+"""Answers as bytes: JSON, and errors as problem documents."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from idbandits.errors import IdbanditsError
+from idbandits.service.http.messages import Problem
+from idbandits.service.problems import STATUS, ServiceError
+
+PREFIX = "urn:problem:idbandits:"
+RETRY_SECONDS = 1
+JSON, PROBLEM = b"application/json", b"application/problem+json"
+TITLES = {
+    "invalid": "Request is not valid", "impossible": "Value is not possible", "other-body": "Id has another request",
+    "unknown-experiment": "Experiment does not exist", "unknown-decision": "Decision does not exist",
+    "unknown-node": "Node does not exist", "too-late": "Outcome is too late", "duplicate": "Request is being carried "
+    "out", "not-active": "Experiment is not active", "other-library": "Library has another version",
+    "unavailable": "Journal is not available", "unauthorized": "Token is needed", "forbidden": "Scope is needed",
+    "too-large": "Request is too large", "not-found": "Address does not exist", "malformed": "Body is not JSON",
+    "method": "Method is not allowed", "media-type": "Body must be JSON", "internal": "Internal error",
+    "timeout": "Request took too long", "busy": "Too many requests",
+}  # fmt: skip
+OWN_STATUS = {"malformed": 400, "method": 405, "media-type": 415, "internal": 500, "timeout": 503, "busy": 503}
+
+_encoder = msgspec.json.Encoder()
+encode = _encoder.encode
+
+
+class Answer(NamedTuple):
+    """Answer to a request."""
+
+    status: int
+    content: bytes
+    kind: bytes = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Rejected(IdbanditsError):
+    """Request that HTTP alone rejects."""
+
+    def __init__(self, kind: str, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+        super().__init__(message)
+        self.kind, self.headers = kind, headers
+
+
+def status_of(kind: str) -> int:
+    """Return the status of a kind of error."""
+    return STATUS[kind] if kind in STATUS else OWN_STATUS[kind]
+
+
+def answer(value: Any, status: int = 200) -> Answer:
+    """Return a value as JSON."""
+    return Answer(status, encode(value))
+
+
+def problem_of(error: ServiceError | Rejected) -> Problem:
+    """Return the problem document of an error."""
+    kind = error.kind
+    field = error.field if isinstance(error, ServiceError) else None
+    return Problem(
+        PREFIX + kind, TITLES[kind], status_of(kind), clean(str(error)), None if field is None else clean(field)
+    )
+
+
+def problem_answer(error: ServiceError | Rejected) -> Answer:
+    """Return an error as an answer."""
+    own = problem_of(error)
+    headers = error.headers if isinstance(error, Rejected) else ()
+    if own.status == 503:
+        headers = (*headers, (b"retry-after", str(RETRY_SECONDS).encode()))
+    return Answer(own.status, encode(own), PROBLEM, headers)
+
+
+def clean(text: str) -> str:
+    """Return a text without lone surrogates, which JSON in UTF-8 cannot have."""
+    return text.encode("utf-8", "replace").decode("utf-8")

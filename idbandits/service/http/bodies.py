@@ -1,0 +1,79 @@
+"""Bodies of requests: read up to a limit, decoded strictly, without duplicate keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar, final
+
+import msgspec
+
+from idbandits.service.http.answers import Rejected
+from idbandits.service.problems import ServiceError
+
+SMALL, LARGE = 2**20, 2**23  # bytes of a body
+T = TypeVar("T")
+
+
+@final
+class BodyType(Generic[T]):
+    """Type of bodies, and how many bytes they may have."""
+
+    def __init__(self, of: type[T], most: int = SMALL, *, optional: bool = False) -> None:
+        self.of, self.most, self.optional = of, most, optional
+        self._decode = msgspec.json.Decoder(of).decode
+
+    def read(self, content: bytes) -> T:
+        """Return the struct of a body, or raise an error that names the field."""
+        if not content and self.optional:
+            content = b"{}"
+        try:
+            own = self._decode(content)
+        except msgspec.ValidationError as error:
+            text, _, place = str(error).partition(" - at ")
+            raise ServiceError("invalid", text, place.strip("`").removeprefix("$.") or None) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+            raise Rejected("malformed", f"body must be JSON: {error}") from None
+        check_keys(content)
+        return own
+
+
+def check_keys(content: bytes) -> None:
+    """Reject objects that name a key twice: readers disagree about which value counts."""
+    try:
+        json.loads(content, object_pairs_hook=_distinct)
+    except Rejected:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise Rejected("malformed", f"body must be JSON: {error}") from None
+
+
+def _distinct(pairs: Sequence[tuple[str, Any]]) -> None:
+    if len(pairs) > 1 and len({key for key, _ in pairs}) < len(pairs):
+        raise Rejected("malformed", "body must not name a key of an object twice")
+
+
+async def read_body(receive: Any, most: int) -> bytes:
+    """Return the body of a request, or raise if it is too long."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise Disconnected
+    content: bytes = message.get("body", b"")
+    if not message.get("more_body") and len(content) <= most:
+        return content
+    parts, size = [content], len(content)
+    while message.get("more_body"):
+        if size > most:
+            break
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+    if size > most:
+        raise Rejected("too-large", f"body must have at most {most:,} bytes")
+    return b"".join(parts)
+
+
+class Disconnected(Exception):  # noqa: N818
+    """Caller that has gone away."""

@@ -1,0 +1,206 @@
+"""OpenAPI document of the service, from the structs of its messages."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from idbandits.service.http import messages
+from idbandits.service.http.answers import Answer, encode, status_of
+from idbandits.service.http.endpoint import Call, Run
+from idbandits.service.live.replica import LIBRARY
+
+ALL = ("unauthorized", "forbidden", "unavailable")
+BODY = ("malformed", "too-large", "media-type", "invalid")
+
+
+class Operation(NamedTuple):
+    """Description of a route."""
+
+    label: str
+    method: str
+    path: str
+    summary: str
+    needs: str | None
+    answers: dict[int, Any]  # struct by status
+    body: Any = None
+    problems: tuple[str, ...] = ()
+    query: tuple[tuple[str, int, int], ...] = ()  # name, default, largest value
+    optional: bool = False  # body
+
+
+ONE, DECISION = "/v1/experiments/{name}", "/v1/experiments/{name}/decisions/{id}"
+GONE, KNOWN = ("unknown-decision", "too-late"), ("unknown-experiment", "invalid")
+OPERATIONS = (
+    Operation(
+        "put-experiment", "put", ONE, "Create an experiment, or a version that keeps what was learned", "admin",
+        {200: messages.VersionAnswer, 201: messages.VersionAnswer}, messages.NewExperiment, BODY,
+    ),
+    Operation("experiment", "get", ONE, "Describe an experiment", "read", {200: messages.ExperimentAnswer}, None, KNOWN),
+    Operation("experiments", "get", "/v1/experiments", "List experiments", "read", {200: messages.ExperimentList}),
+    *(
+        Operation(verb, "post", f"{ONE}/{verb}", f"{verb.capitalize()} an experiment; outcomes are still accepted",
+                  "admin", {200: messages.ExperimentAnswer}, None, KNOWN)
+        for verb in ("pause", "resume", "retire")
+    ),
+    Operation(
+        "decisions", "post", f"{ONE}/decisions", "Decide what to show; a repeated id gets its first answer", "decide",
+        {200: messages.DecisionAnswer, 201: messages.DecisionAnswer}, messages.DecisionRequest,
+        (*BODY, "unknown-experiment", "duplicate"),
+    ),
+    Operation(
+        "decision-batch", "post", f"{ONE}/decisions:batch", "Make several decisions", "decide",
+        {200: messages.DecisionAnswers}, messages.DecisionBatch, (*BODY, "unknown-experiment"),
+    ),
+    Operation(
+        "outcomes", "post", f"{ONE}/outcomes", "Report what happened after a decision", "report",
+        {200: messages.OutcomeAnswer}, messages.OutcomeReport, (*BODY, "unknown-experiment", *GONE),
+    ),
+    Operation(
+        "outcome-batch", "post", f"{ONE}/outcomes:batch", "Report several outcomes", "report",
+        {200: messages.OutcomeAnswers}, messages.OutcomeBatch, (*BODY, "unknown-experiment"),
+    ),
+    Operation(
+        "shown", "post", f"{ONE}/shown", "Report that a deferred decision was shown", "report",
+        {200: messages.OutcomeAnswer}, messages.ShownReport, (*BODY, "unknown-experiment", *GONE),
+    ),
+    Operation(
+        "decision-shown", "post", f"{DECISION}/shown", "Report that a deferred decision was shown", "report",
+        {200: messages.OutcomeAnswer}, messages.ShownTime, (*BODY, "unknown-experiment", *GONE), (), True,
+    ),
+    Operation(
+        "decision", "get", DECISION, "Describe a decision and what was reported of it", "read",
+        {200: messages.StoredDecision}, None, (*KNOWN, "unknown-decision"),
+    ),
+    Operation(
+        "probability", "get", f"{DECISION}/probability", "Compute the probability of a decision's action", "read",
+        {200: messages.ProbabilityAnswer}, None, (*KNOWN, "unknown-decision", "other-library"),
+        (("draws", 1000, 10_000),),
+    ),
+    Operation("posterior", "get", f"{ONE}/posterior", "Return what was learned", "read", {200: messages.Beliefs}, None,
+              KNOWN),
+    Operation("dead-letters", "get", f"{ONE}/dead-letters", "List outcomes that were not accepted", "read",
+              {200: messages.DeadLetters}, None, KNOWN, (("limit", 100, 1000),)),
+    Operation(
+        "replay", "post", f"{ONE}/dead-letters:replay", "Report dead letters again", "admin",
+        {200: messages.ReplayAnswer}, messages.ReplayRequest, (*BODY, "unknown-experiment"), (), True,
+    ),
+    Operation("healthz", "get", "/healthz", "Whether the process works", None, {200: messages.HealthAnswer}),
+    Operation("readyz", "get", "/readyz", "Whether decisions are made at once", None, {200: messages.HealthAnswer}),
+    Operation("metrics", "get", "/metrics", "Measurements for Prometheus; names only with the scope read", None,
+              {200: str}),
+    Operation("openapi", "get", "/openapi.json", "This document", None, {200: dict}),
+)  # fmt: skip
+ID = {"id": "$response.body#/id", "name": "$request.path.name"}
+BY_BODY = {"name": "$request.path.name"}
+LINKS: dict[str, dict[str, Any]] = {
+    "decisions": {
+        "describe": {"operationId": "decision", "parameters": ID},
+        "probability": {"operationId": "probability", "parameters": ID},
+        "shown": {"operationId": "decision-shown", "parameters": ID},
+        "outcome": {
+            "operationId": "outcomes", "parameters": BY_BODY,
+            "requestBody": {"decision": "$response.body#/id", "complete": True},
+        },
+    },
+    "put-experiment": {
+        own: {"operationId": own, "parameters": {"name": "$response.body#/name"}}
+        for own in ("experiment", "decisions", "posterior", "pause", "resume", "dead-letters")
+    },
+}  # fmt: skip
+
+
+def openapi_route() -> Run:
+    """Return the route of the document."""
+
+    async def run(_: Call) -> Answer:
+        return Answer(200, openapi_text())
+
+    return run
+
+
+@cache
+def openapi_text() -> bytes:
+    """Return the document as JSON."""
+    return encode(openapi_document())
+
+
+def openapi_document() -> dict[str, Any]:
+    """Return the document."""
+    structs = {
+        own for operation in OPERATIONS for own in (*operation.answers.values(), operation.body) if is_struct(own)
+    }
+    types = [*sorted(structs, key=lambda own: str(own.__name__)), messages.Problem]
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    components["NewExperiment"]["properties"]["diagram"] = {
+        "type": "object", "description": "Diagram as Diagram.save writes it"
+    }  # fmt: skip
+    for batch, field, own in (
+        ("DecisionAnswers", "decisions", "DecisionAnswer"),
+        ("OutcomeAnswers", "outcomes", "OutcomeAnswer"),
+    ):
+        parts = [{"$ref": f"#/components/schemas/{name}"} for name in (own, "Problem")]
+        components[batch]["properties"][field]["items"] = {"anyOf": parts}
+    references = dict(zip(types, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method] = _operation(operation, references)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "idbandits",
+            "version": LIBRARY,
+            "description": "Decisions and outcomes of structured bandits",
+        },
+        "paths": paths,
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+    }
+
+
+def is_struct(own: Any) -> bool:
+    """Return whether a type is that of a message."""
+    return isinstance(own, type) and issubclass(own, msgspec.Struct)
+
+
+def _operation(own: Operation, references: dict[Any, Any]) -> dict[str, Any]:
+    """Return the description of a route."""
+    parameters = [_path_parameter(name) for name in ("name", "id") if f"{{{name}}}" in own.path]
+    parameters += [
+        {"name": name, "in": "query", "required": False,
+         "schema": {"type": "integer", "minimum": 1, "maximum": most, "default": usual}}
+        for name, usual, most in own.query
+    ]  # fmt: skip
+    result: dict[str, Any] = {"operationId": own.label, "summary": own.summary, "parameters": parameters}
+    answers: dict[str, Any] = {}
+    for status, struct in own.answers.items():
+        kind = "text/plain" if struct is str else "application/json"
+        schema = references.get(struct, {"type": "string" if struct is str else "object"})
+        answers[str(status)] = {"description": own.summary, "content": {kind: {"schema": schema}}}
+        if own.label in LINKS:
+            answers[str(status)]["links"] = LINKS[own.label]
+    general = ("unavailable",) if own.needs is None else ALL
+    by_status: dict[int, list[str]] = {}
+    for kind in dict.fromkeys((*general, *own.problems)):
+        by_status.setdefault(status_of(kind), []).append(kind)
+    if own.label in ("decisions", "probability"):
+        by_status.setdefault(409, []).append("not-active")
+    for status, kinds in sorted(by_status.items()):
+        answers[str(status)] = {
+            "description": "Problem: " + ", ".join(kinds),
+            "content": {"application/problem+json": {"schema": references[messages.Problem]}},
+        }
+    result["responses"] = answers
+    if own.body is not None:
+        content = {"application/json": {"schema": references[own.body]}}
+        result["requestBody"] = {"required": not own.optional, "content": content}
+    if own.needs is not None:
+        result["security"] = [{"token": []}]
+        result["description"] = f"Needs the scope {own.needs}."
+    return result
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    reference = messages.Name if name == "name" else messages.Id
+    return {"name": name, "in": "path", "required": True, "schema": msgspec.json.schema(reference)}

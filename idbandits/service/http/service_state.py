@@ -1,0 +1,125 @@
+"""What the routes of a worker share: experiments, tokens, writes that wait, dead letters, and threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar, final
+
+from idbandits.errors import IdbanditsError
+from idbandits.service.http.access_tokens import TokenCache
+from idbandits.service.http.answers import Rejected
+from idbandits.service.http.letter_box import LetterBox
+from idbandits.service.http.pending_writes import PendingWrites
+from idbandits.service.live.live import Live
+from idbandits.service.live.rounds import Version
+
+T = TypeVar("T")
+THREADS, SLOW_THREADS = 4, 2
+MOST_SLOW = 8  # requests that wait for a slow thread
+
+
+class Options(NamedTuple):
+    """Options of the service."""
+
+    require_tokens: bool = False
+    cors: str | None = None  # origin of pages that may call the service
+    write_timeout: float = 10.0  # seconds
+    timeout: float = 30.0  # of other requests
+    slow_timeout: float = 300.0  # of new experiments and probabilities
+
+
+@final
+class ServiceState:
+    """State of a worker."""
+
+    def __init__(self, live: Live, options: Options) -> None:
+        self.live, self.options = live, options
+        self.tokens = TokenCache(live.journal, required=options.require_tokens)
+        self.letters = LetterBox(live.journal)
+        self.warm = WarmExperiments(live)
+        self.writes: PendingWrites
+        self.closing = False
+        self._pool = ThreadPoolExecutor(THREADS, "idbandits-http")
+        self._slow, self._in_slow = ThreadPoolExecutor(SLOW_THREADS, "idbandits-slow"), 0
+        self._tasks = list[asyncio.Task[Any]]()
+
+    async def start(self) -> None:
+        """Begin background work in the running event loop; read tokens and compile kernels."""
+        self.writes = PendingWrites(self.live, asyncio.get_running_loop(), self.options.write_timeout)
+        self._tasks = [asyncio.create_task(own) for own in (self.writes.sweep(), self.letters.run(), self.warm_up())]
+
+    async def warm_up(self) -> None:
+        """Make the worker ready for all experiments, as soon as the journal is available."""
+        while not self.warm.ready:
+            with contextlib.suppress(IdbanditsError):
+                await asyncio.get_running_loop().run_in_executor(self._slow, self.warm.warm_all)
+                return
+            await asyncio.sleep(1.0)
+
+    async def stop(self) -> None:
+        """Finish what was begun, and store snapshots."""
+        self.closing = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with contextlib.suppress(IdbanditsError):  # the journal is not available: another start learns it again
+            await asyncio.to_thread(self.letters.flush)
+            await asyncio.to_thread(self.live.save_snapshots)
+        await asyncio.to_thread(self.live.close)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._slow.shutdown(wait=False, cancel_futures=True)
+
+    async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
+        """Call a function that may wait for the journal."""
+        future = asyncio.get_running_loop().run_in_executor(self._pool, work, *values)
+        return await self._within(self.options.timeout, future)
+
+    async def in_slow_thread(self, work: Callable[..., T], *values: Any) -> T:
+        """Call a function that computes for long."""
+        if self._in_slow >= MOST_SLOW:
+            raise Rejected("busy", f"{self._in_slow} long computations are waiting")
+        self._in_slow += 1
+        future = asyncio.get_running_loop().run_in_executor(self._slow, work, *values)
+        future.add_done_callback(self._slow_done)
+        return await self._within(self.options.slow_timeout, future)
+
+    def _slow_done(self, _: Any) -> None:
+        self._in_slow -= 1
+
+    async def _within(self, seconds: float, future: asyncio.Future[T]) -> T:
+        try:
+            return await asyncio.wait_for(future, seconds)
+        except TimeoutError:
+            raise Rejected("timeout", f"the answer took more than {seconds:g} s") from None
+
+
+@final
+class WarmExperiments:
+    """Experiments whose kernels this process has compiled: their decisions do not wait for a compiler."""
+
+    def __init__(self, live: Live) -> None:
+        self._live, self._versions, self._lock = live, dict[str, Version](), threading.Lock()
+        self.ready = False  # all experiments that existed at the start
+
+    def has(self, name: str) -> bool:
+        """Return whether decisions of an experiment can be made at once."""
+        view = self._live.present(name)
+        return view is not None and self._versions.get(name) is view.version
+
+    def warm(self, name: str) -> None:
+        """Compile the kernels of an experiment; raise if it does not exist."""
+        view = self._live.view(name)
+        if self._versions.get(name) is not view.version:
+            with self._lock:
+                view.agent.warm_up()
+                self._versions[name] = view.version
+
+    def warm_all(self) -> None:
+        """Compile the kernels of all experiments."""
+        for name in self._live.experiments():
+            self.warm(name)
+        self.ready = True
