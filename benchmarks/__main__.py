@@ -46,6 +46,8 @@ TOPICS = (
     "features_latent",
     "features_new_item",
     "features_peers",
+    "comparison",
+    "evaluation",
 )
 LIBRARIES = (
     "idbandits",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -85,15 +85,15 @@ def compare(
     diagrams, rounds = _opened(models, log, options)
     first = next(iter(diagrams.values()))
     reference = first if isinstance(first, Diagram) else first[0]
-    for name, d in baselines_of(reference).items():
-        diagrams.setdefault(name, d)
+    added = {name: d for name, d in baselines_of(reference).items() if name not in diagrams}
+    diagrams |= added
     results = {name: _Held(d, reference, rounds, inference, seed) for name, d in diagrams.items()}
     held = np.zeros(len(rounds), np.bool_)
     for fit, predict in folds_of(rounds, folds, by, seed):
         held |= predict
         for result in results.values():
             result.run(fit, predict)
-    return _comparison(results, rounds.part(held), held)
+    return _comparison(results, rounds.part(held), held, added)
 
 
 @final
@@ -112,7 +112,7 @@ class _Held:
         columns = len(own.observed)
         self.joint = np.full(len(rounds), np.nan)
         self.nodes = np.full((2, len(rounds), columns), np.nan)
-        self.seconds, self.fitted, self.fits = 0.0, 0.0, 0
+        self.seconds, self.fits = 0.0, 0
 
     def fit(self, rounds: Rounds) -> Thompson:
         """Return an agent that is fitted to rounds."""
@@ -129,18 +129,14 @@ class _Held:
         logs = prediction.logs(self.rounds.part(predict))
         self.joint[predict] = joint_of(logs.conditional)
         self.nodes[0, predict], self.nodes[1, predict] = logs.marginal, logs.conditional
-        own = joint_of(prediction.logs(training).conditional)
-        weights = training.weights if len(training.weights) else np.ones(len(own))
-        possible = own > -np.inf
-        self.fitted += float(own[possible] @ weights[possible])
 
 
-def _comparison(results: dict[str, _Held], rounds: Rounds, held: Any) -> Comparison:
+def _comparison(results: dict[str, _Held], rounds: Rounds, held: Any, baselines: Collection[str]) -> Comparison:
     import pandas as pd
 
     joints = {name: result.joint[held] for name, result in results.items()}
     candidates = [
-        Candidate(name, r.parameters, int((joints[name] == -np.inf).sum()), joints[name], r.fitted / r.fits)
+        Candidate(name, r.parameters, int((joints[name] == -np.inf).sum()), joints[name], name in baselines)
         for name, r in results.items()
     ]
     own = [_mean(rounds, np.where(c.held_out > -np.inf, c.held_out, np.nan)) for c in candidates]

@@ -19,7 +19,7 @@ class Candidate(NamedTuple):
     parameters: int
     impossible: int
     held_out: Floats
-    fitted: float  # total log-likelihood of the rounds that it was fitted to, per fold
+    is_baseline: bool = False
 
 
 class Gap(NamedTuple):
@@ -51,22 +51,22 @@ def leader_of(candidates: Sequence[Candidate], means: Sequence[float]) -> int:
 def judged(candidates: Sequence[Candidate], leader: int, gaps: Sequence[Gap]) -> Verdict:
     """Return the verdict; `gaps` are from the leader to each model.
 
-    A rival within noise leaves it undecided, unless it is richer and its additional parameters fit noise alone: then
-    twice the gain of the log-likelihood that was fitted is like chi-squared with as many degrees of freedom.
+    A rival within noise leaves it undecided, even if it is richer: its additional parameters may be nearly idle in this
+    log, and still be those of the truth. A baseline with more parameters is no rival unless it predicts better.
     """
-    best, rivals, idle = candidates[leader], list[str](), list[int]()
+    best, rivals, idle = candidates[leader], list[Candidate](), list[int]()
     for i, (rival, gap) in enumerate(zip(candidates, gaps, strict=True)):
         if i == leader or rival.impossible > best.impossible or gap.is_clear:
             continue
-        extra = rival.parameters - best.parameters
-        gain = 2 * (rival.fitted - best.fitted)
-        if extra > 0 and gap.difference >= 0 and gain <= extra + CLEAR * np.sqrt(2 * extra):
+        if rival.is_baseline and rival.parameters > best.parameters and gap.difference >= 0:
             idle.append(i)
         else:
-            rivals.append(rival.name)
+            rivals.append(rival)
     if rivals:
-        names = " or ".join(map(repr, [best.name, *rivals]))
-        return Verdict(None, f"Undecided between {names}: differences are within {CLEAR:g} standard errors.")
+        names = " or ".join(repr(own.name) for own in (best, *rivals))
+        sentence = f"Undecided between {names}: differences are within {CLEAR:g} standard errors"
+        fewest = [own.name for own in (best, *rivals) if own.parameters == min(c.parameters for c in (best, *rivals))]
+        return Verdict(None, sentence + (f"; {fewest[0]!r} has the fewest parameters." if len(fewest) == 1 else "."))
     others = [i for i in range(len(candidates)) if i != leader]
     if not others:
         return Verdict(best.name, f"{best.name!r} is the only model.")

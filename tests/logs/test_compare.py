@@ -94,22 +94,24 @@ def test_equal_models_are_undecided(browsing):
     assert "'one' or 'other'" in result.verdict
 
 
-def candidate(name, parameters, fitted, impossible=0):
-    return Candidate(name, parameters, impossible, np.zeros(1), fitted)
+def candidate(name, parameters, impossible=0, is_baseline=False):
+    return Candidate(name, parameters, impossible, np.zeros(1), is_baseline)
 
 
 CLEAR, NOISE = Gap(0.01, 0.001), Gap(0.001, 0.001)
-SIMPLE = candidate("simple", 10, -1000.0)
+SIMPLE = candidate("simple", 10)
 VERDICTS = {
-    "a clear gap decides": ([SIMPLE, candidate("other", 10, -1100.0)], [CLEAR], "simple"),
-    "noise does not": ([SIMPLE, candidate("other", 10, -1000.0)], [NOISE], None),
-    "parameters that fit noise": ([SIMPLE, candidate("rich", 20, -995.0)], [NOISE], "simple"),
-    "parameters that fit more": ([SIMPLE, candidate("rich", 20, -980.0)], [NOISE], None),
-    "a rich model that predicts better": ([SIMPLE, candidate("rich", 20, -995.0)], [Gap(-0.001, 0.001)], None),
-    "a simpler model within noise": ([SIMPLE, candidate("simplest", 5, -1000.0)], [NOISE], None),
-    "ruled-out rounds": ([SIMPLE, candidate("narrow", 5, -900.0, impossible=3)], [Gap(-0.1, 0.001)], "simple"),
+    "a clear gap decides": ([SIMPLE, candidate("other", 10)], [CLEAR], "simple"),
+    "noise does not": ([SIMPLE, candidate("other", 10)], [NOISE], None),
+    "parameters that fit noise": ([SIMPLE, candidate("rich", 20)], [NOISE], None),
+    "a rich baseline": ([SIMPLE, candidate("table", 20, is_baseline=True)], [NOISE], "simple"),
+    "a rich baseline that predicts better": (
+        [candidate("table", 20, is_baseline=True), SIMPLE], [NOISE], None,
+    ),
+    "a simple baseline": ([SIMPLE, candidate("table", 5, is_baseline=True)], [NOISE], None),
+    "ruled-out rounds": ([SIMPLE, candidate("narrow", 5, impossible=3)], [Gap(-0.1, 0.001)], "simple"),
     "one model": ([SIMPLE], [], "simple"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", VERDICTS)
@@ -120,16 +122,18 @@ def test_verdicts(kind):
     assert verdict.sentence.endswith(".")
     if kind == "ruled-out rounds":
         assert "'narrow' rules out 3 rounds" in verdict.sentence
+    if kind == "a rich baseline":
+        assert verdict.sentence == "'simple' predicts best; 'table' has more parameters and predicts no better."
     if kind == "parameters that fit noise":
-        assert verdict.sentence == "'simple' predicts best; 'rich' has more parameters and predicts no better."
+        assert verdict.sentence.endswith("within 3 standard errors; 'simple' has the fewest parameters.")
     if kind == "a clear gap decides":
         assert verdict.sentence == "'simple' predicts best: 0.01 ± 0.001 per round over 'other'."
 
 
 def test_leaders_rule_out_the_fewest_rounds():
-    narrow = candidate("narrow", 5, 0.0, impossible=1)
+    narrow = candidate("narrow", 5, impossible=1)
     assert leader_of([narrow, SIMPLE], [0.0, -5.0]) == 1
-    assert leader_of([SIMPLE, candidate("other", 5, 0.0)], [-5.0, -4.0]) == 1
+    assert leader_of([SIMPLE, candidate("other", 5)], [-5.0, -4.0]) == 1
 
 
 def random_log(seed, overlapping):
@@ -275,8 +279,8 @@ def test_logs_are_read_with_options(tmp_path):
     same = [name for name in COLUMNS if name != "fit_seconds"]
     pd.testing.assert_frame_equal(from_file[same], from_frame[same])
     backwards = compare(models, frame, folds=1, by="time", at="when", inference="ep")
-    forwards = compare(models, frame[::-1], folds=1, by="time", inference="ep")
-    pd.testing.assert_frame_equal(backwards.frame[same], forwards.frame[same], rtol=1e-6)
+    forwards = compare(models, frame[::-1], folds=1, by="time", inference="ep")  # EP depends on the order a little
+    pd.testing.assert_frame_equal(backwards.frame[same], forwards.frame[same], rtol=1e-3)
 
 
 def test_contexts_are_parents_of_the_saturated_table():
@@ -300,12 +304,12 @@ def test_contexts_are_parents_of_the_saturated_table():
 
 def test_features_of_contexts():
     d = idb.Diagram("shop")
-    user = d.context("user", features=["age"])
-    d.reward(d.observed("click", [d.decision("item", 2), user], idb.Learned("click", residuals=True)))
+    user, click = d.context("user", features=["age"]), idb.Learned("click", features=[[1.0], [-1.0]], products=True)
+    d.reward(d.observed("click", [d.decision("item", 2), user], click))
     rng = np.random.default_rng(0)
     age, item = rng.normal(size=600), rng.integers(2, size=600)
-    click = rng.random(600) < 1 / (1 + np.exp(-3 * age * (2 * item - 1)))
-    log = {"user.age": age.tolist(), "item": item.tolist(), "click": click.astype(int).tolist()}
+    clicks = rng.random(600) < 1 / (1 + np.exp(-3 * age * (2 * item - 1)))
+    log = {"user.age": age.tolist(), "item": item.tolist(), "click": clicks.astype(int).tolist()}
     result = compare({"by age": d}, log, folds=2)
     assert result.best == "by age"  # baselines do not know the age
     assert result.fit_report is None
@@ -351,5 +355,5 @@ def test_invalid_input_is_named(changes, message):
 def test_models_of_other_nodes_are_rejected():
     rounds, _ = log_of("cascade", 20, 4, 2, seed=0)
     for other in (idb.models.cascade(4, 3), idb.models.cascade(5, 2)):
-        with pytest.raises(IdbanditsError, match="A3|A1"):
+        with pytest.raises(IdbanditsError, match=r"A3|A1"):
             compare({"one": idb.models.cascade(4, 2), "other": other}, rounds, folds=2)

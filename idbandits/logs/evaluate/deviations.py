@@ -27,15 +27,16 @@ def deviations(residuals: Floats, assumed: Sequence[Places], choices: Ints, clus
         chosen, residual = choices[:, decision], residuals[:, own].sum(axis=1) * clusters.weights
         number = np.bincount(chosen, clusters.weights)
         total = np.bincount(chosen, residual)
-        variance = _variance(chosen, residual, clusters.session, len(number)) - total**2 / np.maximum(number, 1.0)
-        valid = (number >= FEWEST) & (variance > 0)
+        squares = _squares(chosen, residual, clusters.session, len(number)) - total**2 / np.maximum(number, 1.0)
+        valid = (number >= FEWEST) & (squares.sum() > 0)
+        common = squares.sum() / number.sum()  # choices without any reward seem to have no variance
         means.append(total[valid] / number[valid])
-        variances.append(variance[valid] / number[valid] ** 2)
+        variances.append(np.maximum(squares[valid] / number[valid], common) / number[valid])
     empty = [np.empty(0)]
     return Evidence(np.concatenate(means or empty), np.concatenate(variances or empty), decisions)
 
 
-def _variance(chosen: Ints, residual: Floats, session: Ints, states: int) -> Floats:
+def _squares(chosen: Ints, residual: Floats, session: Ints, states: int) -> Floats:
     """Return the sum of the squared sums of residuals of each choice by session."""
     pairs, inverse = np.unique(session * states + chosen, return_inverse=True)
     sums = np.bincount(inverse.ravel(), residual, len(pairs))

@@ -125,8 +125,8 @@ def add_robust(
 
 
 def _combined(
-    data: Data, weights: Weights, direct: Direct, columns: dict[str, Floats], used: Sequence[Sequence[Sequence[Places]]],
-    estimates: dict[str, Estimate],
+    data: Data, weights: Weights, direct: Direct, columns: dict[str, Floats],
+    used: Sequence[Sequence[Sequence[Places]]], estimates: dict[str, Estimate],
 ) -> Estimate:  # fmt: skip
     """Return the combination of doubly robust estimates and the model."""
     assert data.fitted is not None
