@@ -46,6 +46,7 @@ TOPICS = (
     "features_latent",
     "features_new_item",
     "features_peers",
+    "logs",
     "comparison",
     "evaluation",
 )

@@ -159,6 +159,26 @@ def test_large_logs_have_the_posterior_of_small_ones(monkeypatch: pytest.MonkeyP
         assert (own.sd > belief.sd / 2.5).all(), table
 
 
+@pytest.mark.parametrize("name", ["click_chain", "dynamic_bayesian", "dependent_click"])
+def test_means_of_large_logs_do_not_depend_on_where_the_search_begins(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Certain uses alone say that nobody leaves, the more so the larger the log is."""
+    from idbandits.agent.counts import learn_counts
+
+    d, frame = log_of(name, 3_000, 11)
+    monkeypatch.setattr(learn_counts, "MOST_GROUPS", 10)
+    own, expected = (
+        {table: belief.mean for table, belief in agent.posterior().items()}
+        for agent in (
+            idb.fit(d, frame.assign(w=1e7), weight="w", seed=0),
+            idb.fit(d, frame.assign(w=1e3), weight="w", seed=0),
+        )
+    )
+    for table, mean in expected.items():
+        np.testing.assert_allclose(own[table], mean, atol=0.01, err_msg=table)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

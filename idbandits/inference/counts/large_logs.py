@@ -22,6 +22,7 @@ from idbandits.kernel.array_types import Bools, Floats, Rng
 
 PASSES = 300  # of plain expectation maximisation, at most
 CLOSE = 1e-2  # passes end when no mean changes by a larger part of its standard deviation
+FIRST_PASSES = 5  # of a sample, before steps are corrected: plain ones leave means near 0 at once
 SAMPLED = 500_000  # factors of the first steps
 STEPS = 100  # at most
 NEAR = 0.02  # steps end when the squared distance to the mode is below, in standard deviations
@@ -42,7 +43,8 @@ def pseudo_counts(evidence: Evidence, log: Log, rng: Rng) -> Floats:
     target, base = Target(evidence, *log), log.base
     moving = _touched(target)
     sample = Target(evidence, sampled_factors(log.factors, SAMPLED, rng), base)
-    means = climbed(target, climbed(sample, np.maximum(base / target.row_sums(base), LEAST)))
+    alpha = maximised(sample, FIRST_PASSES)
+    means = climbed(target, climbed(sample, np.maximum(alpha / target.row_sums(alpha), LEAST)))
     strength = Curvature(target, means, rng).strengths()
     most = target.row_sums(target.slope(means).alpha)
     strength = np.clip(strength, np.minimum(target.row_sums(evidence.prior), most), most)
@@ -69,7 +71,8 @@ def climbed(target: Target, means: Floats) -> Floats:
         step = _corrected(gradient, means * target.row_sums(slope.alpha), pairs)
         if float(gradient @ step) < NEAR:
             break
-        part = min(1.0, LONGEST / float(np.abs(step).max()))
+        step *= min(1.0, LONGEST / float(np.abs(step).max()))
+        part = 1.0
         while part > SMALLEST:
             new = target.means(x + part * step)
             new_slope = target.slope(new)
