@@ -66,7 +66,8 @@ class SqliteStore:
             own = self._apsw.Connection(self._path, vfs=self._vfs, statementcachesize=CACHED)
             try:
                 own.set_busy_timeout(MOST_WAIT)
-                own.execute("PRAGMA journal_mode=WAL").fetchall()
+                own.execute("PRAGMA synchronous=EXTRA").fetchall()  # else the journal of the next statement could come
+                own.execute("PRAGMA journal_mode=WAL").fetchall()  # back after a power failure and undo everything
                 own.execute(f"PRAGMA synchronous={self._synchronous}").fetchall()
             except BaseException:
                 own.close(True)
@@ -149,7 +150,8 @@ class SqliteStore:
         """Close all connections."""
         with self._lock:
             for own in self._connections.values():
-                own.close(True)
+                with suppress(self._apsw.Error):  # of a checkpoint: what is in the WAL is durable
+                    own.close(True)
             self._connections.clear()
         self._local = Local()
         if self._lock_file >= 0:
