@@ -7,8 +7,8 @@ from pathlib import Path
 from idbandits.cli.command import Command, file_path, integer, run
 
 from idbandits.cli.options import (  # isort: skip
-    CONTEXTS, FILE, FOLDS, INFERENCE, LEARNER, LOG, LOG_HELP, MEANS, MEANS_HELP, OUT, OUT_FILE, QUIET, READING, ROUNDS,
-    RUNS, SEED, WORKERS, option,
+    CONTEXTS, FILE, FOLDS, INFERENCE, LEARNER, LOG, LOG_HELP, MEANS, MEANS_HELP, NAME, OUT, OUT_FILE, QUIET, READING, ROUNDS,
+    RUNS, SEED, STORE, WORKERS, option,
 )  # fmt: skip
 
 DESCRIPTION = """
@@ -266,6 +266,103 @@ whether the estimate can be trusted and whether the policy is better than the lo
 idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
 idbandits sample cascade.json --means attraction=0.1,0.4,0.2,0.3 --rounds 2000 --out log.parquet
 idbandits evaluate cascade.json log.parquet --policy '{"A1": "sport", "A2": "film"}' --propensity uniform
+""",
+    ),
+    Command(
+        "serve", "serve experiments over HTTP", run="serve_command:serve",
+        options=(
+            STORE,
+            option("--host", default="127.0.0.1", metavar="HOST",
+                   help="address to listen on (default: 127.0.0.1; others need a token)"),
+            option("--port", type=integer(0, 65535), default=8080, metavar="N", help="port (default: 8080; 0: any)"),
+            option("--workers", type=integer(1, 256), default=2, metavar="N", help="processes (default: 2)"),
+            option("--cors", metavar="ORIGIN", help="origin of pages that may call the service (default: none)"),
+            option("--access-log", action="store_true", help="log every request"),
+        ),
+        description="""
+Serves experiments over HTTP: decisions, outcomes, what was learned, a dashboard (/dashboard) and its OpenAPI document
+(/openapi.json). Kernels are compiled before the workers start. Without tokens, the service listens on this machine
+only. SIGTERM and Ctrl-C end it after the requests that are under way.
+
+--store is sqlite:///FILE or postgresql://USER@HOST/NAME; by default, the environment variable IDBANDITS_STORE.
+""",
+        example="idbandits serve --store sqlite:///shop.db --port 8080",
+    ),
+    Command(
+        "token", "create, list or revoke access tokens of a service", run="serve_command:token",
+        options=(
+            option("verb", choices=("create", "list", "revoke"), help="what to do"),
+            option("name", nargs="?", metavar="NAME", help="name of the token"),
+            option("--scope", action="append", choices=("decide", "report", "read", "admin"),
+                   help="what the token allows (repeatable; default: decide and report; admin includes all)"),
+            STORE,
+        ),
+        description="""
+Creates, lists or revokes access tokens. A new token is printed once; the store has only its digest. As soon as there
+is a token, every request needs one: Authorization: Bearer TOKEN.
+""",
+        example="""
+idbandits token create web --scope decide --scope report --store sqlite:///shop.db
+idbandits token list --store sqlite:///shop.db
+idbandits token revoke web --store sqlite:///shop.db
+""",
+    ),
+    Command(
+        "export", "write the decisions and observations of a service as a log", run="journal_commands:export",
+        options=(
+            NAME, OUT_FILE(required=True, help="log: .parquet"), STORE,
+            option("--propensity", type=integer(1, 100_000), metavar="DRAWS",
+                   help="add a column propensity, computed by so many draws for each decision (slow)"),
+        ),
+        description="""
+Writes the closed rounds of an experiment as Parquet, with a column for each context, decision and observed node, and
+the columns id, version, arm, unit, at, shown, learns and reward: a log for idbandits fit, compare and evaluate.
+""",
+        example="""
+idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
+python -c 'import idbandits as idb; live = idb.Live("sqlite:///shop.db"); live.put("shop", idb.Diagram.load("cascade.json")); live.report(live.decide("shop").id, complete=True); live.tick(); live.close()'
+idbandits export shop --store sqlite:///shop.db --out log.parquet
+""",
+    ),
+    Command(
+        "replay", "rebuild an agent from the journal and compare it", run="journal_commands:replay",
+        options=(
+            NAME, STORE, option("--diagram", metavar="FILE", help="another diagram, which learns the same rounds"),
+            OUT_FILE(help="file of the rebuilt agent, such as agent.npz"),
+        ),
+        description="""
+Rebuilds the agent of an experiment from the first step of its journal, without snapshots, and compares its belief with
+that of the latest snapshot. With --diagram, an agent with another diagram learns the same rounds, and those that do
+not fit it are counted. The exit status is 1 if the beliefs differ.
+""",
+        example="""
+python -c 'import idbandits as idb; live = idb.Live("sqlite:///shop.db"); live.put("shop", idb.models.cascade(5, 2)); live.save_snapshots(); live.close()'
+idbandits replay shop --store sqlite:///shop.db
+""",
+    ),
+    Command(
+        "backup", "write a consistent copy of a journal to a file", run="journal_commands:backup",
+        options=(option("file", type=file_path, metavar="FILE", help="new file"), STORE),
+        description="""
+Writes a consistent copy of a journal to a new file while the service runs. The file is a journal in SQLite, for stores
+of both kinds, and can be opened as sqlite:///FILE.
+""",
+        example="""
+python -c 'import idbandits as idb; idb.Live("sqlite:///shop.db").close()'
+idbandits backup shop.backup --store sqlite:///shop.db
+""",
+    ),
+    Command(
+        "restore", "copy a backup into an empty store", run="journal_commands:restore",
+        options=(option("file", type=file_path, metavar="FILE", help="backup"), STORE),
+        description="""
+Copies a backup into an empty store of either kind, before the service starts: also to move from SQLite to PostgreSQL
+or back.
+""",
+        example="""
+python -c 'import idbandits as idb; idb.Live("sqlite:///shop.db").close()'
+idbandits backup shop.backup --store sqlite:///shop.db
+idbandits restore shop.backup --store sqlite:///other.db
 """,
     ),
 )  # fmt: skip

@@ -33,6 +33,12 @@ DEFAULT_LEARNER = "gibbs; moments if a context has features"
 LEARNER = option("--learner", action="append", metavar="NAME[:SETTINGS]",
                  help=f"learner, see idbandits learners (repeatable; default: {DEFAULT_LEARNER})")  # fmt: skip
 
+# -- service -------------------------------------------------------------------------------------------------------
+
+NAME = option("name", metavar="NAME", help="experiment")
+STORE = option("--store", metavar="URL",
+               help="journal: sqlite:///FILE or postgresql://… (default: environment variable IDBANDITS_STORE)")  # fmt: skip
+
 # -- logs ----------------------------------------------------------------------------------------------------------
 
 LOG = option("log", nargs="+", metavar="LOG", help="log, see above")

@@ -38,7 +38,7 @@ class Answer(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class Rejected(IdbanditsError):
+class RejectedError(IdbanditsError):
     """Request that HTTP alone rejects."""
 
     def __init__(self, kind: str, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
@@ -56,7 +56,7 @@ def answer(value: Any, status: int = 200) -> Answer:
     return Answer(status, encode(value))
 
 
-def problem_of(error: ServiceError | Rejected) -> Problem:
+def problem_of(error: ServiceError | RejectedError) -> Problem:
     """Return the problem document of an error."""
     kind = error.kind
     field = error.field if isinstance(error, ServiceError) else None
@@ -65,10 +65,10 @@ def problem_of(error: ServiceError | Rejected) -> Problem:
     )
 
 
-def problem_answer(error: ServiceError | Rejected) -> Answer:
+def problem_answer(error: ServiceError | RejectedError) -> Answer:
     """Return an error as an answer."""
     own = problem_of(error)
-    headers = error.headers if isinstance(error, Rejected) else ()
+    headers = error.headers if isinstance(error, RejectedError) else ()
     if own.status == 503:
         headers = (*headers, (b"retry-after", str(RETRY_SECONDS).encode()))
     return Answer(own.status, encode(own), PROBLEM, headers)

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, final
 
 import msgspec
 
-from idbandits.service.http.answers import Rejected
+from idbandits.service.http.answers import RejectedError
 from idbandits.service.problems import ServiceError
 
 SMALL, LARGE = 2**20, 2**23  # bytes of a body
@@ -33,24 +33,27 @@ class BodyType(Generic[T]):
             text, _, place = str(error).partition(" - at ")
             raise ServiceError("invalid", text, place.strip("`").removeprefix("$.") or None) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-            raise Rejected("malformed", f"body must be JSON: {error}") from None
+            raise RejectedError("malformed", f"body must be JSON: {error}") from None
         check_keys(content)
         return own
+
+
+def _distinct(pairs: Sequence[tuple[str, Any]]) -> None:
+    if len(pairs) > 1 and len({key for key, _ in pairs}) < len(pairs):
+        raise RejectedError("malformed", "body must not name a key of an object twice")
+
+
+_second_reading = json.JSONDecoder(object_pairs_hook=_distinct).decode
 
 
 def check_keys(content: bytes) -> None:
     """Reject objects that name a key twice: readers disagree about which value counts."""
     try:
-        json.loads(content, object_pairs_hook=_distinct)
-    except Rejected:
+        _second_reading(content.decode())
+    except RejectedError:
         raise
     except (ValueError, RecursionError) as error:
-        raise Rejected("malformed", f"body must be JSON: {error}") from None
-
-
-def _distinct(pairs: Sequence[tuple[str, Any]]) -> None:
-    if len(pairs) > 1 and len({key for key, _ in pairs}) < len(pairs):
-        raise Rejected("malformed", "body must not name a key of an object twice")
+        raise RejectedError("malformed", f"body must be JSON: {error}") from None
 
 
 async def read_body(receive: Any, most: int) -> bytes:
@@ -71,7 +74,7 @@ async def read_body(receive: Any, most: int) -> bytes:
         parts.append(message.get("body", b""))
         size += len(parts[-1])
     if size > most:
-        raise Rejected("too-large", f"body must have at most {most:,} bytes")
+        raise RejectedError("too-large", f"body must have at most {most:,} bytes")
     return b"".join(parts)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, final
 
 from idbandits.service.http.access_tokens import Caller
-from idbandits.service.http.answers import Answer, Rejected
+from idbandits.service.http.answers import Answer, RejectedError
 from idbandits.service.http.bodies import BodyType, T, read_body
 from idbandits.service.problems import ServiceError
 
@@ -28,7 +28,7 @@ class Call(NamedTuple):
         """Return the bytes of the body."""
         content = await read_body(self.receive, most)
         if content and self.media != b"application/json" and self.media.partition(b";")[0].strip() not in JSON_TYPES:
-            raise Rejected("media-type", "body must have the content type application/json")
+            raise RejectedError("media-type", "body must have the content type application/json")
         return content
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+import re
 from time import perf_counter
 from typing import Any, final
 
@@ -12,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from idbandits.errors import IdbanditsError
 from idbandits.service.http.access_tokens import NOBODY, Caller
-from idbandits.service.http.answers import Answer, Rejected, problem_answer
+from idbandits.service.http.answers import Answer, RejectedError, problem_answer
 from idbandits.service.http.bodies import Disconnected
 from idbandits.service.http.endpoint import check_scope, send_answer
 from idbandits.service.http.service_metrics import RequestTimes
@@ -22,7 +23,8 @@ from idbandits.service.problems import ServiceError
 LOG = logging.getLogger("idbandits.service")
 PAGES = "/dashboard"
 OPEN = ("/healthz", "/readyz", "/static/")  # answered without looking at tokens
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+LAST_PORT = re.compile(r":[0-9]*$")
 SECURITY = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -144,19 +146,19 @@ class Gateway:
                 challenge = b'Basic realm="idbandits"' if is_page else b'Bearer realm="idbandits"'
                 return own._replace(headers=((b"www-authenticate", challenge),))
             return own
-        if isinstance(error, Rejected):
+        if isinstance(error, RejectedError):
             return problem_answer(error)
         if isinstance(error, HTTPException):
             headers = tuple((name.lower().encode(), text.encode()) for name, text in (error.headers or {}).items())
             if error.status_code == 404:
-                return problem_answer(Rejected("not-found", "address must be that of a route", headers))
+                return problem_answer(RejectedError("not-found", "address must be that of a route", headers))
             if error.status_code == 405:
-                return problem_answer(Rejected("method", "method must be one of the header Allow", headers))
+                return problem_answer(RejectedError("method", "method must be one of the header Allow", headers))
             return problem_answer(ServiceError("invalid", error.detail))
         if isinstance(error, IdbanditsError):
             return problem_answer(ServiceError("invalid", str(error)))
         LOG.error("internal error", exc_info=error)
-        return problem_answer(Rejected("internal", "the service failed; its log has the reason"))
+        return problem_answer(RejectedError("internal", "the service failed; its log has the reason"))
 
 
 def secret_of(authorization: bytes) -> str | None:
@@ -177,8 +179,7 @@ def secret_of(authorization: bytes) -> str | None:
 
 def is_loopback(host: bytes) -> bool:
     """Return whether a header Host names this host."""
-    text = host.decode("latin-1").lower()
-    name = text if text.endswith("]") or text.count(":") > 1 and "]" not in text else text.rpartition(":")[0] or text
+    name = LAST_PORT.sub("", host.decode("latin-1").lower())
     return name in LOOPBACK
 
 

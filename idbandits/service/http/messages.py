@@ -58,7 +58,7 @@ class OutcomeReport(Body):
     """What happened after a decision: values by node; a time as a value means that the node had its last state then."""
 
     decision: Id
-    values: dict[str, Label | None | Timed] | None = None
+    values: dict[str, Label | Timed | None] | None = None
     at: When | None = None
     complete: bool = False
 

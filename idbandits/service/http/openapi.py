@@ -38,7 +38,8 @@ OPERATIONS = (
         "put-experiment", "put", ONE, "Create an experiment, or a version that keeps what was learned", "admin",
         {200: messages.VersionAnswer, 201: messages.VersionAnswer}, messages.NewExperiment, BODY,
     ),
-    Operation("experiment", "get", ONE, "Describe an experiment", "read", {200: messages.ExperimentAnswer}, None, KNOWN),
+    Operation("experiment", "get", ONE, "Describe an experiment", "read", {200: messages.ExperimentAnswer}, None,
+              KNOWN),
     Operation("experiments", "get", "/v1/experiments", "List experiments", "read", {200: messages.ExperimentList}),
     *(
         Operation(verb, "post", f"{ONE}/{verb}", f"{verb.capitalize()} an experiment; outcomes are still accepted",

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, final
 
-from idbandits.service.http.answers import Rejected
+from idbandits.service.http.answers import RejectedError
 from idbandits.service.journal.journal import NewDecision, Write
 from idbandits.service.live.live import Live
 
@@ -30,7 +30,7 @@ class PendingWrites:
         """Return the answer to a write when it is durable; raise errors, and when it takes too long."""
         if self.waiting >= MOST_WAITING:
             self._forget(write)
-            raise Rejected("busy", f"{self.waiting:,} writes wait for the journal")
+            raise RejectedError("busy", f"{self.waiting:,} writes wait for the journal")
         future = self._loop.create_future()
         try:
             self._live.submit(write, self._answered, (future, write))
@@ -75,4 +75,6 @@ class PendingWrites:
             while futures and (futures[0][0] < now or futures[0][1].done()):
                 _, future = futures.popleft()
                 if not future.done():
-                    future.set_exception(Rejected("timeout", f"the journal did not answer within {self._timeout:g} s"))
+                    future.set_exception(
+                        RejectedError("timeout", f"the journal did not answer within {self._timeout:g} s")
+                    )

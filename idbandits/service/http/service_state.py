@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, final
 
 from idbandits.errors import IdbanditsError
 from idbandits.service.http.access_tokens import TokenCache
-from idbandits.service.http.answers import Rejected
+from idbandits.service.http.answers import RejectedError
 from idbandits.service.http.letter_box import LetterBox
 from idbandits.service.http.pending_writes import PendingWrites
 from idbandits.service.live.live import Live
@@ -81,7 +81,7 @@ class ServiceState:
     async def in_slow_thread(self, work: Callable[..., T], *values: Any) -> T:
         """Call a function that computes for long."""
         if self._in_slow >= MOST_SLOW:
-            raise Rejected("busy", f"{self._in_slow} long computations are waiting")
+            raise RejectedError("busy", f"{self._in_slow} long computations are waiting")
         self._in_slow += 1
         future = asyncio.get_running_loop().run_in_executor(self._slow, work, *values)
         future.add_done_callback(self._slow_done)
@@ -94,7 +94,7 @@ class ServiceState:
         try:
             return await asyncio.wait_for(future, seconds)
         except TimeoutError:
-            raise Rejected("timeout", f"the answer took more than {seconds:g} s") from None
+            raise RejectedError("timeout", f"the answer took more than {seconds:g} s") from None
 
 
 @final

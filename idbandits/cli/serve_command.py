@@ -1,0 +1,48 @@
+"""The commands `idbandits serve` and `idbandits token`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from datetime import datetime, timezone
+
+from idbandits.cli.command import say
+from idbandits.cli.store_option import open_journal, require_service, store_of
+
+
+def serve(arguments: Namespace) -> int:
+    """Serve experiments over HTTP until a signal comes."""
+    require_service()
+    from idbandits.service.http.service_state import Options
+    from idbandits.service.http.supervisor import Supervisor, bound, is_local, prepare
+    from idbandits.service.http.worker_process import Work
+
+    url, host = store_of(arguments), arguments.host
+    with bound(host, arguments.port) as listening:
+        prepare(url, host, say)
+        work = Work(url, Options(require_tokens=not is_local(host), cors=arguments.cors), arguments.access_log)
+        port = listening.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        say(f"serving on http://{shown}:{port} with {arguments.workers} workers")
+        return Supervisor(work, listening, arguments.workers, say).run()
+
+
+def token(arguments: Namespace) -> None:
+    """Create, list or revoke tokens."""
+    require_service()
+    from idbandits.errors import IdbanditsError
+    from idbandits.service.http.access_tokens import create_token, revoke_token, stored_tokens
+
+    with open_journal(arguments) as journal:
+        if arguments.verb == "list":
+            for own in stored_tokens(journal):
+                created = datetime.fromtimestamp(own.created, timezone.utc).isoformat(timespec="seconds")
+                print(f"{own.name}\t{own.scopes}\t{created}\t{'active' if own.revoked is None else 'revoked'}")
+            return
+        if arguments.name is None:
+            raise IdbanditsError(f"name must be given: idbandits token {arguments.verb} NAME")
+        if arguments.verb == "create":
+            print(create_token(journal, arguments.name, arguments.scope or ["decide", "report"]))
+            say("the token is shown once; the store has only its digest")
+        else:
+            revoke_token(journal, arguments.name)
+            say(f"token {arguments.name!r} is revoked; running workers reject it within 5 seconds")

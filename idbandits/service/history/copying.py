@@ -1,0 +1,126 @@
+"""Backups: consistent copies of a journal, as a journal in SQLite, whatever the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from idbandits.errors import IdbanditsError
+from idbandits.service.journal.postgres import PostgresStore
+from idbandits.service.journal.sqlite import SqliteStore
+from idbandits.service.journal.store import Row, Store, Transaction, migrate, migrations
+from idbandits.service.live.live import open_store
+
+TABLES = {  # in an order in which references exist; columns by which rows are read in parts
+    "experiments": ("name",), "versions": ("experiment", "version"), "decisions": ("n",), "events": ("n",),
+    "steps": ("n",), "snapshots": ("experiment", "block"), "letters": ("n",), "audit": ("n",), "tokens": ("digest",),
+}  # fmt: skip
+MOST = 5000  # rows that are copied at once
+
+
+def back_up(url: str, file: Path) -> int:
+    """Copy a journal to a new file while it is in use; return the number of rows."""
+    if file.exists():
+        raise IdbanditsError(f"backup must be a new file, got {str(file)!r}")
+    source = open_store(url)
+    unfinished = file.with_name(file.name + ".part")
+    unfinished.unlink(missing_ok=True)
+    try:
+        target = SqliteStore(f"sqlite:///{unfinished.absolute()}")
+        try:
+            rows = copied(source, target)
+            with target.transaction(write=False) as own:
+                if (state := own.all("PRAGMA integrity_check")[0][0]) != "ok":
+                    raise IdbanditsError(f"backup is damaged: {state}")
+        finally:
+            target.close()  # which writes everything to the file itself
+        unfinished.rename(file)
+        return rows
+    finally:
+        source.close()
+        for name in ("", ".lock", "-wal", "-shm"):
+            Path(f"{unfinished}{name}").unlink(missing_ok=True)
+
+
+def restore_from(file: Path, url: str) -> int:
+    """Copy a backup into an empty store; return the number of rows."""
+    if not file.is_file():
+        raise IdbanditsError(f"backup must be a file, got {str(file)!r}")
+    source = SqliteStore(f"sqlite:///{file.absolute()}")
+    target = open_store(url)
+    try:
+        return copied(source, target)
+    finally:
+        target.close()
+        source.close()
+        Path(f"{file}.lock").unlink(missing_ok=True)
+
+
+def copied(source: Store, target: Store) -> int:
+    """Copy all rows in one transaction of each store; return their number."""
+    migrate(target)
+    with source.transaction(write=False) as reading:
+        if isinstance(source, PostgresStore):  # one state of all tables
+            reading.all("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        if not reading.all(_exists(source), ("schema_version",)):
+            raise IdbanditsError(f"{source.url} must be a journal")
+        latest = reading.all("SELECT max(number) FROM schema_version")[0][0]
+        if latest != migrations()[-1][0]:
+            raise IdbanditsError(f"{source.url} must have the schema {migrations()[-1][0]}, got {latest}")
+        with target.transaction() as writing:
+            for table in TABLES:
+                if writing.all(f"SELECT 1 FROM {table} LIMIT 1"):
+                    raise IdbanditsError(f"{target.url} must be empty, but its table {table} has rows")
+            return sum(_copy(reading, writing, table, target) for table in TABLES)
+
+
+def _exists(store: Store) -> str:
+    if isinstance(store, PostgresStore):
+        return "SELECT 1 FROM information_schema.tables WHERE table_name = ? AND table_schema = current_schema()"
+    return "SELECT 1 FROM sqlite_master WHERE name = ?"
+
+
+def _copy(reading: Transaction, writing: Transaction, table: str, target: Store) -> int:
+    """Copy a table; numbers of rows stay."""
+    columns = _columns(table)
+    has_numbers, number = columns[0] == "n", 0
+    is_identity = has_numbers and isinstance(target, PostgresStore)
+    values = ", ".join("?" * len(columns))
+    overriding = " OVERRIDING SYSTEM VALUE" if is_identity else ""
+    insert = f"INSERT INTO {table} ({', '.join(columns)}){overriding} VALUES ({values})"
+    for rows in _parts(reading, table, columns):
+        writing.many(insert, rows)
+        number += len(rows)
+    if is_identity:
+        sequence = f"pg_get_serial_sequence('{table}', 'n')"
+        writing.all(f"SELECT setval({sequence}, (SELECT coalesce(max(n), 0) + 1 FROM {table}), false)")
+    return number
+
+
+def _parts(reading: Transaction, table: str, columns: tuple[str, ...]) -> Iterator[list[Row]]:
+    """Yield the rows of a table in parts."""
+    keys = TABLES[table]
+    places = [columns.index(key) for key in keys]
+    order, listed = ", ".join(keys), ", ".join(columns)
+    most, after = 1 if table == "snapshots" else MOST, list[Any]()
+    while True:
+        where = f" WHERE ({order}) > ({', '.join('?' * len(keys))})" if after else ""
+        rows = reading.all(f"SELECT {listed} FROM {table}{where} ORDER BY {order} LIMIT {most}", after)
+        if not rows:
+            return
+        yield rows
+        after = [rows[-1][place] for place in places]
+
+
+def _columns(table: str) -> tuple[str, ...]:
+    """Return the columns of a table, from the migrations."""
+    columns = list[str]()
+    for _, text in migrations():
+        for statement in text.split(";\n"):
+            if statement.strip().startswith(f"CREATE TABLE {table} "):
+                for line in statement.splitlines()[1:]:
+                    word = line.split()[0] if line.split() else ")"
+                    if word.isidentifier() and word.islower():
+                        columns.append(word)
+    return tuple(columns)

@@ -1,0 +1,122 @@
+"""Journal as a log: closed rounds in Parquet, as `idb.evaluate` and `idb.fit` read them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, final
+
+from idbandits.diagram.diagram import Node
+from idbandits.errors import IdbanditsError
+from idbandits.service.history.rebuilding import seed_of, versions_of
+from idbandits.service.journal.journal import Journal
+from idbandits.service.journal.records import POLICY, DecisionRow
+from idbandits.service.json_text import decoded
+from idbandits.service.live.replica import LIBRARY, Replica, replica_at
+
+MOST = 5000  # rounds that are read at once
+KINDS = ("context", "decision", "observed")
+
+
+def export_log(journal: Journal, name: str, out: Path, *, draws: int | None = None) -> int:
+    """Write the closed rounds of an experiment; return their number. With `draws`, propensities are computed."""
+    import pyarrow  # slow to import, and only needed here
+    import pyarrow.parquet
+
+    seed_of(journal, name)
+    versions = versions_of(journal)
+    nodes: dict[str, list[Node]] = {}
+    for row in journal.versions(name):
+        for kind in KINDS:
+            for node in versions(name, row.version).diagram.of_kind(kind):
+                nodes.setdefault(node.name, []).append(node)
+    text, number, real = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
+    fields = [
+        ("id", text), ("version", number), ("arm", text), ("unit", text),
+        ("at", pyarrow.timestamp("us", tz="UTC")), ("shown", pyarrow.timestamp("us", tz="UTC")),
+        ("learns", pyarrow.bool_()), ("reward", real),
+        *([("propensity", real)] if draws is not None else []),
+    ]  # fmt: skip
+    if taken := [own for own, _ in fields if own in nodes]:
+        fields = [field for field in fields if field[0] not in taken]  # columns of nodes come first
+    columns = {node: _column_type(every, pyarrow) for node, every in nodes.items()}
+    schema = pyarrow.schema([*columns.items(), *fields])
+    chances = None if draws is None else _Propensities(journal, name, draws)
+    unfinished, total = out.with_name(out.name + ".part"), 0
+    try:
+        with pyarrow.parquet.ParquetWriter(unfinished, schema) as writer:
+            for rows in _closed(journal, name):
+                known = {} if chances is None else chances.of(rows)
+                lines = [_line(row, columns, known.get(row.n), text) for row in rows]
+                writer.write_table(pyarrow.Table.from_pylist(lines, schema=schema))
+                total += len(rows)
+        os.replace(unfinished, out)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return total
+
+
+def _closed(journal: Journal, name: str) -> Iterator[list[DecisionRow]]:
+    """Yield decisions whose rounds were closed, in their order."""
+    last = 0
+    while found := journal.decisions(name, last, MOST):
+        last = found[-1][0].n
+        if rows := [row for row, _ in found if row.learned is not None]:
+            yield rows
+
+
+def _line(row: DecisionRow, columns: Iterable[str], propensity: float | None, text: Any) -> dict[str, Any]:
+    values = {**(decoded(row.context) or {}), **decoded(row.action), **decoded(row.learned)}
+    own: dict[str, Any] = {
+        "id": row.id, "version": row.version, "arm": row.arm, "unit": row.unit, "at": round(row.at * 1e6),
+        "shown": None if row.shown is None else round(row.shown * 1e6), "learns": bool(row.learns),
+        "reward": row.reward, "propensity": propensity,
+    }  # fmt: skip
+    types: dict[str, Any] = dict(columns) if not isinstance(columns, dict) else columns
+    for name, kind in types.items():
+        value = values.get(name)
+        own[name] = str(value) if value is not None and kind == text else value
+    return own
+
+
+def _column_type(nodes: Iterable[Node], pyarrow: Any) -> Any:
+    """Return the type of the column of a node: a text if labels differ in their types."""
+    if any(node.features is not None for node in nodes):
+        raise IdbanditsError("contexts with features cannot be exported yet")
+    types = {type(value) for node in nodes for value in node.values}
+    if types == {bool}:
+        return pyarrow.bool_()
+    if types == {int}:
+        return pyarrow.int64()
+    return pyarrow.float64() if types <= {int, float} else pyarrow.string()
+
+
+@final
+class _Propensities:
+    """Probabilities of actions of the policy, by an agent that follows the journal to their positions."""
+
+    def __init__(self, journal: Journal, name: str, draws: int) -> None:
+        self._journal, self._name, self._draws = journal, name, draws
+        self._seed, self._versions = seed_of(journal, name), versions_of(journal)
+        self._replica = Replica(journal, name, self._seed, self._versions)
+
+    def of(self, rows: Iterable[DecisionRow]) -> dict[int, float | None]:
+        """Return the probabilities by number of the decision; None if the policy did not draw the action."""
+        result: dict[int, float | None] = {}
+        for row in sorted(rows, key=lambda own: own.position):
+            if row.arm != POLICY or row.seed is None:
+                continue
+            if row.library != LIBRARY:
+                raise IdbanditsError(f"propensities need the library {row.library} for decision {row.id!r}")
+            if row.position < self._replica.position:
+                self._replica = replica_at(self._journal, self._name, self._seed, self._versions, row.position)
+            else:
+                self._replica.follow(row.position)
+            assert self._replica.view is not None
+            agent = self._replica.view.agent.copy(row.seed)
+            chance = agent.propensity(
+                decoded(row.action), decoded(row.context), allowed=decoded(row.allowed), draws=self._draws
+            )
+            result[row.n] = chance.probability
+        return result

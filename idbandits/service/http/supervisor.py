@@ -1,0 +1,131 @@
+"""Parent of the workers: compiles kernels first, starts processes on one socket, and restarts those that die."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import multiprocessing
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import wait
+from typing import Any, final
+
+from idbandits.errors import IdbanditsError
+from idbandits.service.http.access_tokens import stored_tokens
+from idbandits.service.http.worker_process import GRACE, Work, run_worker
+from idbandits.service.live.live import Live
+
+SHORTEST = 5.0  # seconds that a worker should live; others are restarted after a pause
+PAUSES = (0.0, 1.0, 2.0, 5.0, 10.0)
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def is_local(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False
+
+
+def prepare(url: str, host: str, say: Callable[[str], None]) -> None:
+    """Check tokens, bring the journal up to date, and compile the kernels of all experiments."""
+    with Live(url, background=False) as live:
+        tokens = stored_tokens(live.journal)
+        if not is_local(host) and not any(own.revoked is None for own in tokens):
+            raise IdbanditsError(
+                f"--host must be 127.0.0.1 as long as there are no tokens, got {host!r}: idbandits token create NAME "
+                f"--scope admin --store {live.store.url}"
+            )
+        if not tokens:
+            say("no tokens: every program on this machine may do everything (see idbandits token --help)")
+        for name in live.experiments():
+            live.view(name).agent.warm_up()
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket bound to an address; workers listen on it when they are ready."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        own = socket.socket(family, socket.SOCK_STREAM)
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        own.bind(address)
+    except OSError as error:
+        raise IdbanditsError(f"--host and --port must be free, got {host}:{port}: {error.strerror or error}") from None
+    own.set_inheritable(True)
+    return own
+
+
+@final
+class Supervisor:
+    """Workers as child processes; they are spawned, because locks and connections must not be inherited."""
+
+    def __init__(self, work: Work, listening: socket.socket, number: int, say: Callable[[str], None]) -> None:
+        self._work, self._socket, self._say = work, listening, say
+        self._context = multiprocessing.get_context("spawn")
+        self._reader, self._writer = self._context.Pipe(duplex=False)  # closed by the end of this process
+        self._workers: list[Any] = [None] * number
+        self._began, self._failures = [0.0] * number, [0] * number
+        self._ending = False
+
+    def run(self) -> int:
+        """Serve until SIGTERM or SIGINT; return the exit status."""
+        with self._signals():
+            try:
+                for place in range(len(self._workers)):
+                    self._start(place)
+                while not self._ending:
+                    wait([own.sentinel for own in self._workers], timeout=0.5)
+                    for place, own in enumerate(self._workers):
+                        if not self._ending and not own.is_alive():
+                            self._restart(place)
+            finally:
+                self._end()
+            return 0
+
+    def _start(self, place: int) -> None:
+        own = self._context.Process(target=run_worker, args=(self._work, self._socket, self._reader), daemon=False)
+        own.start()
+        self._workers[place], self._began[place] = own, time.monotonic()
+
+    def _restart(self, place: int) -> None:
+        own = self._workers[place]
+        own.join()
+        is_short = time.monotonic() - self._began[place] < SHORTEST
+        self._failures[place] = self._failures[place] + 1 if is_short else 0
+        pause = PAUSES[min(self._failures[place], len(PAUSES) - 1)]
+        self._say(f"worker {own.pid} ended with status {own.exitcode}; another one starts in {pause:g} s")
+        until = time.monotonic() + pause
+        while time.monotonic() < until and not self._ending:
+            time.sleep(0.05)
+        if not self._ending:
+            self._start(place)
+
+    def _end(self) -> None:
+        """End all workers after their requests; kill those that take too long."""
+        workers = [own for own in self._workers if own is not None]
+        for own in workers:
+            if own.is_alive():
+                own.terminate()
+        until = time.monotonic() + GRACE + 30.0  # snapshots are stored after the last request
+        for own in workers:
+            own.join(max(0.1, until - time.monotonic()))
+            if own.is_alive():
+                self._say(f"worker {own.pid} did not end and is killed")
+                own.kill()
+                own.join()
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        def end(*_: Any) -> None:
+            self._ending = True
+
+        before = {number: signal.signal(number, end) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
