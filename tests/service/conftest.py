@@ -21,6 +21,9 @@ def postgres() -> Iterator[Callable[[], str]]:
     import psycopg
 
     with postgres_server() as url:
+        with psycopg.connect(url, autocommit=True) as server:
+            server.execute("ALTER SYSTEM SET fsync = off")  # tests end processes, not the machine
+            server.execute("SELECT pg_reload_conf()")
 
         def new() -> str:
             name = f"journal{next(NUMBERS)}"

@@ -47,7 +47,9 @@ def test_decisions_and_their_ids(live: Live, clock: Clock) -> None:
     first = live.decide("shop", id="x", allowed=["a", "b"])
     clock.now += 5
     assert live.decide("shop", id="x", allowed=["a", "b"]) == first
-    assert first.action["item"] in ("a", "b") and first.version == 1 and first.arm == "policy"
+    assert first.action["item"] in ("a", "b")
+    assert first.version == 1
+    assert first.arm == "policy"
     assert kind_of(live.decide, "shop", id="x", allowed=["a", "c"]) == "other-body"
     assert kind_of(live.decide, "shop", id="") == "invalid"
     assert kind_of(live.decide, "shop", id="x\n") == "invalid"
@@ -63,9 +65,12 @@ def test_decisions_and_their_ids(live: Live, clock: Clock) -> None:
 def test_batches_answer_each_request(live: Live) -> None:
     requests = [Request(id="x"), Request(id="x"), Request(allowed=["z"]), Request(id="y", allowed=["b"])]
     first, again, wrong, other = live.decide_many("shop", requests)
-    assert not isinstance(first, ServiceError) and not isinstance(other, ServiceError)
-    assert isinstance(again, ServiceError) and again.kind == "duplicate"
-    assert isinstance(wrong, ServiceError) and wrong.kind == "invalid"
+    assert not isinstance(first, ServiceError)
+    assert not isinstance(other, ServiceError)
+    assert isinstance(again, ServiceError)
+    assert again.kind == "duplicate"
+    assert isinstance(wrong, ServiceError)
+    assert wrong.kind == "invalid"
     assert other.action == {"item": "b"}
     assert live.decide("shop", id="x").action == first.action  # no id is left in flight
     reports: list[Any] = [
@@ -91,7 +96,8 @@ def test_equal_requests_with_keys_in_another_order(url: str, clock: Clock) -> No
         clock.now += 31 * MINUTE
         assert live.tick() == 1
         table = live.posterior("shop")["click"].alpha
-        assert table.sum() == 2 * 8 + 1 and live.probability("shop", "x")["reproduced"]
+        assert table.sum() == 2 * 8 + 1
+        assert live.probability("shop", "x")["reproduced"]
 
 
 def test_holdout(url: str, clock: Clock) -> None:
@@ -100,7 +106,8 @@ def test_holdout(url: str, clock: Clock) -> None:
         live.put("random", shop(), inference="exact", horizon=60, holdout=0.5, learn_holdout=True)
         own = [live.decide("shop", unit=f"u{i % 20}") for i in range(100)]
         arms = {(decision.arm, i % 20) for i, decision in enumerate(own)}
-        assert len(arms) == 20 and {arm for arm, _ in arms} == {"policy", "holdout"}  # a unit stays in its arm
+        assert len(arms) == 20
+        assert {arm for arm, _ in arms} == {"policy", "holdout"}
         assert {decision.action["item"] for decision in own if decision.arm == "holdout"} == {"c"}
         held = sum(decision.arm == "holdout" for decision in own)
         others = live.decide_many("random", [Request()] * 100)
@@ -108,7 +115,8 @@ def test_holdout(url: str, clock: Clock) -> None:
         assert drawn == {"a", "b", "c"}  # fails with probability below 1e-5
         clock.now += 61
         assert live.tick() == 200
-        assert live.view("shop").agent.rounds == 100 - held and live.view("random").agent.rounds == 100
+        assert live.view("shop").agent.rounds == 100 - held
+        assert live.view("random").agent.rounds == 100
         assert live.show("shop")["closed"] == 100
         example = next(own for own in others if not isinstance(own, ServiceError) and own.arm == "holdout")
         assert live.probability("random", example.id)["reproduced"]
@@ -120,7 +128,8 @@ def test_shadow_and_callers(url: str, clock: Clock) -> None:
         assert kind_of(live.decide, "shop") == "invalid"
         assert kind_of(live.decide, "shop", action={"item": "z"}) == "invalid"
         own = [live.decide("shop", action={"item": "b"}) for _ in range(30)]
-        assert {decision.action["item"] for decision in own} == {"b"} and own[0].arm == "caller"
+        assert {decision.action["item"] for decision in own} == {"b"}
+        assert own[0].arm == "caller"
         proposed = [live.decision("shop", decision.id)["proposed"]["item"] for decision in own]
         assert set(proposed) == {"a", "b", "c"}  # fails with probability 2e-5
         clock.now += 61
@@ -219,7 +228,8 @@ def test_corrections_and_repeats(live: Live, clock: Clock) -> None:
     assert learned(live, "x") == {"click": 1}
     assert belief(live.view("shop").agent)["click"][1] == [1.0, 2.0]
     assert live.replica("shop").statistics.corrected == 1
-    assert live.report("x", {"buy": 1}) == "accepted" and live.report("x", {"buy": 1}) == "unchanged"
+    assert live.report("x", {"buy": 1}) == "accepted"
+    assert live.report("x", {"buy": 1}) == "unchanged"
     assert live.decision("shop", "x")["revision"] == 2
 
 
@@ -274,12 +284,15 @@ def test_values_that_nothing_can_have(live: Live, url: str, clock: Clock) -> Non
     live.report("z", {"C2": 1})
     clock.now += 61
     assert live.tick() == 1
-    assert live.decision("lists", "x")["state"] == "impossible" and learned(live, "x", "lists") is None
+    assert live.decision("lists", "x")["state"] == "impossible"
+    assert learned(live, "x", "lists") is None
     ((_, _, reason, message, _, _),) = live.journal.letters("lists", 10)
-    assert reason == "impossible" and "probability zero" in message
+    assert reason == "impossible"
+    assert "probability zero" in message
     assert live.report("x", {"C2": (0, clock.now - 10)}, experiment="lists") == "accepted"
     assert live.tick() == 1
-    assert learned(live, "x", "lists") == {"C1": 1, "C2": 0} and live.view("lists").agent.rounds == 2
+    assert learned(live, "x", "lists") == {"C1": 1, "C2": 0}
+    assert live.view("lists").agent.rounds == 2
     assert live.show("lists")["impossible"] == 0
 
 
@@ -288,11 +301,14 @@ def test_nodes_without_a_value_by_default(url: str, clock: Clock) -> None:
         live.put("shop", shop(), inference="exact", horizon=HORIZON, absent={"click": None, "buy": 1})
         live.decide("shop", id="x", allowed=["a"])
         clock.now += HOUR
-        assert live.tick() == 0 and learned(live, "x") is None
+        assert live.tick() == 0
+        assert learned(live, "x") is None
         live.report("x", {"click": (1, START + 9)})  # comes after its horizon, and is learned at once
-        assert live.tick() == 1 and learned(live, "x") == {"click": 1}
+        assert live.tick() == 1
+        assert learned(live, "x") == {"click": 1}
         live.report("x", {"click": (None, START + 10)})
-        assert live.tick() == 1 and learned(live, "x") == {}
+        assert live.tick() == 1
+        assert learned(live, "x") == {}
         clock.now += DAY
         live.tick()
         assert learned(live, "x") == {"buy": 1}
@@ -319,7 +335,8 @@ def test_delayed_outcomes(url: str, clock: Clock) -> None:
         clock.now += 2 * DAY
         assert live.tick() == 3
         assert learned(live, "x", "cards") == {"bought by 3": 1}
-        assert live.report("y", {"bought": 1}) == "accepted" and live.tick() == 0
+        assert live.report("y", {"bought": 1}) == "accepted"
+        assert live.tick() == 0
         clock.now += 4 * DAY
         live.tick()
         assert learned(live, "x", "cards") == {"bought by 3": 1, "bought by 7": 1}
@@ -327,7 +344,8 @@ def test_delayed_outcomes(url: str, clock: Clock) -> None:
         clock.now += 30 * DAY
         live.tick()
         assert learned(live, "z", "cards") == {"bought by 3": 0, "bought by 7": 0, "bought by 30": 0}
-        assert live.show("cards")["pending"] == 0 and live.view("cards").agent.rounds == 3
+        assert live.show("cards")["pending"] == 0
+        assert live.view("cards").agent.rounds == 3
 
 
 @pytest.mark.parametrize("inference", ["moments", "incremental", "particles"])
@@ -347,7 +365,8 @@ def test_inferences_that_learn_a_round_once(new_store: Any, clock: Clock, infere
         first = live.view("shop").agent
         assert live.probability("shop", "x")["reproduced"]
     with live_of(url, clock) as live:  # random numbers of learning are those of the journal, too
-        assert belief(live.view("shop").agent) == belief(first) and first.rounds == 1
+        assert belief(live.view("shop").agent) == belief(first)
+        assert first.rounds == 1
 
 
 # -- versions ----------------------------------------------------------------------------------------------------------
@@ -367,7 +386,8 @@ def test_late_outcomes_of_many_versions(live: Live, url: str, clock: Clock) -> N
     clock.now += DAY
     live.tick()
     agent = live.view("shop").agent
-    assert belief(agent)["buy"][0] == [1.0, 21.0] and belief(agent)["click"][0] == [1.0, 21.0]
+    assert belief(agent)["buy"][0] == [1.0, 21.0]
+    assert belief(agent)["click"][0] == [1.0, 21.0]
     assert agent.rounds == 20
     with live_of(url, clock) as other:
         assert belief(other.view("shop").agent) == belief(agent)
@@ -432,7 +452,8 @@ def test_restart(live: Live, url: str, clock: Clock) -> None:
         assert belief(other.view("shop").agent) == first
         assert other.replica("shop").statistics == live.replica("shop").statistics
         assert other.decide("shop", id="x").action == live.decide("shop", id="x").action
-        assert other.report("x", {"click": 1}) == "accepted" and live.report("x", {"click": 1}) == "unchanged"
+        assert other.report("x", {"click": 1}) == "accepted"
+        assert live.report("x", {"click": 1}) == "unchanged"
 
 
 def test_damaged_snapshots_mean_a_longer_replay(live: Live, url: str, clock: Clock) -> None:
@@ -482,7 +503,8 @@ def test_a_failed_read_changes_nothing(live: Live, clock: Clock, monkeypatch: py
         monkeypatch.setattr(own.replica("shop"), "_versions", fails)
         for _ in range(3):
             assert kind_of(own.tick) == "unavailable"
-            assert own.view("shop").agent.rounds == 0 and own.replica("shop").statistics.rounds == 0
+            assert own.view("shop").agent.rounds == 0
+            assert own.replica("shop").statistics.rounds == 0
         monkeypatch.undo()
         own.tick()
         assert belief(own.view("shop").agent) == belief(live.view("shop").agent)
@@ -503,7 +525,8 @@ def test_a_version_that_another_worker_has_not_seen(new_store: Any, clock: Clock
         one.put("shop", shop(["a", "y"]), inference="exact", horizon=HORIZON)
         one.decide("shop", allowed=["y"])
         clock.now += HOUR
-        assert other.tick() == 4 and one.tick() == 2
+        assert other.tick() == 4
+        assert one.tick() == 2
         assert belief(one.view("shop").agent) == belief(other.view("shop").agent)
         assert other.decide("shop", allowed=["y"]).version == 3
 
@@ -519,11 +542,13 @@ def test_probabilities_are_computed_again(live: Live, url: str, clock: Clock) ->
     played(live, clock)
     with live_of(url, clock) as other:
         found = other.probability("shop", "x")
-        assert found["reproduced"] and found["arm"] == own.arm
+        assert found["reproduced"]
+        assert found["arm"] == own.arm
         both = [
             other.view("shop").agent.propensity({"item": item}, allowed=["a", "b"]).probability for item in ("a", "b")
         ]
-        assert 0 < found["probability"] < 1 and sum(both) == pytest.approx(1, abs=0.1)
+        assert 0 < found["probability"] < 1
+        assert sum(both) == pytest.approx(1, abs=0.1)
         assert found == live.probability("shop", "x")
 
 
@@ -537,7 +562,8 @@ def test_features_of_contexts(url: str, clock: Clock) -> None:
             own = live.decide("shop", {"user": {"age": i / 10, "income": -0.5}}, id=f"d{i}")
             live.report(own.id, {"click": i % 2})
         clock.now += 61
-        assert live.tick() == 10 and live.view("shop").agent.rounds == 10
+        assert live.tick() == 10
+        assert live.view("shop").agent.rounds == 10
         live.decide("shop", {"user": {"age": 0.1, "income": 0.5}}, id="x")
         assert live.probability("shop", "x")["reproduced"]
         assert kind_of(live.decide, "shop", {"user": {"age": float("nan"), "income": 0.5}}) == "invalid"
@@ -558,7 +584,8 @@ def test_forgetting_by_time(url: str, clock: Clock) -> None:
             expected.update({"item": "a"}, {"click": 0, "buy": 0}, at=at)
         found = belief(live.view("shop").agent)["buy"]
         assert found[0] == pytest.approx(belief(expected)["buy"][0], rel=1e-3)
-        assert found[0] == pytest.approx([2.5, 1.0], abs=0.01) and found[1:] == [[1.0, 1.0]] * 2
+        assert found[0] == pytest.approx([2.5, 1.0], abs=0.01)
+        assert found[1:] == [[1.0, 1.0]] * 2
     with live_of(url, clock) as other:
         assert belief(other.view("shop").agent) == belief(live.view("shop").agent)
 

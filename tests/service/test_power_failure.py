@@ -120,7 +120,8 @@ def test_a_full_disk(disk: Disk, tmp_path: Path) -> None:
         for call in (lambda: live.decide("shop", id="y"), lambda: live.report("x", {"buy": 1})):
             with pytest.raises(ServiceError) as caught:
                 call()
-            assert caught.value.kind == "unavailable" and caught.value.status == 503
+            assert caught.value.kind == "unavailable"
+            assert caught.value.status == 503
         clock.now += HOUR
         while live.failure is None:
             time.sleep(0.005)

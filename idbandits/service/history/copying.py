@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,23 @@ def back_up(url: str, file: Path) -> int:
                     raise IdbanditsError(f"backup is damaged: {state}")
         finally:
             target.close()  # which writes everything to the file itself
+        _sync(unfinished)
         unfinished.rename(file)
+        _sync(file.absolute().parent)
         return rows
     finally:
         source.close()
         for name in ("", ".lock", "-wal", "-shm"):
             Path(f"{unfinished}{name}").unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Make a file, or the names in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def restore_from(file: Path, url: str) -> int:
@@ -86,11 +98,11 @@ def _copy(reading: Transaction, writing: Transaction, table: str, target: Store)
     columns = _columns(table)
     has_numbers, number = columns[0] == "n", 0
     is_identity = has_numbers and isinstance(target, PostgresStore)
-    values = ", ".join("?" * len(columns))
+    names = ", ".join(columns)
     overriding = " OVERRIDING SYSTEM VALUE" if is_identity else ""
-    insert = f"INSERT INTO {table} ({', '.join(columns)}){overriding} VALUES ({values})"
+    insert = f"INSERT INTO {table} ({names}){overriding} SELECT {names} FROM {{given}}"
     for rows in _parts(reading, table, columns):
-        writing.many(insert, rows)
+        writing.many(insert, columns, rows)
         number += len(rows)
     if is_identity:
         sequence = f"pg_get_serial_sequence('{table}', 'n')"

@@ -16,16 +16,12 @@ from functools import cache
 from typing import Any, final
 
 from idbandits.errors import IdbanditsError
-from idbandits.service.journal.store import TYPES, CollisionError, Columns, Row
+from idbandits.service.journal.store import HIGHEST, TYPES, CollisionError, Columns, Row
 from idbandits.service.problems import unavailable
 
 EPOCH = 2**48  # transactions of an epoch
 TURN = 0x1DBA7D175  # of the lock of those that append steps
 BASE = "coalesce((SELECT max(base) FROM epochs), 0)"  # number before the first transaction of the present epoch
-HIGHEST = (  # one look into the index for each experiment
-    "SELECT coalesce(max(own.block), 0) FROM experiments AS e, "
-    "LATERAL (SELECT max(block) AS block FROM steps WHERE experiment = e.name) AS own"
-)
 OLDEST = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 NEXT = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 PATIENCE = {  # of connections to a server that has vanished, in seconds and milliseconds

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, final
 
 from idbandits.errors import IdbanditsError
-from idbandits.service.journal.store import Columns, Row
+from idbandits.service.journal.store import HIGHEST, Columns, Row
 from idbandits.service.problems import unavailable
 
 SOUND = (3, 51, 3)  # before, WAL could be corrupted when two connections wrote or checkpointed concurrently
@@ -193,8 +193,7 @@ class SqliteTransaction:
 
     def block(self) -> int:
         """Return the number after the latest block."""
-        latest = self.all("SELECT block FROM steps ORDER BY n DESC LIMIT 1")
-        return int(latest[0][0]) + 1 if latest else 1
+        return int(self.all(HIGHEST)[0][0]) + 1
 
     def end(self) -> int:
         """Return a number above all blocks: those that are seen are complete."""

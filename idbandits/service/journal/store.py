@@ -17,9 +17,13 @@ Row = tuple[Any, ...]
 Columns = tuple[str, ...]
 TYPES = {
     **dict.fromkeys(("n", "version", "learns", "position", "seed", "complete", "revision", "block"), "integer"),
-    **dict.fromkeys(("decision", "number"), "integer"),
-    **dict.fromkeys(("at", "shown", "due", "reward", "earlier", "received", "replayed", "created"), "real"),
-}  # of columns by their names; all others are texts
+    "decision": "integer", "content": "bytes",
+    **dict.fromkeys(("at", "shown", "due", "reward", "earlier", "received", "replayed", "created", "revoked"), "real"),
+}  # of columns by their names; all others are texts  # fmt: skip
+HIGHEST = (  # block; one look into the index for each experiment
+    "SELECT coalesce(max(own.block), 0) FROM "
+    "(SELECT (SELECT max(s.block) FROM steps AS s WHERE s.experiment = e.name) AS block FROM experiments AS e) AS own"
+)
 
 
 class Transaction(Protocol):
