@@ -1,0 +1,1 @@
+"""Dashboard: pages about experiments, rendered on the server."""

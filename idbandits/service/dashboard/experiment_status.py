@@ -1,0 +1,202 @@
+"""Status of experiments in numbers and in one sentence, from statistics and small queries of the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from idbandits.service.dashboard import formatting as show
+from idbandits.service.dashboard.time_series import kind_of
+from idbandits.service.journal.records import CALLER, HOLDOUT, POLICY, DecisionRow, Event
+from idbandits.service.journal.store import Store
+from idbandits.service.json_text import decoded
+from idbandits.service.live.gain import Gain, SampleRatio
+from idbandits.service.live.live import Live
+from idbandits.service.live.statistics import HOUR, Cell, Statistics
+
+LATEST = 2000  # decisions that are examined for reports
+BEHIND = 60.0  # seconds, after which an experiment is not up to date
+ALARM = 0.01  # p-value of the sample-ratio test
+
+
+class Mean(NamedTuple):
+    """Mean reward of an arm, of rounds whose reward is known."""
+
+    value: float | None
+    half: float | None  # of an interval of 95 %, at one time
+    rounds: int
+
+
+class Received(NamedTuple):
+    """Reports on the latest decisions that are closed."""
+
+    closed: int
+    reported: int
+    ages: dict[str, list[float]]  # seconds from showing to an event, by kind of node
+
+
+class Status(NamedTuple):
+    """What the pages say of an experiment."""
+
+    name: str
+    version: int
+    state: str  # active, paused, retired
+    mode: str
+    rounds: int  # closed
+    totals: dict[str, int]
+    arms: dict[str, Mean]
+    gain: Gain
+    ratio: SampleRatio
+    holdout: float
+    behind: int
+    lag: float  # seconds for which the oldest due round has waited
+    agreed: tuple[int, int]
+    rejected: int  # rounds that the agent did not accept
+    hidden: bool  # rewards are not observed
+    horizon: float  # the last one
+
+    @property
+    def sentence(self) -> str:
+        """Say in one sentence how the experiment is doing."""
+        if self.totals["decisions"] == 0:
+            return "No decisions yet."
+        parts = [self.reward_words, self.gain_words]
+        if self.totals["pending"]:
+            parts.append(f"{show.plural(self.totals['pending'], 'round')} pending")
+        parts.append("up to date" if self.is_current else f"learning is {show.duration(self.lag)} late")
+        text = "; ".join(part for part in parts if part)
+        return f"{text[0].upper()}{text[1:]}."
+
+    @property
+    def is_current(self) -> bool:
+        """Whether everything that is due was learned."""
+        return self.lag <= BEHIND
+
+    @property
+    def reward_words(self) -> str:
+        """Say what a round earns."""
+        own = self.arms.get(POLICY) or self.arms.get(CALLER)
+        if self.hidden:
+            return "rewards are not observed"
+        if own is None or own.value is None:
+            return "no rewards are known yet"
+        return f"{show.number(own.value)} reward per round"
+
+    @property
+    def gain_words(self) -> str:
+        """Say what the policy gains."""
+        if self.mode == "shadow":
+            agreed, compared = self.agreed
+            if not compared:
+                return "shadow mode, no closed rounds to compare yet"
+            return f"agrees with the caller in {show.percent(agreed / compared)} of {show.plural(compared, 'round')}"
+        if not self.holdout and not self.gain.rounds.get(HOLDOUT):
+            return "no holdout to compare with"
+        if self.hidden:
+            return ""
+        own = self.gain
+        if own.low is None or own.high is None:
+            return "gain over the holdout undecided, with too few rounds for an interval yet"
+        between = f"{show.signed(own.low)} to {show.signed(own.high)}"
+        if not own.is_decided:
+            return f"gain over the holdout undecided ({between})"
+        verb = "gains" if own.low > 0 else "loses"
+        assert own.estimate is not None
+        return f"{verb} {show.number(abs(own.estimate))} per round against the holdout ({between})"
+
+
+def status_of(live: Live, name: str) -> Status:
+    """Return the status of an experiment."""
+    view, replica = live.view(name), live.replica(name)
+    statistics, settings, now = replica.statistics, view.version.settings, live.clock()
+    behind, _ = live.journal.behind(name, view.position)
+    state = live.journal.experiments()[name][0]
+    arms = means_by_arm(live, name)
+    rounds = statistics.rounds
+    rewarded = sum(cell.rewarded for cell in dict(statistics.cells).values())
+    is_old = now - view.version.stages[-1] > min((_hour(key) for key in dict(statistics.cells)), default=now)
+    return Status(
+        name, view.version.number, state, settings.mode, rounds, live.journal.totals(name), arms, live.gain(name),
+        live.sample_ratio(name), settings.holdout, behind, _lag(live.store, name, now),
+        (statistics.agreed, statistics.compared), replica.rejected, rounds > 0 and rewarded == 0 and is_old,
+        view.version.stages[-1],
+    )  # fmt: skip
+
+
+def _hour(key: str) -> float:
+    return int(key.split("|")[0]) * HOUR
+
+
+def is_complete_in(live: Live, name: str) -> Any:
+    """Return a function that says whether the rounds of an hour that ends then have all reached their last horizon."""
+    now = live.clock()
+    return lambda version, end: end + live.version(name, version).stages[-1] <= now
+
+
+def means_by_arm(live: Live, name: str) -> dict[str, Mean]:
+    """Return the mean reward of each arm, of hours whose rewards are all known."""
+    is_complete, sums = is_complete_in(live, name), dict[str, Any]()
+    for key, cell in dict(live.replica(name).statistics.cells).items():
+        hour, arm, version = key.split("|")
+        if is_complete(int(version), (int(hour) + 1) * HOUR):
+            sums[arm] = sums.get(arm, 0.0) + np.array([cell.rewarded, cell.reward, cell.square])
+    return {arm: _mean(*own.tolist()) for arm, own in sorted(sums.items(), reverse=True)}
+
+
+def _mean(count: float, reward: float, square: float) -> Mean:
+    if count < 1:
+        return Mean(None, None, 0)
+    mean = reward / count
+    half = None if count < 2 else 1.96 * float(np.sqrt(max(square / count - mean**2, 0.0) / (count - 1)))
+    return Mean(mean, half, int(count))
+
+
+def cells_of(statistics: Statistics) -> dict[str, Cell]:
+    """Return the cells of statistics that are being counted."""
+    return dict(statistics.cells)
+
+
+def _lag(store: Store, name: str, now: float) -> float:
+    sql = "SELECT min(due) FROM decisions WHERE due <= ? AND experiment = ?"
+    with store.transaction(write=False) as own:
+        first = own.all(sql, (now, name))[0][0]
+    return 0.0 if first is None else now - float(first)
+
+
+LATEST_DECISIONS = "(SELECT n, shown, at, learned, state FROM decisions WHERE experiment = ? ORDER BY n DESC LIMIT ?) d"
+
+
+def received_of(store: Store, name: str) -> Received:
+    """Return what was reported of the latest decisions."""
+    closed = (
+        f"SELECT count(*), count(r.decision) FROM {LATEST_DECISIONS} LEFT JOIN "
+        "(SELECT DISTINCT decision FROM events WHERE decision >= ?) r ON r.decision = d.n "
+        "WHERE d.learned IS NOT NULL OR d.state = 'closed'"
+    )
+    events = (
+        f"SELECT e.node, e.value, e.at - coalesce(d.shown, d.at) FROM {LATEST_DECISIONS} JOIN events e "
+        "ON e.decision = d.n"
+    )
+    with store.transaction(write=False) as own:
+        first = own.all(f"SELECT coalesce(min(n), 0) FROM {LATEST_DECISIONS}", (name, LATEST))[0][0]
+        number, reported = own.all(closed, (name, LATEST, first))[0]
+        ages: dict[str, list[float]] = {}
+        for node, value, age in own.all(events, (name, LATEST)):
+            if decoded(value) not in (None, 0, False):
+                ages.setdefault(kind_of(node), []).append(float(age))
+    return Received(int(number), int(reported), ages)
+
+
+def events_of(store: Store, rows: Sequence[DecisionRow]) -> Mapping[int, list[Event]]:
+    """Return the events of decisions."""
+    found: dict[int, list[Event]] = {row.n: [] for row in rows}
+    if not rows:
+        return found
+    marks = ", ".join("?" * len(rows))
+    sql = f"SELECT decision, node, value, at, received FROM events WHERE decision IN ({marks}) ORDER BY n"
+    with store.transaction(write=False) as own:
+        for n, node, value, at, received in own.all(sql, [row.n for row in rows]):
+            found[n].append(Event(node, decoded(value), at, received))
+    return found

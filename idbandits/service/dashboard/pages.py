@@ -1,0 +1,345 @@
+"""Pages of the dashboard: routes, and what each page shows."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from idbandits.errors import IdbanditsError
+from idbandits.service.dashboard import formatting, time_series
+from idbandits.service.dashboard.background_values import BackgroundValues
+from idbandits.service.dashboard.experiment_status import (
+    ALARM,
+    LATEST,
+    Status,
+    cells_of,
+    events_of,
+    is_complete_in,
+    received_of,
+    status_of,
+)
+from idbandits.service.dashboard.learned_items import COLUMNS, contexts_of, groups_of, learned, sorted_lines
+from idbandits.service.journal.records import VersionRow
+from idbandits.service.json_text import decoded, encoded
+from idbandits.service.live.gain import gain_path
+from idbandits.service.live.live import Live
+from idbandits.service.live.replica import LIBRARY
+from idbandits.service.live.statistics import key_of
+from idbandits.service.problems import ServiceError
+
+FOLDER = Path(__file__).parent
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+PICTURE_HEADERS = {  # a picture has styles of its own
+    **HEADERS,
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "Cache-Control": "private, max-age=86400",
+}
+PATIENCE = 0.4  # seconds that a page waits for values that take long
+SECONDS = 30.0  # after which values that depend on the time are old
+POLL = 1.0  # seconds between looks of a stream of events
+STREAM_SECONDS = 60.0  # after which a stream ends, and the browser begins another one
+ITEMS, HEAT_ITEMS, DECISIONS, CHANGES = 25, 20, 50, 200  # of a page
+TABS = (("", "Overview"), ("/learned", "Learned"), ("/decisions", "Decisions"), ("/changes", "Changes"))
+STATES = {"open": "open", "deferred": "deferred, not shown yet", "closed": "closed", "impossible": "impossible"}
+
+
+class Pages(NamedTuple):
+    """Page of a list: its number from 1, and how many there are."""
+
+    number: int
+    last: int
+
+
+def dashboard_routes(live: Live, *, patience: float = PATIENCE) -> list[BaseRoute]:
+    """Return the routes of the dashboard, to be served behind the scope `read`."""
+    own = Dashboard(live, patience)
+    get = ["GET"]
+    return [
+        Route("/dashboard", own.overview, methods=get),
+        Route("/dashboard/", own.overview, methods=get),
+        Route("/dashboard/events", own.every_event, methods=get),
+        Route("/dashboard/{name}", own.experiment, methods=get),
+        Route("/dashboard/{name}/learned", own.learned, methods=get),
+        Route("/dashboard/{name}/decisions", own.decisions, methods=get),
+        Route("/dashboard/{name}/changes", own.changes, methods=get),
+        Route("/dashboard/{name}/diagram.svg", own.diagram, methods=get),
+        Route("/dashboard/{name}/events", own.events, methods=get),
+        Mount("/static", StaticFiles(directory=FOLDER / "static"), name="static"),
+    ]
+
+
+@final
+class Dashboard:
+    """Handlers of requests."""
+
+    def __init__(self, live: Live, patience: float) -> None:
+        self._live, self._values = live, BackgroundValues(patience)
+        self._templates = Environment(
+            loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
+            trim_blocks=True, lstrip_blocks=True,
+        )  # fmt: skip
+        self._templates.filters["plot"] = lambda value: encoded(value).replace("<", "\\u003c")
+        self._drawing = threading.Lock()  # of pictures
+
+    def _page(self, request: Request, template: str, code: int = 200, **values: Any) -> Response:
+        root = request.scope.get("root_path", "")
+        text = self._templates.get_template(template).render(
+            root=root, library=LIBRARY, show=formatting, now=self._live.clock(), tabs=TABS, path=request.url.path,
+            **values,
+        )  # fmt: skip
+        return Response(text, code, headers=HEADERS, media_type="text/html")
+
+    def _missing(self, request: Request, error: ServiceError) -> Response:
+        return self._page(request, "missing.html", error.status, message=str(error), title="Not found")
+
+    def _kept(self, name: str, what: str, compute: Callable[[], Any], *more: Any) -> Any:
+        """Return a value of an experiment, computed from its present position."""
+        token = self._live.view(name).position, int(self._live.clock() // SECONDS)
+        return self._values.get((name, what, *more), token, compute)
+
+    def _status(self, name: str) -> Status | None:
+        status: Status | None = self._kept(name, "status", lambda: status_of(self._live, name))
+        return status
+
+    # -- pages ---------------------------------------------------------------------------------------------------------
+
+    def overview(self, request: Request) -> Response:
+        """Show all experiments."""
+        rows = []
+        for name, (state, _, _) in self._live.journal.experiments().items():
+            view = self._live.view(name)
+            rows.append((name, state, view.version.settings.mode, view.version.number, self._status(name)))
+        order = {"active": 0, "paused": 1, "retired": 2}
+        rows.sort(key=lambda row: (order.get(row[1], 3), row[0]))
+        return self._page(request, "overview.html", title="Experiments", rows=rows, stream="/dashboard/events")
+
+    def experiment(self, request: Request) -> Response:
+        """Show how an experiment is doing, over time."""
+        name = request.path_params["name"]
+        try:
+            self._live.view(name)
+        except ServiceError as error:
+            return self._missing(request, error)
+        live = self._live
+        return self._page(
+            request, "experiment.html", **self._common(name, ""), alarm=ALARM, latest=LATEST, states=STATES,
+            plots=self._kept(name, "plots", lambda: self._plots(name)),
+            received=self._kept(name, "received", lambda: received_of(live.store, name)),
+            fit=self._kept(name, "fit", lambda: self._fit(name)),
+            letters=live.journal.letters_by_reason(name), rounds_of=live.view(name).agent.rounds,
+        )  # fmt: skip
+
+    def learned(self, request: Request) -> Response:
+        """Show what was learned."""
+        name, query = request.path_params["name"], request.query_params
+        try:
+            view = self._live.view(name)
+        except ServiceError as error:
+            return self._missing(request, error)
+        model = view.version.model
+        contexts = contexts_of(model)
+        places = [_place(query.get(f"c.{node.name}"), len(node.values)) for node in contexts]
+        context = {node.name: node.values[k] for node, k in zip(contexts, places, strict=True)}
+        statistics = self._live.replica(name).statistics
+        found = self._kept(
+            name, "learned", lambda: learned(view.agent, model, statistics, context), view.version.number, *places
+        )
+        values: dict[str, Any] = {"found": found, "contexts": contexts, "places": places}
+        if found is not None:
+            values |= self._boards(found, query)
+        chosen = {f"c.{node.name}": k for node, k in zip(contexts, places, strict=True) if k}
+        return self._page(
+            request, "learned.html", **self._common(name, "/learned"), **values, chosen=chosen, version=view.version,
+            columns=COLUMNS, is_probability=_is_probability(model),
+        )  # fmt: skip
+
+    def _boards(self, found: Any, query: Mapping[str, str]) -> dict[str, Any]:
+        at, heat_at = _place(query.get("table"), len(found.boards)), _place(query.get("heat"), len(found.heats))
+        board, heat = found.boards[at], found.heats[heat_at]
+        usual = "mean" if board.table is not None else "impressions"
+        by = query.get("sort", usual)
+        by = by if by in COLUMNS else usual
+        descending = query.get("order", "up" if by == "item" else "down") != "up"
+        pages = _pages(query.get("page"), len(board.lines), ITEMS)
+        heat_pages = _pages(query.get("heat_page"), len(heat.lines), HEAT_ITEMS)
+        lines = sorted_lines(board, by, descending)[(pages.number - 1) * ITEMS : pages.number * ITEMS]
+        return {
+            "board": board, "board_at": at, "lines": lines, "pages": pages, "by": by, "descending": descending,
+            "heat": heat, "heat_at": heat_at, "heat_pages": heat_pages, "as_now": query.get("heat_of") == "now",
+            "heat_lines": heat.lines[(heat_pages.number - 1) * HEAT_ITEMS : heat_pages.number * HEAT_ITEMS],
+            "first": (pages.number - 1) * ITEMS,
+        }  # fmt: skip
+
+    def decisions(self, request: Request) -> Response:
+        """Show the latest decisions."""
+        name, query = request.path_params["name"], request.query_params
+        try:
+            self._live.view(name)
+        except ServiceError as error:
+            return self._missing(request, error)
+        before = query.get("before", "")
+        limit = int(before) if before.isascii() and before.isdecimal() and len(before) < 18 else None
+        rows = self._live.journal.recent(name, DECISIONS + 1, limit)
+        has_more, rows = len(rows) > DECISIONS, rows[:DECISIONS]
+        events = events_of(self._live.store, rows)
+        shown = [(row, decoded(row.action), decoded(row.context), decoded(row.learned), events[row.n]) for row in rows]
+        return self._page(
+            request, "decisions.html", **self._common(name, "/decisions"), rows=shown, states=STATES, before=limit,
+            more=rows[-1].n if has_more else None,
+        )  # fmt: skip
+
+    def changes(self, request: Request) -> Response:
+        """Show the audit log, versions with their settings, and reports that were rejected."""
+        name = request.path_params["name"]
+        try:
+            self._live.view(name)
+        except ServiceError as error:
+            return self._missing(request, error)
+        journal = self._live.journal
+        versions = [
+            (row, self._live.version(name, row.version).settings.to_data(), self._live.version(name, row.version))
+            for row in reversed(journal.versions(name))
+        ]
+        return self._page(
+            request, "changes.html", **self._common(name, "/changes"), audit=journal.audit(name, CHANGES),
+            versions=versions[:CHANGES], letters=journal.letters(name, CHANGES, every=True), most=CHANGES,
+        )  # fmt: skip
+
+    def _common(self, name: str, tab: str) -> dict[str, Any]:
+        view = self._live.view(name)
+        state = self._live.journal.experiments()[name][0]
+        return {
+            "title": name, "name": name, "tab": tab, "status": self._status(name), "state": state,
+            "mode": view.version.settings.mode, "number": view.version.number, "stream": f"/dashboard/{name}/events",
+        }  # fmt: skip
+
+    # -- plots ---------------------------------------------------------------------------------------------------------
+
+    def _plots(self, name: str) -> dict[str, Any]:
+        live = self._live
+        statistics, versions = live.replica(name).statistics, live.journal.versions(name)
+        markers = _markers(versions)
+        labels = {key_of(item): item for g in groups_of(live.view(name).version.model) for item in g.items}
+        for row in versions[:-1]:
+            for group in groups_of(live.version(name, row.version).model):
+                for item in group.items:
+                    labels.setdefault(key_of(item), item)
+        periods = {key: dict(own) for key, own in dict(statistics.periods).items()}
+        received = received_of(live.store, name)
+        return {
+            "reward": time_series.reward_plot(cells_of(statistics), is_complete_in(live, name), markers),
+            "gain": time_series.gain_plot(gain_path(live.periods(name)), markers),
+            "shares": time_series.shares_plot(periods, labels, markers),
+            "ages": time_series.ages_plot(received.ages),
+        }  # fmt: skip
+
+    def _fit(self, name: str) -> dict[str, Any]:
+        """Return the verdict of a fit report and its plot."""
+        try:
+            report = self._live.view(name).agent.fit_report()
+        except IdbanditsError as error:
+            return {"words": f"Not available: {error}.", "fits": True, "plot": None}
+        frame = report.frame
+        plot = time_series.fit_plot(frame) if len(frame) else None
+        return {"words": repr(report).split("\nAnother structure", 1)[0], "fits": report.fits, "plot": plot}
+
+    def diagram(self, request: Request) -> Response:
+        """Return the picture of a version."""
+        name = request.path_params["name"]
+        number = request.query_params.get("version", "")
+        try:
+            view = self._live.view(name)
+            own = self._live.version(name, int(number)) if number.isascii() and number.isdecimal() else view.version
+        except ServiceError as error:
+            return self._missing(request, error)
+
+        def drawn() -> str:
+            with self._drawing:
+                return own.diagram.draw().svg()
+
+        text = self._values.get((name, "diagram", own.number), None, drawn)
+        while text is None:  # the picture is not part of the page, so it may take long
+            time.sleep(0.05)
+            text = self._values.get((name, "diagram", own.number), None, drawn)
+        return Response(text, headers=PICTURE_HEADERS, media_type="image/svg+xml")
+
+    # -- streams -------------------------------------------------------------------------------------------------------
+
+    async def every_event(self, request: Request) -> Response:
+        """Send an event whenever something changes in any experiment."""
+        return self._stream(lambda: [self._state(name) for name in self._live.journal.experiments()])
+
+    async def events(self, request: Request) -> Response:
+        """Send an event whenever something changes in an experiment."""
+        name = request.path_params["name"]
+        try:
+            self._live.view(name)
+        except ServiceError as error:
+            return self._missing(request, error)
+        return self._stream(lambda: [self._state(name)])
+
+    def _state(self, name: str) -> list[Any]:
+        """Return what changes when something happens."""
+        newest = self._live.journal.recent(name, 1)
+        status = self._live.journal.experiments()[name][0]
+        return [name, self._live.view(name).position, newest[0].n if newest else 0, status]
+
+    def _stream(self, state: Callable[[], Any]) -> Response:
+        async def messages() -> AsyncIterator[str]:
+            yield "retry: 2000\n\n"
+            known, end = None, time.monotonic() + STREAM_SECONDS
+            while time.monotonic() < end:
+                try:
+                    own = encoded(await asyncio.to_thread(state))
+                except ServiceError:  # the journal is not available now
+                    own = known
+                if own != known:
+                    yield f"data: {own}\n\n"
+                    known = own
+                await asyncio.sleep(POLL)
+
+        return StreamingResponse(messages(), headers=HEADERS, media_type="text/event-stream")
+
+
+def _place(text: str | None, number: int) -> int:
+    """Return an index of a query, 0 if it is none."""
+    if text is None or not text.isascii() or not text.isdecimal() or len(text) > 9:
+        return 0
+    return int(text) if int(text) < number else 0
+
+
+def _pages(text: str | None, lines: int, per_page: int) -> Pages:
+    last = max(1, -(-lines // per_page))
+    return Pages(min(max(1, _place(text, last + 1)), last), last)
+
+
+def _markers(versions: list[VersionRow]) -> list[dict[str, Any]]:
+    return [{"x": row.created, "label": f"version {row.version}"} for row in versions[1:]]
+
+
+def _is_probability(model: Any) -> Callable[[Any], bool]:
+    """Return whether an item can be shown once at most among the decisions of a group."""
+
+    def answer(group: Any) -> bool:
+        names = {node.name for node in group.decisions}
+        return len(names) == 1 or any(names <= set(own) for own, _ in model.diagram.constraints)
+
+    return answer
