@@ -318,7 +318,7 @@ BOMBS: dict[str, tuple[bytes, bytes]] = {
     "line.jsonl": (b'{"A1":"', b"x"), "nested.jsonl": (b"", b"["), "blank.jsonl": (b"", b"\n"), "broken.jsonl": (b"", b"{x\n"),
     "objects.jsonl": (b"", b'{"A1":"' + b"x" * 10**6 + b'","A2":"b","C1":1}\n'),
     "array.json": (b"[", b'{"A1":"a","A2":"b","C1":1,"C2":0},'),
-    "session.txt": (b"q\t", b"d,"), "sessions.txt": (b"", b"q\ta,b:a;"), "pages.txt": (b"", b"1\t1\tQ\t1\t1\ta\tb\n"),
+    "session.txt": (b"q\t", b"d,"), "sessions.txt": (b"", b"q\t" + b"a," * 2_000 + b"b:a;"), "pages.txt": (b"", b"1\t1\tQ\t1\t1\ta\tb\n"),
 }  # fmt: skip
 
 

@@ -329,6 +329,21 @@ def test_lines_of_yandex(tmp_path: Path) -> None:
     assert (number, str(opened.report.examples[reason][0])) == (1, f"{file}, line 9, row 8")
 
 
+def test_sessions_of_yandex_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from idbandits.logs.read import pyclick_format
+
+    monkeypatch.setattr(pyclick_format, "MOST_LINES", 5)
+    d, form = idb.models.cascade(["a", "b"], 2), idb.formats.PyClick(pairs=False)
+    lines = ["0\t0\tQ\t8\t1\ta\tb", *["0\t1\tC\ta"] * 4]
+    for session in ("1", "0"):  # another one, and a sixth line of the first
+        file = compressed(tmp_path / "log.txt", "\n".join([*lines, lines[0].replace("0", session, 1)]).encode())
+        if session == "1":
+            assert labelled(open_log(d, file, format=form)) == [("a", "b", 1, 0), ("a", "b", 0, 0)]
+            continue
+        with pytest.raises(LogError, match=r"log\.txt, line 6: a session must have at most 5 lines, got more"):
+            open_log(d, file, format=form).all()
+
+
 WSCD = Path(__file__).parents[3] / "shared" / "data" / "yandex-wscd" / "sessions.txt.gz"
 TOP60 = WSCD.parents[1] / "yandex-top60" / "counts.csv"
 

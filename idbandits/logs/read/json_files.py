@@ -70,11 +70,12 @@ class JsonFiles:
         """Return the SQL table of the objects of all files."""
         names = self.names if columns is None else list(columns)
         check_cases(names, self.name)
+        own = report if report is not None else ReadReport(self.name)
         for file in self.files if report is not None else ():
             rows = f"SELECT row_number() OVER () - 1 AS n, json FROM {engine.scan([file], self._kind)}"
             query = f"SELECT count(*), min(n) FROM ({rows}) WHERE NOT {OBJECT}"
             ((number, first),) = engine.rows_of(connection, query, [file])
-            report.skip(INVALID, number, [Place(file, first)])
+            own.skip(INVALID, number, [Place(file, first)])
         renamed = "".join(f", c{k} AS {quoted(name)}" for k, name in enumerate(names))
         return f"(SELECT 0{renamed} FROM {self._values(self.files, names)} WHERE {OBJECT})"
 

@@ -18,6 +18,7 @@ from idbandits.logs.read.read_report import LogError, Place, ReadReport
 
 BLOCK = 1 << 20  # bytes that are read at once
 LONGEST_LINE = 4_000_000  # bytes of a session
+MOST_LINES = 100_000  # of a session of Yandex
 SESSION, QUERY = "session", "query"
 INVALID = "a session is not of the form 'query TAB documents : clicks', nor a line of Yandex"
 
@@ -118,13 +119,13 @@ class SessionFiles:
         """Iterate over batches of result pages."""
         longest = max(self._items.values(), default=0)
         for file in self.files:
-            waiting, row = list[Shown](), 0
+            waiting, row = list[list[Any]](), 0
             for shown in read_sessions(file, report):
                 ignored = len(set(shown.clicks) - set(shown.documents))
                 report.note("clicks on documents that were not shown, which were ignored", ignored)
                 beyond = max(len(shown.documents) - longest, 0)
                 report.note(f"documents at positions beyond the {longest} of the diagram, which were ignored", beyond)
-                waiting.append(shown)
+                waiting.append([self._value(shown, name) for name in columns])
                 if len(waiting) == rows:
                     yield Chunk(self._batch(waiting, columns), file, row)
                     row += len(waiting)
@@ -132,12 +133,11 @@ class SessionFiles:
             if waiting:
                 yield Chunk(self._batch(waiting, columns), file, row)
 
-    def _batch(self, pages: Sequence[Shown], columns: Sequence[str]) -> Any:
+    def _batch(self, pages: Sequence[Sequence[Any]], columns: Sequence[str]) -> Any:
         import pyarrow
 
-        values = {name: [self._value(shown, name) for shown in pages] for name in columns}
-        kinds = {name: pyarrow.int8() if name in self._clicks else pyarrow.string() for name in columns}
-        arrays = [pyarrow.array(values[name], kinds[name]) for name in columns]
+        kinds = [pyarrow.int8() if name in self._clicks else pyarrow.string() for name in columns]
+        arrays = [pyarrow.array([page[k] for page in pages], kind) for k, kind in enumerate(kinds)]
         return pyarrow.RecordBatch.from_arrays(arrays, list(columns))
 
     def _value(self, shown: Shown, name: str) -> Any:
@@ -160,7 +160,7 @@ class SessionFiles:
 
 def read_sessions(file: str, report: ReadReport) -> Iterator[Shown]:
     """Iterate over the result pages of a file; what is not valid is added to the report."""
-    pages, number = list[Shown](), 0  # pages of the session of Yandex that is being read
+    pages, number, first = list[Shown](), 0, 0  # pages of the session of Yandex that is being read, and its first line
     for line, text in _pieces(file):
         number += 1
         fields = text.split("\t")
@@ -168,6 +168,9 @@ def read_sessions(file: str, report: ReadReport) -> Iterator[Shown]:
         if pages and (kind not in ("Q", "C") or fields[0].strip() != pages[0].session):
             yield from pages
             pages = []
+        first = first if pages else number
+        if number - first >= MOST_LINES:
+            raise LogError(f"{file}, line {line}: a session must have at most {MOST_LINES:,} lines, got more")
         if kind == "Q" and len(fields) > 5:
             documents = [own.strip() for own in fields[5:] if own.strip()]
             pages.append(Shown(fields[0].strip(), f"{fields[3].strip()}_{fields[4].strip()}", documents, []))
