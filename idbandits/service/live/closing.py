@@ -106,12 +106,13 @@ class _Judge:
 
 
 def _two_means(model: Model) -> list[dict[str, Floats]]:
-    """Return two different vectors of means, both without zeros: a reward that is equal under both is observed."""
+    """Return two different vectors of means, zeros only where rows are fixed: a reward equal under both is observed."""
     result = []
     for seed in (0, 1):
         rng, means = np.random.default_rng(seed), dict[str, Floats]()
         for name, table in model.learned.items():
-            own = rng.uniform(0.2, 0.8, table.means_shape)
-            means[name] = own / own.sum(axis=-1, keepdims=True) if table.states > 2 else own
+            own = rng.uniform(0.2, 0.8, (table.size // table.states, table.states))
+            own = table.with_fixed(np.ravel(own / own.sum(axis=-1, keepdims=True))).reshape(-1, table.states)
+            means[name] = (own if table.states > 2 else own[:, 1]).reshape(table.means_shape)
         result.append(means)
     return result
