@@ -24,17 +24,19 @@ if TYPE_CHECKING:
     from idbandits.logs.read import formats
     from idbandits.logs.read.long_format import Long
     from idbandits.logs.score import Score, score
+    from idbandits.service.client import AsyncClient, Client
+    from idbandits.service.live.live import Live
     from idbandits.simulation.results import Result
     from idbandits.simulation.simulate import simulate
     from idbandits.simulation.world import Outcome, World
     from idbandits.solve.solver import Solution, best_action
 
 __all__ = [
-    "EP", "Comparison", "Counts", "Diagram", "Evaluation", "Exact", "Features", "Forget", "Gibbs", "Incremental",
-    "Learned", "Long", "Moments", "Outcome", "Particles", "Result", "Score", "Solution", "Structures", "Thompson",
-    "Variational", "World", "baselines", "best_action", "compare", "compile", "count", "delayed", "errors", "evaluate",
-    "expected_reward", "fit", "formats", "log_likelihood", "models", "posterior_of_latents", "score", "simulate",
-    "theory",
+    "EP", "AsyncClient", "Client", "Comparison", "Counts", "Diagram", "Evaluation", "Exact", "Features", "Forget",
+    "Gibbs", "Incremental", "Learned", "Live", "Long", "Moments", "Outcome", "Particles", "Result", "Score", "Solution",
+    "Structures", "Thompson", "Variational", "World", "baselines", "best_action", "compare", "compile", "count",
+    "delayed", "errors", "evaluate", "expected_reward", "fit", "formats", "log_likelihood", "models",
+    "posterior_of_latents", "score", "simulate", "theory",
 ]  # fmt: skip
 
 _MODULES = {  # of public names that are no modules
@@ -46,11 +48,12 @@ _MODULES = {  # of public names that are no modules
     "logs.compare": ("Comparison", "compare"), "logs.evaluate.evaluation": ("Evaluation",),
     "logs.evaluate.policy_value": ("evaluate",), "logs.fit_log": ("count", "fit"), "logs.read.long_format": ("Long",),
     "logs.score": ("Score", "score"),
+    "service.client": ("AsyncClient", "Client"), "service.live.live": ("Live",),
     "simulation.results": ("Result",), "simulation.simulate": ("simulate",), "simulation.world": ("Outcome", "World"),
     "solve.solver": ("Solution", "best_action"),
 }  # fmt: skip
 
-
+_SERVICE = ("apsw", "httpx", "msgspec")  # that the extra serve installs
 _NESTED = {"formats": "logs.read.formats"}  # modules of packages
 
 
@@ -64,6 +67,10 @@ def __getattr__(name: str) -> Any:
     try:
         value = importlib.import_module(f"{__name__}.{module or _NESTED.get(name, name)}")
     except ModuleNotFoundError as error:
+        if error.name in _SERVICE:
+            from idbandits.errors import IdbanditsError
+
+            raise IdbanditsError(f"{name} needs {error.name}: pip install 'idbandits[serve]'") from None
         if error.name != f"{__name__}.{name}":
             raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from idbandits.cli.arguments import read_diagram
+from idbandits.cli.arguments import json_or_text, read_diagram
 from idbandits.cli.command import say
 from idbandits.cli.store_option import open_journal, require_service, store_of
+from idbandits.errors import IdbanditsError, brief
+
+
+def put(arguments: Namespace) -> None:
+    """Create an experiment, or add a version."""
+    require_service()
+    from idbandits.service.live.live import Live
+
+    d = read_diagram(arguments.file)
+    settings = {} if arguments.settings is None else json_or_text(arguments.settings)
+    if not isinstance(settings, dict):
+        raise IdbanditsError(f"--settings must be a JSON object, got {brief(arguments.settings)}")
+    given = {"horizon": arguments.horizon, "holdout": arguments.holdout}
+    settings |= {name: value for name, value in given.items() if value is not None}
+    with Live(store_of(arguments), background=False) as live:
+        version = live.put(arguments.name, d, who="command line", **settings)
+    say(f"experiment {arguments.name!r} has version {version}")
 
 
 def export(arguments: Namespace) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from idbandits.cli.command import Command, file_path, integer, run
 
 from idbandits.cli.options import (  # isort: skip
-    CONTEXTS, FILE, FOLDS, INFERENCE, LEARNER, LOG, LOG_HELP, MEANS, MEANS_HELP, NAME, OUT, OUT_FILE, QUIET, READING, ROUNDS,
-    RUNS, SEED, STORE, WORKERS, option,
+    CONTEXTS, FILE, FOLDS, INFERENCE, LEARNER, LOG, LOG_HELP, MEANS, MEANS_HELP, NAME, OUT, OUT_FILE, QUIET, READING,
+    ROUNDS, RUNS, SEED, STORE, WORKERS, option,
 )  # fmt: skip
 
 DESCRIPTION = """
@@ -286,7 +286,28 @@ only. SIGTERM and Ctrl-C end it after the requests that are under way.
 
 --store is sqlite:///FILE or postgresql://USER@HOST/NAME; by default, the environment variable IDBANDITS_STORE.
 """,
-        example="idbandits serve --store sqlite:///shop.db --port 8080",
+        example="""
+idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
+idbandits put shop cascade.json --store sqlite:///shop.db --horizon 30m
+idbandits serve --store sqlite:///shop.db --port 8080
+""",
+    ),
+    Command(
+        "put", "create an experiment of a service, or add a version", run="journal_commands:put",
+        options=(
+            NAME, FILE, STORE,
+            option("--horizon", metavar="AGE", help="age at which a round is complete (default: 30m)"),
+            option("--holdout", type=float, metavar="X", help="share of decisions by the baseline (default: 0)"),
+            option("--settings", metavar="JSON", help="further settings as a JSON object, as in the HTTP interface"),
+        ),
+        description="""
+Creates an experiment in the journal of a service, which may be running, or adds a version that keeps what was learned.
+Nothing changes if diagram and settings are those of the latest version.
+""",
+        example="""
+idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
+idbandits put shop cascade.json --store sqlite:///shop.db --horizon 30m --holdout 0.05
+""",
     ),
     Command(
         "token", "create, list or revoke access tokens of a service", run="serve_command:token",
@@ -320,7 +341,7 @@ the columns id, version, arm, unit, at, shown, learns and reward: a log for idba
 """,
         example="""
 idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
-python -c 'import idbandits as idb; live = idb.Live("sqlite:///shop.db"); live.put("shop", idb.Diagram.load("cascade.json")); live.report(live.decide("shop").id, complete=True); live.tick(); live.close()'
+idbandits put shop cascade.json --store sqlite:///shop.db
 idbandits export shop --store sqlite:///shop.db --out log.parquet
 """,
     ),
@@ -336,7 +357,8 @@ that of the latest snapshot. With --diagram, an agent with another diagram learn
 not fit it are counted. The exit status is 1 if the beliefs differ.
 """,
         example="""
-python -c 'import idbandits as idb; live = idb.Live("sqlite:///shop.db"); live.put("shop", idb.models.cascade(5, 2)); live.save_snapshots(); live.close()'
+idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
+idbandits put shop cascade.json --store sqlite:///shop.db
 idbandits replay shop --store sqlite:///shop.db
 """,
     ),
@@ -348,7 +370,8 @@ Writes a consistent copy of a journal to a new file while the service runs. The 
 of both kinds, and can be opened as sqlite:///FILE.
 """,
         example="""
-python -c 'import idbandits as idb; idb.Live("sqlite:///shop.db").close()'
+idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
+idbandits put shop cascade.json --store sqlite:///shop.db
 idbandits backup shop.backup --store sqlite:///shop.db
 """,
     ),
@@ -360,7 +383,8 @@ Copies a backup into an empty store of either kind, before the service starts: a
 or back.
 """,
         example="""
-python -c 'import idbandits as idb; idb.Live("sqlite:///shop.db").close()'
+idbandits models cascade --items news,sport,music,film --positions 2 --out cascade.json
+idbandits put shop cascade.json --store sqlite:///shop.db
 idbandits backup shop.backup --store sqlite:///shop.db
 idbandits restore shop.backup --store sqlite:///other.db
 """,

@@ -37,7 +37,7 @@ LEARNER = option("--learner", action="append", metavar="NAME[:SETTINGS]",
 
 NAME = option("name", metavar="NAME", help="experiment")
 STORE = option("--store", metavar="URL",
-               help="journal: sqlite:///FILE or postgresql://… (default: environment variable IDBANDITS_STORE)")  # fmt: skip
+               help="journal: sqlite:///FILE or postgresql://… (default: variable IDBANDITS_STORE)")  # fmt: skip
 
 # -- logs ----------------------------------------------------------------------------------------------------------
 

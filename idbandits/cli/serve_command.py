@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from idbandits.cli.command import say
 from idbandits.cli.store_option import open_journal, require_service, store_of
@@ -35,7 +35,7 @@ def token(arguments: Namespace) -> None:
     with open_journal(arguments) as journal:
         if arguments.verb == "list":
             for own in stored_tokens(journal):
-                created = datetime.fromtimestamp(own.created, timezone.utc).isoformat(timespec="seconds")
+                created = datetime.fromtimestamp(own.created, UTC).isoformat(timespec="seconds")
                 print(f"{own.name}\t{own.scopes}\t{created}\t{'active' if own.revoked is None else 'revoked'}")
             return
         if arguments.name is None:

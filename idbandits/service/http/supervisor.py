@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import wait
 from typing import Any, final
 
+from idbandits.agent.thompson import Thompson
 from idbandits.errors import IdbanditsError
+from idbandits.models import cascade
 from idbandits.service.http.access_tokens import stored_tokens
 from idbandits.service.http.worker_process import GRACE, Work, run_worker
 from idbandits.service.live.live import Live
@@ -44,6 +46,8 @@ def prepare(url: str, host: str, say: Callable[[str], None]) -> None:
             say("no tokens: every program on this machine may do everything (see idbandits token --help)")
         for name in live.experiments():
             live.view(name).agent.warm_up()
+        if not live.experiments():  # most kernels are those of any diagram
+            Thompson(cascade(2, 2), seed=0).warm_up()
 
 
 def bound(host: str, port: int) -> socket.socket:
