@@ -57,8 +57,8 @@ ABOUT = (
 class Measurement(NamedTuple):
     """Fit of a log: seconds, of which the processor worked, memory, covered entries, and held-out likelihood."""
 
-    count: float
-    learn: float
+    counting: float
+    learning: float
     processor: float
     gigabytes: float
     covered: float
@@ -79,9 +79,10 @@ def draw(model: str, folder: Path, sessions: int) -> None:
         means["continuation"] = np.array(CONTINUATION[model])
 
     def chunk(rounds: int) -> Any:
-        lists = random_lists(rounds, ITEMS, POSITIONS, rng).astype(np.int16)
+        lists = random_lists(rounds, ITEMS, POSITIONS, rng)
         values = sampled(d, means, {f"A{k + 1}": lists[:, k] for k in range(POSITIONS)}, rng)
-        return pa.table({f"{kind}{k + 1}": values[f"{kind}{k + 1}"] for k in range(POSITIONS) for kind in "AC"})
+        names = [f"{kind}{k + 1}" for k in range(POSITIONS) for kind in "AC"]
+        return pa.table({name: values[name].astype(np.int16) for name in names})
 
     pq.write_table(chunk(min(sessions, HELD_OUT)), folder / "held-out.parquet")
     np.savez(folder / "means.npz", **means)
@@ -115,9 +116,11 @@ def fit(model: str, folder: Path) -> Measurement:
         low, high = (posterior[name].quantile(q) for q in (0.05, 0.95))
         inside.append(((low <= mean) & (mean <= high)).ravel())
     held = pq.read_table(folder / "held-out.parquet").to_pandas()
-    rounds = [np.ascontiguousarray(held[[f"{kind}{k + 1}" for k in range(POSITIONS)]], np.int64) for kind in "AC"]
+    choices, seen = (
+        np.ascontiguousarray(held[[f"{kind}{k + 1}" for k in range(POSITIONS)]], np.int64) for kind in "AC"
+    )
     own, best = (
-        log_values(counts.model, counts.model.parameter_vector(means), *rounds).mean()
+        log_values(counts.model, counts.model.parameter_vector(means), choices, seen).mean()
         for means in ({name: belief.mean for name, belief in posterior.items()}, truth)
     )
     covered = float(np.concatenate(inside).mean())
@@ -147,7 +150,7 @@ def measured(model: str, folder: Path, sessions: int) -> Measurement:
 
 
 def _row(model: str, sessions: int, m: Measurement) -> Row:
-    seconds, target = m.count + m.learn, SECONDS[model] * sessions / FULL
+    seconds, target = m.counting + m.learning, SECONDS[model] * sessions / FULL
     missed = [f"{seconds:.0f} s, target {target:.0f}"] * (seconds > target and sessions >= SESSIONS)
     missed += [f"{m.gigabytes:.1f} GB, target {MOST_GIGABYTES:g}"] * (m.gigabytes > MOST_GIGABYTES)
     least = LEAST_COVERED.get(model, 0.85)
@@ -157,7 +160,7 @@ def _row(model: str, sessions: int, m: Measurement) -> Row:
     if sessions >= FULL:
         missed += [f"gap {m.gap:.4f}, target {MOST_GAP}"] * (m.gap > MOST_GAP)
     cells = [
-        model.replace("_", " "), f"{sessions:,}", duration(m.count), duration(m.learn), f"{sessions / seconds:,.0f}",
+        model.replace("_", " "), f"{sessions:,}", duration(m.counting), duration(m.learning), f"{sessions / seconds:,.0f}",
         duration(m.processor), f"{m.gigabytes:.2f}", f"{m.covered:.1%}", f"{m.gap:.4f}", "no" if missed else "yes",
     ]  # fmt: skip
     return Row(cells, missed)
@@ -207,7 +210,7 @@ def _plain_row(name: str, rounds: int, seconds: float, gap: str, missed: list[st
 
 def _rows(data: Path, quick: bool) -> Iterator[Row]:
     sessions = QUICK if quick else SESSIONS
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="idbandits-logs-") as folder:
         for model in SECONDS:
             yield _row(model, sessions, measured(model, Path(folder), sessions))
     yield from _real_logs(data)
