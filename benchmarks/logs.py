@@ -160,8 +160,9 @@ def _row(model: str, sessions: int, m: Measurement) -> Row:
     if sessions >= FULL:
         missed += [f"gap {m.gap:.4f}, target {MOST_GAP}"] * (m.gap > MOST_GAP)
     cells = [
-        model.replace("_", " "), f"{sessions:,}", duration(m.counting), duration(m.learning), f"{sessions / seconds:,.0f}",
-        duration(m.processor), f"{m.gigabytes:.2f}", f"{m.covered:.1%}", f"{m.gap:.4f}", "no" if missed else "yes",
+        model.replace("_", " "), f"{sessions:,}", duration(m.counting), duration(m.learning),
+        f"{sessions / seconds:,.0f}", duration(m.processor), f"{m.gigabytes:.2f}",
+        f"{m.covered:.1%}", f"{m.gap:.4f}", "no" if missed else "yes",
     ]  # fmt: skip
     return Row(cells, missed)
 
