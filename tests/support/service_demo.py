@@ -98,7 +98,7 @@ class Shop:
         for k in range(POSITIONS):
             product = PRODUCTS.index(action[f"slot{k + 1}"])
             if self.rng.random() < self.appeal[product, segment] * self.examined[k]:
-                clicked = at + float(self.rng.exponential(60.0))
+                clicked = at + float(self.rng.exponential(60.0 if self.rng.random() < 0.99 else 3000.0))
                 events.append((clicked, {f"click{k + 1}": 1}))
                 if self.rng.random() < self.buys[segment]:
                     days = min(float(self.rng.exponential(1.6)), 6.9)
@@ -113,7 +113,7 @@ def fill(live: Live, clock: Clock, *, days: int = 24, rounds: int = 14, seed: in
     clock.now = end - days * DAY
     settings = {"horizon": {f"click{k}": "30m" for k in range(1, POSITIONS + 1)}, "holdout": 0.15, "accept": "3d"}
     live.put("shop-page", shop_page(PRODUCTS[:-NEW]), who="anna", **settings)
-    live.put("search", search_results(60), who="ben", horizon="30m", holdout=0.1, inference="moments")
+    live.put("search", search_results(60), who="ben", horizon="30m", holdout=0.1)
     attraction = attraction_of(60)
     for hour in range(days * 24):
         if hour == days * 12:

@@ -42,6 +42,8 @@ class BackgroundValues:
             if running is None:
                 running = self._running[key] = self._pool.submit(self._compute, key, token, compute)
         wait([running], self._patience)
+        if running.done():
+            running.result()  # raises what failed
         known = self._values.get(key)
         return None if known is None else known.value
 

@@ -179,7 +179,7 @@ def _numbers(belief: Any, d: Diagram, name: str, axes: Sequence[Axis]) -> _Numbe
         rounds = np.repeat(rounds[..., None], d.learned[name].states, axis=-1)
     if mean.ndim != len(names):  # labels of its own
         names, labels = [f"row {k + 1}" for k in range(mean.ndim)], [range(own) for own in mean.shape]
-    places = np.indices(mean.shape).reshape(mean.ndim, -1)
+    places = np.indices(mean.shape).reshape(mean.ndim, mean.size)
     columns = (np.ravel(own) for own in (mean, low, high, rounds))
     return _Numbers(tuple(names), labels, places, *columns)
 

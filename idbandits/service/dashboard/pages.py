@@ -258,7 +258,8 @@ class Dashboard:
         except IdbanditsError as error:
             return {"words": f"Not available: {error}.", "fits": True, "plot": None}
         frame = report.frame
-        plot = time_series.fit_plot(frame) if len(frame) else None
+        nodes = [node.name for node in self._live.view(name).version.model.observed]
+        plot = time_series.fit_plot(frame, nodes) if len(frame) else None
         return {"words": repr(report).split("\nAnother structure", 1)[0], "fits": report.fits, "plot": plot}
 
     def diagram(self, request: Request) -> Response:

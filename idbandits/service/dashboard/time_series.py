@@ -12,7 +12,8 @@ from idbandits.service.dashboard.formatting import label
 from idbandits.service.live.gain import GainPath
 from idbandits.service.live.statistics import HOUR, PERIOD, Cell
 
-MOST_POINTS = 150  # of a line
+MOST_POINTS, FEW_POINTS = 150, 10  # of a line
+FEW = 30  # rounds of an arm
 STEPS = (1, 3, 6, 12, 24, 72, 168, 720)  # hours of a point
 SHOWN_ITEMS = 7  # in the plot of shares: the rest are together
 SCORE = 1.96  # of bands of 95 % at each time
@@ -20,15 +21,19 @@ NAMES = {"policy": "policy", "holdout": "holdout", "caller": "caller"}
 AGES = 60  # points of the plot of times to outcomes
 
 
-def step_of(hours: Iterable[int]) -> int:
-    """Return how many hours a point stands for.
+def step_of(hours: Iterable[int], rounds: float | None = None) -> int:
+    """Return how many hours a point stands for: enough for some of all `rounds`, unless few points would be left.
 
-    >>> step_of([10, 20]), step_of([0, 24 * 30])
-    (1, 6)
+    >>> step_of([10, 20]), step_of([0, 24 * 30]), step_of([0, 24 * 30], rounds=1000)
+    (1, 6, 24)
     """
     every = list(hours)
     span = max(every) - min(every) + 1 if every else 1
-    return next((step for step in STEPS if span / step <= MOST_POINTS), STEPS[-1])
+    least = next((k for k, step in enumerate(STEPS) if span / step <= MOST_POINTS), len(STEPS) - 1)
+    if rounds is not None:
+        while least + 1 < len(STEPS) and rounds * STEPS[least] / span < FEW and span / STEPS[least + 1] >= FEW_POINTS:
+            least += 1
+    return STEPS[least]
 
 
 def reward_plot(
@@ -42,7 +47,10 @@ def reward_plot(
             own.append((int(hour), arm, cell))
     if not own:
         return None
-    step = step_of(hour for hour, _, _ in own)
+    by_arm = dict[str, float]()
+    for _, arm, cell in own:
+        by_arm[arm] = by_arm.get(arm, 0.0) + cell.rewarded
+    step = step_of((hour for hour, _, _ in own), min(by_arm.values()))
     sums: dict[str, dict[int, list[float]]] = {}
     for hour, arm, cell in own:
         total = sums.setdefault(arm, {}).setdefault(hour // step, [0.0, 0.0, 0.0])
@@ -71,9 +79,11 @@ def reward_plot(
 
 
 def gain_plot(path: GainPath, markers: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the gain so far by time; None without any."""
+    """Return the gain so far by time, from the beginning of its interval if there is one; None without any."""
     if not len(path.hours):
         return None
+    begun = np.nonzero(np.isfinite(path.low))[0]
+    path = GainPath(*(own[begun[0] if len(begun) else 0 :] for own in path))
     every = np.unique(np.linspace(0, len(path.hours) - 1, MOST_POINTS).round().astype(int))
     columns = [[None if np.isnan(x) else _short(float(x)) for x in own[every]] for own in path[1:]]
     series = [{"label": "gain so far", "values": columns[0], "low": columns[1], "high": columns[2]}]
@@ -115,12 +125,14 @@ def shares_plot(
     }  # fmt: skip
 
 
-def fit_plot(frame: Any) -> dict[str, Any] | None:
-    """Return predicted and observed shares of each observed node, from the frame of a fit report."""
+def fit_plot(frame: Any, nodes: Sequence[str]) -> dict[str, Any] | None:
+    """Return predicted and observed shares of each observed node, from the frame of a fit report, in their order."""
+    place = {name: k for k, name in enumerate(nodes)}
     own = frame[(frame["by"] == "") & (frame["node"] != "all")]
     if not len(own):
         return None
-    lines = sorted(own.itertuples(), key=lambda line: (*split_number(str(line.node)), str(line.state)))[:MOST_POINTS]
+    kind_rank = {kind: k for k, kind in reversed(list(enumerate(map(kind_of, nodes))))}  # of the first of each kind
+    lines = sorted(own.itertuples(), key=lambda line: (kind_rank[kind_of(line.node)], place[line.node]))[:MOST_POINTS]
     two_states = len({line.node for line in lines}) == len(lines)
     rounds = np.array([line.rounds for line in lines], np.float64)
     observed = np.array([line.observed for line in lines]) / rounds

@@ -22,6 +22,14 @@
     return `${+seconds.toPrecision(2)} s`;
   }
 
+  const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+
+  function day(seconds, step) {
+    const date = new Date(seconds * 1000), name = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
+    if (step >= 300 * 86400) return String(date.getUTCFullYear());
+    return step >= 86400 || seconds % 86400 === 0 ? name : date.toISOString().slice(11, 16);
+  }
+
   function place(x, data) {
     if (data.ticks) return data.ticks[x] ?? "";
     if (data.ages) return age(x);
@@ -128,11 +136,12 @@
       }
     });
     const axis = { stroke: colour("--soft"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 } };
+    const turned = data.ticks?.some((text) => text.length > 6);
     const x = data.ticks
-      ? { ...axis, splits: () => every(data.x, box.clientWidth / 70), values: (u, own) => own.map((i) => short(data.ticks[i] ?? "")), grid: { show: false } }
+      ? { ...axis, splits: () => every(data.x, box.clientWidth / (turned ? 24 : 50)), values: (u, own) => own.map((i) => short(data.ticks[i] ?? "")), grid: { show: false }, ...(turned ? { rotate: -50, size: 84 } : {}) }
       : data.ages
-        ? { ...axis, splits: (u, k, min, max) => AGES.filter((a) => a >= min && a <= max), values: (u, own) => own.map(age), space: 50 }
-        : { ...axis, space: 70 };
+        ? { ...axis, splits: (u, k, min, max) => AGES.filter((a) => a >= min && a <= max), filter: (u, own) => own, values: (u, own) => own.map((a) => (isNumber(a) ? age(a) : "")), space: 50 }
+        : { ...axis, space: 70, values: (u, own, k, space, step) => own.map((t) => day(t, step)) };
     return {
       width: box.clientWidth,
       height: box.clientHeight,
@@ -154,7 +163,7 @@
   }
 
   const AGES = [1, 5, 15, 60, 300, 1800, 3600, 6 * 3600, 86400, 3 * 86400, 7 * 86400, 30 * 86400, 90 * 86400];
-  const short = (text) => (text.length > 10 ? `${text.slice(0, 9)}…` : text);
+  const short = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
   const every = (values, most) => values.filter((_, i) => i % Math.max(1, Math.ceil(values.length / most)) === 0);
 
   function ends(data) {
