@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +30,7 @@ WRONG = (("cascade", "position_based"), ("position_based", "cascade"), ("user_br
 PEERS = ("SIPS", "IIPS", "RIPS")
 OURS = ("direct method", "stagewise DR", "doubly robust", "CDR")
 OPEN_BANDIT = "open-bandit"
+CAMPAIGNS = {"all": 80, "men": 34}  # number of items
 
 
 class Case(NamedTuple):
@@ -97,12 +100,13 @@ def peers(model: Model, rounds: Rounds, policy: Any, truth: float) -> dict[str, 
     return {name: clusters.mean(weighted(terms, own, weights).values) - truth for name, own in sets.items()}
 
 
-def _rows(quick: bool) -> Iterator[Row]:
+def _rows(data: Path, quick: bool) -> Iterator[Row]:
     logs = 4 if quick else LOGS
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         for world, own in [*((name, name) for name in RIGHT), *WRONG]:
             cases = [Case(world, own, seed) for seed in range(logs)]
             yield row_of(world, own, list(pool.map(run, cases)))
+    yield from open_bandit(data)
 
 
 def row_of(world: str, own: str, runs: Sequence[Errors]) -> Row:
@@ -119,12 +123,54 @@ def row_of(world: str, own: str, runs: Sequence[Errors]) -> Row:
                 f"{covered} of {len(runs)}"], missed)  # fmt: skip
 
 
-TOPIC = Topic(
-    "Off-policy evaluation",
-    f"Root mean squared errors, times 1,000, of the value of a random policy over five lists, from {LOGS} logs of "
-    f"{ROUNDS:,} uniformly random lists ({ITEMS} items, {POSITIONS} positions). The mean squared error of the doubly "
-    "robust estimate must be at most half the best of SIPS, IIPS and RIPS if the diagram is right, and at most that of "
-    "SIPS if it is wrong; its 95 % intervals must cover in 90 to 99 % of logs.",
-    ("world and diagram", *PEERS, *OURS, "DR / best", "covered"),
-    _rows,
-)
+def open_bandit(data: Path) -> Iterator[Row]:
+    """Yield the errors in the Open Bandit logs: value of one policy from the log of the other, less that on policy."""
+    if not (data / OPEN_BANDIT).is_dir():
+        yield Row(
+            ["Open Bandit, not measured", *["–"] * (len(PEERS) + len(OURS) + 2)],
+            [f"{OPEN_BANDIT} not found; pass its folder as --data"],
+        )
+        return
+    for campaign, items in CAMPAIGNS.items():
+        logs = {name: _impressions(data / OPEN_BANDIT / f"{name}_{campaign}.csv.gz") for name in ("random", "bts")}
+        for logging, target in (("random", "bts"), ("bts", "random")):
+            yield _open_bandit_row(
+                f"Open Bandit {campaign}, {target} from {logging}", items, logs[logging], logs[target]
+            )
+
+
+def _impressions(file: Path) -> Any:
+    import pandas as pd
+
+    return pd.read_csv(file)[["position", "item_id", "click", "propensity_score"]]
+
+
+def _open_bandit_row(name: str, items: int, logged: Any, played: Any) -> Row:
+    d = idb.Diagram("impression")
+    parents = d.context("position", [1, 2, 3]), d.decision("item_id", items)
+    d.reward(d.observed("click", parents, idb.Learned("click", pooled=True)))
+    policy = {k: list(own["item_id"].value_counts(normalize=True).items()) for k, own in played.groupby("position")}
+    result = idb.evaluate(policy, logged, d, propensity="propensity_score", seed=0)
+    truth, own = played["click"].mean(), result.estimates
+    error = 1.96 * played["click"].std() / np.sqrt(len(played))
+    agree = {name: bool(e.low <= truth + error and e.high >= truth - error) for name, e in own.items()}
+    names = ("SIPS", None, None, "direct method", None, "doubly robust", "CDR")
+    cells = ["–" if key is None else f"{1000 * abs(own[key].value - truth):.2f}" for key in names]
+    checked = ("IPS", "direct method", "doubly robust")
+    missed = [f"interval of {key} does not overlap that on policy" for key in checked if not agree[key]]
+    return Row([name, *cells, "–", "yes" if agree["doubly robust"] else "no"], missed)
+
+
+def topic(data: Path) -> Topic:
+    """Return the topic for data in a folder."""
+    return Topic(
+        "Off-policy evaluation",
+        f"Root mean squared errors, times 1,000, of the value of a random policy over five lists, from {LOGS} logs of "
+        f"{ROUNDS:,} uniformly random lists ({ITEMS} items, {POSITIONS} positions). The mean squared error of the "
+        "doubly robust estimate must be at most half the best of SIPS, IIPS and RIPS if the diagram is right, and at "
+        "most that of SIPS if it is wrong; its 95 % intervals must cover in 90 to 99 % of logs. Open Bandit: absolute "
+        "errors, times 1,000, relative to the mean click rate of the policy's own log (10,000 impressions each), and "
+        "whether the two intervals overlap.",
+        ("world and diagram", *PEERS, *OURS, "DR / best", "covered"),
+        partial(_rows, data),
+    )

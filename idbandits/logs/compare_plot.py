@@ -14,36 +14,38 @@ if TYPE_CHECKING:  # imported where they are used, because that takes long
     from matplotlib.axes import Axes
 
 SCORE = 1.96  # standard errors, for intervals of 95 %
-COLOUR = "#0072B2"
 
 
 class Differences(NamedTuple):
-    """One entry per model, the best first."""
+    """One entry per model, the best first; models that rule out more rounds than the best have no difference (NaN)."""
 
     labels: list[str]
     values: Floats
     half: Floats
-    impossible: list[int]  # rounds that a model rules out: they are not in its difference
 
 
 def differences_of(frame: pd.DataFrame) -> Differences:
     """Return what the plot shows of the frame of a comparison."""
+    more = frame["impossible"].to_numpy() - frame["impossible"].iloc[0]
+    names = zip(frame["model"], more.tolist(), strict=True)
+    labels = [name if number <= 0 else f"{name}\n(rules out {_counted(number)})" for name, number in names]
+    values = np.where(more > 0, np.nan, frame["difference"].to_numpy(np.float64))
     half = SCORE * np.nan_to_num(frame["difference_se"].to_numpy(np.float64))
-    values = frame["difference"].to_numpy(np.float64)
-    return Differences(list(frame["model"]), values, half, frame["impossible"].tolist())
+    return Differences(labels, values, half)
+
+
+def _counted(rounds: int) -> str:
+    return "1 round" if rounds == 1 else f"{rounds:,} rounds"
 
 
 def draw(shown: Differences, ax: Axes | None = None) -> Axes:
-    """Draw differences one below the other; models that rule out rounds have hollow markers."""
-    (ax,) = axes_for(ax, 1, (6.4, 1.4 + 0.3 * max(len(shown.labels), 2)))
+    """Draw differences one below the other."""
+    (ax,) = axes_for(ax, 1, (6.4, 1.4 + 0.34 * max(len(shown.labels), 2)))
     ax.axvline(0.0, color="black", linewidth=0.8)
-    labels = list(shown.labels)
-    for row, (value, half, impossible) in enumerate(zip(shown.values, shown.half, shown.impossible, strict=True)):
-        fill = "white" if impossible else COLOUR
-        ax.errorbar(value, row, xerr=half, fmt="o", color=COLOUR, markerfacecolor=fill, markersize=5, elinewidth=1.4)
-        if impossible:
-            labels[row] += f"\n({impossible:,} impossible)"
-    style_rows(ax, labels, False)
-    hollow = "\nhollow: without the rounds that the model rules out" if any(shown.impossible) else ""
-    ax.set_xlabel(f"held-out log-likelihood per round (nats), less that of the first; 95 % intervals{hollow}")
+    ax.errorbar(
+        shown.values, np.arange(len(shown.labels)), xerr=shown.half, fmt="o", color="#0072B2", markersize=5,
+        elinewidth=1.4,
+    )  # fmt: skip
+    style_rows(ax, shown.labels, False)
+    ax.set_xlabel("log-likelihood per held-out round (nats) minus\nthat of the first model, with 95 % intervals")
     return ax

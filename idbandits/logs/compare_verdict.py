@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from idbandits.kernel.array_types import Floats
 
 CLEAR = 3.0  # standard errors of a difference that decide

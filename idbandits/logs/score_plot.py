@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # imported where they are used, because that takes long
     from matplotlib.axes import Axes
 
 SCORE = 1.96  # standard errors, for intervals of 95 %
+APART = 0.16  # curves, to show both where they agree
 # Okabe and Ito's colours, with markers and dashes that differ in grey, too
 LOOKS = (("perplexity", "#0072B2", "o", "-"), ("conditional_perplexity", "#D55E00", "s", "--"))
 
@@ -42,15 +43,15 @@ def curves_of(frame: pd.DataFrame) -> list[PositionCurve]:
 def draw(curves: list[PositionCurve], ax: Axes | None = None) -> Axes:
     """Draw perplexities by position."""
     (ax,) = axes_for(ax, 1, (6.4, 3.6))
-    for curve, (_, colour, marker, dash) in zip(curves, LOOKS, strict=True):
+    for place, (curve, (_, colour, marker, dash)) in enumerate(zip(curves, LOOKS, strict=True)):
         ax.errorbar(
-            np.arange(len(curve.nodes)), curve.values, yerr=np.nan_to_num(curve.half), color=colour, marker=marker,
-            linestyle=dash, markersize=4.5, elinewidth=1.2, label=curve.name,
+            np.arange(len(curve.nodes)) + APART * (place - 0.5), curve.values, yerr=np.nan_to_num(curve.half),
+            color=colour, marker=marker, linestyle=dash, markersize=4.5, elinewidth=1.2, label=curve.name,
         )  # fmt: skip
     places = np.arange(len(curves[0].nodes))
     shown = places[:: max(1, -(-len(places) // 20))]
     ax.set_xticks(shown, [curves[0].nodes[place] for place in shown.tolist()], parse_math=False)
     ax.set(xlabel="observed node, from the top", ylabel="perplexity, with 95 % intervals")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize="small")
     return ax

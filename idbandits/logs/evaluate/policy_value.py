@@ -28,6 +28,7 @@ from idbandits.logs.evaluate.weight_checks import WeightChecks
 from idbandits.logs.rounds import Rounds
 
 LEAST_ROUNDS = 10  # of a log to evaluate with
+SAME_WEIGHTS = {"whole-action DR": "SIPS", "stagewise DR": "IPS", "nearest DR": "IIPS"}
 
 
 class PropensityWarning(UserWarning):
@@ -110,6 +111,7 @@ def evaluate_rounds(
         if direct is not None and isinstance(target, Target):
             add_robust(data, weights, target, direct, estimates, rng)
             best = "doubly robust"
+            checks |= {name: checks[own] for name, own in SAME_WEIGHTS.items() if name in estimates and own in checks}
     findings = findings_of(checks["IPS"]) if best == "IPS" else []
     if direct is not None and isinstance(target, Target) and data.fitted is not None:
         events = events_of(model, data.dependence, target, data.rounds.choices)
@@ -172,8 +174,8 @@ def _prepared(model: Model, rounds: Rounds, settings: Settings, rng: Rng) -> Dat
             "Rewards that the log does not show are expected ones given what was seen, by the fitted diagram: "
             "all estimates depend on it."
         )
-    share = float(clusters.weights @ hidden.mean(axis=1)) / clusters.rounds
-    return Data(model, rounds, groups_of(model, rounds), clusters, dependence, terms, fitted, notes, share)
+    unseen_share = clusters.mean(hidden.mean(axis=1))
+    return Data(model, rounds, groups_of(model, rounds), clusters, dependence, terms, fitted, notes, unseen_share)
 
 
 def _target(policy: Any, data: Data, rng: Rng) -> Target | Logged:
