@@ -38,6 +38,7 @@ CREATE TABLE decisions (
     revision {integer} NOT NULL DEFAULT 0,
     UNIQUE (experiment, id)
 );
+CREATE INDEX decisions_order ON decisions (experiment, n);
 CREATE INDEX decisions_due ON decisions (due) WHERE due IS NOT NULL;
 CREATE INDEX decisions_unit ON decisions (experiment, unit, n) WHERE unit IS NOT NULL;
 CREATE TABLE events (
