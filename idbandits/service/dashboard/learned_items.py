@@ -68,9 +68,9 @@ class Heat(NamedTuple):
 
 
 class OtherTable(NamedTuple):
-    """Learned table without items."""
+    """Learned table without items, or all that have one row."""
 
-    name: str
+    name: str | None
     axes: tuple[str, ...]
     lines: list[tuple[tuple[Label, ...], float, float, float, float]]  # labels, mean, interval, rounds
     hidden: int  # further lines
@@ -155,6 +155,10 @@ def learned(agent: Thompson, model: Model, statistics: Statistics, context: Mapp
         if group not in with_board:
             boards.append(_plain_board(group, shown, chances))
     heats = [_heat(group, shown, chances, max(statistics.rounds, 1)) for group in groups]
+    single = [own for own in others if not own.axes]
+    if single:
+        others = [own for own in others if own.axes]
+        others.append(OtherTable(None, ("table",), [((own.name or "",), *own.lines[0][1:]) for own in single], 0))
     return Learned(boards, heats, others, _coefficients(posterior), draws)
 
 

@@ -138,10 +138,10 @@
     const axis = { stroke: colour("--soft"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 } };
     const turned = data.ticks?.some((text) => text.length > 6);
     const x = data.ticks
-      ? { ...axis, splits: () => every(data.x, box.clientWidth / (turned ? 24 : 50)), values: (u, own) => own.map((i) => short(data.ticks[i] ?? "")), grid: { show: false }, ...(turned ? { rotate: -50, size: 84 } : {}) }
+      ? { ...axis, splits: () => every(data.x, box.clientWidth / (turned ? 24 : 50)), values: (u, own) => own.map((i) => short(data.ticks[i] ?? "")), grid: { show: false }, ...(turned ? { rotate: -50, size: 84 } : { size: 34 }) }
       : data.ages
-        ? { ...axis, splits: (u, k, min, max) => AGES.filter((a) => a >= min && a <= max), filter: (u, own) => own, values: (u, own) => own.map((a) => (isNumber(a) ? age(a) : "")), space: 50 }
-        : { ...axis, space: 70, values: (u, own, k, space, step) => own.map((t) => day(t, step)) };
+        ? { ...axis, splits: (u, k, min, max) => apart(AGES.filter((a) => a >= min && a <= max), (a) => u.valToPos(a, "x")), filter: (u, own) => own, values: (u, own) => own.map((a) => (isNumber(a) ? age(a) : "")), space: 50, size: 34 }
+        : { ...axis, space: 70, size: 34, values: (u, own, k, space, step) => own.map((t) => day(t, step)) };
     return {
       width: box.clientWidth,
       height: box.clientHeight,
@@ -163,6 +163,7 @@
   }
 
   const AGES = [1, 5, 15, 60, 300, 1800, 3600, 6 * 3600, 86400, 3 * 86400, 7 * 86400, 30 * 86400, 90 * 86400];
+  const apart = (values, at) => values.reduce((own, x) => (own.length && at(x) - at(own[own.length - 1]) < 48 ? own : [...own, x]), []);
   const short = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
   const every = (values, most) => values.filter((_, i) => i % Math.max(1, Math.ceil(values.length / most)) === 0);
 
@@ -202,11 +203,13 @@
     box.dataset.drawn = String(data.x.length);
   }
 
+  const sizes = new ResizeObserver((entries) => entries.forEach((entry) => entry.target.isConnected && draw(entry.target)));
+
   function drawAll(again) {
     for (const [box, own] of plots) {
       if (!box.isConnected || again) { own.plot.destroy(); plots.delete(box); }
     }
-    document.querySelectorAll("[data-plot]").forEach(draw);
+    document.querySelectorAll("[data-plot]").forEach((box) => { draw(box); sizes.observe(box); });
   }
 
   // Numbers of a plot as a table, made when they are opened.
@@ -294,8 +297,6 @@
   });
   document.addEventListener("change", (event) => event.target.closest(".choices") && event.target.form.requestSubmit());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll(true));
-  let resizing = null;
-  window.addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(() => drawAll(false), 100); });
   begin();
   follow();
   const missing = () => exchange(location.href).then((done) => done || setTimeout(missing, 1500)).catch(() => {});
