@@ -17,6 +17,7 @@ from idbandits.kernel.compile import FLOATS, kernel
 from idbandits.kernel.structs import pointer
 
 BLOCKS = 16  # of factors, which threads sum separately: results do not depend on the number of threads
+FEW = 20_000  # factors, which take less time than threads do to start
 LEAST = 1e-300
 
 
@@ -58,8 +59,11 @@ class Target:
             own = factors._replace(starts=factors.starts[first : last + 1], weights=factors.weights[first:last])
             return expect_factors(own, new_work(self._room), parameters, counts), counts
 
-        with ThreadPoolExecutor(cores()) as pool:
-            results = list(pool.map(work, range(BLOCKS)))
+        if factors.number < FEW:
+            results = list(map(work, range(BLOCKS)))
+        else:
+            with ThreadPoolExecutor(cores()) as pool:
+                results = list(pool.map(work, range(BLOCKS)))
         expected = sum((counts for _, counts in results), np.zeros(len(means)))
         log_density = sum(value for value, _ in results) + float(self.base @ np.log(means))
         return Slope(log_density, self.base + expected)
