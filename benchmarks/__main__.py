@@ -49,6 +49,7 @@ TOPICS = (
     "logs",
     "comparison",
     "evaluation",
+    "service",
 )
 LIBRARIES = (
     "idbandits",
@@ -82,6 +83,9 @@ def main() -> int:
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="Markdown file to write")
+    parser.add_argument(
+        "--into", type=Path, metavar="FILE", help="Markdown file in which the sections of these topics are replaced"
+    )
     parser.add_argument("--quick", action="store_true", help="few repetitions, to see that everything runs")
     parser.add_argument("--only", choices=TOPICS, action="append", help="measure this topic only; may be repeated")
     parser.add_argument("--fresh", action="store_true", help="measure topics again that are already finished")
@@ -117,6 +121,8 @@ def main() -> int:
         print(finished[name]["section"], flush=True)
     if arguments.out is not None:
         write(arguments.out, document(commit, arguments.quick, finished))
+    if arguments.into is not None:
+        write(arguments.into, replaced(arguments.into.read_text(encoding="utf-8"), commit, finished))
     return 0
 
 
@@ -149,6 +155,22 @@ def document(commit: str, quick: bool, finished: dict[str, Finished]) -> str:
     times += [[name, topic["title"], f"{topic['seconds']:.0f}"] for name, topic in finished.items()]
     sections = [topic["section"] for topic in finished.values()]
     return "\n".join([*head, *sections, f"## {TIMES}", "", aligned(times), ""])
+
+
+def replaced(text: str, commit: str, finished: dict[str, Finished]) -> str:
+    """Return a Markdown file with new sections of some topics, each with the commit at which it was measured."""
+    body, times = text.split(f"## {TIMES}\n")
+    rows = {line.split("|")[1].strip(): line for line in times.splitlines() if line.startswith("| ")}
+    for name, topic in finished.items():
+        heading = f"## {topic['title']}\n"
+        note = f"*Measured on {datetime.date.today()} at commit {commit}.*\n"
+        section = topic["section"].replace(heading, f"{heading}\n{note}", 1)
+        first = body.find(heading)
+        last = len(body) if first < 0 else body.find("\n## ", first) + 1 or len(body)
+        body = f"{body[: first if first >= 0 else last]}{section}\n{body[last:]}"
+        rows[name] = f"| {name} | {topic['title']} | {topic['seconds']:.0f} |"
+    cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in rows.values()]
+    return f"{body}## {TIMES}\n\n{aligned(cells)}\n"
 
 
 def commit_id() -> str:
