@@ -113,7 +113,7 @@ def axes_of(d: Diagram, table: str) -> list[Axis]:
     if own.declared.rows is not None:
         return [Axis("row", "row", range(own.shape[0]))]
     axes = []
-    parents = [[d.nodes[name] for name in reader.parents if d.nodes[name].features is None] for reader in readers]
+    parents = [[d.nodes[name] for name in reader.parents] for reader in readers]
     for nodes in zip(*parents, strict=True):
         names, kinds = {node.name for node in nodes}, {node.kind for node in nodes}
         same = all(node.values == nodes[0].values for node in nodes)
@@ -181,8 +181,6 @@ def _numbers(belief: Any, d: Diagram, name: str, axes: Sequence[Axis]) -> _Numbe
         names.append("state")
         labels.append(state_labels(d, name))
         rounds = np.repeat(rounds[..., None], d.learned[name].states, axis=-1)
-    if mean.ndim != len(names):  # labels of its own
-        names, labels = [f"row {k + 1}" for k in range(mean.ndim)], [range(own) for own in mean.shape]
     places = np.indices(mean.shape).reshape(mean.ndim, mean.size)
     columns = (np.ravel(own) for own in (mean, low, high, rounds))
     return _Numbers(tuple(names), labels, places, *columns)
@@ -206,7 +204,7 @@ def _board(
     for k, axis in enumerate(own.names):
         if k < len(axes) and axes[k].kind == "context" and axis in context:
             kept &= own.places[k] == list(own.labels[k]).index(context[axis])
-        elif k != at:
+        elif k != at and len(own.labels[k]) > 1:  # a context with features has one
             columns.append(k)
     of_item = {item: (_impressions(group, item, shown), _chance(group, item, chances)) for item in group.items}
     lines = []

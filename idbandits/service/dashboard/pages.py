@@ -163,7 +163,7 @@ class Dashboard:
             name, "learned", lambda: learned(view.agent, model, statistics, context), view.version.number, *places
         )
         values: dict[str, Any] = {"found": found, "contexts": contexts, "places": places}
-        if found is not None:
+        if found is not None and found.boards:
             values |= self._boards(found, query)
         chosen = {f"c.{node.name}": k for node, k in zip(contexts, places, strict=True) if k}
         return self._page(

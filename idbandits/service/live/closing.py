@@ -10,7 +10,7 @@ import numpy as np
 from idbandits.circuit.model import Model
 from idbandits.errors import IdbanditsError
 from idbandits.kernel.array_types import Floats
-from idbandits.logs.evaluate.term_values import term_circuit
+from idbandits.logs.evaluate.term_values import observed_terms, term_circuit
 from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Closing, DecisionRow, Event
 from idbandits.service.json_text import decoded, encoded
 from idbandits.service.live.rounds import Version
@@ -81,8 +81,8 @@ class _Judge:
         self, rows: Sequence[DecisionRow], seen: Sequence[dict[str, Any]]
     ) -> list[tuple[float | None, str | None]]:  # fmt: skip
         """Return the reward of each round, None if it is hidden, and what is wrong with an impossible one."""
-        if self._has_features or not rows:
-            return [(None, None)] * len(rows)
+        if not rows:
+            return []
         model = self._model
         choices = np.empty((len(rows), len(model.decisions) + len(model.contexts)), np.int64)
         states = np.full((len(rows), len(model.observed)), -1, np.int64)
@@ -95,6 +95,10 @@ class _Judge:
             except IdbanditsError as error:
                 problems[i] = str(error)
                 choices[i] = 0
+        if self._has_features:  # their probabilities differ by round: rewards are known where all their nodes are
+            rewards = observed_terms(model, choices, states).sum(axis=1).tolist()
+            known_rewards = (None if np.isnan(own) else own for own in rewards)
+            return [(None if why else own, why) for own, why in zip(known_rewards, problems, strict=True)]
         first, second = (self._circuit.values(own, choices, states).sum(axis=1) for own in self._parameters)
         answers = list[tuple[float | None, str | None]]()
         for i in range(len(rows)):
