@@ -54,9 +54,12 @@ class Statistics(msgspec.Struct):
         if sign:
             period = self.periods.setdefault(str(int(row.at // PERIOD)), {})
             for name, label in action.items():
-                key = key_of(label)
-                for counts in (self.shown.setdefault(name, {}), period):
-                    counts[key] = counts.get(key, 0) + sign
+                key = label if type(label) is str else key_of(label)
+                counts = self.shown.get(name)
+                if counts is None:
+                    counts = self.shown[name] = {}
+                counts[key] = counts.get(key, 0) + sign
+                period[key] = period.get(key, 0) + sign
             if row.proposed is not None and row.arm == "caller":
                 self.compared += sign
                 self.agreed += sign * (row.proposed == row.action)
