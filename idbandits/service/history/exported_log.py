@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 from idbandits.diagram.diagram import Node
 from idbandits.errors import IdbanditsError
@@ -16,7 +16,7 @@ from idbandits.service.json_text import decoded
 from idbandits.service.live.replica import LIBRARY, Replica, replica_at
 
 MOST = 5000  # rounds that are read at once
-KINDS = ("context", "decision", "observed")
+KINDS: tuple[Literal["context", "decision", "observed"], ...] = ("context", "decision", "observed")
 
 
 def export_log(journal: Journal, name: str, out: Path, *, draws: int | None = None) -> int:
@@ -66,15 +66,14 @@ def _closed(journal: Journal, name: str) -> Iterator[list[DecisionRow]]:
             yield rows
 
 
-def _line(row: DecisionRow, columns: Iterable[str], propensity: float | None, text: Any) -> dict[str, Any]:
+def _line(row: DecisionRow, columns: Mapping[str, Any], propensity: float | None, text: Any) -> dict[str, Any]:
     values = {**(decoded(row.context) or {}), **decoded(row.action), **decoded(row.learned)}
     own: dict[str, Any] = {
         "id": row.id, "version": row.version, "arm": row.arm, "unit": row.unit, "at": round(row.at * 1e6),
         "shown": None if row.shown is None else round(row.shown * 1e6), "learns": bool(row.learns),
         "reward": row.reward, "propensity": propensity,
     }  # fmt: skip
-    types: dict[str, Any] = dict(columns) if not isinstance(columns, dict) else columns
-    for name, kind in types.items():
+    for name, kind in columns.items():
         value = values.get(name)
         own[name] = str(value) if value is not None and kind == text else value
     return own

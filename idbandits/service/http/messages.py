@@ -21,7 +21,7 @@ When = str | float  # ISO 8601 with a time zone, or seconds from 1970
 MOST_BATCH = 1000
 
 
-class Body(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Body(msgspec.Struct, forbid_unknown_fields=True):
     """Base of bodies of requests."""
 
 

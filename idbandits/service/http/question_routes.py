@@ -55,7 +55,11 @@ class QuestionRoutes:
         """Return dead letters."""
         limit = number_of(call.query, "limit", 100, MOST_LETTERS)
         rows = await self._state.in_thread(self._letters, call.parameters["name"], limit)
-        return answer(DeadLetters([DeadLetter(*row[:4], decoded(row[4]), row[5]) for row in rows]))
+        return answer(
+            DeadLetters(
+                [DeadLetter(n, at, reason, text, decoded(body), done) for n, at, reason, text, body, done in rows]
+            )
+        )
 
     def _letters(self, name: str, limit: int) -> Any:
         self._live.replica(name)

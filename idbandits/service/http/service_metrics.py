@@ -73,7 +73,7 @@ class ServiceMetrics:
         with self._lock:
             self._look()
             registry = CollectorRegistry(auto_describe=False)
-            registry.register(_Families([*self._of_worker(), *self._of_journal(names)]))  # type: ignore[arg-type]
+            registry.register(_Families([*self._of_worker(), *self._of_journal(names)]))
             return bytes(generate_latest(registry))
 
     def _look(self) -> None:
