@@ -100,7 +100,7 @@ class Shop:
             if self.rng.random() < self.appeal[product, segment] * self.examined[k]:
                 clicked = at + float(self.rng.exponential(60.0 if self.rng.random() < 0.99 else 3000.0))
                 events.append((clicked, {f"click{k + 1}": 1}))
-                if self.rng.random() < self.buys[segment]:
+                if self.rng.random() < self.buys[segment] and clicked < at + 1800.0:  # later clicks are not accepted
                     days = min(float(self.rng.exponential(1.6)), 6.9)
                     events.append((clicked + days * DAY, {f"bought{k + 1}": 1}))
         return events

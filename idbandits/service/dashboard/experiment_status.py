@@ -34,7 +34,7 @@ class Received(NamedTuple):
 
     closed: int
     reported: int
-    ages: dict[str, list[float]]  # seconds from showing to an event, by kind of node
+    ages: dict[str, list[float]]  # seconds from showing to an event, by kind of node, of closed rounds
 
 
 class Status(NamedTuple):
@@ -166,6 +166,7 @@ def _lag(store: Store, name: str, now: float) -> float:
 
 
 LATEST_DECISIONS = "(SELECT n, shown, at, learned, state FROM decisions WHERE experiment = ? ORDER BY n DESC LIMIT ?) d"
+LATEST_CLOSED = LATEST_DECISIONS.replace("= ? ORDER", "= ? AND state = 'closed' ORDER")  # others lack late events
 
 
 def received_of(store: Store, name: str) -> Received:
@@ -176,8 +177,7 @@ def received_of(store: Store, name: str) -> Received:
         "WHERE d.learned IS NOT NULL OR d.state = 'closed'"
     )
     events = (
-        f"SELECT e.node, e.value, e.at - coalesce(d.shown, d.at) FROM {LATEST_DECISIONS} JOIN events e "
-        "ON e.decision = d.n"
+        f"SELECT e.node, e.value, e.at - coalesce(d.shown, d.at) FROM {LATEST_CLOSED} JOIN events e ON e.decision = d.n"
     )
     with store.transaction(write=False) as own:
         first = own.all(f"SELECT coalesce(min(n), 0) FROM {LATEST_DECISIONS}", (name, LATEST))[0][0]

@@ -211,8 +211,8 @@ def _board(
     for i in np.nonzero(kept)[0].tolist():
         item = own.labels[at][own.places[at, i]]
         others = tuple(own.labels[k][own.places[k, i]] for k in columns)
-        numbers = (float(column[i]) for column in (own.mean, own.low, own.high, own.rounds))
-        lines.append(Line(item, others, *numbers, *of_item[item]))
+        mean, low, high, rounds = (float(column[i]) for column in (own.mean, own.low, own.high, own.rounds))
+        lines.append(Line(item, others, mean, low, high, rounds, *of_item[item]))
     return Leaderboard(name, group, tuple(own.names[k] for k in columns), lines)
 
 
@@ -245,7 +245,8 @@ def _other_table(name: str, axes: Sequence[Axis], own: _Numbers) -> OtherTable:
     lines = []
     for i in range(min(len(own.mean), MOST_OTHER_ROWS)):
         labels = tuple(own.labels[k][own.places[k, i]] for k in range(len(own.names)))
-        lines.append((labels, *(float(column[i]) for column in (own.mean, own.low, own.high, own.rounds))))
+        mean, low, high, rounds = (float(column[i]) for column in (own.mean, own.low, own.high, own.rounds))
+        lines.append((labels, mean, low, high, rounds))
     return OtherTable(name, own.names, lines, len(own.mean) - len(lines))
 
 

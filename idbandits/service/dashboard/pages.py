@@ -43,8 +43,6 @@ HEADERS = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 PICTURE_HEADERS = {  # a picture has styles of its own
@@ -306,7 +304,7 @@ class Dashboard:
     def _stream(self, state: Callable[[], Any]) -> Response:
         async def messages() -> AsyncIterator[str]:
             yield "retry: 2000\n\n"
-            known, end = None, time.monotonic() + STREAM_SECONDS
+            known, end = "", time.monotonic() + STREAM_SECONDS
             while time.monotonic() < end:
                 try:
                     own = encoded(await asyncio.to_thread(state))

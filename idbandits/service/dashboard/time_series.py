@@ -42,9 +42,9 @@ def reward_plot(
     """Return the mean reward of each arm over time, of hours whose rewards are all known; None if there are none."""
     own = list[tuple[int, str, Cell]]()
     for key, cell in cells.items():
-        hour, arm, version = key.split("|")
-        if cell.rewarded > 0 and is_complete(int(version), (int(hour) + 1) * HOUR):
-            own.append((int(hour), arm, cell))
+        first, arm, version = key.split("|")
+        if cell.rewarded > 0 and is_complete(int(version), (int(first) + 1) * HOUR):
+            own.append((int(first), arm, cell))
     if not own:
         return None
     by_arm = dict[str, float]()
