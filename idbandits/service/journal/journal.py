@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, final
 
 from idbandits.service.journal.records import (
@@ -23,7 +24,7 @@ from idbandits.service.problems import ServiceError
 
 COLUMNS = ", ".join(DecisionRow._fields)
 NEW = tuple(name for name in DecisionRow._fields if name not in ("n", "complete", "learned", "reward", "revision"))
-NEW_PLACES = tuple(DecisionRow._fields.index(name) for name in NEW)
+new_part = attrgetter(*NEW)
 NAMES = ", ".join(NEW)
 INSERT_DECISIONS = (
     f"INSERT INTO decisions ({NAMES}) SELECT {NAMES} FROM {{given}} WHERE true "
@@ -96,7 +97,12 @@ class Journal:
         answers: list[Any] = [None] * len(writes)
         new = [(i, own.row) for i, own in enumerate(writes) if isinstance(own, NewDecision)]
         reports = [(i, own) for i, own in enumerate(writes) if isinstance(own, Report)]
-        self._attempt(lambda own: (self._insert(own, new, answers), self._report(own, reports, answers)))
+
+        def work(own: Transaction) -> None:
+            self._insert(own, new, answers)
+            self._report(own, reports, answers)
+
+        self._attempt(work)
         return answers
 
     def _attempt(self, work: Callable[[Transaction], T]) -> T:
@@ -114,7 +120,7 @@ class Journal:
         if not new:
             return
         ordered = sorted(new, key=lambda pair: (pair[1].experiment, pair[1].id))  # as others do, so none waits for us
-        rows = [[row[place] for place in NEW_PLACES] for _, row in ordered]
+        rows = [new_part(row) for _, row in ordered]
         numbers = {(name, id): n for n, name, id in own.many(INSERT_DECISIONS, NEW, rows)}
         known = list[tuple[int, DecisionRow]]()
         for i, row in new:
@@ -285,12 +291,18 @@ class Journal:
             rows = own.all("SELECT name, status, seed, created FROM experiments ORDER BY name")
         return {name: (status, seed, created) for name, status, seed, created in rows}
 
-    def versions(self, experiment: str, after: int = 0) -> list[VersionRow]:
+    def versions(self, experiment: str, after: int = 0, most: int = 2**62) -> list[VersionRow]:
         """Return the versions of an experiment after a number."""
         columns, where = ", ".join(VersionRow._fields), "experiment = ? AND version > ?"
-        sql = f"SELECT {columns} FROM versions WHERE {where} ORDER BY version"
+        sql = f"SELECT {columns} FROM versions WHERE {where} ORDER BY version LIMIT ?"
         with self.store.transaction(write=False) as own:
-            return [VersionRow(*row) for row in own.all(sql, (experiment, after))]
+            return [VersionRow(*row) for row in own.all(sql, (experiment, after, most))]
+
+    def latest_version(self, experiment: str) -> int:
+        """Return the number of the latest version of an experiment, 0 if there is none."""
+        with self.store.transaction(write=False) as own:
+            sql = "SELECT coalesce(max(version), 0) FROM versions WHERE experiment = ?"
+            return int(own.all(sql, (experiment,))[0][0])
 
     def put(self, experiment: str, seed: int, new: VersionRow, who: str) -> int:
         """Append a version, unless the latest one is equal; return its number. A new experiment begins with it."""

@@ -167,9 +167,9 @@ class Local(threading.local):
 
 
 @cache
-def _given(columns: Columns) -> str:
-    """Return a table of one row of parameters."""
-    return f"(SELECT {', '.join(f'? AS {column}' for column in columns)}) AS given"
+def _prepared(sql: str, columns: Columns) -> str:
+    """Return a statement in which `given` is a row of parameters."""
+    return sql.format(given=f"(SELECT {', '.join(f'? AS {column}' for column in columns)}) AS given")
 
 
 @final
@@ -185,8 +185,7 @@ class SqliteTransaction:
 
     def many(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> list[Row]:
         """Run a statement for all rows of `given`; return the rows that it gives."""
-        run, own = self._connection.execute, sql.format(given=_given(columns))
-        return [row for values in rows for row in run(own, values)]
+        return list(self._connection.executemany(_prepared(sql, columns), rows))
 
     def wait_for_turn(self) -> None:
         """Do nothing: there is one writer."""

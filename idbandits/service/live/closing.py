@@ -16,6 +16,7 @@ from idbandits.service.json_text import decoded, encoded
 from idbandits.service.live.rounds import Version
 
 SAME = 1e-9
+MOST_JUDGES = 1000  # that are kept
 
 
 @final
@@ -59,10 +60,17 @@ class Closer:
             closings.append(Closing(after, reward, following, OPEN if following is not None else CLOSED))
         return closings
 
+    def prepare(self, version: Version) -> None:
+        """Compile what closing needs, so that no transaction waits for it."""
+        self._judge(version)
+
     def _judge(self, version: Version) -> _Judge:
         known = self._judges.get(id(version.model))
         if known is None or known[0] is not version.model:
-            known = self._judges[id(version.model)] = version.model, _Judge(version.model)
+            known = version.model, _Judge(version.model)
+            self._judges[id(version.model)] = known
+            while len(self._judges) > MOST_JUDGES:
+                del self._judges[next(iter(self._judges))]
         return known[1]
 
 
@@ -76,6 +84,9 @@ class _Judge:
         if not self._has_features:
             self._circuit = term_circuit(model)
             self._parameters = [self._circuit.parameters(means) for means in _two_means(model)]
+            width = len(model.decisions) + len(model.contexts)
+            blank = np.zeros((1, width), np.int64), np.full((1, len(model.observed)), -1, np.int64)
+            self._circuit.values(self._parameters[0], *blank)  # compiled now
 
     def __call__(
         self, rows: Sequence[DecisionRow], seen: Sequence[dict[str, Any]]

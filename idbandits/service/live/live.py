@@ -38,6 +38,7 @@ from idbandits.service.problems import ServiceError
 TICK = 0.1  # seconds between looks at the journal
 SNAPSHOT_STEPS, SNAPSHOT_SECONDS = 50_000, 600.0  # between snapshots
 MOST_CLOSED = 500  # rounds of one transaction
+MOST_VERSIONS = 1000  # that are kept in memory
 STATUSES = ("active", "paused", "retired")
 
 
@@ -122,21 +123,23 @@ class Live:
         return number
 
     def _latest(self, name: str) -> Version | None:
-        rows = self.journal.versions(name)
-        return self.version(name, rows[-1].version) if rows else None
+        number = self.journal.latest_version(name)
+        return self.version(name, number) if number else None
 
     def version(self, experiment: str, number: int) -> Version:
-        """Return a version of an experiment."""
-        key = experiment, number
-        if key not in self._versions:
-            for row in self.journal.versions(experiment):
-                if (experiment, row.version) not in self._versions:
-                    d = Diagram.from_dict(decoded(row.diagram))
-                    settings = Settings(**decoded(row.settings))
-                    self._versions[experiment, row.version] = Version(experiment, row.version, d, settings, row.created)
-        if key not in self._versions:
-            raise ServiceError("unknown-experiment", f"experiment {experiment!r} must have version {number}")
-        return self._versions[key]
+        """Return a version of an experiment; the latest ones are kept in memory."""
+        known = self._versions.get((experiment, number))
+        if known is None:
+            rows = self.journal.versions(experiment, number - 1, 1)
+            if not rows or rows[0].version != number:
+                raise ServiceError("unknown-experiment", f"experiment {experiment!r} must have version {number}")
+            d, settings = Diagram.from_dict(decoded(rows[0].diagram)), Settings(**decoded(rows[0].settings))
+            known = Version(experiment, number, d, settings, rows[0].created)
+            with self._lock:
+                known = self._versions.setdefault((experiment, number), known)
+                while len(self._versions) > MOST_VERSIONS:
+                    del self._versions[next(iter(self._versions))]
+        return known
 
     def experiments(self) -> list[str]:
         """Return the names of all experiments."""
@@ -381,6 +384,8 @@ class Live:
                     replica.load()
                     self._replicas[name] = replica
                 number += self._replicas[name].follow()
+                if (view := self._replicas[name].view) is not None:
+                    self._closer.prepare(view.version)
             if number:
                 self.learned_steps += number
                 self.learning_seconds += time.perf_counter() - began
