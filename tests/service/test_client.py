@@ -50,7 +50,7 @@ class CuttingProxy:
             while request := _whole(own):
                 self.requests += 1
                 other.sendall(request)
-                answer = other.recv(65_536)  # the service has committed by now
+                answer = _whole(other)  # the service has committed by now
                 if self.cuts > 0:
                     self.cuts -= 1
                     return
@@ -61,7 +61,7 @@ class CuttingProxy:
 
 
 def _whole(own: socket.socket) -> bytes:
-    """Return the next request, empty at the end of the connection."""
+    """Return the next request or answer, empty at the end of the connection."""
     request = b""
     while part := own.recv(65_536):
         request += part
@@ -145,11 +145,13 @@ def test_without_a_service_there_is_a_fallback_and_no_outcome(address: str) -> N
 
 
 def test_a_service_that_hangs_is_given_up_after_the_timeout() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as own:
-        with idb.Client(f"http://127.0.0.1:{own.getsockname()[1]}", timeout=0.1, retries=1) as client:
-            began = time.monotonic()
-            assert client.decide("shop", fallback=SHOWN).fallback
-            assert time.monotonic() - began < 5
+    began = time.monotonic()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as own,
+        idb.Client(f"http://127.0.0.1:{own.getsockname()[1]}", timeout=0.1, retries=1) as client,
+    ):
+        assert client.decide("shop", fallback=SHOWN).fallback
+    assert time.monotonic() - began < 30
 
 
 def test_the_client_for_asyncio(address: str) -> None:

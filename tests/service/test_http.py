@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -239,12 +240,13 @@ def _raw(address: str) -> socket.socket:
 def test_endless_headers_end_the_connection(address: str) -> None:
     with _raw(address) as own:
         own.sendall(b"GET /healthz HTTP/1.1\r\n")
-        with pytest.raises(OSError):  # noqa: PT011
-            for _ in range(200):
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            for _ in range(500):
                 own.sendall(b"x: " + b"y" * 4096 + b"\r\n")
+                sent += 4096
                 time.sleep(0.002)
-            own.recv(1)
-            raise AssertionError("headers had no limit")
+        assert sent < 400 * 4096
 
 
 def test_slow_requests_end_the_connection(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
