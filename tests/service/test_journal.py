@@ -16,8 +16,11 @@ from database_servers import missing
 from idbandits.service.history.copying import back_up, restore_from
 from idbandits.service.journal.committer import Committer
 from idbandits.service.journal.journal import Journal, NewDecision, Report
+from idbandits.service.journal.postgres import PostgresStore
+from idbandits.service.journal.store import CollisionError
 from idbandits.service.live.deciding import Request
 from idbandits.service.live.live import Live, open_store
+from idbandits.service.live.rounds import Version
 from idbandits.service.problems import ServiceError
 from live_cases import DAY, HORIZON, HOUR, Clock, belief, live_of, shop
 
@@ -125,6 +128,75 @@ def test_poisoned_writes_do_not_affect_others(url: str) -> None:
 
         live.submit(NewDecision(row._replace(id="y")), gone)
         assert live.decide("shop", id="y").id == "y"  # the committer works on
+
+
+def test_transactions_that_collide_are_tried_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with live_of(url, Clock()) as live:
+        live.put("shop", shop(), **SETTINGS)
+        report, tries = Journal._report, list[int]()
+
+        def collides(*arguments: Any) -> None:
+            tries.append(len(tries))
+            if len(tries) < 3:
+                raise CollisionError(RuntimeError("deadlock"))
+            report(*arguments)
+
+        monkeypatch.setattr(Journal, "_report", collides)
+        assert live.decide("shop", id="x").id == "x"
+        assert len(tries) == 3
+        assert live.show("shop")["decisions"] == 1
+        monkeypatch.setattr(
+            Journal, "_report", lambda *_: (_ for _ in ()).throw(CollisionError(RuntimeError("always")))
+        )
+        with pytest.raises(ServiceError) as caught:
+            live.decide("shop", id="y")
+        assert caught.value.kind == "unavailable"
+
+
+def test_deadlocks_are_collisions(postgres: Callable[[], str]) -> None:
+    """Two transactions that wait for each other: one of them is told to try again."""
+    store, barrier, ended = PostgresStore(postgres()), threading.Barrier(2), list[str]()
+    Journal(store)
+    with store.transaction() as own:
+        own.all("INSERT INTO experiments (name, status, seed, created) VALUES ('a', 's', 1, 0), ('b', 's', 1, 0)")
+
+    def locks(first: str, second: str) -> None:
+        try:
+            with store.transaction() as own:
+                own.all("SELECT 1 FROM experiments WHERE name = ? FOR UPDATE", (first,))
+                barrier.wait()
+                own.all("SELECT 1 FROM experiments WHERE name = ? FOR UPDATE", (second,))
+            ended.append("done")
+        except CollisionError as error:
+            ended.append(error.kind)
+
+    threads = [threading.Thread(target=locks, args=names) for names in (("a", "b"), ("b", "a"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    store.close()
+    assert sorted(ended) == ["done", "unavailable"]
+
+
+def test_a_round_that_cannot_be_closed_keeps_no_other_open(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    with live_of(url, clock) as live:
+        live.put("shop", shop(), **SETTINGS)
+        for id in ("x", "y", "z"):
+            live.decide("shop", id=id)
+        observation = Version.observation
+
+        def fails(version: Version, row: Any, *others: Any) -> Any:
+            if row.id == "y":
+                raise ZeroDivisionError
+            return observation(version, row, *others)
+
+        monkeypatch.setattr(Version, "observation", fails)
+        clock.now += HOUR
+        assert live.tick() == 2
+        assert [live.decision("shop", id)["state"] for id in "xyz"] == ["open", "impossible", "open"]
+        assert live.journal.letters_by_reason("shop") == {"impossible": 1}
 
 
 def test_a_committer_that_closes_answers_all(url: str) -> None:

@@ -415,6 +415,17 @@ def test_versions(live: Live, clock: Clock) -> None:
     assert learned(live, "x") == {"click": 1}  # by the horizons of its version
 
 
+def test_versions_of_two_workers_at_once(new_store: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings that must stay are compared with the version that comes before, whoever put it."""
+    url = new_store()
+    with live_of(url, clock) as one, live_of(url, clock) as other:
+        latest = one._latest
+        monkeypatch.setattr(one, "_latest", lambda _: monkeypatch.setattr(one, "_latest", latest))
+        other.put("shop", shop(), inference="exact")
+        assert kind_of(one.put, "shop", shop(["a"]), inference="gibbs") == "invalid"
+        assert one.put("shop", shop(["a"]), inference="exact") == 2
+
+
 def test_pause_and_retire(live: Live, clock: Clock) -> None:
     live.decide("shop", id="x")
     live.set_status("shop", "paused")

@@ -304,12 +304,13 @@ class Journal:
             sql = "SELECT coalesce(max(version), 0) FROM versions WHERE experiment = ?"
             return int(own.all(sql, (experiment,))[0][0])
 
-    def put(self, experiment: str, seed: int, new: VersionRow, who: str) -> int:
-        """Append a version, unless the latest one is equal; return its number. A new experiment begins with it."""
+    def put(self, experiment: str, seed: int, new: VersionRow, who: str, after: int | None = None) -> int | None:
+        """Append a version, unless the latest one is equal; return its number. A new experiment begins with it.
+
+        With `after`, nothing is appended if the latest version has another number, and the answer is None.
+        """
         with self.store.transaction() as own:
             own.wait_for_turn()
-            sql = "INSERT INTO experiments (name, status, seed, created) VALUES (?, ?, ?, ?)"
-            own.all(sql + " ON CONFLICT (name) DO NOTHING", (experiment, "active", seed, new.created))
             latest = one(
                 own,
                 "SELECT version, diagram, settings FROM versions WHERE experiment = ? ORDER BY version DESC LIMIT 1",
@@ -318,6 +319,10 @@ class Journal:
             if latest is not None and tuple(latest[1:]) == (new.diagram, new.settings):
                 return int(latest[0])
             number = 1 if latest is None else int(latest[0]) + 1
+            if after is not None and number != after + 1:
+                return None
+            sql = "INSERT INTO experiments (name, status, seed, created) VALUES (?, ?, ?, ?)"
+            own.all(sql + " ON CONFLICT (name) DO NOTHING", (experiment, "active", seed, new.created))
             sql = "INSERT INTO versions (experiment, version, diagram, settings, created) VALUES (?, ?, ?, ?, ?)"
             own.all(sql, (experiment, number, new.diagram, new.settings, new.created))
             own.many(INSERT_STEPS, STEP, [(own.block(), experiment, VERSION, number, *[None] * 5)])

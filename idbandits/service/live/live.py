@@ -98,6 +98,13 @@ class Live:
         if not isinstance(d, Diagram):
             raise ServiceError("invalid", f"diagram must be a Diagram, got {brief(d)}", "diagram")
         own = checked_settings(d, settings)
+        while (number := self._put(name, d, own, who)) is None:
+            self._follow_all()  # another process has put a version
+        self._follow_all()
+        return number
+
+    def _put(self, name: str, d: Diagram, own: Settings, who: str) -> int | None:
+        """Put a version after the latest one; return None if that is not the latest any more."""
         latest = self._latest(name)
         if latest is not None:
             for setting in ("inference", "forget", "effort"):
@@ -118,9 +125,7 @@ class Live:
         except IdbanditsError as error:
             raise ServiceError("invalid", str(error), "diagram") from None
         row = VersionRow(0, encoded(d.to_dict()), encoded(own.to_data()), self.clock())
-        number = self.journal.put(name, secrets.randbits(62), row, who)
-        self._follow_all()
-        return number
+        return self.journal.put(name, secrets.randbits(62), row, who, 0 if latest is None else latest.number)
 
     def _latest(self, name: str) -> Version | None:
         number = self.journal.latest_version(name)
