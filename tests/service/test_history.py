@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -27,7 +27,7 @@ def filled(url: str, number: int = 60) -> None:
     with live_of(url, clock) as live:
         live.put("shop", shop(), holdout=0.3)
         for n in range(number):
-            own = live.decide("shop", id=f"d{n}", unit=f"u{n % 7}")
+            own = live.decide("shop", id=f"d{n}", unit=f"u{n}")
             live.report(own.id, {"click": CLICKS.get(own.action["item"], 0), "buy": n % 2}, complete=n % 10 > 0)
             clock.now += 1.0
             live.tick()
@@ -37,9 +37,11 @@ def filled(url: str, number: int = 60) -> None:
 
 
 @pytest.fixture
-def journal(url: str) -> Journal:
+def journal(url: str) -> Iterator[Journal]:
     filled(url)
-    return Journal(open_store(url))
+    store = open_store(url)
+    yield Journal(store)
+    store.close()
 
 
 def test_an_exported_log_is_one_that_is_evaluated(journal: Journal, tmp_path: Path) -> None:
@@ -55,7 +57,6 @@ def test_an_exported_log_is_one_that_is_evaluated(journal: Journal, tmp_path: Pa
     assert (frame.reward == frame.buy).all()
     agent = idb.fit(shop("abcd"), str(out))
     assert agent.rounds == 54
-    journal.store.close()
 
 
 def test_a_rebuilt_agent_equals_the_snapshot(journal: Journal) -> None:
@@ -67,7 +68,6 @@ def test_a_rebuilt_agent_equals_the_snapshot(journal: Journal) -> None:
         rebuild(journal, "none")
     other = learn_again(journal, "shop", shop("abc"))  # later rounds have an item that it does not
     assert other.steps - other.rejected == other.agent.rounds
-    journal.store.close()
 
 
 def test_copies_between_stores(url: str, new_store: Callable[[], str], tmp_path: Path) -> None:

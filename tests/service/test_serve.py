@@ -107,7 +107,7 @@ def test_a_full_disk_is_503_until_there_is_room(tmp_path: Path) -> None:
 
 
 def test_other_addresses_need_a_token(tmp_path: Path) -> None:
-    refused = command("serve", "--host", "0.0.0.0", "--port", "0", folder=tmp_path)  # noqa: S104
+    refused = command("serve", "--host", "0.0.0.0", "--port", "0", folder=tmp_path)
     _, err = refused.communicate(timeout=120)
     assert refused.returncode == 2
     assert "idbandits token create" in err
