@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 import time
 from collections import Counter
 from html import unescape
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 
 import idbandits as idb
+from browser import browser, chromium
 from database_servers import missing
 from http_service import served
 from idbandits.service.dashboard.formatting import number, percent, whole
@@ -27,21 +26,6 @@ if reason := missing("apsw", "uvicorn"):
 
 HOSTILE = ["<script>alert(1)</script>", "\"quoted\" & 'co'", "</script><img src=x onerror=alert(2)>", "plain"]
 HOUR = 3600.0
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--enable-logging=stderr",
-    "--window-size=1280,2000",
-]
 
 
 @pytest.fixture(scope="module")
@@ -317,41 +301,80 @@ def test_stream_says_when_something_changes(demo):
         demo.live.set_status("checkout-banner", "paused")
 
 
-def browse(demo, path, folder, width=1280):
-    """Return the page after its script ran, and messages of the console."""
-    command = [
-        CHROMIUM,
-        *FLAGS,
-        f"--window-size={width},2000",
-        f"--user-data-dir={folder}",
-        "--timeout=8000",
-        "--dump-dom",
-    ]
-    run = subprocess.run([*command, f"{demo.address}/dashboard{path}"], capture_output=True, text=True, timeout=120)
-    return run.stdout, [line for line in run.stderr.splitlines() if "CONSOLE" in line]
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    """Return a tab of a browser."""
+    if chromium() is None:
+        pytest.skip("needs chromium")
+    with browser(tmp_path_factory.mktemp("profile")) as own:
+        yield own
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
-@pytest.mark.parametrize("width", [1280, 390])
-def test_browser_draws_plots_without_errors(demo, tmp_path, width):
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_browser_draws_plots(demo, tab, width, dark):
     page(demo, "/shop-page")
-    text, messages = browse(demo, "/shop-page", tmp_path / "profile", width)
-    assert messages == []
-    drawn = re.findall(r'data-plot="data-([a-z]+)" data-drawn="(\d+)"', text)
-    assert [name for name, _ in drawn] == ["reward", "gain", "shares", "ages", "fit"]
-    assert text.count("<canvas") == 5
-    canvases = [int(own) for own in re.findall(r"<canvas[^>]*style=\"width: (\d+)", text)] or [1]
-    assert all(0 < own <= width for own in canvases)
+    tab.events.clear()
+    tab.look(width=width, dark=dark)
+    tab.open(f"{demo.address}/dashboard/shop-page")
+    tab.until("document.querySelectorAll('[data-drawn] canvas').length === 5")
+    background = tab.value("getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(20, 24, 30)" if dark else "rgb(255, 255, 255)")
+    assert tab.value("document.documentElement.scrollWidth") <= width
+    sizes = tab.value(
+        "[...document.querySelectorAll('[data-drawn]')].map((x) => [x.clientWidth, x.querySelector('canvas').clientWidth])"
+    )
+    assert all(box - 1 <= canvas <= box for box, canvas in sizes)
+    painted = """[...document.querySelectorAll('[data-drawn] canvas')].map((c) =>
+        new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size)"""
+    assert min(tab.value(painted)) > 20  # colours: not only axes
+    tab.value("document.querySelector('details.numbers summary').click()")
+    tab.until("document.querySelectorAll('details.numbers table tbody tr').length > 0")
+    assert tab.errors() == []
+    assert {httpx.URL(own).host for own in tab.requests()} == {"127.0.0.1"}
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
-def test_browser_sorts(demo, tmp_path):
+@pytest.mark.parametrize(
+    "path", ["", "/search", "/search/learned", "/search/decisions", "/search/changes", "/users/learned"]
+)
+def test_no_page_is_wider_than_a_phone(demo, tab, path):
+    page(demo, path)
+    tab.events.clear()
+    tab.look(width=390)
+    tab.open(f"{demo.address}/dashboard{path}")
+    tab.until("document.querySelector('#live-state').textContent === 'live'")
+    assert tab.value("document.documentElement.scrollWidth") <= 390
+    assert tab.errors() == []
+
+
+def test_browser_sorts_without_loading_the_page_again(demo, tab):
     page(demo, "/search/learned")
-    text, messages = browse(demo, "/search/learned?sort=impressions&order=up", tmp_path / "profile")
-    assert messages == []
-    assert re.search(r'aria-sort="ascending"><a data-swap[^>]*>Impressions', text)
-    impressions = [int(row[5].replace(",", "")) for row in rows_of(text, "board")]
-    assert impressions == sorted(impressions)
+    tab.events.clear()
+    tab.look()
+    tab.open(f"{demo.address}/dashboard/search/learned")
+    tab.value("window.same = true")
+    cells = (
+        "[...document.querySelectorAll('.board tbody tr')].map((r) => +r.children[5].textContent.replaceAll(',', ''))"
+    )
+    link = "document.querySelectorAll('.board thead a')[3]"
+    for order, sign in (("descending", -1), ("ascending", 1)):
+        tab.value(f"{link}.focus(), {link}.click()")
+        tab.until(f"{link}.parentElement.ariaSort === '{order}'")
+        impressions = tab.value(cells)
+        assert impressions == sorted(impressions, key=lambda x: sign * x)
+    assert tab.value(f"document.activeElement === {link}")
+    assert tab.value("window.same")
+    assert tab.errors() == []
+
+
+def test_browser_follows_changes(demo, tab):
+    page(demo, "/users/decisions")
+    tab.events.clear()
+    tab.open(f"{demo.address}/dashboard/users/decisions")
+    tab.until("document.querySelector('#live-state').textContent === 'live'")
+    time.sleep(2)  # the first event says how things are
+    new = demo.live.decide("users", {"user": {}}, id="this-is-new")
+    tab.until(f"document.querySelector('#decisions').textContent.includes('{new.id}')")
+    assert tab.errors() == []
 
 
 def test_percent_is_as_on_the_pages():
