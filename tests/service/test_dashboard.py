@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections import Counter
 from html import unescape
@@ -17,6 +18,7 @@ import idbandits as idb
 from browser import browser, chromium
 from database_servers import missing
 from http_service import served
+from idbandits.service.dashboard.background_values import BackgroundValues
 from idbandits.service.dashboard.formatting import number, percent, whole
 from idbandits.service.live.live import Live
 from service_demo import Clock, fill
@@ -375,6 +377,21 @@ def test_browser_follows_changes(demo, tab):
     new = demo.live.decide("users", {"user": {}}, id="this-is-new")
     tab.until(f"document.querySelector('#decisions').textContent.includes('{new.id}')")
     assert tab.errors() == []
+
+
+def test_old_values_are_shown_while_new_ones_are_computed():
+    values, go = BackgroundValues(), threading.Event()
+    assert values.get("slow", 1, lambda: go.wait(30) and "new", time.monotonic() + 0.01) is None
+    go.set()
+    assert values.get("slow", 1, lambda: "other", time.monotonic() + 30) == "new"
+    assert values.get("slow", 2, lambda: "newer", time.monotonic() + 30) == "new"  # it was computed just now
+    time.sleep(1.1)
+    go.clear()
+    assert values.get("slow", 2, lambda: go.wait(30) and "newer", time.monotonic() + 0.01) == "new"
+    go.set()
+    assert values.get("slow", 2, lambda: "other", time.monotonic() + 30) == "newer"
+    with pytest.raises(ZeroDivisionError):
+        values.get("wrong", 1, lambda: 1 / 0, time.monotonic() + 30)
 
 
 def test_percent_is_as_on_the_pages():

@@ -24,14 +24,13 @@ class _Value(NamedTuple):
 class BackgroundValues:
     """Values by key, each valid for a token; an old value is returned while a new one is computed."""
 
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
+    def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="idbandits-dashboard")
         self._values, self._running = dict[Hashable, _Value](), dict[Hashable, Future[None]]()
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, token: Any, compute: Callable[[], Any]) -> Any:
-        """Return the value for a token: a new one if it comes soon, else an old one; None if there is none yet."""
+    def get(self, key: Hashable, token: Any, compute: Callable[[], Any], until: float) -> Any:
+        """Return the value for a token: a new one if it comes until a monotonic time, else an old one, else None."""
         with self._lock:
             known = self._values.get(key)
             if known is not None:
@@ -41,7 +40,7 @@ class BackgroundValues:
             running = self._running.get(key)
             if running is None:
                 running = self._running[key] = self._pool.submit(self._compute, key, token, compute)
-        wait([running], self._patience)
+        wait([running], max(0.0, until - time.monotonic()))
         if running.done():
             running.result()  # raises what failed
         known = self._values.get(key)

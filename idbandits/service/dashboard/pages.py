@@ -51,6 +51,7 @@ PICTURE_HEADERS = {  # a picture has styles of its own
     "Cache-Control": "private, max-age=86400",
 }
 PATIENCE = 0.4  # seconds that a page waits for values that take long
+PICTURE_SECONDS = 30.0  # that a request of a picture waits before it asks again
 SECONDS = 30.0  # after which values that depend on the time are old
 POLL = 1.0  # seconds between looks of a stream of events
 STREAM_SECONDS = 60.0  # after which a stream ends, and the browser begins another one
@@ -89,7 +90,7 @@ class Dashboard:
     """Handlers of requests."""
 
     def __init__(self, live: Live, patience: float) -> None:
-        self._live, self._values = live, BackgroundValues(patience)
+        self._live, self._values, self._patience = live, BackgroundValues(), patience
         self._templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
             trim_blocks=True, lstrip_blocks=True,
@@ -108,23 +109,27 @@ class Dashboard:
     def _missing(self, request: Request, error: ServiceError) -> Response:
         return self._page(request, "missing.html", error.status, message=str(error), title="Not found")
 
-    def _kept(self, name: str, what: str, compute: Callable[[], Any], *more: Any) -> Any:
+    def _soon(self) -> float:
+        """Return until when a page waits for what takes long."""
+        return time.monotonic() + self._patience
+
+    def _kept(self, name: str, what: str, compute: Callable[[], Any], until: float, *more: Any) -> Any:
         """Return a value of an experiment, computed from its present position."""
         token = self._live.view(name).position, int(self._live.clock() // SECONDS)
-        return self._values.get((name, what, *more), token, compute)
+        return self._values.get((name, what, *more), token, compute, until)
 
-    def _status(self, name: str) -> Status | None:
-        status: Status | None = self._kept(name, "status", lambda: status_of(self._live, name))
+    def _status(self, name: str, until: float) -> Status | None:
+        status: Status | None = self._kept(name, "status", lambda: status_of(self._live, name), until)
         return status
 
     # -- pages ---------------------------------------------------------------------------------------------------------
 
     def overview(self, request: Request) -> Response:
         """Show all experiments."""
-        rows = []
+        rows, until = [], self._soon()
         for name, (state, _, _) in self._live.journal.experiments().items():
             view = self._live.view(name)
-            rows.append((name, state, view.version.settings.mode, view.version.number, self._status(name)))
+            rows.append((name, state, view.version.settings.mode, view.version.number, self._status(name, until)))
         order = {"active": 0, "paused": 1, "retired": 2}
         rows.sort(key=lambda row: (order.get(row[1], 3), row[0]))
         return self._page(request, "overview.html", title="Experiments", rows=rows, stream="/dashboard/events")
@@ -136,12 +141,12 @@ class Dashboard:
             self._live.view(name)
         except ServiceError as error:
             return self._missing(request, error)
-        live = self._live
+        live, until = self._live, self._soon()
         return self._page(
-            request, "experiment.html", **self._common(name, ""), alarm=ALARM, latest=LATEST, states=STATES,
-            plots=self._kept(name, "plots", lambda: self._plots(name)),
-            received=self._kept(name, "received", lambda: received_of(live.store, name)),
-            fit=self._kept(name, "fit", lambda: self._fit(name)),
+            request, "experiment.html", **self._common(name, "", until), alarm=ALARM, latest=LATEST, states=STATES,
+            plots=self._kept(name, "plots", lambda: self._plots(name), until),
+            received=self._kept(name, "received", lambda: received_of(live.store, name), until),
+            fit=self._kept(name, "fit", lambda: self._fit(name), until),
             letters=live.journal.letters_by_reason(name), rounds_of=live.view(name).agent.rounds,
         )  # fmt: skip
 
@@ -157,16 +162,18 @@ class Dashboard:
         places = [_place(query.get(f"c.{node.name}"), len(node.values)) for node in contexts]
         context = {node.name: node.values[k] for node, k in zip(contexts, places, strict=True)}
         statistics = self._live.replica(name).statistics
+        until = self._soon()
         found = self._kept(
-            name, "learned", lambda: learned(view.agent, model, statistics, context), view.version.number, *places
-        )
+            name, "learned", lambda: learned(view.agent, model, statistics, context), until, view.version.number,
+            *places,
+        )  # fmt: skip
         values: dict[str, Any] = {"found": found, "contexts": contexts, "places": places}
         if found is not None and found.boards:
             values |= self._boards(found, query)
         chosen = {f"c.{node.name}": k for node, k in zip(contexts, places, strict=True) if k}
         return self._page(
-            request, "learned.html", **self._common(name, "/learned"), **values, chosen=chosen, version=view.version,
-            columns=COLUMNS, is_probability=_is_probability(model),
+            request, "learned.html", **self._common(name, "/learned", until), **values, chosen=chosen,
+            version=view.version, columns=COLUMNS, is_probability=_is_probability(model),
         )  # fmt: skip
 
     def _boards(self, found: Any, query: Mapping[str, str]) -> dict[str, Any]:
@@ -200,8 +207,8 @@ class Dashboard:
         events = events_of(self._live.store, rows)
         shown = [(row, decoded(row.action), decoded(row.context), decoded(row.learned), events[row.n]) for row in rows]
         return self._page(
-            request, "decisions.html", **self._common(name, "/decisions"), rows=shown, states=STATES, before=limit,
-            more=rows[-1].n if has_more else None,
+            request, "decisions.html", **self._common(name, "/decisions", self._soon()), rows=shown, states=STATES,
+            before=limit, more=rows[-1].n if has_more else None,
         )  # fmt: skip
 
     def changes(self, request: Request) -> Response:
@@ -217,15 +224,15 @@ class Dashboard:
             for row in reversed(journal.versions(name))
         ]
         return self._page(
-            request, "changes.html", **self._common(name, "/changes"), audit=journal.audit(name, CHANGES),
+            request, "changes.html", **self._common(name, "/changes", self._soon()), audit=journal.audit(name, CHANGES),
             versions=versions[:CHANGES], letters=journal.letters(name, CHANGES, every=True), most=CHANGES,
         )  # fmt: skip
 
-    def _common(self, name: str, tab: str) -> dict[str, Any]:
+    def _common(self, name: str, tab: str, until: float) -> dict[str, Any]:
         view = self._live.view(name)
         state = self._live.journal.experiments()[name][0]
         return {
-            "title": name, "name": name, "tab": tab, "status": self._status(name), "state": state,
+            "title": name, "name": name, "tab": tab, "status": self._status(name, until), "state": state,
             "mode": view.version.settings.mode, "number": view.version.number, "stream": f"/dashboard/{name}/events",
         }  # fmt: skip
 
@@ -274,10 +281,9 @@ class Dashboard:
             with self._drawing:
                 return own.diagram.draw().svg()
 
-        text = self._values.get((name, "diagram", own.number), None, drawn)
+        text = None
         while text is None:  # the picture is not part of the page, so it may take long
-            time.sleep(0.05)
-            text = self._values.get((name, "diagram", own.number), None, drawn)
+            text = self._values.get((name, "diagram", own.number), None, drawn, time.monotonic() + PICTURE_SECONDS)
         return Response(text, headers=PICTURE_HEADERS, media_type="image/svg+xml")
 
     # -- streams -------------------------------------------------------------------------------------------------------
