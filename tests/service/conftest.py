@@ -23,6 +23,7 @@ def postgres() -> Iterator[Callable[[], str]]:
     with postgres_server() as url:
         with psycopg.connect(url, autocommit=True) as server:
             server.execute("ALTER SYSTEM SET fsync = off")  # tests end processes, not the machine
+            server.execute("ALTER SYSTEM SET autovacuum = off")  # readers wait for its transactions
             server.execute("SELECT pg_reload_conf()")
 
         def new() -> str:

@@ -113,8 +113,10 @@ class Version:
         for name, horizon in self.horizons.by_node.items():
             if horizon > age:
                 continue
-            source = self._sources.get(name, name)
-            last = next((e for e in reversed(words) if e.node in (name, source) and e.at <= shown + horizon), None)
+            source, last = self._sources.get(name, name), None
+            for event in words:
+                if event.node in (name, source) and event.at <= shown + horizon:
+                    last = event
             value = self._absent[name] if last is None else last.value
             if last is not None and last.node != name:
                 value = self.observed[name].values[last.value]
