@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ sys.path[:0] = [str(ROOT / "tests" / "support")]  # when it is run by hand
 from database_servers import missing  # noqa: E402
 from idbandits.service.live.live import Live  # noqa: E402
 from idbandits.service.live.replica import Replica  # noqa: E402
-from live_cases import belief  # noqa: E402
+from live_cases import belief, shop  # noqa: E402
 
 
 class Worker:
@@ -178,6 +179,42 @@ def with_server(kills: int, seed: int) -> None:
                 options = ("-w", "-m", "immediate", "-D", str(server.pgdata), "stop")
                 pgexec("pg_ctl", options, bin_path=server.bin_path, user=server.system_user)
                 server.cleanup()
+
+
+MIGRATES = """
+import sys
+from idbandits.service.journal.journal import Journal
+from idbandits.service.live.live import open_store
+print("ready", flush=True)
+for url in sys.argv[1:]:
+    store = open_store(url)
+    Journal(store)
+    store.close()
+    print(url, flush=True)
+"""
+
+
+def killed_in_migrations(urls: list[str], seed: int) -> int:
+    """Kill a process that migrates one store after the other; return how many were complete. All can be opened."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen([sys.executable, "-c", MIGRATES, *urls], stdout=subprocess.PIPE, env=environment)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    time.sleep(random.Random(seed).random() * 0.01 * len(urls))
+    process.kill()
+    complete = len(process.stdout.read().splitlines())
+    process.stdout.close()
+    process.wait()
+    for url in urls[: complete + 2]:
+        with Live(url, background=False) as live:
+            live.put("shop", shop(), inference="exact")
+            assert live.decide("shop", id="x").version == 1
+    return complete
+
+
+def test_migrations(new_store: Callable[[], str]) -> None:
+    for seed in range(3):
+        killed_in_migrations([new_store() for _ in range(8)], seed)
 
 
 @pytest.mark.skipif(bool(missing("apsw")), reason="apsw not installed")
