@@ -310,8 +310,8 @@ def test_metrics(http: httpx.Client) -> None:
     http.post(f"{ONE}/decisions", json={})
     text = http.get("/metrics").text
     assert 'idbandits_requests_total{method="POST",route="decisions",status="201"}' in text
-    for name in ("request_seconds_bucket", "outcomes_total", "commit_writes_bucket", "pending", "behind", "store_lag",
-                 "behind_seconds", "learning_seconds_total", "journal_up"):  # fmt: skip
+    for name in ("request_seconds_bucket", "outcomes_total", "commit_writes_bucket", "pending", "lag_steps", "store_lag",
+                 "lag_seconds", "learning_seconds_total", "journal_up"):  # fmt: skip
         assert f"idbandits_{name}" in text, name
     assert 'experiment="shop"' in text
 

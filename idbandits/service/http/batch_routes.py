@@ -33,11 +33,12 @@ class BatchRoutes:
     async def decide(self, call: Call) -> Answer:
         """Make several decisions."""
         content = await call.content(DECISIONS.most)
+        if not self._state.warm.has(name := call.parameters["name"]):
+            await self._state.warmed(name)
         return await self._state.in_thread(self._decide, call.parameters["name"], content)
 
     def _decide(self, name: str, content: bytes) -> Answer:
         body = DECISIONS.read(content)
-        self._state.warm.warm(name)
         own = self._live.decide_many(name, [request_of(one) for one in body.decisions])
         return answer(DecisionAnswers([_or_problem(one, decision_answer) for one in own]))
 

@@ -16,7 +16,7 @@ from idbandits.service.http.messages import (
     ShownTime,
 )
 from idbandits.service.http.service_state import ServiceState
-from idbandits.service.journal.journal import NewDecision, Report
+from idbandits.service.journal.journal import Report
 from idbandits.service.live.deciding import Request
 from idbandits.service.live.inputs import check_id
 from idbandits.service.live.live import Decision
@@ -38,10 +38,12 @@ class HotRoutes:
         """Return what to show; the decision is durable then."""
         body, name, state = await call.body(DECISION), call.parameters["name"], self._state
         request = request_of(body)
-        if state.warm.has(name) and (body.unit is None or not self._is_sticky(name)):
+        if not state.warm.has(name):
+            await state.warmed(name)
+        if body.unit is None or not self._is_sticky(name):
             write = self._live.decision_write(name, request)
-        else:
-            write = await state.in_slow_thread(self._slow_write, name, request)
+        else:  # looks for an earlier decision
+            write = await state.in_thread(self._live.decision_write, name, request)
         stored = await state.writes.written(write)
         row = write.row
         is_new = stored.seed == row.seed and stored.at == row.at
@@ -49,10 +51,6 @@ class HotRoutes:
 
     def _is_sticky(self, name: str) -> bool:
         return self._live.view(name).version.settings.sticky is not None
-
-    def _slow_write(self, name: str, request: Request) -> NewDecision:
-        self._state.warm.warm(name)
-        return self._live.decision_write(name, request)
 
     async def report(self, call: Call) -> Answer:
         """Append what happened after a decision."""

@@ -19,6 +19,7 @@ from idbandits.service.live.rounds import Version
 
 T = TypeVar("T")
 THREADS, SLOW_THREADS = 4, 2
+LOOK = 0.5  # seconds between looks for new experiments
 MOST_SLOW = 8  # requests that wait for a slow thread
 
 
@@ -45,7 +46,7 @@ class ServiceState:
         self.closing = False
         self._pool = ThreadPoolExecutor(THREADS, "idbandits-http")
         self._slow, self._in_slow = ThreadPoolExecutor(SLOW_THREADS, "idbandits-slow"), 0
-        self._tasks = list[asyncio.Task[Any]]()
+        self._tasks, self._warming = list[asyncio.Task[Any]](), dict[str, asyncio.Future[None]]()
 
     async def start(self) -> None:
         """Begin background work in the running event loop; read tokens and compile kernels."""
@@ -53,12 +54,26 @@ class ServiceState:
         self._tasks = [asyncio.create_task(own) for own in (self.writes.sweep(), self.letters.run(), self.warm_up())]
 
     async def warm_up(self) -> None:
-        """Make the worker ready for all experiments, as soon as the journal is available."""
-        while not self.warm.ready:
+        """Make the worker ready for all experiments, also for those that other workers create, until cancelled."""
+        while True:
             with contextlib.suppress(IdbanditsError):
-                await asyncio.get_running_loop().run_in_executor(self._slow, self.warm.warm_all)
-                return
-            await asyncio.sleep(1.0)
+                if not self.warm.ready:
+                    await asyncio.get_running_loop().run_in_executor(self._slow, self.warm.warm_all)
+                for name in self.live.known():
+                    if not self.warm.has(name):
+                        await self.warmed(name)
+            await asyncio.sleep(LOOK)
+
+    async def warmed(self, name: str) -> None:
+        """Wait until decisions of an experiment can be made at once; all callers wait for one compilation."""
+        if self.live.present(name) is None:
+            await self.in_thread(self.live.replica, name)  # another worker may have created it
+        own = self._warming.get(name)
+        if own is None:
+            own = asyncio.get_running_loop().run_in_executor(self._slow, self.warm.warm, name)
+            self._warming[name] = own
+            own.add_done_callback(lambda _: self._warming.pop(name, None))
+        await self._within(self.options.slow_timeout, asyncio.shield(own))
 
     async def stop(self) -> None:
         """Finish what was begun, and store snapshots."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import sys
 import threading
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from idbandits.service.live.live import Live
 GRACE = 20  # seconds for requests that are under way when a worker ends
 KEEP_ALIVE = 75  # seconds that idle connections stay open: longer than those of usual proxies
 BACKLOG = 2048
+SWITCH = 0.0002  # seconds until a thread that waits for the interpreter gets it; with 5 ms, the journal's waits most
 
 
 class Work(NamedTuple):
@@ -52,6 +54,7 @@ async def serve(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
 def run_worker(work: Work, listening: socket.socket, parent: Any) -> None:
     """Serve until SIGTERM, SIGINT, or the end of the process that started this one."""
     logging.basicConfig(format="idbandits: %(levelname)s: %(message)s", level=logging.WARNING)
+    sys.setswitchinterval(SWITCH)
     live = Live(work.url)
     server = server_of(live, work)
     threading.Thread(target=_follow, args=(parent, server), daemon=True).start()

@@ -24,6 +24,7 @@ from idbandits.service.live.gain import (
     Period,
     SampleRatio,
     counts_by_version,
+    design_effect_of,
     gain_of,
     periods_of,
     sample_ratio_of,
@@ -187,6 +188,10 @@ class Live:
         """Return the present agent of an experiment without a look at the journal, None if it is not known here."""
         replica = self._replicas.get(name)
         return None if replica is None else replica.view
+
+    def known(self) -> list[str]:
+        """Return the names of experiments that this process follows."""
+        return [name for name, replica in list(self._replicas.items()) if replica.view is not None]
 
     def view(self, name: str) -> View:
         """Return the present agent of an experiment and its version."""
@@ -466,7 +471,8 @@ class Live:
 
     def gain(self, name: str) -> Gain:
         """Return the gain of the policy over the holdout, with an interval that may be looked at at any time."""
-        return gain_of(self.periods(name))
+        periods = self.periods(name)
+        return gain_of(periods, design_effect_of(self.store, name) if periods else 1.0)
 
     def sample_ratio(self, name: str) -> SampleRatio:
         """Test whether the holdout has its share: of units, if decisions have them, else of rounds."""
