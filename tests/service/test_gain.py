@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import idbandits as idb
-from idbandits.service.live.gain import Cell, Gain, Period, gain_of, gain_path, sample_ratio_of
+from idbandits.service.live.gain import Cell, Gain, Period, design_effect, gain_of, gain_path, sample_ratio_of
 from idbandits.service.live.live import Live
 
 RUNS = 200
@@ -113,6 +113,39 @@ def test_versions_with_other_shares_count_by_their_own():
     assert np.std(estimates) < 0.02
 
 
+def visits(seed, share, hours, units, rounds, lift=0.0):
+    """Return hours of visits by units with different rates, which come back, and the sums of each arm's units."""
+    rng = np.random.default_rng(seed)
+    rates, held = rng.beta(0.8, 3.2, units), rng.random(units) < share
+    totals, periods = np.zeros((units, 3)), []
+    for hour in range(hours):
+        known = max(20, int(units * min(1.0, (hour + 1) / hours * 2)))  # the later half of the hours has all units
+        who = rng.integers(known, size=rounds)
+        rewards = (rng.random(rounds) < rates[who] * np.where(held[who], 1.0, 1.0 + lift)).astype(float)
+        np.add.at(totals, who, np.stack([np.ones(rounds), rewards, rewards], axis=1))
+        periods.append(Period(hour, 1, share, cell(rewards[~held[who]]), cell(rewards[held[who]])))
+    effects = []
+    for own in (totals[held], totals[~held]):
+        n, s, q = own[own[:, 0] > 0].T
+        effects.append(design_effect(len(n), n.sum(), s.sum(), q.sum(), n @ n, n @ s, s @ s))
+    return periods, max(effects)
+
+
+@pytest.mark.parametrize(("share", "units", "rounds"), [(0.2, 500, 50), (0.1, 1000, 200)])
+def test_interval_of_equal_arms_holds_where_units_come_back(share, units, rounds):
+    wrong = alone = found = 0
+    for seed in range(100):
+        periods, effect = visits(seed, share, 24 * 7, units, rounds)
+        path, naive = gain_path(periods, effect), gain_path(periods)
+        wrong += bool(((path.low > 0) | (path.high < 0)).any())
+        alone += bool(((naive.low > 0) | (naive.high < 0)).any())
+    for seed in range(10):
+        found += gain_of(*visits(seed, share, 24 * 7, units, rounds, lift=1.0)).is_decided
+    assert wrong <= 5
+    assert alone > 20  # rounds are not independent
+    assert found >= 8
+
+
 @pytest.mark.parametrize("rewards", [np.empty(0), np.ones(5), np.zeros(500)])
 def test_too_little_gives_no_interval(rewards):
     gain = gain_of([Period(0, 1, 0.5, cell(rewards), cell(rewards))])
@@ -177,3 +210,4 @@ def test_ratio_is_of_units_where_there_are_units(tmp_path):
         assert ratio.by_unit
         assert ratio.number == 60
         assert ratio.expected == 12.0
+        assert live.gain("coins").low is None  # the holdout has too few units

@@ -31,7 +31,7 @@ from idbandits.service.dashboard.experiment_status import (
 from idbandits.service.dashboard.learned_items import COLUMNS, contexts_of, groups_of, learned, sorted_lines
 from idbandits.service.journal.records import VersionRow
 from idbandits.service.json_text import decoded, encoded
-from idbandits.service.live.gain import gain_path
+from idbandits.service.live.gain import design_effect_of, gain_path
 from idbandits.service.live.live import Live
 from idbandits.service.live.replica import LIBRARY
 from idbandits.service.live.statistics import key_of
@@ -248,10 +248,11 @@ class Dashboard:
                 for item in group.items:
                     labels.setdefault(key_of(item), item)
         periods = {key: dict(own) for key, own in dict(statistics.periods).items()}
-        received = received_of(live.store, name)
+        received, gained = received_of(live.store, name), live.periods(name)
+        effect = design_effect_of(live.store, name) if gained else 1.0
         return {
             "reward": time_series.reward_plot(cells_of(statistics), is_complete_in(live, name), markers),
-            "gain": time_series.gain_plot(gain_path(live.periods(name)), markers),
+            "gain": time_series.gain_plot(gain_path(gained, effect), markers),
             "shares": time_series.shares_plot(periods, labels, markers),
             "ages": time_series.ages_plot(received.ages),
         }  # fmt: skip

@@ -5,7 +5,8 @@ of the holdout is known: with the means mu of earlier hours, a round of the poli
 (1 - p), one of the holdout mu_1 - mu_0 - (y - mu_0) / p. Its expectation is the gain in this round, whatever mu is.
 The interval is an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy, Ramdas: Time-uniform central
 limit theory and asymptotic confidence sequences, 2024, Theorem 2.2). It begins when both arms have shown enough
-variation for a central limit theorem, and needs no more than sums by hour.
+variation for a central limit theorem, and needs no more than sums by hour. Where decisions have units, which stay in
+one arm, rounds of a unit are alike: the variance is larger by the design effect, measured by the sums of units.
 """
 
 from __future__ import annotations
@@ -94,9 +95,9 @@ def periods_of(
     ]
 
 
-def gain_of(periods: Sequence[Period]) -> Gain:
-    """Return the gain by now."""
-    path = gain_path(periods)
+def gain_of(periods: Sequence[Period], effect: float = 1.0) -> Gain:
+    """Return the gain by now; `effect` is the design effect of units."""
+    path = gain_path(periods, effect)
     number = {POLICY: sum(p.policy.rewarded for p in periods), HOLDOUT: sum(p.holdout.rewarded for p in periods)}
     rounds = {arm: int(own) for arm, own in number.items()}
     if not len(path.hours) or min(rounds.values()) == 0:
@@ -105,8 +106,8 @@ def gain_of(periods: Sequence[Period]) -> Gain:
     return Gain(float(path.estimate[-1]), ends[0], ends[1], rounds, float((path.hours[-1] + 1) * HOUR))
 
 
-def gain_path(periods: Sequence[Period]) -> GainPath:
-    """Return the gain by the end of each hour."""
+def gain_path(periods: Sequence[Period], effect: float = 1.0) -> GainPath:
+    """Return the gain by the end of each hour; `effect` is the design effect of units."""
     periods = [own for own in periods if own.policy.rewarded + own.holdout.rewarded > 0]
     if not periods:
         return GainPath(*(np.empty(0) for _ in range(4)))
@@ -124,7 +125,7 @@ def gain_path(periods: Sequence[Period]) -> GainPath:
         deviations = np.maximum(square - 2 * mean * reward + count * mean**2, 0.0)
         squares.append(np.cumsum(deviations * weight**2))
     estimate = np.cumsum(total) / number
-    information, has_begun = _variance(arms, squares, weights)
+    information, has_begun = _variance(arms, squares, weights, effect)
     low, high = np.full(len(periods), np.nan), np.full(len(periods), np.nan)
     if has_begun.any():
         start = int(np.argmax(has_begun))
@@ -155,7 +156,7 @@ def _before(sums: Floats, first: Any, strength: float, prior: Any) -> Floats:
 
 
 def _variance(
-    arms: Sequence[Floats], squares: Sequence[Floats], weights: Sequence[Floats]
+    arms: Sequence[Floats], squares: Sequence[Floats], weights: Sequence[Floats], effect: float
 ) -> tuple[Floats, NDArray[np.bool_]]:  # fmt: skip
     """Return the variance of the sum of pseudo-outcomes by each hour, and whether there is enough to trust it.
 
@@ -170,8 +171,8 @@ def _variance(
         variance, _ = _moments(own)
         shrunk = (count * variance + worth * pooled) / (count + worth)
         total += np.maximum(square, np.cumsum(own[0] * weight**2) * shrunk)
-        has_begun &= count >= worth
-    return total, np.maximum.accumulate(has_begun)
+        has_begun &= count >= worth * effect
+    return total * (effect if np.isfinite(effect) else 1.0), np.maximum.accumulate(has_begun)
 
 
 def _moments(sums: Floats) -> tuple[Floats, Floats]:
@@ -222,6 +223,36 @@ def units_of(store: Store, experiment: str, versions: Sequence[int]) -> list[tup
         if not own.all("SELECT 1 FROM decisions WHERE experiment = ? AND unit IS NOT NULL LIMIT 1", (experiment,)):
             return []
         return [(int(version), arm, int(number)) for version, arm, number in own.all(sql, (experiment, *versions))]
+
+
+def design_effect_of(store: Store, experiment: str) -> float:
+    """Return by how much the variance of sums of rewards is larger because rounds of a unit are alike.
+
+    It is 1 without units, and infinite with too few of them to tell.
+    """
+    inner = (
+        "SELECT arm, unit, count(*) AS c, sum(reward) AS s, sum(reward * reward) AS q FROM decisions WHERE "
+        "experiment = ? AND unit IS NOT NULL AND reward IS NOT NULL AND "
+        f"arm IN ('{POLICY}', '{HOLDOUT}') GROUP BY arm, unit"
+    )
+    sql = f"SELECT count(*), sum(c), sum(s), sum(q), sum(c * c), sum(c * s), sum(s * s) FROM ({inner}) u GROUP BY arm"
+    with store.transaction(write=False) as own:
+        if not own.all("SELECT 1 FROM decisions WHERE experiment = ? AND unit IS NOT NULL LIMIT 1", (experiment,)):
+            return 1.0
+        rows = own.all(sql, (experiment,))
+    return max((design_effect(*map(float, row)) for row in rows), default=1.0)
+
+
+def design_effect(
+    units: float, count: float, reward: float, square: float, counts: float, products: float, rewards: float
+) -> float:  # fmt: skip
+    """Return the design effect from sums over units of n, S, Q, n^2, n S and S^2: rounds, and sums of their rewards."""
+    if units < EVENTS:
+        return float("inf")
+    mean = reward / count
+    alone = square - mean * reward
+    together = rewards - 2 * mean * products + mean**2 * counts
+    return max(1.0, together / alone) if alone > ROUNDING * square else 1.0
 
 
 def counts_by_version(
