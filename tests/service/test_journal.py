@@ -289,6 +289,15 @@ def test_backup_of_a_file_in_use(tmp_path: Path) -> None:
         assert own.execute("SELECT count(*) FROM decisions").fetchone() == (20,)
 
 
+@pytest.mark.skipif(bool(missing("apsw")), reason="apsw not installed")
+def test_files_that_are_no_journals(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("no database " * 1000)
+    for name in ("text.db", "no folder/shop.db", "."):
+        with pytest.raises(ServiceError) as caught:
+            Live(f"sqlite:///{tmp_path}/{name}", background=False)
+        assert caught.value.kind == "unavailable"
+
+
 def test_migrations_of_two_processes_at_once(new_store: Callable[[], str]) -> None:
     url, failures = new_store(), list[Exception]()
 

@@ -57,8 +57,12 @@ class SqliteStore:
         except OSError as error:
             raise unavailable(error) from error
         self._thread_lock = threading.Lock()  # the lock of a file is one of processes
-        with self.transaction():  # a file becomes one with WAL under the lock
-            pass
+        try:
+            with self.transaction():  # a file becomes one with WAL under the lock
+                pass
+        except BaseException:
+            self.close()
+            raise
 
     def _connection(self) -> Any:
         own = self._local.connection
