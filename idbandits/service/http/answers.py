@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from idbandits.errors import IdbanditsError
-from idbandits.service.http.messages import Problem
+from idbandits.service.http.message_types import Problem
 from idbandits.service.problems import STATUS, ServiceError
 
 PREFIX = "urn:problem:idbandits:"

@@ -8,7 +8,7 @@ from idbandits.service.http.answers import Answer, answer, problem_of
 from idbandits.service.http.bodies import LARGE, BodyType
 from idbandits.service.http.endpoint import Call
 from idbandits.service.http.hot_routes import decision_answer, request_of
-from idbandits.service.http.messages import (
+from idbandits.service.http.message_types import (
     DecisionAnswers,
     DecisionBatch,
     OutcomeAnswer,

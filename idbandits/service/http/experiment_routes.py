@@ -14,7 +14,7 @@ from idbandits.errors import IdbanditsError
 from idbandits.service.http.answers import Answer, answer
 from idbandits.service.http.bodies import LARGE, BodyType
 from idbandits.service.http.endpoint import Call
-from idbandits.service.http.messages import ExperimentList, ExperimentSummary, NewExperiment, VersionAnswer
+from idbandits.service.http.message_types import ExperimentList, ExperimentSummary, NewExperiment, VersionAnswer
 from idbandits.service.http.service_state import ServiceState
 from idbandits.service.live.inputs import check_name
 from idbandits.service.live.settings import checked_settings, forget_of, inference_of

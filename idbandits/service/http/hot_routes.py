@@ -7,7 +7,7 @@ from typing import Any, final
 from idbandits.service.http.answers import Answer, encode
 from idbandits.service.http.bodies import BodyType
 from idbandits.service.http.endpoint import Call
-from idbandits.service.http.messages import (
+from idbandits.service.http.message_types import (
     DecisionAnswer,
     DecisionRequest,
     OutcomeAnswer,

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from idbandits.errors import IdbanditsError
 from idbandits.service.http.answers import encode
-from idbandits.service.http.messages import OutcomeReport, ReplayAnswer
+from idbandits.service.http.message_types import OutcomeReport, ReplayAnswer
 from idbandits.service.journal.journal import Journal
 from idbandits.service.json_text import decoded
 from idbandits.service.live.live import Live

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from idbandits.service.http import messages
+from idbandits.service.http import message_types as messages
 from idbandits.service.http.answers import Answer, encode, status_of
 from idbandits.service.http.endpoint import Call, Run
 from idbandits.service.live.replica import LIBRARY

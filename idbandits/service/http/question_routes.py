@@ -10,7 +10,14 @@ from idbandits.service.http.answers import Answer, answer
 from idbandits.service.http.bodies import BodyType
 from idbandits.service.http.endpoint import Call
 from idbandits.service.http.letter_box import replay_letters
-from idbandits.service.http.messages import Beliefs, DeadLetter, DeadLetters, HealthAnswer, ReplayRequest, TableBelief
+from idbandits.service.http.message_types import (
+    Beliefs,
+    DeadLetter,
+    DeadLetters,
+    HealthAnswer,
+    ReplayRequest,
+    TableBelief,
+)
 from idbandits.service.http.service_metrics import ServiceMetrics
 from idbandits.service.http.service_state import ServiceState
 from idbandits.service.json_text import decoded
