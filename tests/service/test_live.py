@@ -426,6 +426,28 @@ def test_versions_of_two_workers_at_once(new_store: Any, clock: Clock, monkeypat
         assert one.put("shop", shop(["a"]), inference="exact") == 2
 
 
+def test_repeated_requests_get_their_answer_although_they_could_not_be_new(live: Live) -> None:
+    first = live.decide("shop", id="x", allowed=["a"])
+    live.put("shop", shop(["b"]), inference="exact", horizon=HORIZON)
+    assert kind_of(live.decide, "shop", allowed=["a"]) == "invalid"
+    assert live.decide("shop", id="x", allowed=["a"]) == first
+    live.set_status("shop", "paused")
+    assert live.decide("shop", id="x", allowed=["a"]) == first
+    assert kind_of(live.decide, "shop", id="x", allowed=["b"]) == "other-body"
+    assert kind_of(live.decide, "shop", id="x", allowed=5) == "not-active"
+    assert kind_of(live.decide, "shop", id="y", allowed=["a"]) == "not-active"
+
+
+def test_totals(live: Live, clock: Clock) -> None:
+    for i in range(5):
+        live.decide("shop", id=f"x{i}", deferred=i == 0)
+    live.report("x1", complete=True)
+    live.tick()
+    assert live.journal.totals("shop") == {
+        "decisions": 5, "pending": 4, "letters": 0, "closed": 1, "open": 3, "deferred": 1,
+    }  # fmt: skip
+
+
 def test_pause_and_retire(live: Live, clock: Clock) -> None:
     live.decide("shop", id="x")
     live.set_status("shop", "paused")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar, final
 
 from idbandits.service.journal.records import (
     DEFERRED,
+    OPEN,
     ROUND,
     VERSION,
     Change,
@@ -337,12 +338,14 @@ class Journal:
 
     def totals(self, experiment: str) -> dict[str, int]:
         """Return numbers of decisions: all, pending (open or deferred), and by state."""
+        unclosed = "SELECT state, count(*) FROM decisions WHERE experiment = ? AND state <> 'closed' GROUP BY state"
         with self.store.transaction(write=False) as own:
-            rows = own.all("SELECT state, count(*) FROM decisions WHERE experiment = ? GROUP BY state", (experiment,))
+            states = {state: int(number) for state, number in own.all(unclosed, (experiment,))}
+            every = own.all("SELECT count(*) FROM decisions WHERE experiment = ?", (experiment,))[0][0]
             letters = own.all("SELECT count(*) FROM letters WHERE experiment = ? AND replayed IS NULL", (experiment,))
-        states = {state: int(number) for state, number in rows}
-        pending = states.get("open", 0) + states.get(DEFERRED, 0)
-        return {"decisions": sum(states.values()), "pending": pending, "letters": letters[0][0], **states}
+        pending = states.get(OPEN, 0) + states.get(DEFERRED, 0)
+        closed = int(every) - sum(states.values())
+        return {"decisions": int(every), "pending": pending, "letters": letters[0][0], "closed": closed, **states}
 
     # -- audit, dead letters, tokens -----------------------------------------------------------------------------------
 

@@ -31,6 +31,12 @@ class Request(NamedTuple):
     deferred: bool = False  # counts only when it is reported as shown
 
 
+def digest_of_request(request: Request) -> str:
+    """Return a digest of everything but the id of a request."""
+    context, allowed = plain(request.context), plain_allowed(request.allowed)
+    return digest_of([context, allowed, request.unit, plain(request.action), request.deferred])
+
+
 @final
 class Decider:
     """Makes decisions with random numbers of one process, which other processes do not share."""
@@ -62,14 +68,14 @@ class Decider:
             action = self._other_action(arm, view, request, context, draw)
         if arm == HOLDOUT and not settings.learn_holdout:
             learns = 0
-        body = [context, plain_allowed(request.allowed), request.unit, plain(request.action), request.deferred]
+        allowed = plain_allowed(request.allowed)
         shown = None if request.deferred else now
         due = None if shown is None else now + version.stages[0]
         return DecisionRow(
             n=0, experiment=experiment, id=id, version=version.number, arm=arm, learns=learns, unit=request.unit,
             action=encoded(action), proposed=proposed, context=None if context is None else encoded(plain(context)),
-            allowed=None if body[1] is None else encoded(body[1]), at=now, shown=shown, position=view.position,
-            seed=own_seed, library=LIBRARY, digest=digest_of(body), due=due,
+            allowed=None if allowed is None else encoded(allowed), at=now, shown=shown, position=view.position,
+            seed=own_seed, library=LIBRARY, digest=digest_of_request(request), due=due,
             state=DEFERRED if request.deferred else OPEN,
         )  # fmt: skip
 

@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple, final
 
@@ -18,7 +19,7 @@ from idbandits.service.journal.records import DecisionRow, Event, VersionRow
 from idbandits.service.journal.store import Store
 from idbandits.service.json_text import decoded, encoded
 from idbandits.service.live.closing import Closer
-from idbandits.service.live.deciding import Decider, Request
+from idbandits.service.live.deciding import Decider, Request, digest_of_request
 from idbandits.service.live.gain import (
     Gain,
     Period,
@@ -246,33 +247,34 @@ class Live:
     def decision_write(self, experiment: str, request: Request) -> NewDecision:
         """Choose an action for a request; the result is to be written, and answered by `decision_of`."""
         view = self.view(experiment)
-        if (status := self._statuses.get(experiment, "active")) != "active":
-            raise ServiceError("not-active", f"experiment {experiment!r} must be active, it is {status}")
         own_id = new_id(self.clock()) if request.id is None else check_id("id", request.id)
         if request.unit is not None:
             check_id("unit", request.unit)
-        key = experiment, own_id
         if request.id is not None:
             with self._lock:
-                if key in self._in_flight:
+                if (experiment, own_id) in self._in_flight:
                     raise ServiceError("duplicate", f"decision {own_id!r} is being made by another request", "id")
-                self._in_flight.add(key)
+                self._in_flight.add((experiment, own_id))
         try:
-            return NewDecision(self._decider.row(experiment, self._seeds[experiment], own_id, view, request))
-        except ContextError as error:
-            self._in_flight.discard(key)
-            raise ServiceError("invalid", str(error), "context") from None
-        except ActionError as error:
-            self._in_flight.discard(key)
-            raise ServiceError("invalid", str(error), "allowed") from None
+            return NewDecision(self._row(experiment, own_id, view, request))
+        except BaseException:
+            self._in_flight.discard((experiment, own_id))
+            raise
+
+    def _row(self, experiment: str, id: str, view: View, request: Request) -> DecisionRow:
+        """Return the row of a new decision, or of an earlier one that this request repeats and could not be new."""
+        try:
+            if (status := self._statuses.get(experiment, "active")) != "active":
+                raise ServiceError("not-active", f"experiment {experiment!r} must be active, it is {status}")
+            return self._decider.row(experiment, self._seeds[experiment], id, view, request)
         except IdbanditsError as error:
-            self._in_flight.discard(key)
+            if request.id is not None:
+                with suppress(IdbanditsError, TypeError):
+                    return self.journal.decision(experiment, id)[0]._replace(digest=digest_of_request(request))
             if isinstance(error, ServiceError):
                 raise
-            raise ServiceError("invalid", str(error)) from None
-        except BaseException:
-            self._in_flight.discard(key)
-            raise
+            fields = {ContextError: "context", ActionError: "allowed"}
+            raise ServiceError("invalid", str(error), fields.get(type(error))) from None
 
     def forget_in_flight(self, write: NewDecision) -> None:
         """Allow the id of a written decision again."""

@@ -39,6 +39,7 @@ CREATE TABLE decisions (
     UNIQUE (experiment, id)
 );
 CREATE INDEX decisions_order ON decisions (experiment, n);
+CREATE INDEX decisions_state ON decisions (experiment, state) WHERE state <> 'closed';
 CREATE INDEX decisions_due ON decisions (due) WHERE due IS NOT NULL;
 CREATE INDEX decisions_unit ON decisions (experiment, unit, n) WHERE unit IS NOT NULL;
 CREATE TABLE events (
