@@ -363,3 +363,22 @@ def test_short_logs_are_rejected(case):
     d, _, frame, _ = case
     with pytest.raises(IdbanditsError, match="at least 10 complete rounds, got 4"):
         evaluate(BEST, columns(frame.iloc[:4]), d, propensity="p")
+
+
+def test_intervals_do_not_shrink_where_no_list_of_the_policy_was_logged():
+    d = idb.models.position_based(12, 4)
+    means, covered, widths = world_of(d, 5), 0, []
+    policy = {"A1": 3, "A2": 1, "A3": 7, "A4": 0}
+    truth = idb.expected_reward(d, policy, means)
+    for seed in range(20):
+        rng, world = np.random.default_rng(seed), idb.World(d, means, seed=seed)
+        rows = [dict(zip(policy, rng.permutation(12)[:4].tolist(), strict=True)) for _ in range(400)]
+        log = columns(pd.DataFrame([row | dict(world.step(row).observation) for row in rows]))
+        frame = evaluate(policy, log, d, propensity="uniform", seed=seed).frame.set_index("estimator")
+        own = frame.loc["doubly robust"]
+        covered += own["low"] <= truth <= own["high"]
+        widths.append(
+            (own["high"] - own["low"]) / (frame.loc["direct method", "high"] - frame.loc["direct method", "low"])
+        )
+    assert covered >= 15  # of 20 intervals of 95 %: fewer have probability 3e-4
+    assert min(widths) > 0.5

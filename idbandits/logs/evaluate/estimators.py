@@ -144,9 +144,12 @@ def _combined(
         assumed = [tuple(k for k in weights.every if k not in places) for places in last]
         evidence.append(deviations(errors, assumed, choices, clusters))
     evidence.append(deviations(errors, [weights.every] * len(terms), choices, clusters))
-    covariance[-1, -1] += direct.posterior_variance
-    points = [*(clusters.mean(values) for values in columns.values()), direct.estimate.value]
-    combined = combine(points, covariance, [*uncorrected, 1.0], evidence[1:])
+    uncorrected.append(1.0)
+    covariance += direct.posterior_variance  # of all: they add residuals to the efficient estimate of the same rounds
+    shift = direct.estimate.value - clusters.mean(direct.values)  # means over the posterior, and values at its mean
+    means = [clusters.mean(values) for values in (*columns.values(), direct.values)]
+    points = [mean + share * shift for mean, share in zip(means, uncorrected, strict=True)]
+    combined = combine(points, covariance, uncorrected, evidence[1:])
     if combined.right < DOUBTFUL:
         data.notes.append(
             "The log contradicts the diagram: its rewards depend on choices in ways the diagram rules out."
