@@ -111,7 +111,7 @@ def status_of(live: Live, name: str) -> Status:
     """Return the status of an experiment."""
     view, replica = live.view(name), live.replica(name)
     statistics, settings, now = replica.statistics, view.version.settings, live.clock()
-    behind, _ = live.journal.behind(name, view.position)
+    behind = live.journal.behind(name, view.position)
     state = live.journal.experiments()[name][0]
     arms = means_by_arm(live, name)
     rounds = statistics.rounds
@@ -119,7 +119,7 @@ def status_of(live: Live, name: str) -> Status:
     is_old = now - view.version.stages[-1] > min((_hour(key) for key in dict(statistics.cells)), default=now)
     return Status(
         name, view.version.number, state, settings.mode, rounds, live.journal.totals(name), arms, live.gain(name),
-        live.sample_ratio(name), settings.holdout, behind, _lag(live.store, name, now),
+        live.sample_ratio(name), settings.holdout, behind, live.lag(name),
         (statistics.agreed, statistics.compared), replica.rejected, rounds > 0 and rewarded == 0 and is_old,
         view.version.stages[-1],
     )  # fmt: skip
@@ -156,13 +156,6 @@ def _mean(count: float, reward: float, square: float) -> Mean:
 def cells_of(statistics: Statistics) -> dict[str, Cell]:
     """Return the cells of statistics that are being counted."""
     return dict(statistics.cells)
-
-
-def _lag(store: Store, name: str, now: float) -> float:
-    sql = "SELECT min(due) FROM decisions WHERE due <= ? AND experiment = ?"
-    with store.transaction(write=False) as own:
-        first = own.all(sql, (now, name))[0][0]
-    return 0.0 if first is None else now - float(first)
 
 
 LATEST_DECISIONS = "(SELECT n, shown, at, learned, state FROM decisions WHERE experiment = ? ORDER BY n DESC LIMIT ?) d"

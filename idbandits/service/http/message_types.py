@@ -167,6 +167,7 @@ class ExperimentAnswer(msgspec.Struct):
     impossible: int
     letters: int
     behind: int
+    lag: float
     position: int
     settings: dict[str, Any]
     created: float

@@ -86,14 +86,14 @@ class ServiceMetrics:
             return
         live = self._state.live
         try:
-            found, now = dict[str, dict[str, float]](), live.clock()
+            found = dict[str, dict[str, float]]()
             for name in live.experiments():
                 view, totals = live.view(name), live.journal.totals(name)
-                behind, first = live.journal.behind(name, view.position)
+                behind = live.journal.behind(name, view.position)
                 found[name] = {
                     "decisions": totals["decisions"], "pending": totals["pending"], "letters": totals["letters"],
                     "rounds": view.agent.rounds, "lag_steps": behind,
-                    "lag_seconds": max(0.0, now - first) if behind and first else 0.0,
+                    "lag_seconds": live.lag(name),
                 }  # fmt: skip
             self._store_lag, self._journal, self._up = live.store.lag(), found, 1.0
         except IdbanditsError:
@@ -138,7 +138,7 @@ class ServiceMetrics:
             yield self._by_name(key, f"{what} {WHOLE}", names, sum)
         yield self._by_name("rounds", f"Rounds that were learned {WORKER}", names, sum)
         yield self._by_name("lag_steps", f"Steps of the journal that are not learned yet {WORKER}", names, max)
-        yield self._by_name("lag_seconds", f"Age of the oldest decision among them {WORKER}", names, max)
+        yield self._by_name("lag_seconds", f"How long something is due that is not learned yet {WORKER}", names, max)
 
     def _by_name(self, key: str, text: str, names: bool, total: Any) -> Any:
         family = GaugeMetricFamily(f"idbandits_{key}", text, labels=["experiment"] if names else [])

@@ -274,15 +274,18 @@ class Journal:
             rows = own.all(sql, (experiment, position, last))
         return [StepRow._make([*row[:7], None if row[7] is None else DecisionRow(*row[7:])]) for row in rows]
 
-    def behind(self, experiment: str, position: int) -> tuple[int, float]:
-        """Return how many steps are after a position, and when the first of their rounds was decided (or 0)."""
-        sql = (
-            "SELECT count(*), coalesce(min(d.at), 0) FROM steps s LEFT JOIN decisions d ON d.n = s.decision "
-            "WHERE s.experiment = ? AND s.block > ?"
-        )
+    def behind(self, experiment: str, position: int) -> int:
+        """Return how many steps are after a position."""
         with self.store.transaction(write=False) as own:
-            number, first = own.all(sql, (experiment, position))[0]
-        return int(number), float(first)
+            sql = "SELECT count(*) FROM steps WHERE experiment = ? AND block > ?"
+            return int(own.all(sql, (experiment, position))[0][0])
+
+    def first_due(self, experiment: str, now: float) -> float | None:
+        """Return when the first decision that is due now became due."""
+        with self.store.transaction(write=False) as own:
+            sql = "SELECT min(due) FROM decisions WHERE due <= ? AND experiment = ?"
+            first = own.all(sql, (now, experiment))[0][0]
+        return None if first is None else float(first)
 
     # -- experiments ---------------------------------------------------------------------------------------------------
 

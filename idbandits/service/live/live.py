@@ -81,6 +81,7 @@ class Live:
         self._stop = threading.Event()
         self.failure: Exception | None = None  # of the background thread; None: it works
         self.learned_steps, self.learning_seconds = 0, 0.0
+        self._caught_up = time.monotonic()  # when all steps of the journal were learned
         self._tick_seconds = tick
         self._follow_all()
         self._committer = Committer(self.journal)
@@ -166,14 +167,22 @@ class Live:
         settings = view.version.settings
         status = self._statuses.get(name, "active")
         totals = self.journal.totals(name)
-        behind, _ = self.journal.behind(name, view.position)
+        behind = self.journal.behind(name, view.position)
         return {
             "name": name, "version": view.version.number, "status": settings.mode if status == "active" else status,
             "mode": settings.mode, "rounds": view.agent.rounds, "closed": self.replica(name).statistics.rounds,
             "decisions": totals["decisions"], "pending": totals["pending"], "impossible": totals.get("impossible", 0),
-            "letters": totals["letters"], "behind": behind, "position": view.position,
+            "letters": totals["letters"], "behind": behind, "lag": self.lag(name), "position": view.position,
             "settings": settings.to_data(), "created": view.version.created,
         }  # fmt: skip
+
+    def lag(self, name: str) -> float:
+        """Return for how many seconds something is due that this process has not learned: rounds to close, or steps."""
+        now, waits = self.clock(), 0.0
+        if self.journal.behind(name, self.view(name).position):
+            waits = time.monotonic() - self._caught_up
+        first = self.journal.first_due(name, now)
+        return max(waits, 0.0 if first is None else now - first)
 
     def replica(self, name: str) -> Replica:
         """Return the replica of an experiment, or raise if there is none."""
@@ -398,6 +407,7 @@ class Live:
                 number += self._replicas[name].follow()
                 if (view := self._replicas[name].view) is not None:
                     self._closer.prepare(view.version)
+            self._caught_up = time.monotonic()
             if number:
                 self.learned_steps += number
                 self.learning_seconds += time.perf_counter() - began
