@@ -61,7 +61,7 @@ def judged(candidates: Sequence[Candidate], leader: int, gaps: Sequence[Gap]) ->
         else:
             rivals.append(rival)
     if rivals:
-        names = " or ".join(repr(own.name) for own in (best, *rivals))
+        names = " and ".join(repr(own.name) for own in (best, *rivals))
         sentence = f"Undecided between {names}: differences are within {CLEAR:g} standard errors"
         fewest = [own.name for own in (best, *rivals) if own.parameters == min(c.parameters for c in (best, *rivals))]
         return Verdict(None, sentence + (f"; {fewest[0]!r} has the fewest parameters." if len(fewest) == 1 else "."))
