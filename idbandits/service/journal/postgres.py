@@ -34,6 +34,7 @@ SETTINGS = (
     "default_transaction_isolation = 'read committed'",
     "statement_timeout = '60s'",
     "idle_in_transaction_session_timeout = '60s'",
+    "plan_cache_mode = force_custom_plan",  # plans that are kept from small tables read all rows of large ones
     "enable_seqscan = off",  # all statements have an index; plans made while tables are small would scan large ones
     "enable_hashjoin = off",
     "enable_mergejoin = off",
