@@ -6,7 +6,6 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple, final
 from urllib.parse import quote
 
@@ -14,7 +13,8 @@ import httpx
 
 from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.tables import Label
-from idbandits.service.live.inputs import new_id, plain, plain_allowed
+from idbandits.service.json_text import encoded
+from idbandits.service.live.inputs import new_id
 from idbandits.service.problems import STATUS, ServiceError
 
 TIMEOUT = 2.0  # seconds for an attempt
@@ -50,7 +50,7 @@ class _Requests:
     """Requests and answers, without their transport."""
 
     def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
-        self.retries, headers = retries, {"accept": "application/json"}
+        self.retries, headers = retries, {"accept": "application/json", "content-type": "application/json"}
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
         self.options: dict[str, Any] = {"base_url": url, "headers": headers, "timeout": timeout}
@@ -75,11 +75,6 @@ class _Requests:
 
 def _decision_body(given: Mapping[str, Any]) -> dict[str, Any]:
     body = {name: value for name, value in given.items() if value is not None and value is not False}
-    for name in ("context", "action"):
-        if name in body:
-            body[name] = plain(body[name])
-    if "allowed" in body:
-        body["allowed"] = plain_allowed(body["allowed"])
     body.setdefault("id", new_id(time.time()))
     return body
 
@@ -87,21 +82,16 @@ def _decision_body(given: Mapping[str, Any]) -> dict[str, Any]:
 def _outcome_body(id: str, values: Mapping[str, Any] | None, at: Any, complete: bool) -> dict[str, Any]:
     body: dict[str, Any] = {"decision": id}
     if values is not None:
-        body["values"] = {str(name): _plain_value(value) for name, value in values.items()}
+        body["values"] = dict(values)
     if at is not None:
-        body["at"] = _plain_value(at)
+        body["at"] = at
     if complete:
         body["complete"] = True
     return body
 
 
-def _plain_value(value: Any) -> Any:
-    """Return a value or a time as JSON has it."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, (tuple, list)):
-        return [_plain_value(own) for own in value]
-    return plain(value)
+def _json(body: Any) -> bytes | None:
+    return None if body is None else encoded(body).encode()
 
 
 def _kind(answer: httpx.Response) -> str | None:
@@ -181,7 +171,7 @@ class Client:
         pauses = self._requests.pauses()
         while True:
             try:
-                answer: httpx.Response | None = self._http.request(sent.method, sent.path, json=sent.body)
+                answer: httpx.Response | None = self._http.request(sent.method, sent.path, content=_json(sent.body))
                 problem: object = None
             except httpx.TransportError as error:
                 answer, problem = None, error
@@ -197,7 +187,7 @@ class Client:
     def put(self, experiment: str, d: Diagram, **settings: Any) -> int:
         """Create an experiment, or add a version; return the number of the version."""
         path, body = self._requests.path(experiment), _experiment_body(d, settings)
-        return int(_content(self._http.put(path, json=body, timeout=300.0))["version"])
+        return int(_content(self._http.put(path, content=_json(body), timeout=300.0))["version"])
 
     def decide(
         self, experiment: str, context: Mapping[str, Any] | None = None, *, allowed: Any = None, id: str | None = None,
@@ -254,7 +244,7 @@ class Client:
         name, id, is_fallback = _target(decision, experiment)
         if is_fallback:
             return "fallback"
-        body = {"decision": id} if at is None else {"decision": id, "at": _plain_value(at)}
+        body = {"decision": id} if at is None else {"decision": id, "at": at}
         return str(self._answer(_Sent("POST", self._requests.path(name, "/shown"), body))["status"])
 
     def show(self, experiment: str) -> dict[str, Any]:
@@ -293,7 +283,9 @@ class AsyncClient:
         pauses = self._requests.pauses()
         while True:
             try:
-                answer: httpx.Response | None = await self._http.request(sent.method, sent.path, json=sent.body)
+                answer: httpx.Response | None = await self._http.request(
+                    sent.method, sent.path, content=_json(sent.body)
+                )
                 problem: object = None
             except httpx.TransportError as error:
                 answer, problem = None, error
@@ -309,7 +301,7 @@ class AsyncClient:
     async def put(self, experiment: str, d: Diagram, **settings: Any) -> int:
         """Create an experiment, or add a version; return the number of the version."""
         path, body = self._requests.path(experiment), _experiment_body(d, settings)
-        return int(_content(await self._http.put(path, json=body, timeout=300.0))["version"])
+        return int(_content(await self._http.put(path, content=_json(body), timeout=300.0))["version"])
 
     async def decide(
         self, experiment: str, context: Mapping[str, Any] | None = None, *, allowed: Any = None, id: str | None = None,
@@ -368,7 +360,7 @@ class AsyncClient:
         name, id, is_fallback = _target(decision, experiment)
         if is_fallback:
             return "fallback"
-        body = {"decision": id} if at is None else {"decision": id, "at": _plain_value(at)}
+        body = {"decision": id} if at is None else {"decision": id, "at": at}
         return str((await self._answer(_Sent("POST", self._requests.path(name, "/shown"), body)))["status"])
 
     async def show(self, experiment: str) -> dict[str, Any]:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgspec
 
-_encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder()
+
+def plain(value: Any) -> Any:
+    """Return a mapping, an iterable, an array or a number of NumPy as JSON has it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return dict(value) if hasattr(value, "items") else list(value)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=plain)
+_ordered = msgspec.json.Encoder(enc_hook=plain, order="deterministic")
+_decoder = msgspec.json.Decoder()
 
 
 def encoded(value: Any) -> str:
     """Return a value as JSON."""
     return _encoder.encode(value).decode()
+
+
+def digest_of(value: Any) -> str:
+    """Return a digest of a value, which does not depend on the order of keys."""
+    return hashlib.blake2b(_ordered.encode(value), digest_size=16).hexdigest()
 
 
 def decoded(text: str | bytes | None) -> Any:

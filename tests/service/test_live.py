@@ -434,7 +434,7 @@ def test_repeated_requests_get_their_answer_although_they_could_not_be_new(live:
     live.set_status("shop", "paused")
     assert live.decide("shop", id="x", allowed=["a"]) == first
     assert kind_of(live.decide, "shop", id="x", allowed=["b"]) == "other-body"
-    assert kind_of(live.decide, "shop", id="x", allowed=5) == "not-active"
+    assert kind_of(live.decide, "shop", id="x", allowed=5) == "other-body"
     assert kind_of(live.decide, "shop", id="y", allowed=["a"]) == "not-active"
 
 

@@ -12,9 +12,8 @@ import numpy as np
 from idbandits.errors import ActionError
 from idbandits.service.journal.journal import Journal
 from idbandits.service.journal.records import CALLER, DEFERRED, HOLDOUT, OPEN, POLICY, DecisionRow
-from idbandits.service.json_text import decoded, encoded
+from idbandits.service.json_text import decoded, digest_of, encoded
 from idbandits.service.live.choosing import fixed_action, uniform_action
-from idbandits.service.live.inputs import digest_of, plain, plain_allowed
 from idbandits.service.live.replica import LIBRARY, View
 from idbandits.service.live.settings import Settings, seconds_of
 from idbandits.service.problems import ServiceError
@@ -33,8 +32,7 @@ class Request(NamedTuple):
 
 def digest_of_request(request: Request) -> str:
     """Return a digest of everything but the id of a request."""
-    context, allowed = plain(request.context), plain_allowed(request.allowed)
-    return digest_of([context, allowed, request.unit, plain(request.action), request.deferred])
+    return digest_of([request.context, request.allowed, request.unit, request.action, request.deferred])
 
 
 @final
@@ -68,14 +66,13 @@ class Decider:
             action = self._other_action(arm, view, request, context, draw)
         if arm == HOLDOUT and not settings.learn_holdout:
             learns = 0
-        allowed = plain_allowed(request.allowed)
         shown = None if request.deferred else now
         due = None if shown is None else now + version.stages[0]
         return DecisionRow(
             n=0, experiment=experiment, id=id, version=version.number, arm=arm, learns=learns, unit=request.unit,
-            action=encoded(action), proposed=proposed, context=None if context is None else encoded(plain(context)),
-            allowed=None if allowed is None else encoded(allowed), at=now, shown=shown, position=view.position,
-            seed=own_seed, library=LIBRARY, digest=digest_of_request(request), due=due,
+            action=encoded(action), proposed=proposed, context=None if context is None else encoded(context),
+            allowed=None if request.allowed is None else encoded(request.allowed), at=now, shown=shown,
+            position=view.position, seed=own_seed, library=LIBRARY, digest=digest_of_request(request), due=due,
             state=DEFERRED if request.deferred else OPEN,
         )  # fmt: skip
 
@@ -116,7 +113,7 @@ class Decider:
         earlier = self._journal.latest_of_unit(experiment, request.unit, since)
         if earlier is None or earlier.version != view.version.number:
             return None
-        if earlier.context != (None if request.context is None else encoded(plain(dict(request.context)))):
+        if earlier.context != (None if request.context is None else encoded(request.context)):
             return None
         eligible = view.agent.eligible(request.allowed)
         return earlier if fixed_action(view.version.model, decoded(earlier.action), eligible) is not None else None

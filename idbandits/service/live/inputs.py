@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import re
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
-
-import msgspec
-import numpy as np
 
 from idbandits.errors import brief
 from idbandits.service.problems import ServiceError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 LONGEST_ID = 200
-_ordered = msgspec.json.Encoder(order="deterministic")  # equal objects have equal texts
 SKEW = 300.0  # seconds that clocks of callers may be ahead
 
 
@@ -42,27 +36,6 @@ def check_id(field: str, value: Any) -> str:
             "invalid", f"{field} must be 1 to {LONGEST_ID} printable characters, got {brief(value)}", field
         )
     return value
-
-
-def plain(value: Any) -> Any:
-    """Return a context or an action as JSON has it."""
-    if isinstance(value, Mapping):
-        return {str(name): plain(own) for name, own in value.items()}
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def plain_allowed(allowed: Any) -> Any:
-    """Return eligible choices as JSON has them."""
-    if allowed is None:
-        return None
-    if isinstance(allowed, Mapping):
-        return {str(name): [plain(own) for own in labels] for name, labels in allowed.items()}
-    return [plain(own) for own in allowed]
-
-
-def digest_of(body: Any) -> str:
-    """Return a digest of a request."""
-    return hashlib.blake2b(_ordered.encode(body), digest_size=16).hexdigest()
 
 
 def is_time(text: str) -> bool:
