@@ -204,7 +204,7 @@ def load(port: int, requests: int, seed: int = 0) -> Load:
 
 
 def batch_rate(port: int, batches: int) -> float:
-    """Return the decisions per second in batches, over four connections."""
+    """Return the decisions per second in batches, over a quarter of the connections."""
 
     async def run() -> float:
         left = [batches]
@@ -217,7 +217,7 @@ def batch_rate(port: int, batches: int) -> float:
                 await connection.ask("/v1/experiments/shop/decisions:batch", body)
 
         began = time.perf_counter()
-        await asyncio.gather(*(client() for _ in range(4)))
+        await asyncio.gather(*(client() for _ in range(CONNECTIONS // 4)))
         return batches * BATCH / (time.perf_counter() - began)
 
     return asyncio.run(run())

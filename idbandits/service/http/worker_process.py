@@ -20,7 +20,7 @@ from idbandits.service.live.live import Live
 GRACE = 20  # seconds for requests that are under way when a worker ends
 KEEP_ALIVE = 75  # seconds that idle connections stay open: longer than those of usual proxies
 BACKLOG = 2048
-SWITCH = 0.0002  # seconds until a thread that waits for the interpreter gets it; with 5 ms, the journal's waits most
+SWITCH = 0.0005  # seconds until a thread that waits for the interpreter gets it; with 5 ms, the journal's waits most
 
 
 class Work(NamedTuple):

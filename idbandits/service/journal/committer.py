@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, final
@@ -13,6 +14,7 @@ from idbandits.service.problems import ServiceError, unavailable
 
 LOG = logging.getLogger(__name__)
 MOST_WRITES = 400  # of a transaction
+PAUSE = 0.0003  # seconds after a transaction of several: other processes get the lock, and the next one is larger
 
 Answered = Callable[[Sequence[tuple[Any, Any]]], None]  # gets pairs of what was passed to `submit`, and answers
 
@@ -74,7 +76,10 @@ class Committer:
             self._wake.clear()
             is_last = self._closing  # nothing is submitted after this
             while self._waiting:
-                self._commit([self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_WRITES))])
+                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_WRITES))]
+                self._commit(batch)
+                if len(batch) > 1:
+                    time.sleep(PAUSE)
             if is_last:
                 return
 

@@ -39,7 +39,7 @@ from idbandits.service.problems import ServiceError
 
 TICK = 0.1  # seconds between looks at the journal
 SNAPSHOT_STEPS, SNAPSHOT_SECONDS = 50_000, 600.0  # between snapshots
-MOST_CLOSED = 500  # rounds of one transaction
+MOST_CLOSED = 100  # rounds of one transaction
 MOST_VERSIONS = 1000  # that are kept in memory
 STATUSES = ("active", "paused", "retired")
 
