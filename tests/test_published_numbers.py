@@ -35,7 +35,14 @@ Between | the tables.
 | y | 6 |
 End.
 """
-UNTESTED = {"evaluation", "networks", "bandit_peers", "features_peers", "features_yelp", "logs"}  # need other libraries or data
+UNTESTED = {
+    "evaluation",
+    "networks",
+    "bandit_peers",
+    "features_peers",
+    "features_yelp",
+    "logs",
+}  # need other libraries, or data
 RENEW = "run `make numbers` (3 minutes), read the diff, and correct the prose around it"
 
 

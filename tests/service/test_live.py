@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -623,6 +624,23 @@ def test_forgetting_by_time(url: str, clock: Clock) -> None:
         assert found[1:] == [[1.0, 1.0]] * 2
     with live_of(url, clock) as other:
         assert belief(other.view("shop").agent) == belief(live.view("shop").agent)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks while there are threads, which is the point
+def test_forked_processes_are_told_to_open_their_own(live: Live) -> None:
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            live.decide("shop")
+        except idb.errors.IdbanditsError as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as message:
+        assert "must be opened in the process that uses it" in message.read()
+    os.waitpid(child, 0)
+    assert live.decide("shop").version == 1
 
 
 def test_background(url: str) -> None:

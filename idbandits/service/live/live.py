@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 import time
@@ -69,7 +70,7 @@ class Live:
     ) -> None:  # fmt: skip
         self.store = open_store(url) if store is None else store
         self.journal = Journal(self.store)
-        self.clock = clock
+        self.clock, self._process = clock, os.getpid()
         self._replicas, self._versions = dict[str, Replica](), dict[tuple[str, int], Version]()
         self._statuses = dict[str, str]()
         self._seeds = dict[str, int]()
@@ -186,6 +187,8 @@ class Live:
 
     def replica(self, name: str) -> Replica:
         """Return the replica of an experiment, or raise if there is none."""
+        if os.getpid() != self._process:  # threads and locks were left in the parent
+            raise IdbanditsError("idb.Live must be opened in the process that uses it; this one was forked after that")
         replica = self._replicas.get(name)
         if replica is None or replica.view is None:
             self._follow_all()  # another process may have created it
