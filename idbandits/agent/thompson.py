@@ -329,7 +329,7 @@ class Thompson(Knowledge):
 
     @property
     def learns_counts(self) -> bool:
-        """Whether `learn` takes counts of logs; else rounds are learned one by one, in their order."""
+        """True if `learn` takes counts of logs; else rounds are learned one by one, in their order."""
         return not self._several and are_learnable(self.learner)
 
     def learn(self, counts: Counts) -> None:

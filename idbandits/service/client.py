@@ -15,7 +15,7 @@ from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.service.json_text import encoded
 from idbandits.service.live.inputs import new_id
-from idbandits.service.problems import STATUS, ServiceError
+from idbandits.service.service_errors import STATUS, ServiceError
 
 TIMEOUT = 2.0  # seconds for an attempt
 RETRIES = 2

@@ -15,7 +15,7 @@ from idbandits.service.http.access_tokens import SCOPES, create_token, revoke_to
 from idbandits.service.http.service_state import Options
 from idbandits.service.journal.journal import Journal
 from idbandits.service.journal.sqlite import SqliteStore
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 ONE = "/v1/experiments/shop"
 ROUTES = {  # the scope that each route needs

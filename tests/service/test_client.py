@@ -15,7 +15,7 @@ import pytest
 import idbandits as idb
 from http_service import cascade, put, served
 from idbandits.service.client import ClientDecision
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 SHOWN = {"A1": "news", "A2": "film"}
 

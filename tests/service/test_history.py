@@ -1,4 +1,4 @@
-"""What is made of a whole journal: exported logs, rebuilt agents, and copies between both kinds of stores."""
+"""Uses of a whole journal: exported logs, rebuilt agents, and copies between both kinds of stores."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from idbandits.service.journal.postgres import PostgresStore
 from idbandits.service.journal.store import CollisionError
 from idbandits.service.live.deciding import Request
 from idbandits.service.live.live import Live, open_store
-from idbandits.service.live.rounds import Version
-from idbandits.service.problems import ServiceError
+from idbandits.service.live.versions import Version
+from idbandits.service.service_errors import ServiceError
 from live_cases import DAY, HORIZON, HOUR, Clock, belief, live_of, shop
 
 SETTINGS: dict[str, Any] = {"inference": "exact", "horizon": HORIZON}
@@ -277,7 +277,7 @@ def test_backups(new_store: Callable[[], str], postgres: Callable[[], str], tmp_
 
 @pytest.mark.skipif(bool(missing("apsw")), reason="apsw not installed")
 def test_backup_of_a_file_in_use(tmp_path: Path) -> None:
-    """What is in the WAL is in the backup."""
+    """Changes in the WAL are in the backup."""
     url, clock = f"sqlite:///{tmp_path}/journal.db", Clock()
     with live_of(url, clock) as live:
         live.put("shop", shop(), **SETTINGS)

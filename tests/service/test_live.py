@@ -13,7 +13,7 @@ from idbandits import models
 from idbandits.service.journal.journal import Journal
 from idbandits.service.live.deciding import Request
 from idbandits.service.live.live import Live
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 from live_cases import DAY, HORIZON, HOUR, MINUTE, START, Clock, belief, live_of, shop
 
 

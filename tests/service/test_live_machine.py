@@ -14,7 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule,
 import idbandits as idb
 from idbandits.service.live.deciding import Request
 from idbandits.service.live.live import Live
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 from live_cases import DAY, HORIZON, HOUR, MINUTE, Clock, Shown, belief, counted, live_of, shop
 
 KEPT = ["a", "b"]  # items of all versions

@@ -1,4 +1,4 @@
-"""What was acknowledged survives a power failure, and a disk that is full."""
+"""Acknowledged writes survive a power failure, and a disk that is full."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from database_servers import missing
 from idbandits.service.live.deciding import Request
 from idbandits.service.live.live import Live
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 from live_cases import HOUR, Clock, belief, live_of, shop
 
 if reason := missing("apsw"):

@@ -13,7 +13,7 @@ Pending = tuple[int, bytes | None]  # a write, or the size to which a file was c
 
 
 class Disk:
-    """What is durable of each file, and the operations after its latest sync, in their order."""
+    """Durable content of each file, and the operations after its latest sync, in their order."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

@@ -12,7 +12,7 @@ from typing import Any
 
 from idbandits.service.live.deciding import Request
 from idbandits.service.live.live import Live
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 from live_cases import shop
 
 BATCH = 5

@@ -38,7 +38,7 @@ class Received(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What the pages say of an experiment."""
+    """Status of an experiment, as pages show it."""
 
     name: str
     version: int
@@ -71,7 +71,7 @@ class Status(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether everything that is due was learned."""
+        """True if everything that is due was learned."""
         return self.lag <= BEHIND
 
     @property

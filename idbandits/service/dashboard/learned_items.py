@@ -1,4 +1,4 @@
-"""What an agent has learned, as tables of a page: leaderboard, heat map, other tables and regressions."""
+"""Belief of an agent, as tables of a page: leaderboard, heat map, other tables and regressions."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Coefficients(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What an agent has learned in a context."""
+    """Belief of an agent in a context."""
 
     boards: list[Leaderboard]
     heats: list[Heat]

@@ -35,7 +35,7 @@ from idbandits.service.live.gain import design_effect_of, gain_path
 from idbandits.service.live.live import Live
 from idbandits.service.live.replica import LIBRARY
 from idbandits.service.live.statistics import key_of
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 FOLDER = Path(__file__).parent
 HEADERS = {

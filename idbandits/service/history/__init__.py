@@ -1,1 +1,1 @@
-"""What is made of a whole journal: logs, rebuilt agents, copies."""
+"""Uses of a whole journal: logs, rebuilt agents, copies."""

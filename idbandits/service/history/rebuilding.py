@@ -12,9 +12,9 @@ from idbandits.service.journal.journal import Journal
 from idbandits.service.journal.records import ROUND
 from idbandits.service.json_text import decoded
 from idbandits.service.live.replica import MOST_STEPS, Replica, is_same_belief
-from idbandits.service.live.rounds import Version
 from idbandits.service.live.settings import Settings, forget_of, inference_of
-from idbandits.service.problems import ServiceError
+from idbandits.service.live.versions import Version
+from idbandits.service.service_errors import ServiceError
 
 
 class Rebuilt(NamedTuple):

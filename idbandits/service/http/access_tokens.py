@@ -14,7 +14,7 @@ from idbandits.errors import brief
 from idbandits.service.journal.journal import Journal
 from idbandits.service.journal.store import one
 from idbandits.service.live.inputs import check_name
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 SCOPES = ("decide", "report", "read", "admin")  # admin includes all others
 PREFIX = "idb_"
@@ -96,7 +96,7 @@ class TokenCache:
 
     @property
     def fresh(self) -> bool:
-        """Whether tokens need not be read again."""
+        """True if tokens need not be read again."""
         return time.monotonic() < self._until
 
     def read(self) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from idbandits.errors import IdbanditsError
 from idbandits.service.http.message_types import Problem
-from idbandits.service.problems import STATUS, ServiceError
+from idbandits.service.service_errors import STATUS, ServiceError
 
 PREFIX = "urn:problem:idbandits:"
 RETRY_SECONDS = 1

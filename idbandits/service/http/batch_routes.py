@@ -18,7 +18,7 @@ from idbandits.service.http.message_types import (
 )
 from idbandits.service.http.service_state import ServiceState
 from idbandits.service.live.inputs import check_id
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 DECISIONS, OUTCOMES = BodyType(DecisionBatch, LARGE), BodyType(OutcomeBatch, LARGE)
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, final
 import msgspec
 
 from idbandits.service.http.answers import RejectedError
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 SMALL, LARGE = 2**20, 2**23  # bytes of a body
 T = TypeVar("T")

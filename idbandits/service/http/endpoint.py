@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 from idbandits.service.http.access_tokens import Caller
 from idbandits.service.http.answers import Answer, RejectedError
 from idbandits.service.http.bodies import BodyType, T, read_body
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 
 class Call(NamedTuple):

@@ -18,7 +18,7 @@ from idbandits.service.http.message_types import ExperimentList, ExperimentSumma
 from idbandits.service.http.service_state import ServiceState
 from idbandits.service.live.inputs import check_name
 from idbandits.service.live.settings import checked_settings, forget_of, inference_of
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 NEW = BodyType(NewExperiment, LARGE)
 STATUSES = {"pause": "paused", "resume": "active", "retire": "retired"}

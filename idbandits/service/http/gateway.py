@@ -18,7 +18,7 @@ from idbandits.service.http.bodies import Disconnected
 from idbandits.service.http.endpoint import check_scope, send_answer
 from idbandits.service.http.service_metrics import RequestTimes
 from idbandits.service.http.service_state import ServiceState
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 LOG = logging.getLogger("idbandits.service")
 PAGES = "/dashboard"

@@ -20,7 +20,7 @@ from idbandits.service.journal.journal import Report
 from idbandits.service.live.deciding import Request
 from idbandits.service.live.inputs import check_id
 from idbandits.service.live.live import Decision
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 DECISION, OUTCOME = BodyType(DecisionRequest), BodyType(OutcomeReport)
 SHOWN, SHOWN_TIME = BodyType(ShownReport), BodyType(ShownTime, optional=True)

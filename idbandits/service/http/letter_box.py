@@ -13,7 +13,7 @@ from idbandits.service.http.message_types import OutcomeReport, ReplayAnswer
 from idbandits.service.journal.journal import Journal
 from idbandits.service.json_text import decoded
 from idbandits.service.live.live import Live
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 KEPT = frozenset({"unknown-decision", "unknown-node", "impossible", "too-late"})
 LONGEST = 16_384  # bytes of a letter; longer ones are counted, and not stored

@@ -55,7 +55,7 @@ class DecisionRequest(Body):
 
 
 class OutcomeReport(Body):
-    """What happened after a decision: values by node; a time as a value means that the node had its last state then."""
+    """Outcome of a decision: values by node; a time as a value means that the node had its last state then."""
 
     decision: Id
     values: dict[str, Label | Timed | None] | None = None
@@ -105,7 +105,7 @@ class Problem(msgspec.Struct, omit_defaults=True):
 
 
 class DecisionAnswer(msgspec.Struct):
-    """What to show, and who chose it: policy, holdout or caller."""
+    """Action to show, and who chose it: policy, holdout or caller."""
 
     id: str
     action: dict[str, Label]
@@ -114,7 +114,7 @@ class DecisionAnswer(msgspec.Struct):
 
 
 class OutcomeAnswer(msgspec.Struct):
-    """What an outcome changed: accepted, or unchanged for a repeat."""
+    """Answer to an outcome: accepted, or unchanged for a repeat."""
 
     status: str
 
@@ -263,7 +263,7 @@ class DeadLetters(msgspec.Struct):
 
 
 class ReplayAnswer(msgspec.Struct):
-    """What became of dead letters that were reported again."""
+    """Answers to dead letters that were reported again."""
 
     accepted: int
     unchanged: int

@@ -22,7 +22,7 @@ from idbandits.service.http.service_metrics import ServiceMetrics
 from idbandits.service.http.service_state import ServiceState
 from idbandits.service.json_text import decoded
 from idbandits.service.live.inputs import check_id
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 REPLAY = BodyType(ReplayRequest, optional=True)
 NUMBERS = ("mean", "sd", "5 %", "95 %", "rounds")

@@ -1,4 +1,4 @@
-"""What the routes of a worker share: experiments, tokens, writes that wait, dead letters, and threads."""
+"""State that the routes of a worker share: experiments, tokens, writes that wait, dead letters, and threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from idbandits.service.http.answers import RejectedError
 from idbandits.service.http.letter_box import LetterBox
 from idbandits.service.http.pending_writes import PendingWrites
 from idbandits.service.live.live import Live
-from idbandits.service.live.rounds import Version
+from idbandits.service.live.versions import Version
 
 T = TypeVar("T")
 THREADS, SLOW_THREADS = 4, 2

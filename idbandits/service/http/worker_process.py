@@ -24,7 +24,7 @@ SWITCH = 0.0005  # seconds until a thread that waits for the interpreter gets it
 
 
 class Work(NamedTuple):
-    """What a worker serves."""
+    """Store and options of a worker."""
 
     url: str
     options: Options

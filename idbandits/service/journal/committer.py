@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from idbandits.service.journal.journal import Journal, Write
-from idbandits.service.problems import ServiceError, unavailable
+from idbandits.service.service_errors import ServiceError, unavailable
 
 LOG = logging.getLogger(__name__)
 MOST_WRITES = 400  # of a transaction

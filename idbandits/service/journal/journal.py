@@ -21,7 +21,7 @@ from idbandits.service.journal.records import (
 )
 from idbandits.service.journal.store import CollisionError, Row, Store, Transaction, migrate, one
 from idbandits.service.json_text import decoded, encoded
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 COLUMNS = ", ".join(DecisionRow._fields)
 NEW = tuple(name for name in DecisionRow._fields if name not in ("n", "complete", "learned", "reward", "revision"))

@@ -18,7 +18,7 @@ from typing import Any, final
 from idbandits.errors import IdbanditsError
 from idbandits.service.journal.store import HIGHEST, TYPES, CollisionError, Columns, Row
 from idbandits.service.json_text import encoded
-from idbandits.service.problems import unavailable
+from idbandits.service.service_errors import unavailable
 
 EPOCH = 2**48  # transactions of an epoch
 TURN = 0x1DBA7D175  # of the lock of those that append steps

@@ -69,7 +69,7 @@ class VersionRow(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What an outcome, or the closing of a round, changes about a decision."""
+    """Change of a decision by an outcome, or by the closing of its round."""
 
     events: tuple[Event, ...] = ()
     due: float | None = None

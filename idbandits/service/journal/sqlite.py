@@ -16,7 +16,7 @@ from typing import Any, final
 
 from idbandits.errors import IdbanditsError
 from idbandits.service.journal.store import HIGHEST, Columns, Row
-from idbandits.service.problems import unavailable
+from idbandits.service.service_errors import unavailable
 
 SOUND = (3, 51, 3)  # before, WAL could be corrupted when two connections wrote or checkpointed concurrently
 CACHED = 200  # prepared statements

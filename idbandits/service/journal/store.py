@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from importlib import resources
 from typing import Any, Protocol
 
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 Row = tuple[Any, ...]
 Columns = tuple[str, ...]

@@ -13,7 +13,7 @@ from idbandits.kernel.array_types import Floats
 from idbandits.logs.evaluate.term_values import observed_terms, term_circuit
 from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Closing, DecisionRow, Event
 from idbandits.service.json_text import decoded, encoded
-from idbandits.service.live.rounds import Version
+from idbandits.service.live.versions import Version
 
 SAME = 1e-9
 MOST_JUDGES = 1000  # that are kept

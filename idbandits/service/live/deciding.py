@@ -16,7 +16,7 @@ from idbandits.service.json_text import decoded, digest_of, encoded
 from idbandits.service.live.choosing import fixed_action, uniform_action
 from idbandits.service.live.replica import LIBRARY, View
 from idbandits.service.live.settings import Settings, seconds_of
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 
 class Request(NamedTuple):

@@ -44,7 +44,7 @@ class Gain(NamedTuple):
 
     @property
     def is_decided(self) -> bool:
-        """Whether the interval excludes zero."""
+        """True if the interval excludes zero."""
         return self.low is not None and self.high is not None and not self.low <= 0.0 <= self.high
 
 

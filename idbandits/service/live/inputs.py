@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from idbandits.errors import brief
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 LONGEST_ID = 200

@@ -34,9 +34,9 @@ from idbandits.service.live.gain import (
 )
 from idbandits.service.live.inputs import SKEW, check_id, check_name, is_time, new_id, time_of
 from idbandits.service.live.replica import LIBRARY, Replica, View, replica_at
-from idbandits.service.live.rounds import Outcome, Version
 from idbandits.service.live.settings import Settings, checked_settings
-from idbandits.service.problems import ServiceError
+from idbandits.service.live.versions import Outcome, Version
+from idbandits.service.service_errors import ServiceError
 
 TICK = 0.1  # seconds between looks at the journal
 SNAPSHOT_STEPS, SNAPSHOT_SECONDS = 50_000, 600.0  # between snapshots

@@ -24,10 +24,10 @@ from idbandits.errors import IdbanditsError
 from idbandits.service.journal.journal import Journal
 from idbandits.service.journal.records import VERSION, StepRow
 from idbandits.service.json_text import decoded
-from idbandits.service.live.rounds import Version
 from idbandits.service.live.settings import forget_of, inference_of
 from idbandits.service.live.statistics import Statistics
-from idbandits.service.problems import ServiceError
+from idbandits.service.live.versions import Version
+from idbandits.service.service_errors import ServiceError
 
 LOG = logging.getLogger(__name__)
 LIBRARY = version_of("idbandits")
@@ -36,7 +36,7 @@ MOST_CONTENT = 2**31  # bytes of a part of a snapshot
 
 
 class View(NamedTuple):
-    """What decisions are made by: replaced as a whole when something was learned."""
+    """Agent and version that decisions are made by: replaced as a whole when something was learned."""
 
     position: int
     version: Version

@@ -12,7 +12,7 @@ from idbandits.diagram.diagram import Diagram
 from idbandits.errors import ODD, IdbanditsError, brief
 from idbandits.inference import BY_NAME, Forget, Inference, default_inference, name_of
 from idbandits.inference.forgetting import DURATION, UNITS
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 MODES = ("online", "shadow", "frozen")
 BASELINES = ("uniform", "caller")

@@ -11,13 +11,13 @@ from idbandits.errors import brief
 from idbandits.inference import REVISE, name_of
 from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Change, DecisionRow, Event
 from idbandits.service.live.settings import Horizons, Settings, horizons_of, inference_of, seconds_of
-from idbandits.service.problems import ServiceError
+from idbandits.service.service_errors import ServiceError
 
 NEVER = float("inf")
 
 
 class Outcome(NamedTuple):
-    """What is reported of a decision: values of nodes, each with the time at which it happened."""
+    """Report on a decision: values of nodes, each with the time at which it happened."""
 
     events: tuple[Event, ...] = ()
     complete: bool = False
