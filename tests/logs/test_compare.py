@@ -91,7 +91,7 @@ def test_equal_models_are_undecided(browsing):
     d = idb.models.user_browsing(ITEMS, POSITIONS)
     result = compare({"one": d, "other": idb.models.user_browsing(ITEMS, POSITIONS)}, rounds, folds=2)
     assert result.best is None
-    assert "'one' or 'other'" in result.verdict
+    assert "'one' and 'other'" in result.verdict
 
 
 def candidate(name, parameters, impossible=0, is_baseline=False):
