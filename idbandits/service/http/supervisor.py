@@ -1,4 +1,4 @@
-"""Parent of the workers: compiles kernels first, starts processes on one socket, and restarts those that die."""
+"""Parent of the workers: compiles kernels first, starts processes on one address, and restarts those that die."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from idbandits.agent.thompson import Thompson
 from idbandits.errors import IdbanditsError
 from idbandits.models import cascade
 from idbandits.service.http.access_tokens import stored_tokens
-from idbandits.service.http.worker_process import GRACE, Work, run_worker
+from idbandits.service.http.worker_process import GRACE, SHARES_PORT, Work, bound_to, run_worker
 from idbandits.service.live.live import Live
 
 SHORTEST = 5.0  # seconds that a worker should live; others are restarted after a pause
@@ -51,12 +51,14 @@ def prepare(url: str, host: str, say: Callable[[str], None]) -> None:
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Return a socket bound to an address; workers listen on it when they are ready."""
+    """Return a socket bound to an address that is free; workers listen there when they are ready."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        own = socket.socket(family, socket.SOCK_STREAM)
-        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        own.bind(address)
+        own = bound_to(family, address)
+        if SHARES_PORT:  # no other service listens there: this one may share it with its workers
+            address = own.getsockname()
+            own.close()
+            own = bound_to(family, address, shares=True)
     except OSError as error:
         raise IdbanditsError(f"--host and --port must be free, got {host}:{port}: {error.strerror or error}") from None
     own.set_inheritable(True)

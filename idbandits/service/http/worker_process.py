@@ -1,4 +1,4 @@
-"""Worker process of the service: its own journal, agents and event loop, on a socket that all workers share."""
+"""Worker process of the service: its own journal, agents and event loop, on an address that all workers share."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ GRACE = 20  # seconds for requests that are under way when a worker ends
 KEEP_ALIVE = 75  # seconds that idle connections stay open: longer than those of usual proxies
 BACKLOG = 2048
 SWITCH = 0.0005  # seconds until a thread that waits for the interpreter gets it; with 5 ms, the journal's waits most
+SHARES_PORT = sys.platform == "linux"  # where the kernel divides connections among the sockets of a port
 
 
 class Work(NamedTuple):
@@ -29,6 +30,20 @@ class Work(NamedTuple):
     url: str
     options: Options
     access_log: bool = False
+
+
+def bound_to(family: int, address: Any, *, shares: bool = False) -> socket.socket:
+    """Return a socket that is bound to an address; one that shares it with other sockets of this user."""
+    own = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shares:
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        own.bind(address)
+    except OSError:
+        own.close()
+        raise
+    return own
 
 
 def server_of(live: Live, work: Work) -> uvicorn.Server:
@@ -52,11 +67,17 @@ async def serve(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
 
 
 def run_worker(work: Work, listening: socket.socket, parent: Any) -> None:
-    """Serve until SIGTERM, SIGINT, or the end of the process that started this one."""
+    """Serve until SIGTERM, SIGINT, or the end of the process that started this one.
+
+    Each worker listens on a socket of its own where it can: from one that is shared, the first to wake up takes most
+    connections.
+    """
     logging.basicConfig(format="idbandits: %(levelname)s: %(message)s", level=logging.WARNING)
     sys.setswitchinterval(SWITCH)
     live = Live(work.url)
     server = server_of(live, work)
+    if SHARES_PORT:
+        listening = bound_to(listening.family, listening.getsockname(), shares=True)
     threading.Thread(target=_follow, args=(parent, server), daemon=True).start()
     loop_factory = server.config.get_loop_factory()
     with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=loop_factory) as runner:

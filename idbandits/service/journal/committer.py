@@ -14,7 +14,7 @@ from idbandits.service.service_errors import ServiceError, unavailable
 
 LOG = logging.getLogger(__name__)
 MOST_WRITES = 400  # of a transaction
-PAUSE = 0.0003  # seconds after a transaction of several: other processes get the lock, and the next one is larger
+PAUSE = 0.0015  # seconds after a transaction of several: other processes get the lock, and the next one is larger
 
 Answered = Callable[[Sequence[tuple[Any, Any]]], None]  # gets pairs of what was passed to `submit`, and answers
 
