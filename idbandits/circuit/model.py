@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar, cast, final
 
@@ -112,6 +113,7 @@ class Model:
         self.learned = dict(d.learned)
         self.decisions, self.contexts = d.of_kind("decision"), d.of_kind("context")
         self.latents, self.observed = d.of_kind("latent"), d.of_kind("observed")
+        self._decision_names, self._context_names = ({n.name for n in own} for own in (self.decisions, self.contexts))
         self._choices = [(k, n.name, n.values) for k, n in enumerate(self.decisions)]
         self._means_shapes = [(t.name, t.means_shape) for t in self.learned.values()]
         self._reward_plan = elimination.plan_rewards(d)
@@ -163,14 +165,17 @@ class Model:
         self, action: Action, context: Action | None = None, request: list[float] | None = None
     ) -> Ints:  # fmt: skip
         """Encode decisions, then contexts; append the features of contexts to `request`, if there is one."""
-        chosen = _indices("action", "decision", self.decisions, action, ActionError)
-        self.feasibility.check({name: values[chosen[k]] for k, name, values in self._choices})
-        return np.array([*chosen, *self.context_vector(context, request)], dtype=np.int64)
+        chosen = _indices("action", "decision", self.decisions, self._decision_names, action, ActionError)
+        if not self.feasibility.is_surely_feasible(chosen):
+            self.feasibility.check({name: values[chosen[k]] for k, name, values in self._choices})
+        if self.contexts or context:
+            chosen += self.context_vector(context, request)
+        return np.array(chosen, dtype=np.int64)
 
     def context_vector(self, context: Action | None, request: list[float] | None = None) -> list[int]:
         """Encode contexts; append their features to `request`, if there is one."""
         context = {} if context is None else context
-        return _indices("context", "context node", self.contexts, context, ContextError, request)
+        return _indices("context", "context node", self.contexts, self._context_names, context, ContextError, request)
 
     def request_vector(self, context: Action | None) -> Floats:
         """Encode the features of all contexts that have some, of a context that was validated before."""
@@ -280,10 +285,11 @@ def _size(c: Circuit) -> str:
 
 
 def _indices(
-    what: str, kind: str, nodes: list[Node], values: Action, error: type[Exception], request: list[float] | None = None
-) -> list[int]:
-    """Return the place of the value of each node; append features to `request`."""
-    if not isinstance(values, Mapping) or values.keys() != {n.name for n in nodes}:
+    what: str, kind: str, nodes: list[Node], expected: AbstractSet[str], values: Action, error: type[Exception],
+    request: list[float] | None = None,
+) -> list[int]:  # fmt: skip
+    """Return the place of the value of each node, all of which are `expected`; append features to `request`."""
+    if (type(values) is not dict and not isinstance(values, Mapping)) or values.keys() != expected:
         names = [n.name for n in nodes]
         wrong = f"{what} must map names to values, got {brief(values)}"
         if isinstance(values, Mapping):

@@ -59,6 +59,10 @@ class Feasibility:
                 choices[choice] = next(own)
         return items, len(numbers)
 
+    def is_surely_feasible(self, action: Sequence[int]) -> bool:
+        """Return True for places of choices that repeat none; False: only `check` knows."""
+        return self.items is None and all(len({action[k] for k in group}) == len(group) for group in self._places)
+
     def check(self, action: Mapping[str, Label]) -> None:
         """Raise unless an action, given as labels, breaks no constraint."""
         for group, excepted in zip(self._groups, self._excepted, strict=True):

@@ -17,6 +17,8 @@ Rng: TypeAlias = np.random.Generator
 
 def generator(seed: Any) -> Rng:
     """Return a random generator for a seed, or the seed itself if it is a generator."""
+    if type(seed) is int and seed >= 0:  # as it is in every decision of a service
+        return np.random.default_rng(seed)
     is_sequence = isinstance(seed, (list, tuple)) or (isinstance(seed, np.ndarray) and seed.ndim == 1)
     numbers = seed if is_sequence else [] if seed is None else [seed]
     kinds = np.random.SeedSequence, np.random.BitGenerator, np.random.Generator

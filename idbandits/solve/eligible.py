@@ -24,7 +24,7 @@ Allowed: TypeAlias = Iterable[Label] | Mapping[str, Iterable[Label]] | None  # c
 Lists: TypeAlias = Sequence[Ints | None]  # of a decision: the choices that it may make, ascending; None if all
 EVERY_CHOICE: Ints = np.empty(0, dtype=np.int64)
 WORD, RESIDUES = 32, 37  # bits of a word in a set of rows; powers of two differ modulo this prime
-SPARSE = 64  # a list is short if it has at most one in this number of choices
+FEW, SPARSE = 64, 64  # a list is short if it has at most so many choices, or at most one in this number of them
 REPEATED = 16  # choices of a slot from which on it is worth looking for an equal one
 
 
@@ -45,6 +45,8 @@ class Eligibility:
             for values, _ in kinds
         ]  # of a kind: the places of labels; None if labels are places
         self._default = self._feasibility.some_action()
+        bound = {k for clique in self._feasibility.cliques for k in clique}
+        self._alone = [k for k in range(len(self._decisions)) if k not in bound]  # no other one wants their choices
 
     def packed(self, allowed: Allowed) -> Ints:
         """Return the choices that may be made, for kernels."""
@@ -56,12 +58,14 @@ class Eligibility:
         begin, end, first = list[int](), list[int](), 3 * len(lists)
         spans, choices = {id(None): (-1, -1)}, list[Ints]()
         for own in lists:
-            if own is not None and id(own) not in spans:
-                spans[id(own)] = first, first + len(own)
+            span = spans.get(id(own))
+            if span is None:
+                assert own is not None
+                span = spans[id(own)] = first, first + len(own)
                 first += len(own)
                 choices.append(own)
-            begin.append(spans[id(own)][0])
-            end.append(spans[id(own)][1])
+            begin.append(span[0])
+            end.append(span[1])
         return np.concatenate([np.array([*self._feasible(lists), *begin, *end], dtype=np.int64), *choices])
 
     def _common(self, allowed: Iterable[Label]) -> Lists:
@@ -113,10 +117,10 @@ class Eligibility:
             places = array("q", labels if index is None else map(index.__getitem__, labels))
         except (KeyError, TypeError, OverflowError):  # not there, or equal to a choice but of another type
             places = array("q", node.indices(labels) or (-1,))
-        if SPARSE * len(places) < states:
+        if len(places) <= FEW or SPARSE * len(places) < states:
             choices = sorted({*places, *repeatable})
             if choices[0] >= 0 and choices[-1] < states:
-                return np.array(choices, dtype=np.int64)
+                return None if len(choices) == states else np.array(choices, dtype=np.int64)
         elif np.asarray(places).view(np.uint64).max(initial=0) < states:  # negative ones are large
             mask = np.zeros(states, dtype=np.bool_)
             mask[np.asarray(places)] = True
@@ -127,10 +131,13 @@ class Eligibility:
 
     def _feasible(self, lists: Lists) -> Sequence[int]:
         """Return an action that these lists and the constraints allow."""
-        feasibility, action = self._feasibility, [0 if own is None else int(own[0]) for own in lists]
+        feasibility, action = self._feasibility, [0] * len(lists)
+        for k in self._alone:
+            if (own := lists[k]) is not None:
+                action[k] = int(own[0])
         for clique in feasibility.cliques:
             own = lists[clique[0]]
-            if any(lists[k] is not own for k in clique):
+            if len({id(lists[k]) for k in clique}) > 1:
                 break
             choices = [self._default[k] for k in clique] if own is None else own[: len(clique)].tolist()
             choices += feasibility.repeatable[clique[0]][:1] * (len(clique) - len(choices))

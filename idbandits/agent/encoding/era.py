@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, final
 from weakref import WeakKeyDictionary
@@ -13,7 +13,7 @@ import numpy as np
 from idbandits.agent.encoding.agreement import Translation, nodes_of_round, rewarded
 from idbandits.agent.learning.ledger import KEY
 from idbandits.circuit.model import Action, compile
-from idbandits.diagram.diagram import Diagram
+from idbandits.diagram.diagram import Diagram, Node
 from idbandits.diagram.serialize import without_encodings
 from idbandits.diagram.tables import Label
 from idbandits.errors import ODD, ActionError, ContextError, ObservationError
@@ -42,6 +42,8 @@ class Era:
         self.has_requests = any(node.features is not None for node in model.contexts)
         self._states = [{(type(v), v): i for i, v in enumerate(n.values)} for n in model.observed]
         self._observed = tuple(node.name for node in model.observed)
+        self._decisions = tuple(node.name for node in model.decisions)
+        self._places = [places_of(node) for node in model.decisions]
         self._seen: dict[tuple[Any, ...], Ints] = {}  # by values of all observed nodes
         self._translations = WeakKeyDictionary[Era, Translation]()
         self._latest: tuple[Any, Any, Ints] = (None, None, np.empty(0, np.int64))
@@ -138,7 +140,11 @@ class Era:
         try:  # faster than validating again what `act` chose
             if _are_same(action, last_action) and (context is last_context or _are_same(context, last_context)):
                 return vector
-        except ODD:  # an array where a value is expected
+            if not context and not self.model.contexts and (*action,) == self._decisions:  # what `act` chose earlier
+                chosen = [place(value) for place, value in zip(self._places, action.values(), strict=True)]
+                if self.model.feasibility.is_surely_feasible(chosen):
+                    return np.array(chosen, np.int64)
+        except ODD:  # an array where a value is expected, or no choice
             pass
         return self.model.action_vector(action, context)
 
@@ -163,6 +169,13 @@ class Era:
     def request(self, context: Action | None) -> Floats:
         """Encode the features of contexts that have some, as one vector; the context was validated before."""
         return self.model.request_vector(context) if self.has_requests else NO_FEATURES
+
+
+def places_of(node: Node) -> Callable[[Any], int]:
+    """Return a function from values of a node to their places, which raises one of ODD for others."""
+    if isinstance(node.values, range):
+        return node.values.index
+    return {value: place for place, value in enumerate(node.values)}.__getitem__
 
 
 def key_of(diagrams: Sequence[Diagram]) -> bytes:

@@ -89,13 +89,13 @@ def learn_again(journal: Journal, name: str, d: Diagram) -> Rebuilt:
     problem: str | None = None
     while found := journal.steps(name, position, MOST_STEPS):
         for step in found:
-            position, row = step.block, step.decision
-            if step.kind != ROUND or row is None or not row.learns:
+            position = step.block
+            if step.kind != ROUND or not step.learns:
                 continue
             steps += 1
-            action, context = decoded(row.action), decoded(row.context)
+            action, context = decoded(step.action), decoded(step.context)
             before, after = decoded(step.before), decoded(step.after)
-            at = None if agent.forget is None else row.at
+            at = None if agent.forget is None else step.at
             try:
                 if before is None:
                     agent.update(action, after, context, at=at)

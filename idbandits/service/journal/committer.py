@@ -35,7 +35,8 @@ class Committer:
             if self._closing:
                 raise ServiceError("unavailable", "the service is shutting down")
             self._waiting.append((write, answered, key))
-        self._wake.set()
+        if not self._wake.is_set():  # else the thread looks again before it waits
+            self._wake.set()
 
     def do(self, write: Write) -> Any:
         """Write, and return the answer when it is durable; raise if it is a `ServiceError`."""

@@ -51,6 +51,11 @@ CHANGE = (
 )
 STEP = "block", "experiment", "kind", "version", "decision", "before", "after", "earlier", "reward"
 INSERT_STEPS = f"INSERT INTO steps ({', '.join(STEP)}) SELECT {', '.join(STEP)} FROM {{given}}"
+SELECT_STEPS = (
+    "SELECT s.block, s.kind, s.version, s.before, s.after, s.earlier, s.reward, d.arm, d.learns, d.at, d.action, "
+    "d.proposed, d.context FROM steps s LEFT JOIN decisions d ON d.n = s.decision "
+    "WHERE s.experiment = ? AND s.block > ? AND s.block <= ? ORDER BY s.block, s.n"
+)
 STATE = "due", "state", "learned", "reward", "revision", "n"
 CLOSE = (
     "UPDATE decisions SET due = given.due, state = given.state, learned = given.learned, reward = given.reward, "
@@ -265,14 +270,7 @@ class Journal:
             last = own.all(sql, (experiment, position, end, most))[0][0]
             if last is None:
                 return []
-            names = ", ".join(f"d.{name}" for name in DecisionRow._fields)
-            sql = (
-                f"SELECT s.block, s.kind, s.version, s.before, s.after, s.earlier, s.reward, {names} FROM steps s "
-                "LEFT JOIN decisions d ON d.n = s.decision WHERE s.experiment = ? AND s.block > ? AND s.block <= ? "
-                "ORDER BY s.block, s.n"
-            )
-            rows = own.all(sql, (experiment, position, last))
-        return [StepRow._make([*row[:7], None if row[7] is None else DecisionRow(*row[7:])]) for row in rows]
+            return [StepRow._make(row) for row in own.all(SELECT_STEPS, (experiment, position, last))]
 
     def behind(self, experiment: str, position: int) -> int:
         """Return how many steps are after a position."""

@@ -104,6 +104,9 @@ class PostgresStore:
         finally:
             self._local.transaction = None
 
+    def maintain(self) -> None:
+        """Do nothing: the server does this."""
+
     def lag(self) -> float:
         """Return how many transactions began after the oldest one that is still open."""
         with self.transaction(write=False) as own:

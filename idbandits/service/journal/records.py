@@ -47,7 +47,7 @@ class Event(NamedTuple):
 
 
 class StepRow(NamedTuple):
-    """Step of an experiment: a new version, or a round that is learned, corrected or removed."""
+    """Step of an experiment: a new version, or a round that is learned, corrected or removed; texts are JSON."""
 
     block: int
     kind: str
@@ -56,7 +56,12 @@ class StepRow(NamedTuple):
     after: str | None
     earlier: float | None
     reward: float | None
-    decision: DecisionRow | None
+    arm: str  # this and all that follows is of the decision of a round
+    learns: int
+    at: float
+    action: str
+    proposed: str | None
+    context: str | None
 
 
 class VersionRow(NamedTuple):

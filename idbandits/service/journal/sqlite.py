@@ -20,6 +20,7 @@ from idbandits.service.service_errors import unavailable
 
 SOUND = (3, 51, 3)  # before, WAL could be corrupted when two connections wrote or checkpointed concurrently
 CACHED = 200  # prepared statements
+COPIED, LOGGED, MOST_LOGGED = 2_000, 16_000, 100_000  # pages of the log: see `SqliteStore.maintain`
 MOST_WAIT = 60_000  # milliseconds for writers of other programs, which do not know the lock
 
 
@@ -57,6 +58,7 @@ class SqliteStore:
         except OSError as error:
             raise unavailable(error) from error
         self._thread_lock = threading.Lock()  # the lock of a file is one of processes
+        self._logged = self._copied = 0  # pages of the log, and those of them that are in the database
         try:
             with self.transaction():  # a file becomes one with WAL under the lock
                 pass
@@ -73,6 +75,7 @@ class SqliteStore:
                 own.execute("PRAGMA synchronous=EXTRA").fetchall()  # else the journal of the next statement could come
                 own.execute("PRAGMA journal_mode=WAL").fetchall()  # back after a power failure and undo everything
                 own.execute(f"PRAGMA synchronous={self._synchronous}").fetchall()
+                own.set_wal_hook(self._committed)  # instead of SQLite's own, which copies 1,000 pages within commits
             except BaseException:
                 own.close(True)
                 raise
@@ -127,6 +130,32 @@ class SqliteStore:
             raise
         finally:
             self._local.transaction = None
+
+    def _committed(self, connection: Any, _: str, pages: int) -> int:
+        """Note how many pages the log has after a commit; copy them now only if nobody else does."""
+        self._logged = pages
+        if pages > MOST_LOGGED:
+            self._copy(connection)
+        return int(self._apsw.SQLITE_OK)
+
+    def maintain(self) -> None:
+        """Copy pages of the log into the database, beside those who write.
+
+        The log begins again when all of it was copied. A large one is copied to its end while nobody writes.
+        """
+        if self._logged < self._copied:  # it has begun again
+            self._copied = 0
+        if self._logged - self._copied < COPIED:
+            return
+        connection = self._connection()
+        self._copy(connection)
+        if self._logged > LOGGED:
+            with self._thread_lock, self._file_lock():
+                self._copy(connection)
+
+    def _copy(self, connection: Any) -> None:
+        with suppress(self._apsw.Error):  # what is in the log is durable; it is tried again
+            _, self._copied = connection.wal_checkpoint(mode=self._apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _rolled_back(self, connection: Any) -> bool:
         """Return whether no transaction is left."""

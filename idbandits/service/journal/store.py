@@ -59,6 +59,9 @@ class Store(Protocol):
         One that only reads may be within another one, and sees what that wrote.
         """
 
+    def maintain(self) -> None:
+        """Do work that is due from time to time, beside those who write."""
+
     def lag(self) -> float:
         """Return how many blocks, begun and not complete, readers have to wait for."""
 

@@ -7,6 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
+from idbandits.agent.encoding.era import Era
 from idbandits.circuit.model import Model
 from idbandits.errors import IdbanditsError
 from idbandits.kernel.array_types import Floats
@@ -79,7 +80,7 @@ class _Judge:
     """Checks that observations are possible, and computes rewards that they determine."""
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        self._model, self._era = model, Era({model.name: model.diagram})
         self._has_features = any(node.features is not None for node in model.contexts)
         if not self._has_features:
             self._circuit = term_circuit(model)
@@ -100,9 +101,8 @@ class _Judge:
         problems: list[str | None] = [None] * len(rows)
         for i, (row, own) in enumerate(zip(rows, seen, strict=True)):
             try:
-                choices[i] = model.action_vector(decoded(row.action), decoded(row.context))
-                known = model.observation_states(own)
-                states[i] = [known.get(node.name, -1) for node in model.observed]
+                choices[i] = self._era.action_vector(decoded(row.action), decoded(row.context))
+                states[i] = self._era.seen(own)
             except IdbanditsError as error:
                 problems[i] = str(error)
                 choices[i] = 0

@@ -38,9 +38,9 @@ from idbandits.service.live.settings import Settings, checked_settings
 from idbandits.service.live.versions import Outcome, Version
 from idbandits.service.service_errors import ServiceError
 
-TICK = 0.1  # seconds between looks at the journal
+TICK, BUSY = 0.1, 0.02  # seconds between looks at the journal; after one that found something
 SNAPSHOT_STEPS, SNAPSHOT_SECONDS = 50_000, 600.0  # between snapshots
-MOST_CLOSED = 100  # rounds of one transaction
+MOST_CLOSED = 32  # rounds of one transaction, which others wait for
 MOST_VERSIONS = 1000  # that are kept in memory
 STATUSES = ("active", "paused", "retired")
 
@@ -394,7 +394,9 @@ class Live:
         """Close all rounds that are due and learn everything that was closed; return how many steps were learned."""
         while self.journal.close_due(self.clock(), MOST_CLOSED, lambda due: self._closer(due, self.clock())):
             pass
-        return self._follow_all()
+        number = self._follow_all()
+        self.store.maintain()
+        return number
 
     def _follow_all(self) -> int:
         """Follow the journal in all experiments."""
@@ -431,9 +433,10 @@ class Live:
         """Close and learn until the object is closed; what fails is tried again."""
         for name in self._replicas:
             self._saved[f"{name} at"] = time.monotonic()
-        while not self._stop.wait(self._tick_seconds):
-            try:
-                self.tick()
+        pause = self._tick_seconds
+        while not self._stop.wait(pause):
+            try:  # a little at a time, as decisions wait for the interpreter meanwhile
+                pause = min(BUSY, self._tick_seconds) if self.tick() else self._tick_seconds
                 self.save_snapshots(force=False)
                 self.failure = None
             except Exception as error:

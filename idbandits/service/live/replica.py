@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from importlib.metadata import version as version_of
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -25,7 +26,7 @@ from idbandits.service.journal.journal import Journal
 from idbandits.service.journal.records import VERSION, StepRow
 from idbandits.service.json_text import decoded
 from idbandits.service.live.settings import forget_of, inference_of
-from idbandits.service.live.statistics import Statistics
+from idbandits.service.live.statistics import LearnedRound, Statistics
 from idbandits.service.live.versions import Version
 from idbandits.service.service_errors import ServiceError
 
@@ -41,24 +42,6 @@ class View(NamedTuple):
     position: int
     version: Version
     agent: Thompson
-
-
-class _Round(NamedTuple):
-    """Step with its decoded parts."""
-
-    step: StepRow
-    action: Any
-    context: Any
-    before: Any
-    after: Any
-
-    @staticmethod
-    def of(step: StepRow) -> _Round:
-        """Decode a step."""
-        row = step.decision
-        if row is None:
-            return _Round(step, None, None, None, None)
-        return _Round(step, decoded(row.action), decoded(row.context), decoded(step.before), decoded(step.after))
 
 
 @final
@@ -88,24 +71,20 @@ class Replica:
         """Learn steps of whole blocks: all of them, or none if that fails."""
         agent = None if self.view is None else self.view.agent.copy()
         version = None if self.view is None else self.view.version
-        rounds = [_Round.of(step) for step in steps]
-        rejected = 0
-        for block, own in groupby(rounds, lambda round_: round_.step.block):
+        rejected, rounds = 0, list[LearnedRound]()
+        for block, own in groupby(steps, attrgetter("block")):
             if agent is not None:
                 seed = np.random.SeedSequence([self._seed, block])
                 agent.rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
-            for round_ in own:
-                if round_.step.kind == VERSION:
-                    version = self._versions(self.experiment, round_.step.version)
+            for step in own:
+                if step.kind == VERSION:
+                    version = self._versions(self.experiment, step.version)
                     agent = self._agent_of(version) if agent is None else agent.moved_to(version.diagram)
                 elif agent is not None and version is not None:
+                    round_ = LearnedRound(step, decoded(step.action), decoded(step.before), decoded(step.after))
                     rejected += not self._learn(agent, version, round_)
-        for round_ in rounds:
-            if (row := round_.step.decision) is not None:
-                step = round_.step
-                self.statistics.count_round(
-                    row, round_.action, round_.before, round_.after, step.earlier, step.reward
-                )  # fmt: skip
+                    rounds.append(round_)
+        self.statistics.count_rounds(rounds)
         self.rejected += rejected
         self.position = steps[-1].block
         if agent is not None and version is not None:
@@ -115,15 +94,14 @@ class Replica:
         own, d = version.settings, version.diagram
         return Thompson(d, inference_of(d, own), seed=self._seed, effort=own.effort, forget=forget_of(own))
 
-    def _learn(self, agent: Thompson, version: Version, round_: _Round) -> bool:
+    def _learn(self, agent: Thompson, version: Version, round_: LearnedRound) -> bool:
         """Learn, correct or remove a round; return whether the agent accepted it."""
-        row = round_.step.decision
-        assert row is not None
-        if not row.learns:
+        step, action, before, after = round_
+        if not step.learns:
             return True
-        at = None if agent.forget is None else row.at
-        d = None if row.version == version.number else self._versions(self.experiment, row.version).diagram
-        action, context, before, after = round_.action, round_.context, round_.before, round_.after
+        at = None if agent.forget is None else step.at
+        d = None if step.version == version.number else self._versions(self.experiment, step.version).diagram
+        context = decoded(step.context)
         try:
             if before is None:
                 agent.update(action, after or {}, context, at=at, diagram=d)
