@@ -123,8 +123,8 @@ class ServiceMetrics:
         yield _counter(
             "idbandits_letters_dropped", f"Dead letters that were not stored {WORKER}", state.letters.dropped
         )
-        yield _counter("idbandits_learned_steps", f"Steps that were learned {WORKER}", state.live.learned_steps)
-        yield _counter("idbandits_learning_seconds", f"Time spent learning {WORKER}", state.live.learning_seconds)
+        yield _counter("idbandits_learned_steps", f"Steps that were learned {WORKER}", state.live.learned[0])
+        yield _counter("idbandits_learning_seconds", f"Time spent learning {WORKER}", state.live.learned[1])
         yield _gauge("idbandits_ready", f"1 if decisions do not wait for a compiler {WORKER}", float(state.warm.ready))
 
     def _of_journal(self, names: bool) -> Iterator[Any]:

@@ -16,8 +16,9 @@ from idbandits.agent.thompson import Thompson
 from idbandits.errors import IdbanditsError
 from idbandits.models import cascade
 from idbandits.service.http.access_tokens import stored_tokens
-from idbandits.service.http.worker_process import GRACE, SHARES_PORT, Work, bound_to, run_worker
+from idbandits.service.http.worker_process import GRACE, SHARES_PORT, Work, bound_to, run_learner, run_worker
 from idbandits.service.live.live import Live
+from idbandits.service.live.shelf import new_shelf_folder
 
 SHORTEST = 5.0  # seconds that a worker should live; others are restarted after a pause
 PAUSES = (0.0, 1.0, 2.0, 5.0, 10.0)
@@ -67,19 +68,21 @@ def bound(host: str, port: int) -> socket.socket:
 
 @final
 class Supervisor:
-    """Workers as child processes; they are spawned, because locks and connections must not be inherited."""
+    """Workers and a learner as child processes, spawned because locks and connections must not be inherited."""
 
     def __init__(self, work: Work, listening: socket.socket, number: int, say: Callable[[str], None]) -> None:
         self._work, self._socket, self._say = work, listening, say
         self._context = multiprocessing.get_context("spawn")
         self._reader, self._writer = self._context.Pipe(duplex=False)  # closed by the end of this process
-        self._workers: list[Any] = [None] * number
-        self._began, self._failures = [0.0] * number, [0] * number
+        self._runs = [run_learner, *[run_worker] * number]
+        self._workers: list[Any] = [None] * len(self._runs)
+        self._began, self._failures = [0.0] * len(self._runs), [0] * len(self._runs)
         self._ending = False
 
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT; return the exit status."""
-        with self._signals():
+        with self._signals(), new_shelf_folder() as folder:
+            self._work = self._work._replace(shelf=folder)
             try:
                 for place in range(len(self._workers)):
                     self._start(place)
@@ -93,7 +96,8 @@ class Supervisor:
             return 0
 
     def _start(self, place: int) -> None:
-        own = self._context.Process(target=run_worker, args=(self._work, self._socket, self._reader), daemon=False)
+        given = self._work, self._socket, self._reader
+        own = self._context.Process(target=self._runs[place], args=given, daemon=False)
         own.start()
         self._workers[place], self._began[place] = own, time.monotonic()
 
@@ -103,7 +107,8 @@ class Supervisor:
         is_short = time.monotonic() - self._began[place] < SHORTEST
         self._failures[place] = self._failures[place] + 1 if is_short else 0
         pause = PAUSES[min(self._failures[place], len(PAUSES) - 1)]
-        self._say(f"worker {own.pid} ended with status {own.exitcode}; another one starts in {pause:g} s")
+        what = "worker" if place else "learner"
+        self._say(f"{what} {own.pid} ended with status {own.exitcode}; another one starts in {pause:g} s")
         until = time.monotonic() + pause
         while time.monotonic() < until and not self._ending:
             time.sleep(0.05)

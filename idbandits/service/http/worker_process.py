@@ -1,21 +1,25 @@
-"""Worker process of the service: its own journal, agents and event loop, on an address that all workers share."""
+"""Processes of the service: workers, each with its own journal, agents and event loop, and the one that learns."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import uvicorn
 
+from idbandits.errors import IdbanditsError
 from idbandits.service.http.app import create_app
 from idbandits.service.http.service_state import Options
 from idbandits.service.http.timed_protocol import TimedProtocol, close_slow
 from idbandits.service.live.live import Live
+from idbandits.service.live.shelf import Shelf
 
 GRACE = 20  # seconds for requests that are under way when a worker ends
 KEEP_ALIVE = 75  # seconds that idle connections stay open: longer than those of usual proxies
@@ -30,6 +34,7 @@ class Work(NamedTuple):
     url: str
     options: Options
     access_log: bool = False
+    shelf: str | None = None  # directory of what the learner has learned
 
 
 def bound_to(family: int, address: Any, *, shares: bool = False) -> socket.socket:
@@ -72,20 +77,42 @@ def run_worker(work: Work, listening: socket.socket, parent: Any) -> None:
     Each worker listens on a socket of its own where it can: from one that is shared, the first to wake up takes most
     connections.
     """
-    logging.basicConfig(format="idbandits: %(levelname)s: %(message)s", level=logging.WARNING)
-    sys.setswitchinterval(SWITCH)
-    live = Live(work.url)
+    _begin()
+    live = Live(work.url, shelf=None if work.shelf is None else Shelf(work.shelf))
     server = server_of(live, work)
     if SHARES_PORT:
         listening = bound_to(listening.family, listening.getsockname(), shares=True)
-    threading.Thread(target=_follow, args=(parent, server), daemon=True).start()
+
+    def end() -> None:
+        server.should_exit = True
+
+    threading.Thread(target=_follow, args=(parent, end), daemon=True).start()
     loop_factory = server.config.get_loop_factory()
     with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(serve(server, [listening]))
 
 
-def _follow(parent: Any, server: uvicorn.Server) -> None:
-    """End the server when the other end of a pipe is closed."""
+def run_learner(work: Work, _: socket.socket, parent: Any) -> None:
+    """Close rounds and learn for all workers of this host, until SIGTERM, SIGINT, or the end of the parent."""
+    _begin()
+    ends = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ends.set())
+    threading.Thread(target=_follow, args=(parent, ends.set), daemon=True).start()
+    assert work.shelf is not None
+    with Live(work.url, shelf=Shelf(work.shelf), fills_shelf=True) as live:
+        ends.wait()
+        with contextlib.suppress(IdbanditsError):  # the journal is not available: another start learns it again
+            live.save_snapshots()
+
+
+def _begin() -> None:
+    logging.basicConfig(format="idbandits: %(levelname)s: %(message)s", level=logging.WARNING)
+    sys.setswitchinterval(SWITCH)
+
+
+def _follow(parent: Any, end: Callable[[], None]) -> None:
+    """End when the other end of a pipe is closed."""
     with contextlib.suppress(EOFError, OSError):
         parent.recv()
-    server.should_exit = True
+    end()

@@ -19,8 +19,8 @@ from idbandits.service.journal.journal import Journal, NewDecision, Report, Writ
 from idbandits.service.journal.records import DecisionRow, Event, VersionRow
 from idbandits.service.journal.store import Store
 from idbandits.service.json_text import decoded, encoded
-from idbandits.service.live.closing import Closer
 from idbandits.service.live.deciding import Decider, Request, digest_of_request
+from idbandits.service.live.follower import TICK, Follower
 from idbandits.service.live.gain import (
     Gain,
     Period,
@@ -35,12 +35,10 @@ from idbandits.service.live.gain import (
 from idbandits.service.live.inputs import SKEW, check_id, check_name, is_time, new_id, time_of
 from idbandits.service.live.replica import LIBRARY, Replica, View, replica_at
 from idbandits.service.live.settings import Settings, checked_settings
+from idbandits.service.live.shelf import Shelf
 from idbandits.service.live.versions import Outcome, Version
 from idbandits.service.service_errors import ServiceError
 
-TICK, BUSY = 0.1, 0.02  # seconds between looks at the journal; after one that found something
-SNAPSHOT_STEPS, SNAPSHOT_SECONDS = 50_000, 600.0  # between snapshots
-MOST_CLOSED = 32  # rounds of one transaction, which others wait for
 MOST_VERSIONS = 1000  # that are kept in memory
 STATUSES = ("active", "paused", "retired")
 
@@ -66,30 +64,19 @@ class Live:
 
     def __init__(
         self, url: str, *, clock: Callable[[], float] = time.time, background: bool = True, tick: float = TICK,
-        store: Store | None = None,
+        store: Store | None = None, shelf: Shelf | None = None, fills_shelf: bool = False,
     ) -> None:  # fmt: skip
         self.store = open_store(url) if store is None else store
         self.journal = Journal(self.store)
         self.clock, self._process = clock, os.getpid()
-        self._replicas, self._versions = dict[str, Replica](), dict[tuple[str, int], Version]()
-        self._statuses = dict[str, str]()
-        self._seeds = dict[str, int]()
+        self._versions = dict[tuple[str, int], Version]()
         self._in_flight, self._lock = set[tuple[str, str]](), threading.Lock()
-        self._following = threading.Lock()  # of whoever learns
-        self._closer = Closer(self.version)
         self._decider = Decider(self.journal, clock)
-        self._saved: dict[str, float] = {}
-        self._stop = threading.Event()
-        self.failure: Exception | None = None  # of the background thread; None: it works
-        self.learned_steps, self.learning_seconds = 0, 0.0
-        self._caught_up = time.monotonic()  # when all steps of the journal were learned
-        self._tick_seconds = tick
-        self._follow_all()
+        self._follower = Follower(self.journal, self.version, clock, shelf, fills=fills_shelf)
+        self._follower.follow_all()
         self._committer = Committer(self.journal)
-        self._thread = None
         if background:
-            self._thread = threading.Thread(target=self._run, name="idbandits-live", daemon=True)
-            self._thread.start()
+            self._follower.start(tick)
 
     # -- experiments ---------------------------------------------------------------------------------------------------
 
@@ -103,8 +90,8 @@ class Live:
             raise ServiceError("invalid", f"diagram must be a Diagram, got {brief(d)}", "diagram")
         own = checked_settings(d, settings)
         while (number := self._put(name, d, own, who)) is None:
-            self._follow_all()  # another process has put a version
-        self._follow_all()
+            self._follower.follow_all()  # another process has put a version
+        self._follower.follow_all()
         return number
 
     def _put(self, name: str, d: Diagram, own: Settings, who: str) -> int | None:
@@ -160,13 +147,13 @@ class Live:
         if status not in STATUSES:
             raise ServiceError("invalid", f"status must be one of {', '.join(STATUSES)}, got {brief(status)}", "status")
         self.journal.set_status(name, status, who)
-        self._statuses[name] = status
+        self._follower.statuses[name] = status
 
     def show(self, name: str) -> dict[str, Any]:
         """Describe an experiment: version, status, numbers of rounds and decisions."""
         view = self.view(name)
         settings = view.version.settings
-        status = self._statuses.get(name, "active")
+        status = self._follower.statuses.get(name, "active")
         totals = self.journal.totals(name)
         behind = self.journal.behind(name, view.position)
         return {
@@ -179,32 +166,28 @@ class Live:
 
     def lag(self, name: str) -> float:
         """Return for how many seconds something is due that this process has not learned: rounds to close, or steps."""
-        now, waits = self.clock(), 0.0
-        if self.journal.behind(name, self.view(name).position):
-            waits = time.monotonic() - self._caught_up
-        first = self.journal.first_due(name, now)
-        return max(waits, 0.0 if first is None else now - first)
+        return self._follower.lag(self.replica(name))
 
     def replica(self, name: str) -> Replica:
         """Return the replica of an experiment, or raise if there is none."""
         if os.getpid() != self._process:  # threads and locks were left in the parent
             raise IdbanditsError("idb.Live must be opened in the process that uses it; this one was forked after that")
-        replica = self._replicas.get(name)
+        replica = self._follower.replicas.get(name)
         if replica is None or replica.view is None:
-            self._follow_all()  # another process may have created it
-            replica = self._replicas.get(name)
+            self._follower.follow_all()  # another process may have created it
+            replica = self._follower.replicas.get(name)
         if replica is None or replica.view is None:
             raise ServiceError("unknown-experiment", f"experiment must exist, got {brief(name)}", "experiment")
         return replica
 
     def present(self, name: str) -> View | None:
         """Return the present agent of an experiment without a look at the journal, None if it is not known here."""
-        replica = self._replicas.get(name)
+        replica = self._follower.replicas.get(name)
         return None if replica is None else replica.view
 
     def known(self) -> list[str]:
         """Return the names of experiments that this process follows."""
-        return [name for name, replica in list(self._replicas.items()) if replica.view is not None]
+        return [name for name, replica in list(self._follower.replicas.items()) if replica.view is not None]
 
     def view(self, name: str) -> View:
         """Return the present agent of an experiment and its version."""
@@ -276,9 +259,9 @@ class Live:
     def _row(self, experiment: str, id: str, view: View, request: Request) -> DecisionRow:
         """Return the row of a new decision, or of an earlier one that this request repeats and could not be new."""
         try:
-            if (status := self._statuses.get(experiment, "active")) != "active":
+            if (status := self._follower.statuses.get(experiment, "active")) != "active":
                 raise ServiceError("not-active", f"experiment {experiment!r} must be active, it is {status}")
-            return self._decider.row(experiment, self._seeds[experiment], id, view, request)
+            return self._decider.row(experiment, self._follower.seeds[experiment], id, view, request)
         except IdbanditsError as error:
             if request.id is not None:
                 with suppress(IdbanditsError, TypeError):
@@ -392,56 +375,21 @@ class Live:
 
     def tick(self) -> int:
         """Close all rounds that are due and learn everything that was closed; return how many steps were learned."""
-        while self.journal.close_due(self.clock(), MOST_CLOSED, lambda due: self._closer(due, self.clock())):
-            pass
-        number = self._follow_all()
-        self.store.maintain()
-        return number
+        return self._follower.tick()
 
-    def _follow_all(self) -> int:
-        """Follow the journal in all experiments."""
-        number = 0
-        with self._following:
-            began = time.perf_counter()
-            for name, (status, seed, _) in self.journal.experiments().items():
-                self._statuses[name], self._seeds[name] = status, seed
-                if name not in self._replicas:
-                    replica = Replica(self.journal, name, seed, self.version)
-                    replica.load()
-                    self._replicas[name] = replica
-                number += self._replicas[name].follow()
-                if (view := self._replicas[name].view) is not None:
-                    self._closer.prepare(view.version)
-            self._caught_up = time.monotonic()
-            if number:
-                self.learned_steps += number
-                self.learning_seconds += time.perf_counter() - began
-        return number
+    def save_snapshots(self) -> None:
+        """Store snapshots of all experiments that learned something since the latest one."""
+        self._follower.save_snapshots()
 
-    def save_snapshots(self, *, force: bool = True) -> None:
-        """Store snapshots of all experiments; without `force`, of those that learned much since the latest one."""
-        with self._following:
-            for name, replica in self._replicas.items():
-                grown = replica.statistics.rounds + replica.statistics.corrected - self._saved.get(name, 0.0)
-                old = time.monotonic() - self._saved.get(f"{name} at", 0.0) > SNAPSHOT_SECONDS and grown > 0
-                if force or grown >= SNAPSHOT_STEPS or old:
-                    replica.save()
-                    self._saved[name] = replica.statistics.rounds + replica.statistics.corrected
-                    self._saved[f"{name} at"] = time.monotonic()
+    @property
+    def failure(self) -> Exception | None:
+        """Error of the background thread; None if it works."""
+        return self._follower.failure
 
-    def _run(self) -> None:
-        """Close and learn until the object is closed; what fails is tried again."""
-        for name in self._replicas:
-            self._saved[f"{name} at"] = time.monotonic()
-        pause = self._tick_seconds
-        while not self._stop.wait(pause):
-            try:  # a little at a time, as decisions wait for the interpreter meanwhile
-                pause = min(BUSY, self._tick_seconds) if self.tick() else self._tick_seconds
-                self.save_snapshots(force=False)
-                self.failure = None
-            except Exception as error:
-                self.failure = error
-                self._stop.wait(1.0)
+    @property
+    def learned(self) -> tuple[int, float]:
+        """Number of steps that this process learned, and the seconds that it took."""
+        return self._follower.learned
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -475,7 +423,7 @@ class Live:
             message = f"decision {id!r} repeated an earlier action of its unit, so its probability is 1"
             raise ServiceError("invalid", message)
         self.replica(experiment)
-        replica = replica_at(self.journal, experiment, self._seeds[experiment], self.version, row.position)
+        replica = replica_at(self.journal, experiment, self._follower.seeds[experiment], self.version, row.position)
         assert replica.view is not None
         agent, context, allowed = replica.view.agent, decoded(row.context), decoded(row.allowed)
         again = encoded(agent.act(context, allowed=allowed, seed=row.seed))
@@ -509,9 +457,7 @@ class Live:
 
     def close(self) -> None:
         """Finish all writes, learn no more, and close the store."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._follower.stop()
         self._committer.close()
         self.store.close()
 

@@ -26,6 +26,7 @@ from idbandits.service.journal.journal import Journal
 from idbandits.service.journal.records import VERSION, StepRow
 from idbandits.service.json_text import decoded
 from idbandits.service.live.settings import forget_of, inference_of
+from idbandits.service.live.shelf import Entry
 from idbandits.service.live.statistics import LearnedRound, Statistics
 from idbandits.service.live.versions import Version
 from idbandits.service.service_errors import ServiceError
@@ -50,10 +51,19 @@ class Replica:
 
     def __init__(self, journal: Journal, experiment: str, seed: int, versions: Callable[[str, int], Version]) -> None:
         self._journal, self.experiment, self._seed, self._versions = journal, experiment, seed, versions
-        self.position, self.statistics = 0, Statistics()
+        self.position, self._statistics = 0, Statistics()
+        self._encoded: bytes | None = None  # statistics as they were on the shelf, if nobody has asked for them
+        self.unshared = 0  # steps since the latest entry
         self.view: View | None = None  # None before the first version
         self.rejected = 0  # steps that the agent did not accept
         self.snapshot_position = 0
+
+    @property
+    def statistics(self) -> Statistics:
+        """Counts of rounds, rewards, choices and observations up to the position."""
+        if (text := self._encoded) is not None:
+            self._statistics, self._encoded = Statistics.from_json(text), None
+        return self._statistics
 
     # -- following -----------------------------------------------------------------------------------------------------
 
@@ -86,6 +96,7 @@ class Replica:
                     rounds.append(round_)
         self.statistics.count_rounds(rounds)
         self.rejected += rejected
+        self.unshared += len(steps)
         self.position = steps[-1].block
         if agent is not None and version is not None:
             self.view = View(self.position, version, agent)
@@ -110,6 +121,21 @@ class Replica:
         except IdbanditsError:
             return False
         return True
+
+    # -- sharing -------------------------------------------------------------------------------------------------------
+
+    def entry(self, caught_up: float) -> Entry:
+        """Return what others take instead of following."""
+        assert self.view is not None
+        self.unshared = 0
+        statistics = self.statistics.to_json()
+        return Entry(self.position, self.view.version.number, self.view.agent, statistics, self.rejected, caught_up)
+
+    def adopt(self, entry: Entry) -> None:
+        """Continue from where another process is."""
+        version = self._versions(self.experiment, entry.version)
+        self.position, self.rejected, self._encoded = entry.position, entry.rejected, entry.statistics
+        self.view = View(entry.position, version, entry.agent)
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
@@ -151,7 +177,7 @@ class Replica:
             statistics = Statistics.from_json(parts.read("statistics.json"))
             version = self._versions(self.experiment, int(parts.read("version")))
         self.position = self.snapshot_position = block
-        self.statistics, self.view = statistics, View(block, version, agent)
+        self._statistics, self._encoded, self.view = statistics, None, View(block, version, agent)
 
 
 def replica_at(
