@@ -33,6 +33,6 @@ ax.plot(measured.rounds, measured.mean, color="#0072B2", marker="o", ms=3, label
 ax.set(xscale="log", yscale="log", xlabel="rounds n", ylabel="total regret (clicks)", xlim=(1, None))
 ax.xaxis.set_major_formatter("{x:,.0f}")
 ax.yaxis.set_major_formatter("{x:,g}")
-ax.legend(frameon=False)
+ax.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()
