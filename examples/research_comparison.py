@@ -8,6 +8,7 @@ numbers. Finished worlds are stored as Parquet files, so an interrupted study re
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,18 @@ from matplotlib import pyplot as plt
 
 import idbandits as idb
 
-MODELS = {
+MODELS: dict[str, Callable[[], idb.Diagram]] = {
     "cascade": lambda: idb.models.cascade(10, 3),
     "position-based": lambda: idb.models.position_based(10, 3),
     "dependent click": lambda: idb.models.dependent_click(10, 3),
 }
-LEARNERS = {
+LEARNERS: dict[str, Callable[[idb.Diagram], Any]] = {
     "Thompson, Gibbs": lambda d: idb.Thompson(d, "gibbs"),
     "Thompson, variational": lambda d: idb.Thompson(d, "variational"),
     "CascadeKL-UCB": idb.baselines.CascadeKLUCB,
     "TopRank": idb.baselines.TopRank,
-    "CombUCB1": idb.baselines.CombUCB1,
 }
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00")
+LOOKS = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", ":"), ("#A0428A", "-."))
 
 
 def learners_of(d: idb.Diagram) -> dict[str, Any]:
@@ -76,21 +76,21 @@ def latex_of(table: pd.DataFrame) -> str:
 
 def draw(frame: pd.DataFrame, path: Path) -> None:
     """Draw total regret over rounds with bands of one standard error over worlds."""
-    figure, axes = plt.subplots(1, len(MODELS), figsize=(7.2, 2.8), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(1, len(MODELS), figsize=(7.2, 2.8), layout="constrained")
     for ax, model in zip(axes, MODELS, strict=True):
-        for name, colour in zip(LEARNERS, COLOURS, strict=True):
+        for name, (colour, dash) in zip(LEARNERS, LOOKS, strict=True):
             own = frame[(frame["model"] == model) & (frame["learner"] == name)]
             curve = own.groupby("round")["regret"].agg(["mean", "sem"])
             ax.fill_between(
                 curve.index, curve["mean"] - curve["sem"], curve["mean"] + curve["sem"], color=colour, alpha=0.2, lw=0
             )
-            ax.plot(curve.index, curve["mean"], color=colour, label=name, lw=1.3)
+            ax.plot(curve.index, curve["mean"], color=colour, linestyle=dash, label=name, lw=1.3)
         ax.set_title(model, fontsize="medium")
-        ax.set(xlabel="round", ylabel="total regret (clicks)", xlim=(0, None), ylim=(0, None))
-        ax.label_outer()
+        ax.set(xlabel="round", xlim=(0, None), ylim=(0, None))
         ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("total regret (clicks)")
     figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False, fontsize="small"
+        *axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False, fontsize="small"
     )
     figure.savefig(path)
     plt.close(figure)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ import pandas as pd
 
 import idbandits as idb
 
+ANCHOR = {"examination": {0: 1.0}}  # of the first position: attraction is that of documents shown there
 MODELS: dict[str, Callable[..., idb.Diagram]] = {
-    "position-based": idb.models.position_based,
-    "user browsing": idb.models.user_browsing,
+    "position-based": partial(idb.models.position_based, fixed=ANCHOR),
+    "user browsing": partial(idb.models.user_browsing, fixed=ANCHOR),
     "dependent click": idb.models.dependent_click,
     "cascade": idb.models.cascade,
 }
@@ -48,7 +50,7 @@ def log_format(options: argparse.Namespace) -> Any:
     if options.format == "long":
         item = [options.query, options.document]
         return idb.Long(session=options.session, position=options.position, item=item, observed={"C": options.click})
-    return idb.formats.PyClick() if options.format == "pyclick" else idb.formats.UBI()
+    return idb.formats.PyClick() if options.format == "pyclick" else idb.formats.UBI(pairs=True)
 
 
 def export(agent: idb.Thompson, path: str) -> pd.DataFrame:
