@@ -428,8 +428,10 @@ def test_long_logs_are_read_in_jupyter(widgets: bool) -> None:
     code = (
         "import sys\nfrom types import ModuleType, SimpleNamespace\nnotebook = ModuleType('IPython')\n"
         "notebook.get_ipython = lambda: SimpleNamespace(config={'IPKernelApp': {}})\nsys.modules['IPython'] = notebook\n"
-        f"{module}\nfrom idbandits.logs.read.embedded_engine import connect\n"
-        "print(connect().execute(\"SELECT current_setting('enable_progress_bar')\").fetchone())"
+        f"{module}\nimport idbandits as idb\n"
+        "log = {'sid': [1], 'position': [1], 'item': ['a'], 'click': [1]}\n"
+        "form = idb.Long('sid', 'position', 'item', {'C': 'click'})\n"
+        "print(idb.count(idb.models.cascade(['a', 'b'], 1), log, format=form).rounds)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-    assert ended.stdout == "(False,)\n", ended.stderr
+    assert ended.stdout == "1\n", ended.stderr

@@ -31,7 +31,7 @@ def connect() -> Any:
     }  # fmt: skip
     connection = duckdb_module().connect(":memory:", config=settings)
     connection.execute("SET TimeZone = 'UTC'")
-    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()[0]:
+    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
         connection.execute("SET enable_progress_bar = false")  # an error in Jupyter without ipywidgets, where it is off
     return connection
 
