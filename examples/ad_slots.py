@@ -101,7 +101,8 @@ def main(arguments: list[str] | None = None) -> None:
         bids = play_day(worlds[1], options.requests, highest_bids, lambda *round: None)
         print(f"{day:>3} {1000 * own / options.requests:>42.1f} {1000 * bids / options.requests:>13.1f}")
     table = agent.posterior()["interest"].to_frame().assign(truth=np.ravel(true_means()["interest"]))
-    print(table[table.iloc[:, 0] != EMPTY].round(3).to_string(index=False))
+    table = table.rename(columns={"row 1": "ad", "row 2": "segment"})  # slots have different names
+    print(table[table["ad"] != EMPTY].round(3).to_string(index=False))
     if options.out:
         agent.save(options.out)
 

@@ -55,7 +55,7 @@ def test_script_makes_one_figure_with_labelled_axes(script: Path) -> None:
 def problems_of(ax) -> list[str]:
     """Return what is missing in axes: labels of axes that have tick labels, and anything drawn."""
     problems = [] if ax.has_data() or ax.images or ax.collections else ["nothing is drawn"]
-    for name, axis in ax._axis_map.items() if ax.axison else ():
+    for name, axis in {"x": ax.xaxis, "y": ax.yaxis}.items() if ax.axison else ():
         has_ticks = any(tick.get_visible() and tick.get_text() for tick in axis.get_ticklabels())
         if has_ticks and not axis.get_label_text():
             problems.append(f"no label of the {name} axis")
