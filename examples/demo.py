@@ -53,7 +53,7 @@ def solve(name: str, d: idb.Diagram, rng: np.random.Generator, out: Path) -> dic
     return {"means": {table: values.tolist() for table, values in means.items()}, **solution._asdict()}
 
 
-def learn(out: Path) -> None:
+def learn(out: Path, runs: int) -> None:
     """Let three learners act in a position-based world whose examinations are hidden, and plot rewards and regrets."""
     d = idb.models.position_based(ITEMS, 3)
     means = {"attraction": np.arange(1, 9) / 10, "examination": [0.9, 0.6, 0.3]}
@@ -62,8 +62,8 @@ def learn(out: Path) -> None:
         f"{default_inference(d)} (default)": idb.Thompson(d),
         "variational": idb.Thompson(d, "variational"),
     }
-    print("\nLearning online in the position-based model, 10 runs of 5,000 rounds:")
-    result = idb.simulate(idb.World(d, means), learners, rounds=5_000, runs=10)
+    print(f"\nLearning online in the position-based model, {runs} runs of 5,000 rounds:")
+    result = idb.simulate(idb.World(d, means), learners, rounds=5_000, runs=runs)
     print(result.summary().round(4).to_string(index=False))
     result.save(out / "learning.parquet")
     for quantity in ("reward", "regret"):
@@ -77,12 +77,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for pictures and results (demo)")
     parser.add_argument("--seed", type=int, default=0, help="of the random means (0)")
+    parser.add_argument("--runs", type=int, default=10, help="of every learner (10)")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(arguments.seed)
     results = {name: solve(name, model(), rng, arguments.out) for name, model in MODELS.items()}
     write_whole(arguments.out / "results.json", json.dumps(results, indent=1).encode())
-    learn(arguments.out)
+    learn(arguments.out, arguments.runs)
     print(f"\nPictures, diagrams and results.json are in {arguments.out}/")
 
 

@@ -24,6 +24,7 @@ from idbandits.logs.rounds import Rounds
 from idbandits.logs.score import joint_of
 from idbandits.logs.score_belief import Prediction, in_numbers_of
 from idbandits.logs.score_moments import Moments
+from idbandits.models import NOTHING
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
     import pandas as pd
@@ -217,7 +218,8 @@ def _opened(models: Any, log: Any, options: Mapping[str, Any]) -> tuple[dict[str
         settings if not callable(next(iter(models.values()))) else settings._replace(items="from log"),
     )  # fmt: skip
     rounds = opened.all()
-    items = list(opened.diagram.of_kind("decision")[0].values) if opened.diagram.of_kind("decision") else []
+    decisions = opened.diagram.of_kind("decision")
+    items = [label for label in decisions[0].values if label != NOTHING] if decisions else []  # functions add it
     diagrams: dict[str, Any] = {}
     for name, own in models.items():
         if callable(own):

@@ -268,6 +268,14 @@ def test_functions_of_items_get_those_of_the_log():
     assert sorted(agent.diagram.of_kind("decision")[0].values) == ["milk", "rice", "soup", "tea"]
 
 
+def test_functions_of_items_may_add_an_empty_slot():
+    log = {"A1": ["tea", "milk"] * 40, "A2": ["milk", None] * 40, "C1": [1, 0] * 40, "C2": [0, None] * 40}
+    result = idb.compare(
+        {"cascade": lambda items: idb.models.cascade(items, 2, empty=True)}, log, items="from log", folds=2
+    )
+    assert result.agent.diagram.nodes["A1"].values == ("milk", "tea", "(nothing)")
+
+
 def test_logs_are_read_with_options(tmp_path):
     rounds, _ = log_of("position_based", 300, 4, 2, seed=7)
     frame = pd.DataFrame(labelled(rounds, list("abcd"))).assign(user=np.arange(300) // 3, when=np.arange(300)[::-1])

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import idbandits as idb
 from evaluation_worlds import list_log, list_policy, published, true_value, world_of
@@ -278,8 +279,11 @@ def test_result_has_table_plot_verdict_and_text(case):
     assert result.frame.columns[:5].tolist() == ["estimator", "value", "low", "high", "effective_sample_size"]
     assert (result.frame["low"] <= result.frame["value"]).all()
     assert (result.frame["value"] <= result.frame["high"]).all()
-    labels = [label.get_text() for label in result.plot().get_yticklabels()]
-    assert labels == [*result.frame["estimator"], "log"]
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    ax = result.plot(figure.subplots())
+    assert [label.get_text() for label in ax.get_yticklabels()] == [*result.frame["estimator"], "log"]
+    figure.draw_without_rendering()
+    assert ax.xaxis.label.get_window_extent().x1 <= figure.bbox.x1
     assert result.verdict in str(result)
     assert "doubly robust" in str(result)
     checks = result.diagnostics_frame.set_index("estimator").loc["SIPS"]

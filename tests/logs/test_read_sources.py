@@ -414,3 +414,24 @@ def test_processes_that_stop_reading_end(tmp_path: Path) -> None:
         ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
         assert ended.returncode == 1
         assert ended.stderr.splitlines()[-1].endswith("log.csv.gz: a line must have at most 4,194,304 bytes, got more")
+
+
+@pytest.mark.parametrize("widgets", [True, False])
+def test_long_logs_are_read_in_jupyter(widgets: bool) -> None:
+    """In Jupyter, DuckDB has progress bars; without ipywidgets they are off, and turning them off is an error."""
+    import subprocess
+    import sys
+
+    module = (
+        "sys.modules['ipywidgets'] = None" if not widgets else "sys.modules['ipywidgets'] = ModuleType('ipywidgets')"
+    )
+    code = (
+        "import sys\nfrom types import ModuleType, SimpleNamespace\nnotebook = ModuleType('IPython')\n"
+        "notebook.get_ipython = lambda: SimpleNamespace(config={'IPKernelApp': {}})\nsys.modules['IPython'] = notebook\n"
+        f"{module}\nimport idbandits as idb\n"
+        "log = {'sid': [1], 'position': [1], 'item': ['a'], 'click': [1]}\n"
+        "form = idb.Long('sid', 'position', 'item', {'C': 'click'})\n"
+        "print(idb.count(idb.models.cascade(['a', 'b'], 1), log, format=form).rounds)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.stdout == "1\n", ended.stderr

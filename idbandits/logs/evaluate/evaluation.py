@@ -154,7 +154,7 @@ class Evaluation:
             ax.plot([bar.value], [row], "o", color=colour, markerfacecolor=fill, markersize=6)
         ax.axvline(self.logged.value, color="#000000", linewidth=0.8, linestyle=(0, (4, 3)))
         style_rows(ax, [bar.estimator for bar in bars], False)
-        ax.set_xlabel("reward per round with 95 % interval (hollow: weights fail a check; dashed: log)")
+        ax.set_xlabel("reward per round with 95 % interval\n(hollow: weights fail a check; dashed: log)")
         return ax
 
     def __str__(self) -> str:

@@ -30,7 +30,9 @@ def connect() -> Any:
         "preserve_insertion_order": "true", "python_enable_replacements": "false",
     }  # fmt: skip
     connection = duckdb_module().connect(":memory:", config=settings)
-    connection.execute("SET enable_progress_bar = false; SET TimeZone = 'UTC'")
+    connection.execute("SET TimeZone = 'UTC'")
+    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
+        connection.execute("SET enable_progress_bar = false")  # an error in Jupyter without ipywidgets, where it is off
     return connection
 
 
