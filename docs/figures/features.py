@@ -1,6 +1,6 @@
-"""Draw docs/features.svg: regret after many new items, with and without features.
+"""Draw docs/figures/features.svg: regret after many new items, with and without features.
 
-`python docs/features.py` takes a few minutes. The figure is part of docs/features.md.
+`python docs/figures/features.py` takes a few minutes. The figure is part of docs/how-to/features-and-cold-start.md.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def draw(path: Path, curves: Sequence[Curve], looks: Mapping[str, Any] = LOOKS) 
 
 def main() -> None:
     """Measure and draw."""
-    parser = argparse.ArgumentParser(description="Draw docs/features.svg")
+    parser = argparse.ArgumentParser(description="Draw docs/figures/features.svg")
     parser.add_argument("--out", type=Path, default=PICTURE, help="file to write, such as picture.png")
     options = parser.parse_args()
     curves = measure()

@@ -1,7 +1,8 @@
-"""Draw docs/architecture.svg (layers, imports, data flow of a round) and write the tables of docs/architecture.md.
+"""Draw architecture.svg (layers, imports, data flow of a round) and write the tables of architecture.md.
 
 Layers come from the import contract in pyproject.toml, imports and descriptions from the sources. The steps of a round
-are listed in `STEPS`; after a function has moved or was renamed, edit its step and run `python docs/architecture.py`.
+are listed in `STEPS`; after a function has moved or was renamed, edit its step and run
+`python docs/explanation/architecture.py`.
 `--check` compares picture and page with the code, `--files` prints the first line of every module.
 """
 
@@ -19,9 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ROOT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 PACKAGE = ROOT / "idbandits"
-PICTURE, PAGE = ROOT / "docs" / "architecture.svg", ROOT / "docs" / "architecture.md"
+PICTURE, PAGE = HERE / "architecture.svg", HERE / "architecture.md"
 
 # Tints of the colour-blind safe palette by Okabe and Ito.
 COLOURS = {
@@ -166,7 +168,7 @@ def contents() -> set[str]:
 
 
 def tables() -> dict[str, str]:
-    """Return the generated tables of docs/architecture.md by name."""
+    """Return the generated tables of docs/explanation/architecture.md by name."""
     packages = [f"| `{layer}` | {purpose(layer)} |" for layer in layers()]
     steps = [f"| {' '.join(step.text.split())} | `{step.name}` | `{step.file}` |" for step in STEPS]
     return {
@@ -176,14 +178,14 @@ def tables() -> dict[str, str]:
 
 
 def page() -> str:
-    """Return docs/architecture.md with current tables."""
+    """Return docs/explanation/architecture.md with current tables."""
     text = PAGE.read_text(encoding="utf-8")
     for name, table in tables().items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         head, _, rest = text.partition(begin)
         _, found, tail = rest.partition(end)
         if not found:
-            raise SystemExit(f"docs/architecture.md: no {begin.strip()} followed by {end}")
+            raise SystemExit(f"docs/explanation/architecture.md: no {begin.strip()} followed by {end}")
         text = f"{head}{begin}{table}\n{end}{tail}"
     return text
 
@@ -196,7 +198,7 @@ def differences() -> list[str]:
         *(f"not drawn: {name}" for name in sorted(now - drawn)),
         *(f"drawn, but not in the code: {name}" for name in sorted(drawn - now)),
         *(f"no such function: {s.file}: {s.name}" for s in STEPS if s.name not in definitions(s.file)),
-        *["docs/architecture.md has other tables"] * (page() != PAGE.read_text(encoding="utf-8")),
+        *["docs/explanation/architecture.md has other tables"] * (page() != PAGE.read_text(encoding="utf-8")),
     ]
 
 
@@ -317,7 +319,7 @@ def draw(path: Path) -> None:
 
 def main() -> int:
     """Draw picture and page, check them, or print the modules."""
-    parser = argparse.ArgumentParser(description="Draw docs/architecture.svg and update docs/architecture.md")
+    parser = argparse.ArgumentParser(description="Draw architecture.svg and update architecture.md")
     parser.add_argument("--check", action="store_true", help="only compare picture and page with the code")
     parser.add_argument("--out", type=Path, default=PICTURE, help="picture to write, such as picture.png")
     parser.add_argument("--files", action="store_true", help="print the first line of every module")

@@ -1,6 +1,6 @@
-"""Draw docs/delayed.svg: estimated purchase rates if outcomes of recent rounds are not known yet.
+"""Draw docs/figures/delayed.svg: estimated purchase rates if outcomes of recent rounds are not known yet.
 
-`python docs/delayed.py` takes a minute. The figure is part of docs/carousel.md.
+`python docs/figures/delayed.py` takes a minute. The figure is part of docs/getting-started/complete-example.md.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def draw(path: Path, points: list[dict[str, Estimate]]) -> None:
 
 def main() -> None:
     """Simulate and draw."""
-    parser = argparse.ArgumentParser(description="Draw docs/delayed.svg")
+    parser = argparse.ArgumentParser(description="Draw docs/figures/delayed.svg")
     parser.add_argument("--out", type=Path, default=PICTURE, help="file to write, such as picture.png")
     options = parser.parse_args()
     points = [estimates(young) for young in YOUNG.tolist()]

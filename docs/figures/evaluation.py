@@ -1,6 +1,7 @@
-"""Draw docs/evaluation.svg: estimates of the value of one list by all estimators.
+"""Draw docs/figures/evaluation.svg: estimates of the value of one list by all estimators.
 
-`python docs/evaluation.py` takes a few seconds. The figure is part of docs/offline-evaluation.md, with the same log.
+`python docs/figures/evaluation.py` takes a few seconds. The figure is part of
+docs/how-to/offline-evaluation.md, with the same log.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def draw(path: Path) -> None:
 
 def main() -> None:
     """Evaluate and draw."""
-    parser = argparse.ArgumentParser(description="Draw docs/evaluation.svg")
+    parser = argparse.ArgumentParser(description="Draw docs/figures/evaluation.svg")
     parser.add_argument("--out", type=Path, default=PICTURE, help="file to write, such as picture.png")
     draw(parser.parse_args().out)
 

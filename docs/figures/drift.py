@@ -1,6 +1,6 @@
-"""Draw docs/drift.svg: regret against half-life in a changing and in a constant world.
+"""Draw docs/figures/drift.svg: regret against half-life in a changing and in a constant world.
 
-`python docs/drift.py` takes a few minutes. The figure is part of docs/drift.md.
+`python docs/figures/drift.py` takes a few minutes. The figure is part of docs/how-to/drift.md.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _frame(ax: Axes) -> None:
 
 def main() -> None:
     """Measure and draw."""
-    parser = argparse.ArgumentParser(description="Draw docs/drift.svg")
+    parser = argparse.ArgumentParser(description="Draw docs/figures/drift.svg")
     parser.add_argument("--out", type=Path, default=PICTURE, help="file to write, such as picture.png")
     options = parser.parse_args()
     means = worlds()
