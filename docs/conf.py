@@ -1,0 +1,73 @@
+"""Configuration of the documentation site; `make docs` builds it in the folder `site`."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS / "extensions"))
+
+project = "idbandits"
+author = "the authors of idbandits"
+version = release = metadata.version("idbandits")
+language = "en"
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton", "site_pages"]
+root_doc = "index"
+exclude_patterns = ["extensions", "figures", "results", "gallery", "**/README.md"]
+suppress_warnings = ["toc.empty_glob", "myst.header"]  # parts that are empty yet; sections of pages begin at level 2
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+nb_execution_mode = "auto"  # notebooks without stored outputs are run
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_display_short_literal_types = True
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+maximum_signature_line_length = 88
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+if any((DOCS / "gallery").glob("plot_*.py")):
+    extensions.append("sphinx_gallery.gen_gallery")
+    sphinx_gallery_conf = {
+        "examples_dirs": "gallery",
+        "gallery_dirs": "generated/gallery",
+        "download_all_examples": False,
+        "show_memory": False,
+        "show_signature": False,
+        "remove_config_comments": True,
+        "abort_on_example_error": True,
+        "within_subsection_order": "FileNameSortKey",
+    }
+
+html_theme = "pydata_sphinx_theme"
+html_title = "idbandits"
+html_baseurl = ""
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_sidebars = {"index": [], "changelog": [], "contributing": [], "licence": []}
+html_theme_options: dict[str, Any] = {
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "navbar_end": ["theme-switcher"],
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+linkcheck_timeout = 15
+linkcheck_workers = 4

@@ -1,0 +1,100 @@
+"""Extension of Sphinx: generated texts in pages, pages of the API, and links from code to the API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from api_text import api_index, api_pages
+from command_text import command_line
+from docutils import nodes
+from error_text import error_tables
+from http_text import http_api
+from repository_text import DOCS, example_scripts, repository_file, with_site_links
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.util.nodes import make_refnode
+
+MARK = re.compile(r"^<!-- generated: (\w+)(?: (\S+))? -->$", re.MULTILINE)
+TEXTS: dict[str, Callable[[], str]] = {
+    "api": api_index, "commands": command_line, "errors": error_tables, "examples": example_scripts, "http": http_api,
+}  # fmt: skip
+CODE = re.compile(r"(?:idb|idbandits)\.([A-Za-z_][\w.]*)(?:\(.*\))?")
+
+
+def generated(app: Sphinx, name: str, source: list[str]) -> None:
+    """Replace marks of generated texts, and links to files outside of docs."""
+    page = DOCS / f"{name}.md"
+    if not page.exists():
+        return
+
+    def text(mark: re.Match[str]) -> str:
+        return repository_file(mark[2], page) if mark[1] == "file" else TEXTS[mark[1]]()
+
+    source[0] = MARK.sub(text, with_site_links(source[0], page, page))
+
+
+def write_api_pages(*_: Any) -> None:
+    """Write the pages of the API that changed, and remove those of names that do not exist any more."""
+    folder, texts = DOCS / "generated" / "api", api_pages()
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob("*.md"):
+        if path.name not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        path = folder / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def linked_code(app: Sphinx, document: nodes.document, name: str) -> None:
+    """Link `idb.Thompson` and other public names in code to the API, except in headings and links."""
+    domain = app.env.domains["py"]
+    for literal in list(document.findall(nodes.literal)):
+        found = CODE.fullmatch(literal.astext())
+        parent: Any = literal.parent
+        if found is None or isinstance(parent, (nodes.reference, nodes.title, pending_xref)):
+            continue
+        own = domain.objects.get(f"idbandits.{found[1]}")  # type: ignore[attr-defined]
+        if own is not None and own.docname != name:
+            link = make_refnode(app.builder, name, own.docname, own.node_id, literal.deepcopy())
+            literal.replace_self(link)
+
+
+def plain_docstring(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Turn a docstring with code in single backticks into reStructuredText."""
+    lines[:] = rst(lines)
+
+
+def rst(lines: list[str]) -> list[str]:
+    """Return lines of reStructuredText for a docstring.
+
+    >>> rst(["Multiply `a` by 2*b, see x_.", "", ">>> 2 * 3", "6"])
+    ['Multiply ``a`` by 2\\\\*b, see x\\\\_.', '', '>>> 2 * 3', '6']
+    """
+    result, example = [], False
+    for line in lines:
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
+        if example or line.lstrip().startswith((":", "..")):
+            result.append(line)
+            continue
+        parts = re.split(r"(``[^`]+``|`[^`]+`)", line)
+        for k, part in enumerate(parts):
+            if k % 2:
+                parts[k] = part if part.startswith("``") else f"`{part}`"
+            else:
+                parts[k] = re.sub(r"([*|\\]|(?<=\w)_(?!\w))", r"\\\1", part)
+        result.append("".join(parts))
+    return result
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the functions of this module."""
+    app.connect("builder-inited", write_api_pages)
+    app.connect("source-read", generated)
+    app.connect("doctree-resolved", linked_code)
+    app.connect("autodoc-process-docstring", plain_docstring, priority=600)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
