@@ -142,7 +142,7 @@ def pages(paper: Paper, tables: Tables) -> dict[Path, str]:
         ("reference/baselines", lambda text: _baselines(text, paper)),
         ("explanation/inferences", lambda text: _inference(text, tables)),
         ("how-to/drift", lambda text: _drift(text, tables)),
-        ("how-to/features-of-users", lambda text: _context_features(text, tables)),
+        ("explanation/features-of-contexts", lambda text: _context_features(text, tables)),
     ):
         path = DOCS / f"{name}.md"
         texts[path] = refill(texts[path])

@@ -1,6 +1,6 @@
 """Draw docs/figures/delayed.svg: estimated purchase rates if outcomes of recent rounds are not known yet.
 
-`python docs/figures/delayed.py` takes a minute. The figure is part of docs/getting-started/complete-example.md.
+`python docs/figures/delayed.py` takes a minute. The figure is part of docs/how-to/delayed-conversions.md.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Thompson(Knowledge):
     np.float64(0.99)
 
     With several diagrams, in a list or by name, it keeps a belief in each, draws one by its weight, and acts by it.
-    Weights follow how well each predicted what was observed; docs/how-to/model-fit.md has the rule. A structure in
+    Weights follow how well each predicted what was observed (docs/explanation/structure-weights.md). A structure in
     which a round was impossible is excluded. The diagrams share the names and values of decisions, contexts and
     observed nodes, and mean the same by reward. `posterior`, `sample`, `draws` and `fit_report` are then by the name of
     the structure.
