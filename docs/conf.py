@@ -15,10 +15,10 @@ author = "the authors of idbandits"
 version = release = metadata.version("idbandits")
 language = "en"
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton", "site_pages"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "site_pages"]
 root_doc = "index"
 exclude_patterns = ["extensions", "figures", "results", "gallery", "**/README.md"]
-suppress_warnings = ["toc.empty_glob", "myst.header"]  # parts that are empty yet; sections of pages begin at level 2
+suppress_warnings = ["myst.header"]  # included texts begin at level 2
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
@@ -30,6 +30,9 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 python_display_short_literal_types = True
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 maximum_signature_line_length = 88
@@ -53,6 +56,7 @@ if any((DOCS / "gallery").glob("plot_*.py")):
 html_theme = "pydata_sphinx_theme"
 html_title = "idbandits"
 html_baseurl = ""
+html_context = {"default_mode": "auto"}
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
@@ -60,14 +64,14 @@ html_show_sourcelink = False
 html_sidebars = {"index": [], "changelog": [], "contributing": [], "licence": []}
 html_theme_options: dict[str, Any] = {
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "footer_start": ["copyright"],
+    "footer_start": ["sphinx-version"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 linkcheck_timeout = 15
-linkcheck_workers = 4
+linkcheck_ignore = [r"http://127\.0\.0\.1.*"]

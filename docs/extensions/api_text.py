@@ -104,7 +104,7 @@ def api_index() -> str:
     parts = [f"## {TITLES.get(package, package)}\n\n{_table(names)}" for package, names in groups.items() if names]
     rows = [f"| [`{own}`](../generated/api/{own}.md) | {_first_line(own)} |" for own in SUBMODULES]
     rows.append("| [results](../generated/api/results.md) | Classes of returned objects. |")
-    parts.append("## Submodules and results\n\n| page | |\n|---|---|\n" + "\n".join(rows))
+    parts.append("## Submodules and results\n\n| page | description |\n|---|---|\n" + "\n".join(rows))
     pages = sorted({own.page for own in public_names()}, key=str.lower)
     contents = "\n".join(f"../generated/api/{page}" for page in (*pages, *SUBMODULES, "results"))
     parts.append(f"```{{toctree}}\n:hidden:\n\n{contents}\n```")
@@ -125,7 +125,7 @@ def api_pages() -> dict[str, str]:
 
 def _table(names: list[Name]) -> str:
     rows = [f"| {{py:{own.role}}}`{own.short} <{own.full}>` | {own.summary} |" for own in names]
-    return "\n".join(["| name | |", "|---|---|", *rows])
+    return "\n".join(["| name | description |", "|---|---|", *rows])
 
 
 def _autodoc(own: Name) -> str:

@@ -11,7 +11,7 @@ from idbandits.cli.main import COMMANDS, DESCRIPTION
 def command_line() -> str:
     """Return a section for each command: description, usage, options and example."""
     rows = [f"| [`idbandits {own.name}`](#idbandits-{own.name}) | {own.summary} |" for own in COMMANDS]
-    parts = [DESCRIPTION.strip(), "\n".join(["| command | |", "|---|---|", *rows])]
+    parts = [DESCRIPTION.strip(), "\n".join(["| command | description |", "|---|---|", *rows])]
     for command in COMMANDS:
         parser = Parser(f"idbandits {command.name}", **help_of(command.description, command.example))
         for add_option in command.options:
@@ -22,7 +22,7 @@ def command_line() -> str:
         parts.append(f"```text\n{usage.format_help().strip()}\n```")
         actions = [action for action in parser._actions if action.dest != "help"]
         if actions:
-            parts.append("\n".join(["| option | |", "|---|---|", *map(_row, actions)]))
+            parts.append("\n".join(["| option | description |", "|---|---|", *map(_row, actions)]))
         parts.append(f"```sh\n{command.example.strip()}\n```")
     return "\n\n".join(parts) + "\n"
 

@@ -20,7 +20,7 @@ def http_api() -> str:
         for method, operation in methods.items()
     ]
     rows = [f"| [`{method} {path}`](#{_anchor(own)}) | {own['summary']} | {_scope(own)} |" for method, path, own in routes]
-    parts = ["## Routes", "\n".join(["| route | | scope |", "|---|---|---|", *rows])]
+    parts = ["## Routes", "\n".join(["| route | description | scope |", "|---|---|---|", *rows])]
     parts += [_route(*route) for route in routes]
     parts.append("## Messages")
     parts += [_message(name, schema) for name, schema in document["components"]["schemas"].items()]

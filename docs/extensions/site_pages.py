@@ -17,6 +17,7 @@ from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
 MARK = re.compile(r"^<!-- generated: (\w+)(?: (\S+))? -->$", re.MULTILINE)
+OPTIONAL = re.compile(r"^([\w./-]+\*)\n", re.MULTILINE)
 TEXTS: dict[str, Callable[[], str]] = {
     "api": api_index, "commands": command_line, "errors": error_tables, "examples": example_scripts, "http": http_api,
 }  # fmt: skip
@@ -24,7 +25,7 @@ CODE = re.compile(r"(?:idb|idbandits)\.([A-Za-z_][\w.]*)(?:\(.*\))?")
 
 
 def generated(app: Sphinx, name: str, source: list[str]) -> None:
-    """Replace marks of generated texts, and links to files outside of docs."""
+    """Replace marks of generated texts and links to files outside of docs; drop entries `page*` that match no file."""
     page = DOCS / f"{name}.md"
     if not page.exists():
         return
@@ -32,7 +33,10 @@ def generated(app: Sphinx, name: str, source: list[str]) -> None:
     def text(mark: re.Match[str]) -> str:
         return repository_file(mark[2], page) if mark[1] == "file" else TEXTS[mark[1]]()
 
-    source[0] = MARK.sub(text, with_site_links(source[0], page, page))
+    def existing(entry: re.Match[str]) -> str:
+        return entry[0] if any(page.parent.glob(f"{entry[1]}.*")) else ""
+
+    source[0] = OPTIONAL.sub(existing, MARK.sub(text, with_site_links(source[0], page, page)))
 
 
 def write_api_pages(*_: Any) -> None:
@@ -63,8 +67,12 @@ def linked_code(app: Sphinx, document: nodes.document, name: str) -> None:
 
 
 def plain_docstring(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Turn a docstring with code in single backticks into reStructuredText."""
-    lines[:] = rst(lines)
+    """Turn a docstring with code in single backticks into reStructuredText; drop that of the type of a constant."""
+    inherited = what == "data" and getattr(value, "__doc__", None) in (
+        type(value).__doc__,
+        getattr(getattr(value, "__origin__", None), "__doc__", ""),
+    )
+    lines[:] = [] if inherited else rst(lines)
 
 
 def rst(lines: list[str]) -> list[str]:
@@ -76,12 +84,14 @@ def rst(lines: list[str]) -> list[str]:
     result, example = [], False
     for line in lines:
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
-        if example or line.lstrip().startswith((":", "..")):
+        if example:
             result.append(line)
             continue
-        parts = re.split(r"(``[^`]+``|`[^`]+`)", line)
+        parts = re.split(r"(``[^`]+``|`[^`]+`|docs/[\w/-]+\.md)", line)
         for k, part in enumerate(parts):
-            if k % 2:
+            if part.startswith("docs/"):
+                parts[k] = f":doc:`/{part[5:-3]}`"
+            elif k % 2:
                 parts[k] = part if part.startswith("``") else f"`{part}`"
             else:
                 parts[k] = re.sub(r"([*|\\]|(?<=\w)_(?!\w))", r"\\\1", part)
@@ -94,7 +104,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", write_api_pages)
     app.connect("source-read", generated)
     app.connect("doctree-resolved", linked_code)
-    app.connect("autodoc-process-docstring", plain_docstring, priority=600)
+    app.connect("autodoc-process-docstring", plain_docstring, priority=400)  # before napoleon
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
