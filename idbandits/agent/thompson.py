@@ -45,10 +45,10 @@ from idbandits.solve.solver import check_effort
 class Thompson(Knowledge):
     """An agent that draws means from its belief and takes the action that is best under them.
 
-    `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`), compared in
-    docs/explanation/inferences.md. By default it is "gibbs", or "moments" where a context has features.
+    `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/inference.md compares them.
+    By default it is "gibbs", or "moments" where a context has features.
     `effort` is that of `best_action`: a factor on the search for the best action under the means that are drawn.
-    With `forget`, what was learned fades: for worlds that change (docs/how-to/drift.md).
+    With `forget`, what was learned fades: for worlds that change (docs/drift.md).
     Threads may share an agent: rounds are learned one after the other, and compiled code runs without the GIL.
 
     >>> d = Diagram("coins")
@@ -63,10 +63,9 @@ class Thompson(Knowledge):
     np.float64(0.99)
 
     With several diagrams, in a list or by name, it keeps a belief in each, draws one by its weight, and acts by it.
-    Weights follow how well each predicted what was observed (docs/explanation/structure-weights.md). A structure in
-    which a round was impossible is excluded. The diagrams share the names and values of decisions, contexts and
-    observed nodes, and mean the same by reward. `posterior`, `sample`, `draws` and `fit_report` are then by the name of
-    the structure.
+    Weights follow how well each predicted what was observed; docs/structures.md has the rule. A structure in which a
+    round was impossible is excluded. The diagrams share the names and values of decisions, contexts and observed nodes,
+    and mean the same by reward. `posterior`, `sample`, `draws` and `fit_report` are then by the name of the structure.
 
     >>> from idbandits import models
     >>> agent = Thompson([models.cascade(5, 2), models.position_based(5, 2)], seed=1)
@@ -337,7 +336,7 @@ class Thompson(Knowledge):
         """Learn from counts of a log (`idb.count`), of the present diagram or of an earlier one.
 
         The belief is that after `update` with each round. Factors of very large logs become pseudo-counts with the
-        means and variances of the posterior (docs/reference/logs.md).
+        means and variances of the posterior (docs/logs.md).
         """
         counts = check_counts(counts)
         if self._several:

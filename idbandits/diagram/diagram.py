@@ -195,10 +195,9 @@ class Diagram:
         """Declare a node that is known before each decision.
 
         With `features` instead of `values`, its value in a round is a mapping of features, and learned tables that
-        depend on it are logistic (docs/how-to/features-of-users.md). They are a list of names of numbers, about -1 to
-        1; or a mapping of names to None (a number like that), to (center, scale) or to a list of categories. `Features`
-        of a frame of typical values declares the columns of the frame: numbers by center and scale, texts by their
-        categories.
+        depend on it are logistic (docs/requests.md). They are a list of names of numbers, about -1 to 1; or a mapping
+        of names to None (a number like that), to (center, scale) or to a list of categories. `Features` of a frame of
+        typical values declares the columns of the frame: numbers by center and scale, texts by their categories.
 
         >>> d = Diagram("shop")
         >>> user = d.context("user", features={"age": (40, 15), "country": ["de", "fr", "it"]})

@@ -51,7 +51,7 @@ class Learned:
 
     A table that depends on a context with features is logistic: its logits are linear in `features`, in those of the
     context, and in their products with `products=True`; `residuals` is the standard deviation of an additional logit
-    of each row (docs/how-to/features-of-users.md).
+    of each row (docs/requests.md).
 
     >>> import pandas as pd
     >>> dishes = pd.DataFrame({"price": [9.5, 12, 8], "kind": ["thai", "soup", "thai"]}, index=["curry", "pho", "rice"])
