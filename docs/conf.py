@@ -17,7 +17,7 @@ language = "en"
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "site_pages"]
 root_doc = "index"
-exclude_patterns = ["extensions", "figures", "results", "gallery", "**/README.md"]
+exclude_patterns = ["extensions", "figures", "results", "gallery", "generated/gallery/*.ipynb"]
 suppress_warnings = ["myst.header"]  # included texts begin at level 2
 
 myst_enable_extensions = ["colon_fence"]
@@ -46,6 +46,7 @@ if any((DOCS / "gallery").glob("plot_*.py")):
         "examples_dirs": "gallery",
         "gallery_dirs": "generated/gallery",
         "download_all_examples": False,
+        "write_computation_times": False,
         "show_memory": False,
         "show_signature": False,
         "remove_config_comments": True,
@@ -68,7 +69,7 @@ html_theme_options: dict[str, Any] = {
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "footer_start": ["sphinx-version"],
+    "footer_start": [],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

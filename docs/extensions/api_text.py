@@ -74,7 +74,8 @@ def public_names(module: str = "") -> list[Name]:
         own = {name: value for name, value in vars(place).items() if getattr(value, "__module__", "") == place.__name__}
         listed = [name for name, value in own.items() if inspect.isclass(value) and issubclass(value, Exception)]
         listed = listed or [name for name, value in own.items() if inspect.isfunction(value) and name[0] != "_"]
-    found = [Name(f"{place.__name__}.{name}", getattr(place, name)) for name in listed]
+    prefix = f"idbandits.{module}" if module else "idbandits"
+    found = [Name(f"{prefix}.{name}", getattr(place, name)) for name in listed]
     return sorted((own for own in found if not inspect.ismodule(own.value)), key=lambda own: own.full.lower())
 
 
@@ -124,8 +125,11 @@ def api_pages() -> dict[str, str]:
 
 
 def _table(names: list[Name]) -> str:
-    rows = [f"| {{py:{own.role}}}`{own.short} <{own.full}>` | {own.summary} |" for own in names]
-    return "\n".join(["| name | description |", "|---|---|", *rows])
+    links = [(own, f"{{py:{own.role}}}`{own.short} <{own.full}>`") for own in names]
+    rows = [f"| {link} | {own.summary} |" for own, link in links if own.kind != "autodata"]
+    table = "\n".join(["| name | description |", "|---|---|", *rows]) if rows else ""
+    constants = ", ".join(link for own, link in links if own.kind == "autodata")
+    return f"{table}\n\nConstants: {constants}." if constants else table
 
 
 def _autodoc(own: Name) -> str:

@@ -29,7 +29,7 @@ def exceptions() -> list[type[Exception]]:
 
 
 def error_tables() -> str:
-    """Return a table of errors, each followed by its subclasses, one of warnings, and one of kinds of `ServiceError`."""
+    """Return tables of errors, each followed by its subclasses, of warnings, and of kinds of `ServiceError`."""
     found = exceptions()
     errors = ["| error | base class | raised for |", "|---|---|---|", *_below(IdbanditsError, found)]
     warned = [f"| `{own.__name__}` | {_text(own)} |" for own in found if issubclass(own, Warning)]

@@ -19,7 +19,9 @@ def http_api() -> str:
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     ]
-    rows = [f"| [`{method} {path}`](#{_anchor(own)}) | {own['summary']} | {_scope(own)} |" for method, path, own in routes]
+    rows = [
+        f"| [`{method} {path}`](#{_anchor(own)}) | {own['summary']} | {_scope(own)} |" for method, path, own in routes
+    ]
     parts = ["## Routes", "\n".join(["| route | description | scope |", "|---|---|---|", *rows])]
     parts += [_route(*route) for route in routes]
     parts.append("## Messages")

@@ -6,15 +6,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from api_text import api_index, api_pages
-from command_text import command_line
 from docutils import nodes
-from error_text import error_tables
-from http_text import http_api
-from repository_text import DOCS, example_scripts, repository_file, with_site_links
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
+
+from api_text import api_index, api_pages
+from command_text import command_line
+from error_text import error_tables
+from http_text import http_api
+from repository_text import DOCS, example_scripts, repository_file, with_site_links
 
 MARK = re.compile(r"^<!-- generated: (\w+)(?: (\S+))? -->$", re.MULTILINE)
 OPTIONAL = re.compile(r"^([\w./-]+\*)\n", re.MULTILINE)
@@ -66,6 +67,12 @@ def linked_code(app: Sphinx, document: nodes.document, name: str) -> None:
             literal.replace_self(link)
 
 
+def described_plots(app: Sphinx, document: nodes.document, name: str) -> None:
+    """Describe the plots of gallery scripts by the title of the script."""
+    for image in document.findall(lambda node: type(node).__name__ == "imgsgnode"):
+        image["alt"] = f"Plot: {next(document.findall(nodes.title)).astext()}"
+
+
 def plain_docstring(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Turn a docstring with code in single backticks into reStructuredText; drop that of the type of a constant."""
     inherited = what == "data" and getattr(value, "__doc__", None) in (
@@ -104,7 +111,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", write_api_pages)
     app.connect("source-read", generated)
     app.connect("doctree-resolved", linked_code)
+    app.connect("doctree-resolved", described_plots)
     app.connect("autodoc-process-docstring", plain_docstring, priority=400)  # before napoleon
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
-
-

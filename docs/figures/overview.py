@@ -35,7 +35,9 @@ def panel(ax: Any, x: float, y: float, width: float, height: float, title: str, 
 def arrow(ax: Any, start: tuple[float, float], end: tuple[float, float], shrink: float = 0.0) -> None:
     """Draw an arrow that ends at a distance in points from both places."""
     size = 9 if shrink else 13
-    ends = FancyArrowPatch(start, end, shrinkA=shrink, shrinkB=shrink, arrowstyle="-|>", mutation_scale=size, color=LINE)
+    ends = FancyArrowPatch(
+        start, end, shrinkA=shrink, shrinkB=shrink, arrowstyle="-|>", mutation_scale=size, color=LINE
+    )
     ax.add_patch(ends)
 
 
