@@ -27,15 +27,12 @@ nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
-autodoc_typehints_format = "short"
-python_display_short_literal_types = True
+autodoc_typehints = "none"  # they are in the sections of parameters
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 add_module_names = False
 toc_object_entries_show_parents = "hide"
-maximum_signature_line_length = 88
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -60,6 +57,7 @@ html_baseurl = ""
 html_context = {"default_mode": "auto"}
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_sidebars = {"index": [], "changelog": [], "contributing": [], "licence": []}
@@ -68,6 +66,7 @@ html_theme_options: dict[str, Any] = {
     "header_links_before_dropdown": 5,
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
+    "collapse_navigation": True,
     "navigation_with_keys": False,
     "footer_start": [],
     "footer_end": [],

@@ -16,8 +16,9 @@ from test_site_sources import public
 from browser import Browser, browser, chromium
 
 SITE = Path(__file__).parents[2] / "site" / "html"
-PAGES = ("index", "how-to/drift", "how-to/serving", "reference/http-api", "reference/api", "generated/api/Thompson",
-         "reference/glossary", "explanation/paper", "generated/gallery/index", "search")  # fmt: skip
+PAGES = ("index", "how-to/drift", "reference/http-api", "generated/api/Thompson", "explanation/paper",
+         "generated/gallery/index", "search")  # fmt: skip
+IN_DARK = ("index", "how-to/drift", "generated/api/Thompson")
 WIDTHS = (390, 1400)
 SERIOUS = ("serious", "critical")
 
@@ -115,13 +116,15 @@ def test_pages_fit_the_width_and_load_nothing_else(tab: Browser, page: str) -> N
 
 
 @needs_browser
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("page", existing())
+@pytest.mark.parametrize(
+    ("page", "dark"), [(page, dark) for page in existing() for dark in (False, True) if not dark or page in IN_DARK]
+)
 def test_accessibility_has_no_serious_findings(tab: Browser, page: str, dark: bool) -> None:
     pytest.importorskip("axe_playwright_python", reason="axe-core is not installed: pip install 'idbandits[docs]'")
     axe = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
     tab.look(width=1400, dark=dark)
     tab.open((SITE / f"{page}.html").as_uri())
+    tab.until("document.getAnimations().every(own => own.playState !== 'running')")  # colours change slowly
     tab.value(axe + ";0")
     found = tab.value(
         "axe.run(document, {resultTypes: ['violations']}).then(own => own.violations.map(violation => "
