@@ -137,13 +137,14 @@ def pages(paper: Paper, tables: Tables) -> dict[Path, str]:
     """Return all pages with numbers of the result files."""
     sources = Sources(paper, tables)
     texts = {path: path.read_text(encoding="utf-8") for path in (README, *sorted(DOCS.rglob("*.md")))}
-    for name, refill in (
+    refills: tuple[tuple[str, Callable[[str], str]], ...] = (
         ("explanation/paper", lambda text: _paper(_run_times(text, paper), paper)),
         ("reference/baselines", lambda text: _baselines(text, paper)),
         ("explanation/inferences", lambda text: _inference(text, tables)),
         ("how-to/drift", lambda text: _drift(text, tables)),
         ("explanation/features-of-contexts", lambda text: _context_features(text, tables)),
-    ):
+    )
+    for name, refill in refills:
         path = DOCS / f"{name}.md"
         texts[path] = refill(texts[path])
     return {path: marked(text, lambda key: NUMBERS[key](sources)) for path, text in texts.items()}

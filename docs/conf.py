@@ -60,7 +60,7 @@ html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sourcelink = False
-html_sidebars = {"index": [], "changelog": [], "contributing": [], "licence": []}
+html_sidebars: dict[str, list[str]] = {"index": [], "changelog": [], "contributing": [], "licence": []}
 html_theme_options: dict[str, Any] = {
     "navbar_align": "left",
     "header_links_before_dropdown": 5,

@@ -13,6 +13,7 @@ from sphinx.util.nodes import make_refnode
 
 from api_text import api_index, api_pages
 from command_text import command_line
+from docstring_text import rst
 from error_text import error_tables
 from http_text import http_api
 from repository_text import DOCS, example_scripts, repository_file, with_site_links
@@ -61,7 +62,7 @@ def linked_code(app: Sphinx, document: nodes.document, name: str) -> None:
         parent: Any = literal.parent
         if found is None or isinstance(parent, (nodes.reference, nodes.title, pending_xref)):
             continue
-        own = domain.objects.get(f"idbandits.{found[1]}")  # type: ignore[attr-defined]
+        own = domain.objects.get(f"idbandits.{found[1]}")
         if own is not None and own.docname != name:
             link = make_refnode(app.builder, name, own.docname, own.node_id, literal.deepcopy())
             literal.replace_self(link)
@@ -80,30 +81,6 @@ def plain_docstring(app: Sphinx, what: str, name: str, value: Any, options: Any,
         getattr(getattr(value, "__origin__", None), "__doc__", ""),
     )
     lines[:] = [] if inherited else rst(lines)
-
-
-def rst(lines: list[str]) -> list[str]:
-    """Return lines of reStructuredText for a docstring.
-
-    >>> rst(["Multiply `a` by 2*b, see x_.", "", ">>> 2 * 3", "6"])
-    ['Multiply ``a`` by 2\\\\*b, see x\\\\_.', '', '>>> 2 * 3', '6']
-    """
-    result, example = [], False
-    for line in lines:
-        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
-        if example:
-            result.append(line)
-            continue
-        parts = re.split(r"(``[^`]+``|`[^`]+`|docs/[\w/-]+\.md)", line)
-        for k, part in enumerate(parts):
-            if part.startswith("docs/"):
-                parts[k] = f":doc:`/{part[5:-3]}`"
-            elif k % 2:
-                parts[k] = part if part.startswith("``") else f"`{part}`"
-            else:
-                parts[k] = re.sub(r"([*|\\]|(?<=\w)_(?!\w))", r"\\\1", part)
-        result.append("".join(parts))
-    return result
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

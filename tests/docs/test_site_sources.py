@@ -110,6 +110,12 @@ def test_links_of_files_outside_of_docs_lead_to_pages(extension) -> None:
     assert [page for page in own.PAGES.values() if not (DOCS / page).exists()] == []
 
 
+def test_docstrings_become_restructuredtext(extension) -> None:
+    lines = ["Multiply `a` by 2*b, see x_ and docs/how-to/drift.md.", "", ">>> 2 * 3", "6", "", "a | b"]
+    wanted = [r"Multiply ``a`` by 2\*b, see x\_ and :doc:`/how-to/drift`.", "", ">>> 2 * 3", "6", "", r"a \| b"]
+    assert extension("docstring_text").rst(lines) == wanted
+
+
 def pages() -> list[Path]:
     """Return the written pages."""
     return sorted(page for page in [*DOCS.rglob("*.md"), ROOT / "README.md"] if "generated" not in page.parts)
