@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = {  # pages of the site for files and folders outside of docs
     "README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
-    "benchmarks/results.md": "explanation/results.md", "examples": "how-to/examples.md", "LICENSE": "licence.md",
+    "benchmarks/results.md": "explanation/results.md", "examples": "how-to/examples.md", "docs": "index.md",
+    "LICENSE": "licence.md",
 }  # fmt: skip
 LINK = re.compile(r"(\[(?:[^\]\[]|\[[^\]]*\])*\])\(([^)\s]+)\)")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from test_site_sources import public
 
 from browser import Browser, browser, chromium
+from public_names import public
 
 SITE = Path(__file__).parents[2] / "site" / "html"
 PAGES = ("index", "how-to/drift", "reference/http-api", "generated/api/Thompson", "explanation/paper",

@@ -14,6 +14,7 @@ import pytest
 import idbandits
 from idbandits.cli.main import COMMANDS
 from idbandits.errors import IdbanditsError
+from public_names import public
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -32,18 +33,6 @@ def extension() -> object:
             sys.path.pop(0)
 
     return load
-
-
-def public() -> dict[str, int]:
-    """Return the identity of every public object by name, of the package and its public submodules."""
-    names = {}
-    for module in ("", "baselines", "formats", "inference", "reproduction", "theory"):
-        place = getattr(idbandits, module) if module else idbandits
-        for name in place.__all__:
-            value = getattr(place, name)
-            if not isinstance(value, ModuleType):
-                names[".".join(("idbandits", *[module] * bool(module), name))] = id(value)
-    return names
 
 
 def test_every_public_name_has_a_directive_of_autodoc(extension) -> None:
