@@ -42,7 +42,7 @@ class Forget:
     """Forgetting: what was learned counts half as much after a `half_life`, a quarter after two, and so on.
 
     It is a number of rounds, or a duration: "14d", "12h", "30m", "90s", "2w", or a timedelta. The belief returns to the
-    prior. docs/how-to/drift.md says how to choose it.
+    prior. docs/drift.md says how to choose it.
 
     >>> Forget(half_life=50_000), Forget(half_life="14d")
     (Forget(half_life=50000), Forget(half_life='14d'))
