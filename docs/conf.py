@@ -14,6 +14,7 @@ project = "idbandits"
 author = "the authors of idbandits"
 version = release = metadata.version("idbandits")
 language = "en"
+smartquotes = False  # options are written with two dashes
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "site_pages"]
 root_doc = "index"

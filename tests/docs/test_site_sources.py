@@ -134,5 +134,6 @@ def test_every_page_is_in_a_table_of_contents() -> None:
     for index in DOCS.rglob("*.md"):
         for block in re.findall(r"^```\{toctree\}\n(.*?)^```", index.read_text(), re.M | re.S):
             for entry in (line for line in block.splitlines() if line and line[0] != ":"):
-                listed |= {path.resolve() for path in index.parent.glob(f"{entry.removesuffix('*')}.md")}
+                name = re.sub(r"^.* <(.*)>$", r"\1", entry)
+                listed |= {path.resolve() for path in index.parent.glob(f"{name.removesuffix('*')}.md")}
     assert [page.name for page in pages() if page.name not in ("README.md", "index.md") and page not in listed] == []
