@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: paper numbers demo test lint kernels docs bench clean
+.PHONY: paper numbers demo test lint kernels bench clean
 
 paper: $(VENV)/run
 	$(BIN)/idbandits paper --out report
@@ -15,6 +15,21 @@ numbers: $(VENV)/run
 
 demo: $(VENV)/run
 	$(BIN)/python examples/demo.py --out demo
+
+# the documentation site, site/html/index.html; scripts of the gallery run again only if they changed
+docs: $(VENV)/docs
+	$(BIN)/python -m sphinx --fail-on-warning --builder html --doctree-dir site/doctrees docs site/html
+	$(BIN)/python -m sphinx --quiet --builder linkcheck --doctree-dir site/doctrees docs site/links
+	$(BIN)/python -m pytest tests/docs/test_built_site.py
+
+$(VENV)/docs: $(VENV)/run
+	$(INSTALL) --editable '.[docs]'
+	touch $@
+
+clean: clean-docs
+clean-docs:
+	rm -rf site docs/generated
+.PHONY: docs clean-docs
 
 # kernels are compiled once before the tests, else each worker of pytest would compile them
 test: $(VENV)/test
@@ -30,12 +45,6 @@ lint: $(VENV)/test
 kernels: $(VENV)/test
 	$(BIN)/python tests/support/compile_kernels.py
 
-# the documentation site, site/html/index.html; scripts of the gallery run again only if they changed
-docs: $(VENV)/docs
-	$(BIN)/python -m sphinx --fail-on-warning --builder html --doctree-dir site/doctrees docs site/html
-	$(BIN)/python -m sphinx --quiet --builder linkcheck --doctree-dir site/doctrees docs site/links
-	$(BIN)/python -m pytest tests/docs/test_built_site.py
-
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks --out benchmarks/results.md
 
@@ -49,13 +58,9 @@ $(VENV)/test: pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[test]'
 	touch $(VENV)/run $@
 
-$(VENV)/docs: $(VENV)/run
-	$(INSTALL) --editable '.[docs]'
-	touch $@
-
 $(VENV)/bench: $(VENV)/run
 	$(INSTALL) --editable '.[bench]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo report site docs/generated
+	rm -rf $(VENV) demo report
