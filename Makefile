@@ -16,6 +16,21 @@ numbers: $(VENV)/run
 demo: $(VENV)/run
 	$(BIN)/python examples/demo.py --out demo
 
+# the documentation site, site/html/index.html; scripts of the gallery run again only if they changed
+docs: $(VENV)/docs
+	$(BIN)/python -m sphinx --fail-on-warning --builder html --doctree-dir site/doctrees docs site/html
+	$(BIN)/python -m sphinx --quiet --builder linkcheck --doctree-dir site/doctrees docs site/links
+	$(BIN)/python -m pytest tests/docs/test_built_site.py
+
+$(VENV)/docs: $(VENV)/run
+	$(INSTALL) --editable '.[docs]'
+	touch $@
+
+clean: clean-docs
+clean-docs:
+	rm -rf site docs/generated
+.PHONY: docs clean-docs
+
 # kernels are compiled once before the tests, else each worker of pytest would compile them
 test: $(VENV)/test
 	$(MAKE) --jobs=2 lint kernels

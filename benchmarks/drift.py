@@ -122,7 +122,7 @@ TOPIC = Topic(
     "Forgetting in changing and constant worlds",
     f"Regret of `Thompson` with `forget=idb.Forget(half_life)` relative to no forgetting, default inference, {ITEMS} "
     f"items × {POSITIONS} positions, {WORLDS * RUNS} runs of {ROUNDS:,} rounds in {WORLDS} worlds. With {PHASES} "
-    "phases, all attraction changes four times, in random rounds. Half-lives are those that docs/drift.md "
+    "phases, all attraction changes four times, in random rounds. Half-lives are those that docs/how-to/drift.md "
     "recommends: a quarter of the average time between changes, and four times the length of the run in constant "
     "worlds. The last row of each model has the short half-life in constant worlds: the cost of expecting changes "
     "that never happen.",

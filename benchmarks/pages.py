@@ -136,12 +136,17 @@ def _context_features(text: str, tables: Tables) -> str:
 def pages(paper: Paper, tables: Tables) -> dict[Path, str]:
     """Return all pages with numbers of the result files."""
     sources = Sources(paper, tables)
-    texts = {path: path.read_text(encoding="utf-8") for path in (README, *sorted(DOCS.glob("*.md")))}
-    texts[DOCS / "paper.md"] = _paper(_run_times(texts[DOCS / "paper.md"], paper), paper)
-    texts[DOCS / "baselines.md"] = _baselines(texts[DOCS / "baselines.md"], paper)
-    texts[DOCS / "inference.md"] = _inference(texts[DOCS / "inference.md"], tables)
-    texts[DOCS / "drift.md"] = _drift(texts[DOCS / "drift.md"], tables)
-    texts[DOCS / "requests.md"] = _context_features(texts[DOCS / "requests.md"], tables)
+    texts = {path: path.read_text(encoding="utf-8") for path in (README, *sorted(DOCS.rglob("*.md")))}
+    refills: tuple[tuple[str, Callable[[str], str]], ...] = (
+        ("explanation/paper", lambda text: _paper(_run_times(text, paper), paper)),
+        ("reference/baselines", lambda text: _baselines(text, paper)),
+        ("explanation/inferences", lambda text: _inference(text, tables)),
+        ("how-to/drift", lambda text: _drift(text, tables)),
+        ("explanation/features-of-contexts", lambda text: _context_features(text, tables)),
+    )
+    for name, refill in refills:
+        path = DOCS / f"{name}.md"
+        texts[path] = refill(texts[path])
     return {path: marked(text, lambda key: NUMBERS[key](sources)) for path, text in texts.items()}
 
 
@@ -228,7 +233,7 @@ def main() -> int:
         if status := cli.main(["paper", "--out", str(arguments.report)]):
             return status
         write(PAPER, dumped(collected(arguments.report)))
-        shutil.copyfile(arguments.report / "figure-2.svg", ROOT / "docs" / "figure-2.svg")
+        shutil.copyfile(arguments.report / "figure-2.svg", DOCS / "figures" / "figure-2.svg")
     for path, text in pages(Paper.load(), Tables.load()).items():
         if text != path.read_text(encoding="utf-8"):
             write(path, text)

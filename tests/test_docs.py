@@ -12,13 +12,13 @@ from idbandits import Diagram
 from idbandits.inference import BY_NAME, default_inference
 
 ROOT = Path(__file__).parents[1]
-ARCHITECTURE = runpy.run_path(str(ROOT / "docs" / "architecture.py"))
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+ARCHITECTURE = runpy.run_path(str(ROOT / "docs" / "explanation" / "architecture.py"))
+PAGES = sorted([*ROOT.glob("*.md"), *(p for p in (ROOT / "docs").rglob("*.md") if "generated" not in p.parts)])
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 def test_the_picture_shows_the_rooms_imports_and_functions_that_there_are() -> None:
-    assert ARCHITECTURE["differences"]() == [], "run: python docs/architecture.py"
+    assert ARCHITECTURE["differences"]() == [], "run: python docs/explanation/architecture.py"
 
 
 @every_page
@@ -40,7 +40,7 @@ def test_source_files_that_are_named_exist(page: Path) -> None:
 
 
 def test_functions_on_the_road_of_a_round_exist() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     steps = re.findall(r"^\| [^|]+ \| `([\w.]+)` \| `([\w/]+\.py)` \|", text, flags=re.MULTILINE)
     assert len(steps) > 10
     assert [step for step in steps if step[0] not in ARCHITECTURE["definitions"](step[1])] == []
@@ -60,7 +60,7 @@ def test_the_default_inference_is_the_one_that_pages_and_examples_name() -> None
         rf"\b({names})\b[^|.,(\n]{{0,10}}(?:\.py`)?(?:, | ?\()(?:the )?default\b( of `Thompson` where a)?", re.I
     )
     found = 0
-    for page in [*PAGES, *(ROOT / "examples").glob("*.py"), *(ROOT / "docs").glob("*.py")]:
+    for page in [*PAGES, *(ROOT / "examples").glob("*.py"), *(ROOT / "docs").rglob("*.py")]:
         for name, where in stated.findall(page.read_text()):
             assert name.lower() == default_inference(featured if where else Diagram("plain")), page.name
             found += 1

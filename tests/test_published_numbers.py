@@ -51,15 +51,15 @@ def test_pages_agree_with_the_result_files() -> None:
 
 
 def test_every_number_is_marked_in_a_page() -> None:
-    texts = [path.read_text() for path in (pages.README, *pages.DOCS.glob("*.md"))]
+    texts = [path.read_text() for path in (pages.README, *pages.DOCS.rglob("*.md"))]
     keys = {key for text in texts for key, _ in MARKED.findall(text)}
     assert keys == set(NUMBERS)
 
 
 def test_a_changed_number_is_reported(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(pages.DOCS, tmp_path / "docs")
-    paper = (pages.DOCS / "paper.md").read_text().replace("| 1,990.5 |", "| 1,990.6 |")
-    (tmp_path / "docs" / "paper.md").write_text(paper)
+    paper = (pages.DOCS / "explanation" / "paper.md").read_text().replace("| 1,990.5 |", "| 1,990.6 |")
+    (tmp_path / "docs" / "explanation" / "paper.md").write_text(paper)
     (tmp_path / "README.md").write_text(pages.README.read_text().replace("<!--=hold-->", "<!--=hold-->1"))
     monkeypatch.setattr(pages, "README", tmp_path / "README.md")
     monkeypatch.setattr(pages, "DOCS", tmp_path / "docs")
@@ -70,7 +70,7 @@ def test_every_benchmark_topic_is_cited() -> None:
     titles = {
         importlib.import_module(f"benchmarks.{name}").TOPIC.title for name in runner.TOPICS if name not in UNTESTED
     }
-    cited = " ".join(path.read_text() for path in (pages.README, *pages.DOCS.glob("*.md")))
+    cited = " ".join(path.read_text() for path in (pages.README, *pages.DOCS.rglob("*.md")))
     anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
     assert {anchor for anchor in anchors if f"results.md#{anchor}" not in cited} == set()
 
@@ -98,7 +98,7 @@ def test_finished_topics_are_not_measured_again(tmp_path: Any, monkeypatch: pyte
 
 
 def test_claims_that_do_not_hold_are_explained() -> None:
-    """docs/paper.md explains which claims of the paper do not hold."""
+    """docs/explanation/paper.md explains which claims of the paper do not hold."""
     open_claims = {claim.claim: claim.verdict for claim in Paper.load().verdicts() if claim.verdict != HOLDS}
     assert open_claims == {
         "cascade model 1: idTSvi earns more than CascadeKL-UCB": "within noise",
@@ -108,7 +108,7 @@ def test_claims_that_do_not_hold_are_explained() -> None:
         "Table 1: PF (5 particles) earns 0.835 ± 0.019": "does not hold",
         "Table 1: PF (10 particles) earns 0.878 ± 0.015": "does not hold",
         "Table 1: idTSvi takes longest, idTSinc much less": "does not hold",
-    }, "correct docs/paper.md and this list"
+    }, "correct docs/explanation/paper.md and this list"
 
 
 PLAYED = [panel for figure in FIGURES if figure.key in ("2", "B1") for panel in figure.panels]

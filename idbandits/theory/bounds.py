@@ -1,9 +1,9 @@
 """The paper's theorem for any diagram: checks of its assumptions, its constants, and its bound on Bayes regret.
 
-Theorem 1: if Assumptions 1 and 2 hold, the Bayes regret of exact Thompson sampling in n rounds is at most
-C √(6 (d + L) O_max n log n (1 + log n)) + (C + 2π²/3 B) (d + L). docs/paper.md defines the symbols. No learner loses
-more than B per round, so a bound above the trivial one, n B, says nothing: `Bound` has both, and the number of rounds
-from which on the theorem's bound is lower.
+Theorem 1: if Assumptions 1 and 2 hold, the Bayes regret of exact Thompson sampling in n rounds is at most C √(6 (d + L)
+O_max n log n (1 + log n)) + (C + 2π²/3 B) (d + L). docs/explanation/regret-bound.md defines the symbols. No learner
+loses more than B per round, so a bound above the trivial one, n B, says nothing: `Bound` has both, and the number of
+rounds from which on the theorem's bound is lower.
 
 After an action, the expected reward and the probabilities of observation are polynomials of the means. Their degree in
 each mean is the number of nodes that may be drawn from it: mostly 1. So they are determined by their values on a small

@@ -9,7 +9,7 @@ import pytest
 from capability_pairs import CAPABILITIES, HEAD, INFERENCES, cell_of, cells_of, page_of
 from idbandits.inference import BY_NAME
 
-PAGE = (Path(__file__).parents[2] / "docs" / "compatibility.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "compatibility.md").read_text(encoding="utf-8")
 
 
 def test_all_inferences_are_on_the_page() -> None:
@@ -23,7 +23,7 @@ def test_pairs_of_capabilities_work_or_are_rejected_in_time(inference: str) -> N
     cells = cells_of(inference)
     wrong = {" and ".join(pair): cell.message for pair, cell in cells.items() if cell.sign == "✗"}
     assert not wrong
-    assert page_of(inference, cells) in PAGE, "run: python docs/compatibility.py"
+    assert page_of(inference, cells) in PAGE, "run: python docs/reference/compatibility.py"
 
 
 @pytest.mark.filterwarnings("ignore::idbandits.errors.DiagramWarning")

@@ -1,4 +1,4 @@
-"""The commands and the Python client of docs/service.md, run as they are written, against a real server."""
+"""The commands and the Python client of docs/how-to/serving.md, run as they are written, against a real server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "service.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "serving.md"
 SECONDS = 180
 
 

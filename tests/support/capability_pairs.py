@@ -189,7 +189,7 @@ Which capabilities of agents can be combined, by inference. The test suite takes
 through random calls and compares their beliefs with a plain list of the remaining rounds. All pairs work except those listed here.
 These are rejected when the agent is created or when the capability is first used, never after rounds were learned.
 
-This page is generated: `python docs/compatibility.py`.
+This page is generated: `python docs/reference/compatibility.py`.
 """
 
 

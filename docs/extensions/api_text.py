@@ -1,0 +1,143 @@
+"""Pages of the API: one per public name, by autodoc, and an index with groups."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any, NamedTuple
+
+import idbandits
+
+SUBMODULES = ("baselines", "errors", "formats", "inference", "models", "reproduction", "theory")
+TITLES = {  # of groups, in their order; names of other packages follow under the name of their package
+    "diagram": "Diagrams", "circuit": "Queries", "solve": "Best actions", "agent": "Agents",
+    "inference": "Inference settings", "simulation": "Simulation", "logs": "Logs", "service": "Live service",
+}  # fmt: skip
+
+
+RESULTS = (  # classes of returned objects; users do not create them, so they are no public names
+    "diagram.diagram.Node", "diagram.drawing.draw.Picture", "diagram.findings.Report", "diagram.findings.Finding",
+    "agent.reports.posterior.Posterior", "agent.reports.regression.Regression", "agent.learning.log_report.LogReport",
+    "agent.fit_report.fit_report.FitReport", "agent.propensity.Propensity", "agent.propensity.Marginals",
+    "agent.transfer.Carried", "agent.warmup.WarmUpReport", "logs.read.read_report.ReadReport",
+    "service.live.live.Decision",
+)  # fmt: skip
+
+
+class Name(NamedTuple):
+    """Documented name."""
+
+    full: str
+    value: Any
+
+    @property
+    def page(self) -> str:
+        """File name of its page; functions whose name differs from a class by case only get a suffix."""
+        pages = [own for own in dir(idbandits) if own.lower() == self.short.lower()]
+        return self.short if len(pages) < 2 or self.kind == "autoclass" else f"{self.short}-function"
+
+    @property
+    def short(self) -> str:
+        """Last part of the name."""
+        return self.full.rpartition(".")[2]
+
+    @property
+    def kind(self) -> str:
+        """Directive of autodoc."""
+        if inspect.isclass(self.value):
+            return "autoexception" if issubclass(self.value, BaseException) else "autoclass"
+        return "autofunction" if inspect.isroutine(self.value) else "autodata"
+
+    @property
+    def role(self) -> str:
+        """Role of a link."""
+        return {"autoexception": "exc", "autoclass": "class", "autofunction": "func", "autodata": "data"}[self.kind]
+
+    @property
+    def summary(self) -> str:
+        """First sentence of the docstring; empty for data."""
+        if self.kind == "autodata":
+            return ""
+        first = (inspect.getdoc(self.value) or "").partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+        end = first.find(". ")
+        return first if end < 0 else first[: end + 1]
+
+
+def public_names(module: str = "") -> list[Name]:
+    """Return the public names of the package or of a submodule that are no modules, sorted.
+
+    These are the names in `__all__`; without it, functions that the module defines, or exceptions if it has any.
+    """
+    place = getattr(idbandits, module) if module else idbandits
+    listed = getattr(place, "__all__", None)
+    if listed is None:
+        own = {name: value for name, value in vars(place).items() if getattr(value, "__module__", "") == place.__name__}
+        listed = [name for name, value in own.items() if inspect.isclass(value) and issubclass(value, Exception)]
+        listed = listed or [name for name, value in own.items() if inspect.isfunction(value) and name[0] != "_"]
+    prefix = f"idbandits.{module}" if module else "idbandits"
+    found = [Name(f"{prefix}.{name}", getattr(place, name)) for name in listed]
+    return sorted((own for own in found if not inspect.ismodule(own.value)), key=lambda own: own.full.lower())
+
+
+def documented_names() -> list[Name]:
+    """Return all public names; those that a submodule imports from the package are listed once."""
+    names = public_names()
+    for module in SUBMODULES:
+        known = {id(own.value) for own in names if own.kind == "autoclass"}
+        names += [own for own in public_names(module) if id(own.value) not in known]
+    return names
+
+
+def results() -> list[Name]:
+    """Return classes of returned objects."""
+    found = []
+    for path in RESULTS:
+        module, _, name = path.rpartition(".")
+        found.append(Name(f"idbandits.{path}", getattr(importlib.import_module(f"idbandits.{module}"), name)))
+    return found
+
+
+def api_index() -> str:
+    """Return the text of the index: a table for each group, and a table of contents."""
+    groups: dict[str, list[Name]] = {package: [] for package in TITLES}
+    for own in public_names():
+        groups.setdefault(own.value.__module__.split(".")[1], []).append(own)
+    parts = [f"## {TITLES.get(package, package)}\n\n{_table(names)}" for package, names in groups.items() if names]
+    rows = [f"| [`{own}`](../generated/api/{own}.md) | {_first_line(own)} |" for own in SUBMODULES]
+    rows.append("| [results](../generated/api/results.md) | Classes of returned objects. |")
+    parts.append("## Submodules and results\n\n| page | description |\n|---|---|\n" + "\n".join(rows))
+    pages = sorted({own.page for own in public_names()}, key=str.lower)
+    contents = "\n".join(f"../generated/api/{page}" for page in (*pages, *SUBMODULES, "results"))
+    parts.append(f"```{{toctree}}\n:hidden:\n\n{contents}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def api_pages() -> dict[str, str]:
+    """Return the text of the pages of names, submodules and results, by file name."""
+    texts = {f"{own.page}.md": f"# {own.short}\n\n{_autodoc(own)}" for own in public_names()}
+    for module in SUBMODULES:
+        names = [own for own in documented_names() if own.full.startswith(f"idbandits.{module}.")]
+        body = "\n".join(map(_autodoc, names))
+        texts[f"{module}.md"] = f"# idbandits.{module}\n\n{_first_line(module)}\n\n{_table(names)}\n\n{body}"
+    body = "\n".join(map(_autodoc, results()))
+    texts["results.md"] = f"# Returned objects\n\n{_table(results())}\n\n{body}"
+    return texts
+
+
+def _table(names: list[Name]) -> str:
+    links = [(own, f"{{py:{own.role}}}`{own.short} <{own.full}>`") for own in names]
+    rows = [f"| {link} | {own.summary} |" for own, link in links if own.kind != "autodata"]
+    table = "\n".join(["| name | description |", "|---|---|", *rows]) if rows else ""
+    constants = ", ".join(link for own, link in links if own.kind == "autodata")
+    return f"{table}\n\nConstants: {constants}." if constants else table
+
+
+def _autodoc(own: Name) -> str:
+    options = ["   :no-value:"] if own.kind == "autodata" else []
+    if own.kind == "autoclass":
+        options = ["   :members:", "   :inherited-members: tuple, Protocol, object, ABC"]
+    return "\n".join(["```{eval-rst}", f".. {own.kind}:: {own.full}", *options, "```", ""])
+
+
+def _first_line(module: str) -> str:
+    return (inspect.getdoc(getattr(idbandits, module)) or "").partition("\n")[0]
