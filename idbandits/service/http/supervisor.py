@@ -74,7 +74,7 @@ class Supervisor:
         self._work, self._socket, self._say = work, listening, say
         self._context = multiprocessing.get_context("spawn")
         self._reader, self._writer = self._context.Pipe(duplex=False)  # closed by the end of this process
-        self._runs = [run_learner, *[run_worker] * number]
+        self._runs = [*[run_worker] * number, *[run_learner] * (number > 1)]  # a single worker learns itself
         self._workers: list[Any] = [None] * len(self._runs)
         self._began, self._failures = [0.0] * len(self._runs), [0] * len(self._runs)
         self._ending = False
@@ -82,7 +82,7 @@ class Supervisor:
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT; return the exit status."""
         with self._signals(), new_shelf_folder() as folder:
-            self._work = self._work._replace(shelf=folder)
+            self._work = self._work._replace(shelf=folder if run_learner in self._runs else None)
             try:
                 for place in range(len(self._workers)):
                     self._start(place)
@@ -107,7 +107,7 @@ class Supervisor:
         is_short = time.monotonic() - self._began[place] < SHORTEST
         self._failures[place] = self._failures[place] + 1 if is_short else 0
         pause = PAUSES[min(self._failures[place], len(PAUSES) - 1)]
-        what = "worker" if place else "learner"
+        what = "worker" if self._runs[place] is run_worker else "learner"
         self._say(f"{what} {own.pid} ended with status {own.exitcode}; another one starts in {pause:g} s")
         until = time.monotonic() + pause
         while time.monotonic() < until and not self._ending:
