@@ -25,9 +25,11 @@ from idbandits.diagram.values import check_labels, check_name, list_of, plain
 from idbandits.errors import ODD, DiagramError, FormatError, IdbanditsError, InfeasibleError, brief, is_integer
 from idbandits.files import path_of, write_whole
 from idbandits.kernel.array_types import Floats
+from idbandits.notebook import html_picture, html_text
 
 Kind: TypeAlias = Literal["decision", "context", "latent", "observed"]
 MOST_VALUES = 50_000_000  # of a decision or a context
+MOST_DRAWN = 60  # nodes of a diagram that notebooks draw
 MOST_STATES = 1000  # of a chance node: beyond that, a circuit is the wrong tool
 
 
@@ -171,6 +173,10 @@ class Diagram:
         parts |= {"learned table": len(self._learned), "reward term": len(self._rewards)}
         counts = ", ".join(f"{n} {part}{'s' if n > 1 else ''}" for part, n in parts.items() if n)
         return f"Diagram {self.name!r}: {counts or 'empty'}"
+
+    def _repr_html_(self) -> str:
+        text = html_text(repr(self))
+        return text if len(self._nodes) > MOST_DRAWN else f"{html_picture(self.draw().svg(), repr(self))}\n{text}"
 
     def resolve(self, user: str, nodes: Nodes) -> list[Node]:
         """Return the nodes with these handles or names; error messages begin with `user`, which needs them."""

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
+from idbandits.notebook import html_table
+
 WIDTH = 100  # of a printed report
 
 Sort: TypeAlias = Literal["reward", "factor", "combination", "unseen", "symmetry", "size", "search", "not examined"]
@@ -45,11 +47,21 @@ class Report:
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
 
-    def __repr__(self) -> str:
+    def _verdict(self) -> str:
         number = len(self.serious)
         verdict = f"{number} serious finding{'s' if number > 1 else ''}" if number else "nothing serious"
-        lines = [f"Diagram {self.name!r}: {verdict}"]
-        for finding in sorted(self.findings, key=lambda f: not f.serious):
+        return f"Diagram {self.name!r}: {verdict}"
+
+    def _repr_html_(self) -> str:
+        rows = [{"serious": "!" if f.serious else "", "kind": f.kind, "finding": f} for f in self._ordered()]
+        return html_table(rows, self._verdict(), most=len(rows))
+
+    def _ordered(self) -> list[Finding]:
+        return sorted(self.findings, key=lambda finding: not finding.serious)
+
+    def __repr__(self) -> str:
+        lines = [self._verdict()]
+        for finding in self._ordered():
             mark = "! " if finding.serious else "- "
             lines += textwrap.wrap(str(finding), WIDTH, initial_indent=mark, subsequent_indent="  ")
         return "\n".join(lines)

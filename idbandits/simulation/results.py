@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 from idbandits.diagram.serialize import check_depth
 from idbandits.errors import FormatError, IdbanditsError, brief
 from idbandits.files import path_of, read_whole, write_whole
+from idbandits.notebook import html_table
 from idbandits.simulation.plots import Measure, comparable, curves, draw_curves
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
@@ -81,6 +82,9 @@ class Result:
         interrupted = ", interrupted=True" if self.settings["interrupted"] else ""
         gap = f", reference_gap={self._gap:.3g}" if self._gap else ""
         return f"Result({self.settings['world']!r}, {fields}{interrupted}{gap})"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.summary(), repr(self))
 
     @property
     def _gap(self) -> float:
