@@ -49,15 +49,28 @@ class PerParent:
 class Features:
     """Features of the rows of a table, with declared encodings of columns.
 
-    `frame` is a data frame by the labels of rows, or an array with one line per row, as `Learned(features=…)` takes it.
-    `categories` lists the categories of columns of texts: the first one is the base level, and those that are not
-    listed come after them. `center` and `scale` belong to columns of numbers, which become (number - center) / scale.
-    `missing` names columns that have an indicator of missing values, even if none is missing now. The values decide
-    what is not declared: the most frequent category, the mean, the standard deviation.
+    The values decide what is not declared: the most frequent category, the mean, the standard deviation. An agent keeps
+    the encodings of its tables when it moves to another diagram, so they need to be declared only where the first
+    diagram does not have typical items, or where coefficients of several agents are to be compared.
 
-    An agent keeps the encodings of its tables when it moves to another diagram, so they need to be declared only where
-    the first diagram does not have typical items, or where coefficients of several agents are to be compared.
+    Parameters
+    ----------
+    frame : data frame or array
+        Data frame by the labels of rows, or an array of shape (rows, columns), as `Learned(features=…)` takes it.
+    categories : mapping of str to list of str, optional
+        Categories of columns of texts. The first one is the base level; those that are not listed come after them.
+    center, scale : mapping of str to float, optional
+        Of columns of numbers, which become (number - center) / scale.
+    missing : iterable of str
+        Columns that have an indicator of missing values, even if none is missing now.
 
+    Raises
+    ------
+    TableError
+        A name is not a column of the frame, or a value does not fit the column.
+
+    Examples
+    --------
     >>> import pandas as pd
     >>> from idbandits import Diagram, Learned
     >>> dishes = pd.DataFrame({"price": [9.5, 12], "kind": ["thai", "thai"]}, index=["rice", "pho"])
