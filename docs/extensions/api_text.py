@@ -61,7 +61,7 @@ class Name(NamedTuple):
     def role(self) -> str:
         """Role of a link."""
         roles = {"autoexception": "exc", "autoclass": "class", "autofunction": "func", "autodata": "data"}
-        return roles[self.kind] if self.kind in roles else "meth" if self.kind == "automethod" else "attr"
+        return (roles | {"automethod": "meth"}).get(self.kind, "attr")
 
     @property
     def summary(self) -> str:

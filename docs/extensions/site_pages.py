@@ -17,7 +17,13 @@ from docstring_text import rst
 from error_text import error_tables
 from http_text import http_messages, http_routes
 from repository_text import (
-    DOCS, example_contents, example_pages, repository_file, result_contents, result_pages, with_site_links,
+    DOCS,
+    example_contents,
+    example_pages,
+    repository_file,
+    result_contents,
+    result_pages,
+    with_site_links,
 )  # fmt: skip
 
 MARK = re.compile(r"^<!-- generated: (\w+)(?: (\S+))? -->$", re.MULTILINE)
