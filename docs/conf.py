@@ -62,6 +62,7 @@ html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sourcelink = False
+html_use_index = False  # the search finds names, and the inventory has them
 html_sidebars: dict[str, list[str]] = {"index": [], "changelog": [], "contributing": [], "licence": []}
 html_theme_options: dict[str, Any] = {
     "navbar_align": "left",

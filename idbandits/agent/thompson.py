@@ -45,15 +45,41 @@ from idbandits.solve.solver import check_effort
 class Thompson(Knowledge):
     """An agent that draws means from its belief and takes the action that is best under them.
 
-    `inference` is a name or an object with settings (`idb.Variational(sweeps=5)`); docs/inference.md compares them.
-    By default it is "gibbs", or "moments" where a context has features.
-    `effort` is that of `best_action`: a factor on the search for the best action under the means that are drawn.
-    With `forget`, what was learned fades: for worlds that change (docs/drift.md).
     Threads may share an agent: rounds are learned one after the other, and compiled code runs without the GIL.
 
-    >>> d = Diagram("coins")
+    With several diagrams, called structures, the agent keeps a belief in each, draws one by its weight, and acts by it.
+    Weights follow how well each predicted what was observed (docs/explanation/structure-weights.md). A structure in
+    which a round was impossible is excluded. The diagrams share the names and values of decisions, contexts and
+    observed nodes, and mean the same by reward. `posterior`, `sample`, `draws` and `fit_report` then return a
+    dictionary by structure.
+
+    Parameters
+    ----------
+    d : Diagram, or list or mapping of Diagram
+        Decision problem; a list, or a mapping by name, has the structures to weigh.
+    inference : str or Inference, optional
+        Name, or an object with settings such as `idb.Variational(sweeps=5)`, compared in
+        docs/explanation/inferences.md. By default "gibbs", or "moments" where a context has features.
+    seed : int, sequence of int, SeedSequence or Generator, optional
+        Seed of the random numbers; equal seeds and calls give equal actions.
+    effort : float
+        Factor on the search for the best action, as in `idb.best_action`.
+    forget : Forget, optional
+        Half-life of what was learned, for worlds that change (docs/how-to/drift.md).
+
+    Attributes
+    ----------
+    metadata : dict
+        JSON data that `save` stores with the agent.
+    carried : Carried, dict of Carried by structure, or None
+        Summary of the move that created this agent (`moved_to`).
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> d = idb.Diagram("coins")
     >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
-    >>> agent = Thompson(d, seed=1)
+    >>> agent = idb.Thompson(d, seed=1)
     >>> for _ in range(200):
     ...     action = agent.act()
     ...     agent.update(action, {"heads": int(action["coin"] == 2)})
@@ -62,14 +88,10 @@ class Thompson(Knowledge):
     >>> agent.posterior()["heads"].mean.round(2)[2]
     np.float64(0.99)
 
-    With several diagrams, in a list or by name, it keeps a belief in each, draws one by its weight, and acts by it.
-    Weights follow how well each predicted what was observed; docs/structures.md has the rule. A structure in which a
-    round was impossible is excluded. The diagrams share the names and values of decisions, contexts and observed nodes,
-    and mean the same by reward. `posterior`, `sample`, `draws` and `fit_report` are then by the name of the structure.
+    Several structures: two clicks rule out a cascade, in which there is one at most.
 
-    >>> from idbandits import models
-    >>> agent = Thompson([models.cascade(5, 2), models.position_based(5, 2)], seed=1)
-    >>> agent.update({"A1": 0, "A2": 1}, {"C1": 1, "C2": 1})  # in a cascade there is one click at most
+    >>> agent = idb.Thompson([idb.models.cascade(5, 2), idb.models.position_based(5, 2)], seed=1)
+    >>> agent.update({"A1": 0, "A2": 1}, {"C1": 1, "C2": 1})
     >>> agent.weights()
     {'cascade': 0.0, 'position-based': 1.0}
     """
@@ -109,7 +131,7 @@ class Thompson(Knowledge):
     # -- compiled loops ------------------------------------------------------------------------------------------------
 
     def make_ready(self) -> None:
-        """Make room for another round, and fit regressions if that is due."""
+        """Make room for another round, and fit regressions if that is due: for compiled loops."""
         known = self._known
         learner, state = known.learners[0], known.learners[0].with_room(known.states[0])
         self._known = known._replace(states=(state, *known.states[1:]))
@@ -117,7 +139,18 @@ class Thompson(Knowledge):
             learner.fit_regressions(state, self.rng)
 
     def eligible(self, allowed: Allowed) -> Ints:
-        """Return the choices that may be made, as numbers for kernels; none if all may."""
+        """Return the choices that may be made, as numbers for kernels.
+
+        Parameters
+        ----------
+        allowed : iterable or mapping of iterables, optional
+            Choices, as in `act`.
+
+        Returns
+        -------
+        ndarray of int64
+            Packed lists of choices; empty if all choices may be made.
+        """
         return self._solver.eligible(allowed)
 
     @contextlib.contextmanager
@@ -139,9 +172,35 @@ class Thompson(Knowledge):
     ) -> dict[str, Label]:
         """Return the action that is best under means drawn from the belief.
 
-        Only choices in `allowed` are made: a list for all decisions, or lists by decision, as in `best_action`. Of
-        several structures, one is drawn by its weight. With `seed`, the action depends on the belief and the seed
-        alone, and the agent's own random numbers are not used.
+        Parameters
+        ----------
+        context : mapping, optional
+            Value of each context node, or its features, by name.
+        allowed : iterable, or mapping of iterables by decision, optional
+            Eligible choices; decisions that are not listed may make any choice.
+        seed : int, optional
+            Seed of this action alone, which then depends on belief and seed; the agent's random numbers are not used.
+
+        Returns
+        -------
+        dict
+            Choice of each decision, by name.
+
+        Raises
+        ------
+        ContextError
+            If the context does not fit the diagram.
+        ActionError
+            If no valid action remains under `allowed`.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk", "rice"], positions=2), seed=0)
+        >>> sorted(agent.act(allowed=["tea", "rice"]).values())
+        ['rice', 'tea']
+        >>> agent.act(seed=7) == agent.act(seed=7)
+        True
         """
         rng = self.rng if seed is None else generator(seed)
         if self._several:
@@ -177,16 +236,40 @@ class Thompson(Knowledge):
         self, action: Action, observation: Mapping[str, Any], context: Action | None = None, *, at: Any = None,
         diagram: Diagram | None = None,
     ) -> None:  # fmt: skip
-        """Learn from a round; observed nodes that are left out, None, NaN or NA were not seen.
-
-        An agent that forgets needs to know when the round was played (`at`), unless it counts rounds and it was now: a
-        number of rounds is that of all learned from before the action, including those removed since.
-
-        `diagram` is the one that the round was played in, of an agent that moved; by default, it is the latest one that
-        matches.
+        """Learn from a round.
 
         A structure in which the round is impossible is excluded from then on; if it is impossible in all that are left,
         nothing changes and an error is raised.
+
+        Parameters
+        ----------
+        action : mapping
+            Choice of each decision, by name; it may have been chosen by someone else.
+        observation : mapping
+            Value of observed nodes, by name. Nodes that are left out, None, NaN or NA were not observed.
+        context : mapping, optional
+            Value of each context node, or its features, by name.
+        at : int, datetime or str, optional
+            Time at which the action was chosen, for agents that forget: a time if the half-life is one, else the number
+            of rounds learned before the action, including those removed since (by default, all so far).
+        diagram : Diagram, optional
+            Diagram in which the round was played, if the agent moved; by default, the latest that has these nodes and
+            values.
+
+        Raises
+        ------
+        ActionError, ObservationError, ContextError
+            If a part of the round does not fit the diagram.
+        ImpossibleObservationError
+            If the diagram gives the round probability zero.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk"], positions=2), seed=0)
+        >>> agent.update({"A1": "tea", "A2": "milk"}, {"C1": 0, "C2": 1})
+        >>> agent.posterior()["attraction"].alpha.tolist()  # by item: no click, click
+        [[2.0, 1.0], [1.0, 2.0]]
         """
         era = self._eras[0]
         if diagram is None:
@@ -205,8 +288,15 @@ class Thompson(Knowledge):
 
         The round is learned by a copy of the agent, so this takes as long as `copy` and `update`.
 
-        >>> from idbandits import models
-        >>> agent = Thompson(models.cascade(["tea", "milk"], 2), seed=0)
+        Parameters
+        ----------
+        action, observation, context, at
+            Round, as in `update`.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk"], 2), seed=0)
         >>> agent.check_round({"A1": "tea", "A2": "milk"}, {"C1": 0, "C2": 1})
         >>> agent.check_round({"A1": "tea", "A2": "milk"}, {"C1": 2})
         Traceback (most recent call last):
@@ -293,19 +383,38 @@ class Thompson(Knowledge):
         self, actions: Any, observations: Any = None, contexts: Any = None, *,
         columns: Mapping[str, Any] | None = None, impossible: str = "error", at: Any = None,
     ) -> LogReport:  # fmt: skip
-        """Learn from many rounds at once: arrays by node name, or one data frame of all of them.
-
-        Missing values (None, NaN, NA, masked ones) were not seen. `columns` maps nodes to the names of their columns,
-        where these differ; columns of no node are then ignored. A round that the diagram rules out is an error, and
-        nothing is learned; with `impossible="skip"`, the others are. `at` is a column of the times of `update`.
-        Features of a context are columns, too: `age` or `user.age`, or by `columns={"user": {"age": …}}`.
+        """Learn from many rounds: arrays by node name, or one data frame of all of them.
 
         Several structures predict rounds in blocks, each by what was known before it; a block is a tenth of what came
-        before. A round is impossible if it is so in all structures that are left.
+        before. A round is impossible if it is impossible in all structures that are left.
 
-        >>> d = Diagram("coins")
+        Parameters
+        ----------
+        actions : data frame or mapping
+            Choices, with a column of n values per decision; or a data frame of all nodes.
+        observations : data frame or mapping, optional
+            Values of observed nodes, n per column; missing ones (None, NaN, NA, masked) were not observed.
+        contexts : data frame or mapping, optional
+            Values of context nodes, n per column. Features of a context are columns `age` or `user.age`.
+        columns : mapping, optional
+            Names of columns by node where these differ, or by feature: `{"user": {"age": …}}`. Columns of no node are
+            then ignored.
+        impossible : {"error", "skip"}
+            Reject the whole log if a round has probability zero, or learn from the other rounds.
+        at : sequence or str, optional
+            Time of each round, as in `update`.
+
+        Returns
+        -------
+        LogReport
+            Number of rounds learned from, and the impossible ones.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> d = idb.Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
-        >>> agent = Thompson(d, inference="exact")
+        >>> agent = idb.Thompson(d, inference="exact")
         >>> agent.update_many({"coin": [0, 0, 2]}, {"heads": [1, 0, 1]})
         LogReport(rounds=3, impossible=[])
         >>> agent.posterior()["heads"].alpha.tolist()
@@ -316,7 +425,22 @@ class Thompson(Knowledge):
         return self.update_encoded(batches, at, skips)
 
     def update_encoded(self, batches: Sequence[Batch], at: Any, skips: bool) -> LogReport:
-        """Learn from encoded rounds of a log, which were played `at` these times."""
+        """Learn from encoded rounds of a log.
+
+        Parameters
+        ----------
+        batches : sequence of Batch
+            Rounds as numbers, by the diagram in which they were played.
+        at : sequence, optional
+            Time of each round, as in `update`.
+        skips : bool
+            Skip impossible rounds instead of raising an error.
+
+        Returns
+        -------
+        LogReport
+            Number of rounds learned from, and the impossible ones.
+        """
         length = sum(len(batch.numbers) for batch in batches)
         if length == 1 and at is None:
             return self._one_learned(batches[0], skips)
@@ -333,10 +457,29 @@ class Thompson(Knowledge):
         return not self._several and are_learnable(self.learner)
 
     def learn(self, counts: Counts) -> None:
-        """Learn from counts of a log (`idb.count`), of the present diagram or of an earlier one.
+        """Learn from counts of a log, of the present diagram or of an earlier one.
 
         The belief is that after `update` with each round. Factors of very large logs become pseudo-counts with the
-        means and variances of the posterior (docs/logs.md).
+        means and variances of the posterior (docs/reference/logs.md).
+
+        Parameters
+        ----------
+        counts : Counts
+            Result of `idb.count`, or a sum of them.
+
+        Raises
+        ------
+        DiagramError
+            If the counts are those of another diagram.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> d = idb.models.cascade(["tea", "milk"], positions=1)
+        >>> agent = idb.Thompson(d, seed=0)
+        >>> agent.learn(idb.count(d, {"A1": ["tea", "tea", "milk"], "C1": [1, 1, 0]}))
+        >>> agent.rounds
+        3
         """
         counts = check_counts(counts)
         if self._several:
@@ -370,10 +513,36 @@ class Thompson(Knowledge):
         self, action: Action, old_observation: Mapping[str, Any], new_observation: Mapping[str, Any] | None,
         context: Action | None = None, *, at: Any = None, diagram: Diagram | None = None,
     ) -> None:  # fmt: skip
-        """Complete or correct a round that was learned from; remove it if the new observation is None.
+        """Complete or correct a round that was learned from, or remove it.
 
-        `diagram` and `at` are those of `update`: of a round that has faded, as much is removed as is left.
-        Weights of several structures are those of predictions that were made before, and remain.
+        The belief is that of an agent that learned the new observation in the first place. Weights of several
+        structures are those of predictions that were made before, and remain.
+
+        Parameters
+        ----------
+        action : mapping
+            Action of the round, as in `update`.
+        old_observation : mapping
+            Observation that was learned.
+        new_observation : mapping or None
+            Observation to learn instead; None removes the round.
+        context, at, diagram
+            Those of `update`. Of a round that has faded, as much is removed as is left.
+
+        Raises
+        ------
+        ObservationError
+            If the old observation was not learned before.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk"], positions=2), seed=0)
+        >>> shown = {"A1": "tea", "A2": "milk"}
+        >>> agent.update(shown, {"C1": 0})
+        >>> agent.revise(shown, {"C1": 0}, {"C1": 0, "C2": 1})
+        >>> agent.rounds, agent.posterior()["attraction"].alpha.tolist()
+        (1, [[2.0, 1.0], [1.0, 2.0]])
         """
         for learner in self._known.learners:
             learner.check_revisable()
@@ -393,16 +562,27 @@ class Thompson(Knowledge):
             self._known = known
 
     def moved_to(self, d: Diagram | Sequence[Diagram] | Mapping[str, Diagram]) -> Thompson:
-        """Return an agent in another diagram that knows all that this one knows about what both have, by labels.
+        """Return an agent in another diagram that keeps everything known about rows of both, matched by labels.
 
-        Rows that are new start from their prior. Rows that are gone still inform the rest, and rounds that were played
-        before may still be learned from (`update`, `update_many`, `revise`). `carried` says what was taken along. An
-        agent of several structures moves to as many with the same names.
+        New rows start from their prior. Rows that the new diagram lacks still inform the others, and rounds that were
+        played before may still be learned from (`update`, `update_many`, `revise`).
 
-        >>> from idbandits import models
-        >>> agent = Thompson(models.cascade(["tea", "milk"], 1), seed=0)
+        Parameters
+        ----------
+        d : Diagram, or list or mapping of Diagram
+            New diagram; of several structures, a diagram for each name.
+
+        Returns
+        -------
+        Thompson
+            New agent, whose `carried` summarises the move.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk"], 1), seed=0)
         >>> agent.update({"A1": "tea"}, {"C1": 1})
-        >>> agent = agent.moved_to(models.cascade(["tea", "rice"], 1))
+        >>> agent = agent.moved_to(idb.models.cascade(["tea", "rice"], 1))
         >>> agent.posterior()["attraction"].alpha.tolist()
         [[1.0, 2.0], [1.0, 1.0]]
         >>> agent.carried
@@ -437,9 +617,25 @@ class Thompson(Knowledge):
         return kernels_of(self._known.learners)
 
     def warm_up(self, *, processes: int | None = 1) -> WarmUpReport:
-        """Compile everything that any method may need, so that no later call waits; read what is on disk.
+        """Compile all machine code that any method may need, or read it from the disk, so that no later call waits.
 
-        `processes` compile at once (None: one per core); a script then needs `if __name__ == "__main__":`.
+        Parameters
+        ----------
+        processes : int or None
+            Number of processes that compile (None: one per core). With more than one, a script needs
+            `if __name__ == "__main__":`.
+
+        Returns
+        -------
+        WarmUpReport
+            Numbers of kernels, and seconds.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> report = idb.Thompson(idb.models.cascade(3, 2), "exact").warm_up()
+        >>> report.new <= report.kernels
+        True
         """
         return warm_up(self.kernels, processes)
 
@@ -454,7 +650,27 @@ class Thompson(Knowledge):
         return f"Thompson({what}, {inferences}{settings}; {rounds})"
 
     def copy(self, seed: Any = None) -> Thompson:
-        """Return an agent that knows the same; with its own random numbers if a seed is given."""
+        """Return an independent agent with equal knowledge.
+
+        Parameters
+        ----------
+        seed : int, sequence of int, SeedSequence or Generator, optional
+            Seed of the copy; by default, it continues with equal random numbers.
+
+        Returns
+        -------
+        Thompson
+            Copy.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.cascade(3, 2), seed=0)
+        >>> other = agent.copy()
+        >>> other.update({"A1": 0, "A2": 1}, {"C1": 1, "C2": 0})
+        >>> agent.rounds, other.rounds
+        (0, 1)
+        """
         known, rng = self._snapshot()
         if seed is not None:
             rng = generator(seed)
@@ -470,10 +686,25 @@ class Thompson(Knowledge):
         return _restored, (restore.saved_members(known, rng, self.metadata), known.standing, self._names)
 
     def save(self, path: str | Path, *, metadata: Mapping[str, Any] | None = None) -> None:
-        """Write everything that the agent knows to a file atomically; `load` continues as if nothing happened.
+        """Write the agent to a file atomically: diagram, belief, random numbers and metadata.
 
-        `metadata` is a mapping of JSON data, up to 1 MB, that is stored with the agent: `agent.metadata` after `load`.
-        Without it, the agent's own metadata is stored again.
+        Parameters
+        ----------
+        path : str or Path
+            File to write (docs/reference/files.md).
+        metadata : mapping, optional
+            JSON data, up to 1 MB, that `load` returns as `agent.metadata`; by default, the agent's own metadata.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.cascade(3, 2), seed=0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     agent.save(f"{folder}/agent.idb", metadata={"learned up to": "2026-11-17"})
+        ...     loaded = idb.Thompson.load(f"{folder}/agent.idb", seed=1)
+        >>> loaded.metadata
+        {'learned up to': '2026-11-17'}
         """
         own = checked_metadata(self.metadata if metadata is None else metadata)
         known, rng = self._snapshot()
@@ -486,9 +717,40 @@ class Thompson(Knowledge):
     ) -> Thompson:  # fmt: skip
         """Read an agent from a file.
 
-        It continues with the saved random numbers, so processes that load one file choose identical actions; pass a
-        different `seed` in each of them. With `diagram`, an agent of another diagram is rejected; of several
-        structures, `structures` are their diagrams, in a list or by name. Custom inferences are passed again.
+        Parameters
+        ----------
+        path : str or Path
+            File that `save` wrote.
+        diagram : Diagram, optional
+            Diagram that the agent must have.
+        inference : Inference, optional
+            Object of a custom inference, which files do not contain.
+        seed : int, sequence of int, SeedSequence or Generator, optional
+            Seed of this process. By default, the agent continues with the saved random numbers: processes that load one
+            file then choose identical actions.
+        structures : list or mapping of Diagram, optional
+            Diagrams that an agent of several structures must have.
+
+        Returns
+        -------
+        Thompson
+            Agent that continues where the saved one stopped.
+
+        Raises
+        ------
+        FormatError
+            If the file is damaged, or has an agent of another diagram.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import idbandits as idb
+        >>> d = idb.models.cascade(3, 2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     idb.Thompson(d, seed=0).save(f"{folder}/agent.idb")
+        ...     agent = idb.Thompson.load(f"{folder}/agent.idb", diagram=d, seed=1)
+        >>> agent.diagram.name
+        'cascade'
         """
         agent = _of(restore.load(path, diagram if structures is None else structures, inference))
         return agent if seed is None else agent.copy(seed)

@@ -31,6 +31,7 @@ from numba.extending import intrinsic
 
 from idbandits.kernel import disk_cache as disk
 from idbandits.kernel import numba_private as private
+from idbandits.kernel import pack as packs
 from idbandits.kernel.messages import say
 
 if config.DISABLE_JIT:  # type: ignore[attr-defined]  # Numba defines its settings when it is imported
@@ -99,6 +100,8 @@ class Kernel:
             disk.delete_stale(self.folder)
         except RuntimeError:  # neither the folder of the source nor one of the user is writable
             self._dispatcher, self.folder = njit(**OPTIONS)(function), None
+        if private.AVAILABLE:
+            private.add_packed_code(self._dispatcher, self._packed_code)
         functools.update_wrapper(self, function)
 
     def compile(self) -> None:
@@ -122,12 +125,12 @@ class Kernel:
         seconds, name = estimated_seconds(self.function, self.folder), self.function.__qualname__
         cached = "; the result is kept on disk …" if self.folder is not None else " …"
         notice = f"compiling {name}, about {max(seconds, 2.0):.0f} s{cached}"
-        announced = seconds > PATIENCE and (self.folder is None or not self.is_on_disk())
+        announced = seconds > PATIENCE and (self.folder is None or not self.is_on_disk()) and not self.is_packed()
         if announced:
             say(notice)
         started = time.perf_counter()
         _thread.start_new_thread(work, ())  # not threading.Thread, whose start must not be interrupted
-        if not wait([compiled], timeout=PATIENCE).done and not announced:
+        if not wait([compiled], timeout=PATIENCE).done and not announced and not self.is_packed():
             say(notice)
         compiled.result()
         took = time.perf_counter() - started
@@ -182,6 +185,22 @@ class Kernel:
     def is_on_disk(self) -> bool:
         """Return whether there is machine code on disk, perhaps of another machine; True if there cannot be any."""
         return self.folder is None or bool(disk.indices_of(self.function, self.folder))
+
+    def is_packed(self) -> bool:
+        """Return whether the package brings machine code of the function for this machine."""
+        return (pack := packs.usable()) is not None and name_of(self) in pack.places
+
+    def _packed_code(self) -> bytes | None:
+        return pack.code(name_of(self)) if self.is_packed() and (pack := packs.usable()) is not None else None
+
+    def code_on_disk(self) -> bytes:
+        """Return the machine code on disk, for a pack."""
+        return private.code_on_disk(self._dispatcher, self.signature)
+
+
+def name_of(kernel: Any) -> str:
+    """Return the name of a kernel in packs."""
+    return f"{kernel.function.__module__}:{kernel.function.__qualname__}"
 
 
 def estimated_seconds(function: Any, folder: Path | None) -> float:

@@ -49,20 +49,21 @@ class PerParent:
 class Features:
     """Features of the rows of a table, with declared encodings of columns.
 
-    The values decide what is not declared: the most frequent category, the mean, the standard deviation. An agent keeps
-    the encodings of its tables when it moves to another diagram, so they need to be declared only where the first
-    diagram does not have typical items, or where coefficients of several agents are to be compared.
+    Values determine what is not declared: the most frequent category is the base level, and numbers are standardised by
+    mean and standard deviation. An agent keeps the encodings of its tables when it moves to another diagram, so they
+    need to be declared only where the first diagram does not have typical items, or where coefficients of several
+    agents are to be compared.
 
     Parameters
     ----------
     frame : data frame or array
-        Data frame by the labels of rows, or an array of shape (rows, columns), as `Learned(features=…)` takes it.
-    categories : mapping of str to list of str, optional
-        Categories of columns of texts. The first one is the base level; those that are not listed come after them.
-    center, scale : mapping of str to float, optional
-        Of columns of numbers, which become (number - center) / scale.
-    missing : iterable of str
-        Columns that have an indicator of missing values, even if none is missing now.
+        Features by label of the row (n rows), or an array of shape (n, columns) in the order of the rows.
+    categories : mapping, optional
+        List of categories by column of texts: the first is the base level; others are added after those listed.
+    center, scale : mapping, optional
+        Center and scale by column of numbers, in its unit: a number x becomes (x - center) / scale.
+    missing : iterable of str, optional
+        Columns with an indicator of missing values, even if none is missing now.
 
     Raises
     ------
@@ -72,11 +73,11 @@ class Features:
     Examples
     --------
     >>> import pandas as pd
-    >>> from idbandits import Diagram, Learned
+    >>> import idbandits as idb
     >>> dishes = pd.DataFrame({"price": [9.5, 12], "kind": ["thai", "thai"]}, index=["rice", "pho"])
-    >>> own = Features(dishes, categories={"kind": ["soup", "thai"]}, center={"price": 10}, scale={"price": 5})
-    >>> d = Diagram("menu")
-    >>> d.reward(d.observed("ordered", [d.decision("dish", ["rice", "pho"])], Learned("taste", features=own)))
+    >>> own = idb.Features(dishes, categories={"kind": ["soup", "thai"]}, center={"price": 10}, scale={"price": 5})
+    >>> d = idb.Diagram("menu")
+    >>> d.reward(d.observed("ordered", [d.decision("dish", ["rice", "pho"])], idb.Learned("taste", features=own)))
     >>> d.learned["taste"].features.names
     ('(constant)', 'price', 'kind=thai')
     >>> d.learned["taste"].features.design.tolist()
