@@ -80,8 +80,8 @@ def bayes_regret(
         Number of rounds of each run, or the numbers of rounds after which the regret is measured.
     runs : int
         Number of runs, each in another world.
-    learner : learner, optional
-        Agent or baseline, of which every run gets a fresh copy; by default exact idTS.
+    learner : agent or baseline, optional
+        Learner, of which every run gets a fresh copy; by default exact idTS.
     seed : int
         Seed of all random numbers.
     workers : int, optional
