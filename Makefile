@@ -6,7 +6,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 
 .PHONY: paper numbers demo test lint kernels bench clean
 
-paper: $(VENV)/run
+paper: kernels
 	$(BIN)/idbandits paper --out report
 
 # the paper's evaluation, its results in docs/results/paper.json, and these and benchmarks/results.md in all pages
@@ -31,7 +31,6 @@ clean-docs:
 	rm -rf site docs/generated
 .PHONY: docs clean-docs
 
-# kernels are compiled once before the tests, else each worker of pytest would compile them
 test: $(VENV)/test
 	$(MAKE) --jobs=2 lint kernels
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
@@ -42,21 +41,23 @@ lint: $(VENV)/test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-kernels: $(VENV)/test
-	$(BIN)/python tests/support/compile_kernels.py
+# machine code of all kernels for this processor: all processes of an evaluation and all workers of pytest load it
+kernels: $(VENV)/run
+	$(BIN)/python -m idbandits.kernel.build_pack
 
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks --out benchmarks/results.md
 
+# kernels, which need three libraries, are compiled while pip installs the others
 $(VENV)/run: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --editable .
+	$(INSTALL) numba numpy scipy
+	$(BIN)/python -m idbandits.kernel.build_pack & $(INSTALL) --editable . && wait $$!
 	touch $@
 
-$(VENV)/test: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
+$(VENV)/test: $(VENV)/run
 	$(INSTALL) --editable '.[test]'
-	touch $(VENV)/run $@
+	touch $@
 
 $(VENV)/bench: $(VENV)/run
 	$(INSTALL) --editable '.[bench]'

@@ -15,7 +15,28 @@ Sort: TypeAlias = Literal["reward", "factor", "combination", "unseen", "symmetry
 @final
 @dataclass(frozen=True)
 class Finding:
-    """Finding: its kind, whether it is serious, the tables and nodes concerned, a description and advice."""
+    """Finding of `Diagram.check`.
+
+    Attributes
+    ----------
+    kind : str
+        "reward", "factor", "combination", "unseen", "symmetry", "size", "search" or "not examined".
+    serious : bool
+        Whether an agent may fail for this reason.
+    names : tuple of str
+        Tables and nodes concerned.
+    sentence : str
+        Description.
+    advice : str
+        Remedy; empty if there is none.
+
+    Examples
+    --------
+    >>> from idbandits import models
+    >>> finding = models.cascade(4, 2).check().of_kind("search")[0]
+    >>> finding.serious, str(finding)
+    (False, 'Under random means, 10 of 10 best actions were proven to be the best.')
+    """
 
     kind: Sort
     serious: bool
@@ -30,7 +51,22 @@ class Finding:
 @final
 @dataclass(frozen=True)
 class Report:
-    """Findings of `Diagram.check`; `repr` lists them, the serious ones first."""
+    """Findings of `Diagram.check`; iterating yields them, and `repr` lists the serious ones first.
+
+    Attributes
+    ----------
+    name : str
+        Name of the diagram.
+    findings : tuple of Finding
+        All findings.
+
+    Examples
+    --------
+    >>> from idbandits import models
+    >>> report = models.cascade(4, 2).check()
+    >>> report.serious, [finding.kind for finding in report]
+    ((), ['size', 'search'])
+    """
 
     name: str
     findings: tuple[Finding, ...]
@@ -41,7 +77,7 @@ class Report:
         return tuple(finding for finding in self.findings if finding.serious)
 
     def of_kind(self, kind: Sort) -> tuple[Finding, ...]:
-        """Return the findings of one kind."""
+        """Return the findings of one `kind`."""
         return tuple(finding for finding in self.findings if finding.kind == kind)
 
     def __iter__(self) -> Iterator[Finding]:

@@ -31,6 +31,7 @@ from numba.extending import intrinsic
 
 from idbandits.kernel import disk_cache as disk
 from idbandits.kernel import numba_private as private
+from idbandits.kernel import pack as packs
 from idbandits.kernel.messages import say
 
 if config.DISABLE_JIT:  # type: ignore[attr-defined]  # Numba defines its settings when it is imported
@@ -73,7 +74,22 @@ atexit.register(_compiling.acquire)  # do not exit while LLVM is working
 
 @final
 class Kernel:
-    """Function compiled for one signature when it is first called; callers guarantee the types of its arguments."""
+    """Function compiled for one signature when it is first called; callers guarantee the types of its arguments.
+
+    Parameters
+    ----------
+    function : function
+        Python function that Numba can compile.
+    signature : Numba signature
+        Types of the result and the arguments.
+
+    Examples
+    --------
+    >>> from numba import types
+    >>> double = Kernel(lambda x: 2 * x, types.int64(types.int64))
+    >>> double(21)
+    42
+    """
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         self.function, self.signature = function, signature
@@ -84,6 +100,8 @@ class Kernel:
             disk.delete_stale(self.folder)
         except RuntimeError:  # neither the folder of the source nor one of the user is writable
             self._dispatcher, self.folder = njit(**OPTIONS)(function), None
+        if private.AVAILABLE:
+            private.add_packed_code(self._dispatcher, self._packed_code)
         functools.update_wrapper(self, function)
 
     def compile(self) -> None:
@@ -107,12 +125,12 @@ class Kernel:
         seconds, name = estimated_seconds(self.function, self.folder), self.function.__qualname__
         cached = "; the result is kept on disk …" if self.folder is not None else " …"
         notice = f"compiling {name}, about {max(seconds, 2.0):.0f} s{cached}"
-        announced = seconds > PATIENCE and (self.folder is None or not self.is_on_disk())
+        announced = seconds > PATIENCE and (self.folder is None or not self.is_on_disk()) and not self.is_packed()
         if announced:
             say(notice)
         started = time.perf_counter()
         _thread.start_new_thread(work, ())  # not threading.Thread, whose start must not be interrupted
-        if not wait([compiled], timeout=PATIENCE).done and not announced:
+        if not wait([compiled], timeout=PATIENCE).done and not announced and not self.is_packed():
             say(notice)
         compiled.result()
         took = time.perf_counter() - started
@@ -168,6 +186,22 @@ class Kernel:
         """Return whether there is machine code on disk, perhaps of another machine; True if there cannot be any."""
         return self.folder is None or bool(disk.indices_of(self.function, self.folder))
 
+    def is_packed(self) -> bool:
+        """Return whether the package brings machine code of the function for this machine."""
+        return (pack := packs.usable()) is not None and name_of(self) in pack.places
+
+    def _packed_code(self) -> bytes | None:
+        return pack.code(name_of(self)) if self.is_packed() and (pack := packs.usable()) is not None else None
+
+    def code_on_disk(self) -> bytes:
+        """Return the machine code on disk, for a pack."""
+        return private.code_on_disk(self._dispatcher, self.signature)
+
+
+def name_of(kernel: Any) -> str:
+    """Return the name of a kernel in packs."""
+    return f"{kernel.function.__module__}:{kernel.function.__qualname__}"
+
 
 def estimated_seconds(function: Any, folder: Path | None) -> float:
     """Estimate the compile time of a function: that of the last time, else from the size of its bytecode."""
@@ -189,7 +223,27 @@ def _bytecode(function: Any, counted: set[Any]) -> int:
 
 
 def kernel(signature: Any) -> Callable[[Callable[..., Any]], Kernel]:
-    """Turn a function into a kernel with this signature."""
+    """Return a decorator that turns a function into a kernel.
+
+    Parameters
+    ----------
+    signature : Numba signature
+        Types of the result and the arguments.
+
+    Returns
+    -------
+    function
+        Decorator that returns a `Kernel`.
+
+    Examples
+    --------
+    >>> from numba import types
+    >>> @kernel(types.int64(types.int64))
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(21)
+    42
+    """
     return lambda function: Kernel(function, signature)
 
 

@@ -36,7 +36,7 @@ def _last_change() -> float:
 
 def sources_of_kernels(package: Path) -> set[Path]:
     """Return the files of a package that define compiled functions, and all files that these import."""
-    sources = {_module_of(file, package): file for file in package.rglob("*.py")}
+    sources = {module_of(file, package): file for file in package.rglob("*.py")}
     texts = {module: file.read_text(encoding="utf-8") for module, file in sources.items()}
     found = {module for module, text in texts.items() if _COMPILED.search(text)}
     left = list(found)
@@ -48,7 +48,8 @@ def sources_of_kernels(package: Path) -> set[Path]:
     return {sources[module] for module in found}
 
 
-def _module_of(file: Path, package: Path) -> str:
+def module_of(file: Path, package: Path) -> str:
+    """Return the name of the module in a file of a package."""
     parts = file.relative_to(package.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

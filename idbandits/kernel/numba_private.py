@@ -1,4 +1,4 @@
-"""Private names of Numba: linking of functions into kernels, calls by address, draws of normal numbers.
+"""Private names of Numba: linking of functions, calls by address, machine code of packs, draws of normal numbers.
 
 No other file uses them. `AVAILABLE` is False if this version of Numba lacks one; public means then do the same, slower.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import pickle
+from collections.abc import Callable
 from typing import Any, cast
 
-from llvmlite import ir
-from numba import types
+from llvmlite import binding, ir
+from numba import config, types
 from numba.core import cgutils
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 
@@ -78,6 +81,61 @@ def emit_function(context: Any, builder: Any, function_type: Any, address: Any) 
     function.jit_addr = function.c_addr = builder.inttoptr(address, cgutils.voidptr_t)
     function.py_addr = ir.Constant(cgutils.voidptr_t, None)
     return function._getvalue()
+
+
+class PackedCache:
+    """Cache of a function on disk that falls back to machine code from elsewhere."""
+
+    def __init__(self, on_disk: Any, packed: Callable[[], bytes | None]) -> None:
+        self._on_disk, self._packed = on_disk, packed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._on_disk, name)
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """Return a compiled function; None if there is none, or none that can be loaded."""
+        loaded = self._on_disk.load_overload(signature, context)
+        if loaded is None and (code := self._packed()) is not None:
+            from numba.core.compiler import CompileResult
+
+            context.refresh()
+            with contextlib.suppress(Exception):
+                loaded = CompileResult._rebuild(context, *pickle.loads(code))
+        return loaded
+
+
+def add_packed_code(dispatcher: Any, packed: Callable[[], bytes | None]) -> None:
+    """Make a dispatcher load packed machine code if there is none on disk."""
+    dispatcher._cache = PackedCache(dispatcher._cache, packed)
+
+
+def code_on_disk(dispatcher: Any, signature: Any) -> bytes:
+    """Return machine code on disk in the form that `PackedCache` loads."""
+    from numba.core.serialize import dumps
+
+    cache = dispatcher._cache
+    reduced = list(cache._cache_file.load(cache._index_key(signature, dispatcher.targetctx.codegen())))
+    name, kind, (machine_code, intermediate_code) = reduced[0]
+    reduced[0] = name, kind, (machine_code, _symbols(intermediate_code))
+    reduced[6] = ""  # types of variables as a text, which names folders of this machine
+    return cast(bytes, dumps(tuple(reduced)))
+
+
+def _symbols(intermediate_code: bytes) -> bytes:
+    """Reduce intermediate code to its symbols, a fourth of the size: kernels are not linked into other functions."""
+    module = binding.parse_bitcode(intermediate_code)
+    functions = [
+        f'define void @"{each.name}"() {{ unreachable }}' for each in module.functions if not each.is_declaration
+    ]
+    variables = [f'@"{each.name}" = global i8 0' for each in module.global_variables if not each.is_declaration]
+    return cast(bytes, binding.parse_assembly("\n".join(functions + variables)).as_bitcode())
+
+
+def processor_features() -> set[str]:
+    """Return the features of processors, as LLVM names them, that Numba may use in this process."""
+    features = config.CPU_FEATURES  # type: ignore[attr-defined]  # Numba defines its settings when it is imported
+    text = get_host_cpu_features() if features is None else features
+    return {feature[1:] for feature in text.split(",") if feature.startswith("+")}
 
 
 standard_normal: Any = None  # Numba's draw of a normal number

@@ -65,6 +65,11 @@ class Features:
     missing : iterable of str, optional
         Columns with an indicator of missing values, even if none is missing now.
 
+    Raises
+    ------
+    TableError
+        A name is not a column of the frame, or a value does not fit the column.
+
     Examples
     --------
     >>> import pandas as pd
