@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import socket
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+import idbandits
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS / "extensions"))
 
 project = "idbandits"
 author = "the authors of idbandits"
-version = release = metadata.version("idbandits")
+version = release = idbandits.__version__
 language = "en"
 smartquotes = False  # options are written with two dashes
 
@@ -31,7 +32,7 @@ nb_execution_raise_on_error = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # they are in the sections of parameters
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]
 napoleon_use_rtype = False
 add_module_names = False
 toc_object_entries_show_parents = "hide"

@@ -114,6 +114,11 @@ def plain_docstring(app: Sphinx, what: str, name: str, value: Any, options: Any,
     lines[:] = [] if inherited else [""] * (what == "property") + rst(lines)
 
 
+def skip_fields(app: Sphinx, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
+    """Skip fields of named tuples, which the docstrings of their classes describe."""
+    return True if (getattr(value, "__doc__", None) or "").startswith("Alias for field number") else None
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the functions of this module."""
     app.connect("builder-inited", write_pages)
@@ -121,5 +126,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", generated)
     app.connect("doctree-resolved", linked_code)
     app.connect("doctree-resolved", described_plots)
+    app.connect("autodoc-skip-member", skip_fields)
     app.connect("autodoc-process-docstring", plain_docstring, priority=400)  # before napoleon
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

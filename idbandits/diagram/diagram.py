@@ -80,9 +80,9 @@ class Node:
         return self.cpd is not None
 
     def index(self, value: object) -> int | None:
-        """Return the place of a value, from 0; None if the node has no equal value.
+        """Return the place of a `value`, from 0; None if the node has no equal value.
 
-        1, 1.0, True and `np.int8(1)` are equal.
+        The values 1, 1.0, True and `np.int8(1)` are equal.
         """
         if type(value) is int or type(value) is str:
             if not isinstance(self.values, range):
@@ -98,9 +98,9 @@ class Node:
             return None
 
     def indices(self, values: Sequence[Any]) -> set[int] | None:
-        """Return the places of many values; None if the node lacks one of them.
+        """Return the places of many `values`; None if the node lacks one of them.
 
-        Fast for Python's integers and strings.
+        It is fast for Python's integers and strings.
         """
         try:
             if not isinstance(self.values, range):
@@ -204,7 +204,7 @@ class Diagram:
         return tuple((every if group is None else group, excepted) for group, excepted in self._different)
 
     def of_kind(self, *kinds: Kind) -> list[Node]:
-        """Return the nodes of these kinds, in the order of declaration.
+        """Return the nodes of some `kinds`, in the order of declaration.
 
         Kinds are "decision", "context", "latent" and "observed".
         """

@@ -77,7 +77,7 @@ class Report:
         return tuple(finding for finding in self.findings if finding.serious)
 
     def of_kind(self, kind: Sort) -> tuple[Finding, ...]:
-        """Return the findings of one kind."""
+        """Return the findings of one `kind`."""
         return tuple(finding for finding in self.findings if finding.kind == kind)
 
     def __iter__(self) -> Iterator[Finding]:
