@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import idbandits as idb
+from idbandits.agent.warmup import WarmUpReport
 from idbandits.diagram.diagram import MOST_DRAWN
 from idbandits.notebook import MOST_COLUMNS, MOST_LETTERS, MOST_ROWS, html_table, html_text
 
@@ -139,3 +140,82 @@ def test_results_are_their_summary_also_without_runs(runs: int) -> None:
     assert read.rows[0][:2] == ["learner", "runs"]
     assert read.rows[1][:2] == [BAD, str(runs)]
     assert "script" not in read.tags
+
+
+def agent_of_items() -> idb.Thompson:
+    """Return an agent whose labels contain HTML, with two rounds."""
+    agent = idb.Thompson(idb.models.cascade([BAD, "tea", "rice"], 2), "exact", seed=0)
+    agent.update_many({"A1": [BAD, "tea"], "A2": ["tea", BAD]}, {"C1": [0, 1], "C2": [1, 0]})
+    return agent
+
+
+def priced() -> idb.Thompson:
+    """Return an agent that learned a regression on a column whose name contains HTML."""
+    prices = pd.DataFrame({BAD: [1.0, 2.0, 3.0]}, index=["tea", "milk", "rice"])
+    d = idb.Diagram("menu")
+    d.reward(d.observed("sold", [d.decision("item", list(prices.index))], idb.Learned("sold", features=prices)))
+    return idb.Thompson(d, "exact", seed=0)
+
+
+LOG = {"A1": [BAD, "tea"] * 50, "C1": [1, 0] * 50}
+
+
+def reports() -> dict[str, tuple[object, list[str], int]]:
+    """Return objects with the titles of their first columns and their numbers of rows."""
+    agent = agent_of_items()
+    log = agent.update_many({"A1": ["tea"], "A2": ["rice"]}, {"C1": [1], "C2": [1]}, impossible="skip")
+    moved = agent.moved_to(idb.models.cascade([BAD, "tea"], 2))
+    d = idb.models.cascade([BAD, "tea"], 1)
+    counts = idb.count(d, LOG | {"A1": [BAD, "wine"] * 50})
+    action = {"A1": BAD, "A2": "tea"}
+    regression = priced().posterior()["sold"].regression
+    score = idb.score(idb.fit(d, LOG, seed=0), LOG)
+    value = idb.evaluate({"A1": BAD}, LOG, d, propensity="uniform", seed=0)
+    return {
+        "posterior": (agent.posterior()["attraction"], ["row", "mean"], 3),
+        "marginals": (agent.marginals(), ["choice", "A1", "A2"], 3),
+        "propensity": (agent.propensity(action), ["probability", "standard_error", "upper"], 1),
+        "log report": (log, ["rounds learned", "impossible"], 1),
+        "carried": (moved.carried, ["table", "kept", "new", "retired"], 1),
+        "warm-up": (WarmUpReport(3, 0, 0.5), ["kernels", "new", "seconds"], 1),
+        "read report": (counts.report, ["reason", "rounds", "example"], 1),
+        "regression": (regression, ["feature", "mean"], 2),
+        "score": (score, ["node", "rounds"], 2),
+        "comparison": (idb.compare({BAD: d}, LOG, folds=2), ["model", "log_likelihood"], 3),
+        "evaluation": (value, ["estimator", "value", "low", "high"], len(value.estimates)),
+    }
+
+
+def test_reports_are_tables_with_escaped_labels() -> None:
+    for name, (report, columns, rows) in reports().items():
+        read = Read(report._repr_html_())
+        assert read.rows[0][: len(columns)] == columns, name
+        assert len(read.rows) == 1 + rows, name
+        assert read.tags <= {"table", "caption", "thead", "tbody", "tr", "th", "td", "p", "pre"}, name
+
+
+def test_posteriors_are_the_rows_of_their_frame() -> None:
+    read = Read(agent_of_items().posterior()["attraction"]._repr_html_())
+    assert [row[0] for row in read.rows[1:]] == [BAD, "tea", "rice"]
+    assert read.rows[2][:2] == ["tea", "0.75"]
+
+
+def test_reports_of_nothing_are_sentences() -> None:
+    agent = agent_of_items()
+    assert Read(agent.fit_report()._repr_html_()).tags == {"pre"}
+    assert Read(idb.count(agent.diagram, {"A1": ["tea"], "A2": ["rice"], "C1": [1]}).report._repr_html_()).tags == {
+        "pre"
+    }
+
+
+def test_fit_reports_are_sentences_and_their_comparisons() -> None:
+    d = idb.Diagram(BAD)
+    coin = d.decision("coin", 2)
+    d.reward([d.observed("first", [coin]), d.observed("second", [coin])], lambda first, second: first + second)
+    agent = idb.Thompson(d, seed=0)
+    agent.update_many({"coin": [0] * 200}, {"first": [0, 1] * 100, "second": [0, 1] * 100})
+    report = agent.fit_report()
+    read = Read(report._repr_html_())
+    assert not report.fits
+    assert "does not fit" in report._repr_html_()
+    assert len(read.rows) == 1 + len(report.frame)

@@ -26,7 +26,7 @@ RESULTS = (  # classes of returned objects; users do not create them, so they ar
     "agent.reports.posterior.Posterior", "agent.reports.regression.Regression", "agent.learning.log_report.LogReport",
     "agent.fit_report.fit_report.FitReport", "agent.propensity.Propensity", "agent.propensity.Marginals",
     "agent.transfer.Carried", "agent.warmup.WarmUpReport", "logs.read.read_report.ReadReport",
-    "service.live.live.Decision",
+    "service.live.experiments.Decision",
 )  # fmt: skip
 
 

@@ -19,7 +19,6 @@ DOCS = Path(__file__).parents[2] / "docs"
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : .+)?$", re.MULTILINE)
 BEGINNINGS = ("What", "Where", "How", "Which", "Whether", "That", "The same")
-OTHERS = ("agent", "logs", "service", "reproduction")  # packages whose docstrings are on another branch
 
 
 class Documented(NamedTuple):
@@ -104,7 +103,7 @@ def members(own: Documented) -> Iterator[Documented]:
 
 RETURNED = {own.full: Documented(own.full, own.value) for own in api_text().results()}
 NAMES = {own.full: Documented(own.full, own.value) for own in api_text().documented_names() if own.kind != "autodata"}
-NAMES = {name: own for name, own in (NAMES | RETURNED).items() if own.value.__module__.split(".")[1] not in OTHERS}
+NAMES |= RETURNED
 MEMBERS = {own.name: own for name in NAMES.values() for own in members(name)}
 
 
