@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: paper numbers demo test lint kernels bench clean
+.PHONY: paper numbers demo test lint kernels wheel bench clean
 
 paper: kernels
 	$(BIN)/idbandits paper --out report
@@ -45,6 +45,10 @@ lint: $(VENV)/test
 kernels: $(VENV)/run
 	$(BIN)/python -m idbandits.kernel.build_pack
 
+# sdist and wheels in dist, with machine code for each version of Python that is installed: make wheel PYTHONS="python3.11"
+wheel: $(VENV)/release
+	$(BIN)/python tools/build_wheels.py $(PYTHONS:%=--python %)
+
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks --out benchmarks/results.md
 
@@ -63,5 +67,9 @@ $(VENV)/bench: $(VENV)/run
 	$(INSTALL) --editable '.[bench]'
 	touch $@
 
+$(VENV)/release: $(VENV)/run
+	$(INSTALL) --editable '.[release]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) demo report
+	rm -rf $(VENV) demo report dist

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import socket
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+import idbandits
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS / "extensions"))
 
 project = "idbandits"
 author = "the authors of idbandits"
-version = release = metadata.version("idbandits")
+version = release = idbandits.__version__
 language = "en"
 smartquotes = False  # options are written with two dashes
 

@@ -36,7 +36,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    __version__: str
     from idbandits import baselines, errors, models, theory
     from idbandits.agent.counts.counts import Counts
     from idbandits.agent.thompson import Structures, Thompson
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from idbandits.simulation.world import Outcome, World
     from idbandits.solve.solver import Solution, best_action
 
+__version__ = "0.2.0"
 __all__ = [
     "EP", "AsyncClient", "Client", "Comparison", "Counts", "Diagram", "Evaluation", "Exact", "Features", "Forget",
     "Gibbs", "Incremental", "Learned", "Live", "Long", "Moments", "Outcome", "Particles", "Result", "Score", "Solution",
@@ -89,10 +89,6 @@ _NESTED = {"formats": "logs.read.formats"}  # modules of packages
 
 def __getattr__(name: str) -> Any:
     """Import a public name or a module on first use: `import idbandits` alone loads nothing."""
-    if name == "__version__":
-        from importlib import metadata
-
-        return metadata.version(__name__)
     module = next((module for module, names in _MODULES.items() if name in names), None)
     try:
         value = importlib.import_module(f"{__name__}.{module or _NESTED.get(name, name)}")

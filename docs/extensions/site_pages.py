@@ -74,13 +74,21 @@ def write_pages(*_: Any) -> None:
                 path.write_text(text, encoding="utf-8")
 
 
+def is_inside(node: nodes.Node, *kinds: type[nodes.Node]) -> bool:
+    """Return whether a node is part of one of some kinds."""
+    while node.parent is not None:
+        node = node.parent
+        if isinstance(node, kinds):
+            return True
+    return False
+
+
 def linked_code(app: Sphinx, document: nodes.document, name: str) -> None:
     """Link `idb.Thompson` and other public names in code to the API, except in headings and links."""
     domain = app.env.domains["py"]
     for literal in list(document.findall(nodes.literal)):
         found = CODE.fullmatch(literal.astext())
-        parent: Any = literal.parent
-        if found is None or isinstance(parent, (nodes.reference, nodes.title, pending_xref)):
+        if found is None or is_inside(literal, nodes.reference, nodes.title, pending_xref):
             continue
         own = domain.objects.get(f"idbandits.{found[1]}")
         if own is not None and own.docname != name:

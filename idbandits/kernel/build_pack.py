@@ -48,16 +48,19 @@ def build(level: str, folder: Path, processes: int | None) -> None:
 
 def write(file: Path, processes: int | None) -> None:
     """Compile all kernels for the target of this process, and write their pack."""
+    sources = [source.relative_to(pack.PACKAGE).as_posix() for source in SOURCES]
+    digest = pack.digest_of(sources)
     kernels = {name_of(kernel): kernel for kernel in all_kernels()}
     compile_together(kernels.values(), processes)
     codes = dict[str, bytes]()
     for name, kernel in kernels.items():
         kernel.compile()
         codes[name] = kernel.code_on_disk()
-    sources = [source.relative_to(pack.PACKAGE).as_posix() for source in SOURCES]
+    if pack.digest_of(sources) != digest:
+        sys.exit("sources changed while they were compiled: build the pack again")
     head = {
         "platform": pack.platform_now(), "features": sorted(private.processor_features()),
-        "sources": sources, "digest": pack.digest_of(sources),
+        "sources": sources, "digest": digest,
     }  # fmt: skip
     file.parent.mkdir(exist_ok=True)
     write_whole(file, pack.packed(head, codes))

@@ -1,8 +1,6 @@
 """`idbandits compile` and `idbandits --version`."""
 
 import re
-import tomllib
-from pathlib import Path
 
 import pytest
 
@@ -39,7 +37,5 @@ def test_invalid_arguments_are_rejected(rejected, cascade):
     rejected("compile", cascade, "--learner", "gibs", words=["'gibs'", "gibbs"])
 
 
-def test_the_version_is_that_of_the_project(call):
-    project = tomllib.loads((Path(idb.__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    assert idb.__version__ == project["version"]
-    assert call("--version") == (0, f"idbandits {project['version']}\n", "")
+def test_the_version_is_that_of_the_library(call):
+    assert call("--version") == (0, f"idbandits {idb.__version__}\n", "")

@@ -11,6 +11,7 @@ from typing import Any, final
 
 from idbandits.diagram.diagram import Diagram
 from idbandits.errors import IdbanditsError, brief
+from idbandits.kernel.array_types import generator
 from idbandits.service.journal.committer import Committer
 from idbandits.service.journal.journal import Journal, NewDecision, Report
 from idbandits.service.journal.records import VersionRow
@@ -63,6 +64,9 @@ class Live(Experiments):
         Folder by which workers of a service exchange what they learned.
     fills_shelf : bool
         Whether this process learns for all that share the shelf.
+    seed : int, optional
+        Seed of decisions and of new experiments, for tests and examples: processes that share a store need different
+        random numbers.
 
     Examples
     --------
@@ -95,13 +99,15 @@ class Live(Experiments):
     def __init__(
         self, url: str, *, clock: Callable[[], float] = time.time, background: bool = True, tick: float = TICK,
         store: Store | None = None, shelf: Shelf | None = None, fills_shelf: bool = False,
+        seed: int | None = None,
     ) -> None:  # fmt: skip
+        self._random = generator(secrets.randbits(128) if seed is None else seed)
         self.store = open_store(url) if store is None else store
         self.journal = Journal(self.store)
         self.clock, self._process = clock, os.getpid()
         self._versions = dict[tuple[str, int], Version]()
         self._in_flight, self._lock = set[tuple[str, str]](), threading.Lock()
-        self._decider = Decider(self.journal, clock)
+        self._decider = Decider(self.journal, clock, self._random)
         self._follower = Follower(self.journal, self.version, clock, shelf, fills=fills_shelf)
         self._follower.follow_all()
         self._committer = Committer(self.journal)
@@ -164,7 +170,9 @@ class Live(Experiments):
         except IdbanditsError as error:
             raise ServiceError("invalid", str(error), "diagram") from None
         row = VersionRow(0, encoded(d.to_dict()), encoded(own.to_data()), self.clock())
-        return self.journal.put(name, secrets.randbits(62), row, who, 0 if latest is None else latest.number)
+        return self.journal.put(
+            name, int(self._random.integers(2**62)), row, who, 0 if latest is None else latest.number
+        )
 
     def experiments(self) -> list[str]:
         """Return the names of all experiments."""
@@ -257,29 +265,32 @@ class Live(Experiments):
             self.forget_in_flight(write)
         return self.decision_of(write, stored)
 
-    def decide_many(self, experiment: str, requests: Sequence[Request]) -> list[Decision | ServiceError]:
+    def decide_many(
+        self, experiment: str, requests: Sequence[Mapping[str, Any] | Request]
+    ) -> list[Decision | ServiceError]:  # fmt: skip
         """Return a decision or an error for each request, all in as few transactions as possible.
 
         Parameters
         ----------
         experiment : str
             Name of the experiment.
-        requests : sequence of Request
+        requests : sequence of mappings
             Arguments of `decide`.
         """
-        answers: list[Any] = [None] * len(requests)
+        every = [own if isinstance(own, Request) else Request(**own) for own in requests]
+        answers: list[Any] = [None] * len(every)
         writes = list[tuple[int, NewDecision]]()
-        for i, request in enumerate(requests):
+        for i, request in enumerate(every):
             try:
                 writes.append((i, self.decision_write(experiment, request)))
             except ServiceError as error:
                 answers[i] = error
         try:
-            every = self._committer.do_all([own for _, own in writes])
+            rows = self._committer.do_all([own for _, own in writes])
         finally:
             for _, write in writes:
                 self.forget_in_flight(write)
-        for (i, write), stored in zip(writes, every, strict=True):
+        for (i, write), stored in zip(writes, rows, strict=True):
             try:
                 answers[i] = stored if isinstance(stored, ServiceError) else self.decision_of(write, stored)
             except ServiceError as error:
