@@ -127,7 +127,7 @@ class Knowledge:
         Parameters
         ----------
         context, allowed
-            Context and eligible choices, as in `act`.
+            As in `act`.
 
         Returns
         -------
@@ -159,7 +159,7 @@ class Knowledge:
         action : mapping
             Choice of each decision, by name.
         context, allowed
-            Context and eligible choices, as in `act`.
+            As in `act`.
         draws : int
             Number of draws; the standard error is at most 0.5 / √draws.
 
@@ -194,7 +194,7 @@ class Knowledge:
         Parameters
         ----------
         context, allowed
-            Context and eligible choices, as in `act`.
+            As in `act`.
         draws : int
             Number of draws; standard errors are at most 0.5 / √draws.
 

@@ -92,7 +92,7 @@ class LearningAgent(Knowledge):
         Parameters
         ----------
         action, observation, context, at
-            Round, as in `update`.
+            As in `update`.
 
         Examples
         --------
@@ -254,7 +254,7 @@ class LearningAgent(Knowledge):
         new_observation : mapping or None
             Observation to learn instead; None removes the round.
         context, at, diagram
-            Those of `update`. Of a round that has faded, as much is removed as is left.
+            As in `update`; of a round that has faded, as much is removed as is left.
 
         Raises
         ------

@@ -115,7 +115,7 @@ class Marginals:
 
     @cached_property
     def probability(self) -> pandas.DataFrame:
-        """Data frame of probabilities: a row per choice, a column per decision; NaN where a choice is not eligible."""
+        """Data frame with a row per choice and a column per decision; NaN where a choice is not eligible."""
         return self._table([own / self.draws for own in self._counts])
 
     @cached_property

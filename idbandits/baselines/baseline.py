@@ -55,7 +55,7 @@ class Baseline:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Configuration as plain data: integers and floats as kernels get them."""
+        """Configuration as plain data, with integers and floats as kernels get them."""
         ints, floats = self.player.evidence
         return {"config": ints.tolist(), "numbers": floats.tolist()}
 

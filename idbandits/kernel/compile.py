@@ -163,7 +163,7 @@ class Kernel:
 
     @functools.cached_property
     def entry(self) -> Callable[..., Any]:
-        """Entry point for Python: the machine code, without checks of types."""
+        """Entry point for Python, without checks of types."""
         self.compile()
         return cast(Callable[..., Any], self._dispatcher.overloads[self.signature.args].entry_point)
 

@@ -95,7 +95,7 @@ def fit(
     log : path, data frame, table, URL or mapping
         Log, as in `idb.count`.
     inference, seed, forget
-        Inference, seed and forgetting of the agent, as in `idb.Thompson`.
+        As in `idb.Thompson`.
     **options
         Reading of the log, as in `idb.count`.
 

@@ -96,7 +96,7 @@ class Client:
         Parameters
         ----------
         experiment, d, **settings
-            Name, diagram and settings, as in `Live.put`.
+            As in `Live.put`.
         """
         path, body = self._requests.path(experiment), experiment_body(d, settings)
         return int(content_of(self._http.put(path, content=json_of(body), timeout=300.0))["version"])
@@ -111,7 +111,7 @@ class Client:
         Parameters
         ----------
         experiment, context, allowed, id, unit, action, deferred
-            Request, as in `Live.decide`.
+            As in `Live.decide`.
         fallback : mapping or function, optional
             Action, or a function without arguments that returns it, if the service does not answer.
 
@@ -156,7 +156,7 @@ class Client:
         decision : ClientDecision or str
             Decision, or its id.
         values, at, complete
-            Outcome, as in `Live.report`.
+            As in `Live.report`.
         experiment : str, optional
             Name of the experiment, needed for an id.
         """
@@ -174,7 +174,7 @@ class Client:
         experiment : str
             Name of the experiment.
         reports : iterable of mappings
-            Arguments of `Live.report`.
+            As in `Live.report`.
         """
         own = list(reports)
         kept = [i for i, one in enumerate(own) if not one["id"].startswith(FALLBACK)]
@@ -196,7 +196,7 @@ class Client:
         Parameters
         ----------
         decision, at, experiment
-            Decision and time, as in `report`.
+            As in `report`.
         """
         name, id, is_fallback = target_of(decision, experiment)
         if is_fallback:
@@ -244,7 +244,7 @@ class AsyncClient:
     Parameters
     ----------
     url, token, timeout, retries
-        Service, as in `Client`.
+        As in `Client`.
     transport : httpx.AsyncBaseTransport, optional
         Transport of requests, for proxies and tests.
 
@@ -292,7 +292,7 @@ class AsyncClient:
         Parameters
         ----------
         experiment, d, **settings
-            Name, diagram and settings, as in `Live.put`.
+            As in `Live.put`.
         """
         path, body = self._requests.path(experiment), experiment_body(d, settings)
         return int(content_of(await self._http.put(path, content=json_of(body), timeout=300.0))["version"])
@@ -307,7 +307,7 @@ class AsyncClient:
         Parameters
         ----------
         experiment, context, allowed, id, unit, action, deferred, fallback
-            Request, as in `Client.decide`.
+            As in `Client.decide`.
 
         Returns
         -------
@@ -331,7 +331,7 @@ class AsyncClient:
         Parameters
         ----------
         experiment, requests
-            Requests, as in `Client.decide_many`.
+            As in `Client.decide_many`.
         """
         body = {"decisions": [decision_body(own) for own in requests]}
         answers = (await self._answer(Sent("POST", self._requests.path(experiment, "/decisions:batch"), body)))[
@@ -348,7 +348,7 @@ class AsyncClient:
         Parameters
         ----------
         decision, values, at, complete, experiment
-            Outcome, as in `Client.report`.
+            As in `Client.report`.
         """
         name, id, is_fallback = target_of(decision, experiment)
         if is_fallback:
@@ -362,7 +362,7 @@ class AsyncClient:
         Parameters
         ----------
         experiment, reports
-            Outcomes, as in `Client.report_many`.
+            As in `Client.report_many`.
         """
         own = list(reports)
         kept = [i for i, one in enumerate(own) if not one["id"].startswith(FALLBACK)]
@@ -384,7 +384,7 @@ class AsyncClient:
         Parameters
         ----------
         decision, at, experiment
-            Decision and time, as in `Client.shown`.
+            As in `Client.shown`.
         """
         name, id, is_fallback = target_of(decision, experiment)
         if is_fallback:

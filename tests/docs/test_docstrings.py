@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pydoc
@@ -16,6 +17,7 @@ import pytest
 import idbandits
 
 DOCS = Path(__file__).parents[2] / "docs"
+PROPERTIES = (property, functools.cached_property)
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : .+)?$", re.MULTILINE)
 BEGINNINGS = ("What", "Where", "How", "Which", "Whether", "That", "The same")
@@ -53,7 +55,8 @@ class Documented(NamedTuple):
         if inspect.isclass(self.value):
             own = self.value.__init__ if "_fields" not in dir(self.value) else self.value.__new__
             return inspect.signature(self.value) if inspect.isfunction(own) else None
-        return inspect.signature(self.value) if inspect.isroutine(self.value) else None
+        is_function = inspect.isroutine(self.value) and not isinstance(self.value, PROPERTIES)
+        return inspect.signature(self.value) if is_function else None
 
     @property
     def parameters(self) -> set[str]:
@@ -96,7 +99,7 @@ def members(own: Documented) -> Iterator[Documented]:
         if name.startswith("_") or not definer.__module__.startswith("idbandits"):
             continue
         member = vars(definer)[name]
-        if inspect.isfunction(member) or isinstance(member, (property, staticmethod, classmethod)):
+        if inspect.isfunction(member) or isinstance(member, (*PROPERTIES, staticmethod, classmethod)):
             function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
             yield Documented(f"{own.name}.{name}", function, own.value)
 
@@ -133,6 +136,11 @@ def test_methods_describe_their_parameters_or_name_them(name: str) -> None:
     assert own.parameters - own.described == set()
     if "Examples" in own.sections:
         assert ">>> " in own.sections["Examples"]
+
+
+@pytest.mark.parametrize("name", [name for name, own in MEMBERS.items() if isinstance(own.value, PROPERTIES)])
+def test_first_lines_of_properties_have_no_colon(name: str) -> None:
+    assert ":" not in MEMBERS[name].text.partition("\n")[0]  # Napoleon reads the text before it as the type
 
 
 @pytest.mark.parametrize("name", [*NAMES, *MEMBERS])

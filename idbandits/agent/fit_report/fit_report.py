@@ -62,10 +62,11 @@ class FitReport:
     >>> report = agent.fit_report()
     >>> report.fits, report.p_value < 1e-6
     (False, True)
-    >>> print(report.frame.query("by == 'first'").to_string(index=False))
-      node  state    by value  rounds  expected  observed            p
-    second      1 first     0     100      50.0         0 3...e-20
-    second      1 first     1     100      50.0       100 3...e-20
+    >>> columns = ["node", "state", "by", "value", "rounds", "expected", "observed"]
+    >>> print(report.frame.query("by == 'first'")[columns].to_string(index=False))
+      node  state    by value  rounds  expected  observed
+    second      1 first     0     100      50.0         0
+    second      1 first     1     100      50.0       100
     """
 
     def __init__(self, model: Model, sample: Sample, comparisons: Comparisons | None, p_value: float) -> None:
@@ -78,7 +79,7 @@ class FitReport:
 
     @property
     def fits(self) -> bool:
-        """True if p_value >= 0.05: nothing contradicts the structure, or too few rounds were seen."""
+        """True if nothing contradicts the structure (p_value >= 0.05), or too few rounds were seen."""
         return self.p_value >= LEVEL
 
     @cached_property

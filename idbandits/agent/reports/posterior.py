@@ -72,7 +72,7 @@ class Posterior:
 
     @property
     def alpha(self) -> Floats:
-        """Pseudo-counts, of shape (*shape, k): those of the belief, or those that match its draws best."""
+        """Pseudo-counts of the belief, or those that match its draws best, of shape (*shape, k)."""
         return self._with_fixed(self._alpha, lambda p: np.where(p > 0, np.inf, 0.0))
 
     @property
@@ -125,7 +125,7 @@ class Posterior:
 
     @property
     def rounds(self) -> Floats:
-        """Number of rounds in which each row mattered, in the shape of the table: its pseudo-counts beyond the prior.
+        """Number of rounds in which each row mattered (its pseudo-counts beyond the prior), in the shape of the table.
 
         Rounds in which no observation depends on the row are not counted. Where latent counts are drawn, it is the
         number in the last draw; with particles it is NaN.

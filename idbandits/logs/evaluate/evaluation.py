@@ -113,7 +113,7 @@ class Evaluation:
 
     @cached_property
     def frame(self) -> pandas.DataFrame:
-        """Data frame with a row per estimator: estimator, value, low, high and effective_sample_size (rounds)."""
+        """Data frame with the columns estimator, value, low, high and effective_sample_size (rounds)."""
         import pandas
 
         rows = [(name, *estimate) for name, estimate in self.estimates.items()]
@@ -137,7 +137,7 @@ class Evaluation:
 
     @cached_property
     def clipping_frame(self) -> pandas.DataFrame:
-        """Data frame of estimates by limit of the weights: estimator, limit and value."""
+        """Data frame of estimates by limit of the weights, with the columns estimator, limit and value."""
         import pandas
 
         rows = [(n, limit, value) for n, c in self.diagnostics.items() for limit, value in c.by_clipping.items()]
@@ -145,7 +145,7 @@ class Evaluation:
 
     @property
     def verdict(self) -> str:
-        """Result in one sentence: the estimate compared with the log, or why it is not to be trusted."""
+        """Sentence that compares the estimate with the log, or says why it is not to be trusted."""
         own = f"{self.value:.4g} per round ({self.low:.4g} to {self.high:.4g}, {self.best})"
         if self.findings:
             return f"Not to be trusted: {'; '.join(self.findings)}; the estimate is {own}."

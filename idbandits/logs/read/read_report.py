@@ -79,7 +79,7 @@ class ReadReport:
 
     @property
     def frame(self) -> Any:
-        """Data frame of the reasons: reason, rounds (their number) and example."""
+        """Data frame with the columns reason, rounds (their number) and example."""
         import pandas  # slow to import
 
         lines = [(reason, number, self._example(reason)) for reason, number in self.skipped.items()]

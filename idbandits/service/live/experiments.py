@@ -260,7 +260,7 @@ class Experiments:
         Parameters
         ----------
         experiment, id, values, at, complete
-            Arguments of `Live.report`.
+            As in `Live.report`.
         """
         self.replica(experiment)
         now = self.clock()
@@ -292,7 +292,7 @@ class Experiments:
         Parameters
         ----------
         experiment, id, at
-            Arguments of `Live.shown`.
+            As in `Live.shown`.
         """
         self.replica(experiment)
         now = self.clock()

@@ -333,7 +333,7 @@ class Live(Experiments):
         Parameters
         ----------
         id, at, experiment
-            Decision and time, as in `report`.
+            As in `report`.
         """
         experiment = self._experiment_of(id) if experiment is None else experiment
         return "unchanged" if self._committer.do(self.shown_write(experiment, id, at)) is None else "accepted"
@@ -382,8 +382,10 @@ class Live(Experiments):
 
         Parameters
         ----------
-        experiment, id : str
-            Experiment, and id of the decision.
+        experiment : str
+            Name of the experiment.
+        id : str
+            Id of the decision.
         """
         self.replica(experiment)
         row, events = self.journal.decision(experiment, id)
@@ -405,8 +407,10 @@ class Live(Experiments):
 
         Parameters
         ----------
-        experiment, id : str
-            Experiment, and id of the decision.
+        experiment : str
+            Name of the experiment.
+        id : str
+            Id of the decision.
         draws : int
             Number of draws, as in `Thompson.propensity`.
 
