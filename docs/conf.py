@@ -28,6 +28,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "auto"  # notebooks without stored outputs are run
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
+nb_output_stderr = "remove"  # messages of the compiler, if the machine code is not on disk yet
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # they are in the sections of parameters
