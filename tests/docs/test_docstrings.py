@@ -55,7 +55,8 @@ class Documented(NamedTuple):
         if inspect.isclass(self.value):
             own = self.value.__init__ if "_fields" not in dir(self.value) else self.value.__new__
             return inspect.signature(self.value) if inspect.isfunction(own) else None
-        return inspect.signature(self.value) if inspect.isroutine(self.value) else None
+        is_routine = inspect.isroutine(self.value) and not isinstance(self.value, PROPERTIES)
+        return inspect.signature(self.value) if is_routine else None
 
     @property
     def parameters(self) -> set[str]:
