@@ -59,7 +59,7 @@ _PARAMETERS = {  # types and meanings
     "features": ("mapping, optional", "Features of the rows of learned tables by name, as in `Learned`."),
     "pooled": ("iterable of str", "Names of learned tables whose rows have a common prior, which is learned."),
     "distinct": ("bool", "Whether an item may be shown only once; the paper's action set allows repetitions."),
-    "empty": ("bool", 'Adds the choice "(nothing)" to every position: never clicked, and allowed any number of times.'),
+    "empty": ("bool", 'Whether positions have the choice "(nothing)", which is never clicked and may be repeated.'),
 }
 _SECTIONS = """Returns
 -------

@@ -26,7 +26,7 @@ RESULTS = (  # classes of returned objects; users do not create them, so they ar
     "agent.reports.posterior.Posterior", "agent.reports.regression.Regression", "agent.learning.log_report.LogReport",
     "agent.fit_report.fit_report.FitReport", "agent.propensity.Propensity", "agent.propensity.Marginals",
     "agent.transfer.Carried", "agent.warmup.WarmUpReport", "logs.read.read_report.ReadReport",
-    "service.live.experiments.Decision",
+    "service.live.experiments.Decision", "service.live.gain.Gain", "service.live.gain.SampleRatio",
 )  # fmt: skip
 
 
@@ -36,12 +36,6 @@ class Name(NamedTuple):
     full: str
     value: Any
     member: str = ""  # directive of autodoc of the member of a class; otherwise it follows from the value
-
-    @property
-    def page(self) -> str:
-        """File name of its page; functions whose name differs from a class by case only get a suffix."""
-        pages = [own for own in dir(idbandits) if own.lower() == self.short.lower()]
-        return self.short if len(pages) < 2 or self.kind == "autoclass" else f"{self.short}-function"
 
     @property
     def short(self) -> str:
@@ -140,16 +134,15 @@ def api_index() -> str:
     rows = [f"| [`{own}`](../generated/api/{own}.md) | {_first_line(own)} |" for own in SUBMODULES]
     rows.append("| [results](../generated/api/results.md) | Classes of returned objects. |")
     parts.append("## Submodules and results\n\n| page | description |\n|---|---|\n" + "\n".join(rows))
-    pages = sorted({own.page for own in public_names()}, key=str.lower)
-    parts.append(contents("api", [*pages, *SUBMODULES, "results"]))
+    parts.append(contents("api", [*_files(public_names()), *SUBMODULES, "results"]))
     return "\n\n".join(parts)
 
 
 def api_pages() -> dict[str, str]:
     """Return the text of the pages of names, submodules and results, by file name."""
     texts: dict[str, str] = {}
-    for own in public_names():
-        texts |= _pages(own, own.page)
+    for own, name in zip(public_names(), _files(public_names()), strict=True):
+        texts |= _pages(own, name)
     for module in SUBMODULES:
         names = [own for own in documented_names() if own.full.startswith(f"idbandits.{module}.")]
         texts |= _group(module, f"# idbandits.{module}\n\n{_first_line(module)}", names)
@@ -161,9 +154,16 @@ def _group(page: str, head: str, names: list[Name]) -> dict[str, str]:
     if sum(own.words for own in names) <= MOST_WORDS:
         return {f"{page}.md": "\n\n".join([head, _table(names), *map(_autodoc, names)])}
     texts = {f"{page}.md": "\n\n".join([head, _table(names), _contents(page, names)])}
-    for own in names:
-        texts |= _pages(own, f"{page}.{own.short}")
+    for own, name in zip(names, _files(names), strict=True):
+        texts |= _pages(own, f"{page}.{name}")
     return texts
+
+
+def _files(names: list[Name]) -> list[str]:
+    """Return the names of files of some names; those that differ from a class by case only get a suffix."""
+    lower = [own.short.lower() for own in names]
+    ends = {"autofunction": "-function", "autodata": "-constant"}
+    return [own.short + ends.get(own.kind, "") * (lower.count(own.short.lower()) > 1) for own in names]
 
 
 def _pages(own: Name, page: str) -> dict[str, str]:
@@ -179,7 +179,8 @@ def _pages(own: Name, page: str) -> dict[str, str]:
 
 
 def _contents(page: str, names: list[Name]) -> str:
-    entries = "\n".join(f"{own.short} <{page}.{own.short}>" for own in names)
+    files = zip(names, _files(names), strict=True)
+    entries = "\n".join(f"{own.short} <{page}.{name}>" for own, name in files)
     return f"```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
 
 

@@ -12,8 +12,8 @@ DOCS = ROOT / "docs"
 RESULTS = ROOT / "benchmarks" / "results.md"
 PAGES = {  # pages of the site for files and folders that are no pages
     "README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
-    "benchmarks/results.md": "explanation/results.md", "examples": "how-to/examples.md",
-    "examples/README.md": "how-to/examples.md", "docs": "index.md", "LICENSE": "licence.md",
+    "benchmarks/results.md": "explanation/results.md", "examples": "getting-started/examples.md",
+    "examples/README.md": "getting-started/examples.md", "docs": "index.md", "LICENSE": "licence.md",
     "docs/gallery/README.rst": "generated/gallery/index.rst",
 }  # fmt: skip
 GENERATED = (  # pages that are made of a file, or of the section with a heading

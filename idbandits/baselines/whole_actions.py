@@ -72,7 +72,7 @@ def learn_nothing(config: UniformConfig, state: State, rng: Rng, round_: Round) 
 
 @final
 class Uniform(Baseline):
-    """Acts uniformly at random among all feasible actions, and learns nothing.
+    """Uniform choice among all feasible actions, which learns nothing.
 
     Where decisions exclude each other in groups with equal choices, choices are drawn one by one. Elsewhere all actions
     are listed, which is limited to 100,000.

@@ -106,7 +106,7 @@ def test_links_of_files_outside_of_docs_lead_to_pages(extension) -> None:
     text = own.with_site_links(
         "[a](docs/how-to/drift.md#x) [b](examples/) [c](Makefile) [d](#e)", ROOT / "README.md", DOCS / "contributing.md"
     )
-    assert text == "[a](how-to/drift.md#x) [b](how-to/examples.md) c [d](#e)"
+    assert text == "[a](how-to/drift.md#x) [b](getting-started/examples.md) c [d](#e)"
     assert [page for page in own.PAGES.values() if "generated" not in page and not (DOCS / page).exists()] == []
     text = own.with_site_links(
         "[a](../gallery/plot_drift.py) [b](../../examples/news_page.py) [c](../../benchmarks/results.md#live-service) "
