@@ -31,9 +31,28 @@ STRENGTH = 200.0  # pseudo-counts of the alternative shares in the test of the h
 
 
 class Gain(NamedTuple):
-    """Mean gain in reward of a round of the policy over the holdout; `low` and `high` are None before there is enough.
+    """Mean gain in reward of a round of the policy over the holdout.
 
-    The interval holds at all times together with a probability of 95 %.
+    The interval from `low` to `high` holds at all times together with a probability of 95 %.
+
+    Attributes
+    ----------
+    estimate, low, high : float or None
+        Number in units of the reward per round; None before there are enough rounds.
+    rounds : dict of int
+        Number of rounds with a known reward, by arm.
+    until : float or None
+        End of the last hour that is counted, in seconds since 1970: later rounds may still change.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import idbandits as idb
+    >>> with tempfile.TemporaryDirectory() as folder, idb.Live(f"sqlite:///{folder}/shop.db", background=False) as live:
+    ...     number = live.put("shop", idb.models.cascade(["tea", "milk"], positions=1), holdout=0.1)
+    ...     gain = live.gain("shop")
+    >>> gain.rounds, gain.estimate, gain.is_decided
+    ({'policy': 0, 'holdout': 0}, None, False)
     """
 
     estimate: float | None
@@ -49,7 +68,31 @@ class Gain(NamedTuple):
 
 
 class SampleRatio(NamedTuple):
-    """Test of the holdout's share: the chance of so large a deviation at any time, where rounds are as assigned."""
+    """Test of the holdout's share, which is valid at all times.
+
+    Attributes
+    ----------
+    p_value : float
+        Bound on the probability of so large a deviation at any time, if rounds are assigned as declared.
+    holdout : int
+        Number of rounds in the holdout, or of units where decisions have them.
+    number : int
+        Number of all rounds, or of all units.
+    expected : float
+        Expected number in the holdout.
+    by_unit : bool
+        True if units are counted.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import idbandits as idb
+    >>> with tempfile.TemporaryDirectory() as folder, idb.Live(f"sqlite:///{folder}/shop.db", background=False) as live:
+    ...     number = live.put("shop", idb.models.cascade(["tea", "milk"], positions=1), holdout=0.1)
+    ...     ratio = live.sample_ratio("shop")
+    >>> ratio.p_value, ratio.number
+    (1.0, 0)
+    """
 
     p_value: float
     holdout: int
