@@ -55,8 +55,8 @@ class Documented(NamedTuple):
         if inspect.isclass(self.value):
             own = self.value.__init__ if "_fields" not in dir(self.value) else self.value.__new__
             return inspect.signature(self.value) if inspect.isfunction(own) else None
-        is_routine = inspect.isroutine(self.value) and not isinstance(self.value, PROPERTIES)
-        return inspect.signature(self.value) if is_routine else None
+        is_function = inspect.isroutine(self.value) and not isinstance(self.value, PROPERTIES)
+        return inspect.signature(self.value) if is_function else None
 
     @property
     def parameters(self) -> set[str]:
