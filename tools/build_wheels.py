@@ -103,7 +103,9 @@ def install_alone(wheel: Path, folder: Path, *, libraries: Path) -> Path:
 def main() -> None:
     """Build and check all files of a release."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", action="append", metavar="PYTHON", help=f"(repeatable; default: {', '.join(PYTHONS)})")
+    parser.add_argument(
+        "--python", action="append", metavar="PYTHON", help=f"(repeatable; default: {', '.join(PYTHONS)})"
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "dist", metavar="FOLDER", help="default: dist")
     arguments = parser.parse_args()
     out: Path = arguments.out
