@@ -27,6 +27,8 @@ import numpy as np
 
 import idbandits as idb
 from benchmarks.report import Row, Topic, duration
+from idbandits.service.http.supervisor import bound
+from idbandits.service.http.worker_process import SHARES_PORT, bound_to
 
 ITEMS, POSITIONS, ELIGIBLE, WORKERS, CONNECTIONS, BATCH = 1000, 10, 50, 2, 32, 100
 REQUESTS, QUICK, BATCHES = 20_000, 1_000, 100
@@ -63,9 +65,11 @@ async def bare(scope: Any, receive: Any, send: Any) -> None:
 
 
 def serve_bare(listening: socket.socket) -> None:
-    """Serve the bare application in this process until it is ended."""
+    """Serve the bare application in this process until it is ended, on sockets like those of the service."""
     import uvicorn
 
+    if SHARES_PORT:
+        listening = bound_to(listening.family, listening.getsockname(), shares=True)
     config = uvicorn.Config(bare, log_level="error", access_log=False, lifespan="off")
     asyncio.Runner(loop_factory=config.get_loop_factory()).run(uvicorn.Server(config).serve([listening]))
 
@@ -74,9 +78,7 @@ def serve_bare(listening: socket.socket) -> None:
 def bare_server() -> Iterator[int]:
     """Yield the port of a bare application in as many workers."""
     context = multiprocessing.get_context("spawn")
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen(2048)
+    with bound("127.0.0.1", 0) as listening:
         workers = [context.Process(target=serve_bare, args=(listening,), daemon=True) for _ in range(WORKERS)]
         for worker in workers:
             worker.start()

@@ -32,7 +32,7 @@ nb_execution_raise_on_error = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # they are in the sections of parameters
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]
 napoleon_use_rtype = False
 add_module_names = False
 toc_object_entries_show_parents = "hide"
@@ -63,6 +63,7 @@ html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sourcelink = False
+html_use_index = False  # the search finds names, and the inventory has them
 html_sidebars: dict[str, list[str]] = {"index": [], "changelog": [], "contributing": [], "licence": []}
 html_theme_options: dict[str, Any] = {
     "navbar_align": "left",

@@ -1,4 +1,34 @@
-"""Structured bandits: declare an influence diagram, and learn online to act well in it."""
+"""Structured bandits: declare an influence diagram, and learn online to act well in it.
+
+A diagram declares what is chosen, what is known in advance, what is observed and what stays hidden, with known or
+learned tables and a reward. The library compiles it, and Thompson sampling learns the tables round by round:
+
+>>> import idbandits as idb
+>>> d = idb.Diagram("shop")
+>>> card = d.decision("card", ["tea", "milk", "rice"])      # chosen
+>>> liked = d.latent("liked", [card])                       # hidden; its table is learned
+>>> noticed = d.latent("noticed", cpd=0.8)                  # hidden; its table is known
+>>> d.reward(d.observed("bought", [liked, noticed], lambda l, n: l * n))
+>>> agent = idb.Thompson(d, seed=0)
+>>> for _ in range(200):
+...     action = agent.act()
+...     agent.update(action, {"bought": int(action["card"] == "rice")})
+>>> agent.act()
+{'card': 'rice'}
+
+Diagrams      `Diagram`, `Learned` tables, `Features` of items, `delayed` outcomes; ready ones in `models`
+Queries       `expected_reward`, `log_likelihood`, `posterior_of_latents`, `best_action` with its `Solution`, `compile`
+Agents        `Thompson`, also with several `Structures`; `Counts` of logs
+Inferences    `Gibbs` (default), `Exact`, `Variational`, `Incremental`, `Moments`, `EP`, `Particles`; `Forget`
+Simulation    `World`, `Outcome`, `simulate`, `Result`; other algorithms in `baselines`, regret bounds in `theory`
+Logs          `count`, `fit`, `score` (`Score`), `compare` (`Comparison`), `evaluate` (`Evaluation`); `Long`, `formats`
+Live service  `Live` in this process, `Client` and `AsyncClient` over HTTP; the command `idbandits serve`
+Errors        `errors`: all derive from `errors.IdbanditsError`
+
+All public names have examples: `help(idb.Thompson)`. `help` of the modules `idb.models`, `idb.baselines`, `idb.theory`,
+`idb.formats`, `idb.errors` and `idb.inference` (custom inferences) lists their names. Means and probabilities are in
+[0, 1]; results are NumPy arrays or pandas tables; seeds make everything reproducible. Guides: docs/how-to/index.md.
+"""
 
 from __future__ import annotations
 

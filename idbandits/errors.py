@@ -1,4 +1,20 @@
-"""Exceptions of the library, checks of arguments, and values as messages show them."""
+"""Exceptions of the library, checks of arguments, and values as messages show them.
+
+All exceptions derive from `IdbanditsError`, a `ValueError`. Nothing has changed when one is raised: no node is
+declared, no round is learned, no file is written. Messages name the argument, the requirement and the value.
+
+- Diagrams: `DiagramError` and its subclasses `TableError`, `PriorError`, `InfeasibleError`, `ComplexityError` and
+  `FormatError`.
+- Rounds: `ActionError`, `ContextError`, `ObservationError` and its subclass `ImpossibleObservationError`.
+- Queries: `MeansError`. Warning: `DiagramWarning`.
+
+>>> from idbandits import models
+>>> try:
+...     models.cascade(items=0, positions=2)
+... except IdbanditsError as error:
+...     print(error)
+node 'A1': choices must be an integer or a list of labels, at least one and at most 50,000,000, got 0
+"""
 
 import itertools
 import math
@@ -9,55 +25,174 @@ LINE, DEPTH = 60, 4  # characters of a value in a message, and levels of nested 
 
 
 class IdbanditsError(ValueError):
-    """Base class of all errors of the library; nothing has changed when one is raised."""
+    """Base class of all errors of the library; nothing has changed when one is raised.
+
+    Examples
+    --------
+    >>> from idbandits import World
+    >>> World(None, {})
+    Traceback (most recent call last):
+    idbandits.errors.DiagramError: diagram must be a Diagram, got None
+    >>> issubclass(DiagramError, IdbanditsError), issubclass(IdbanditsError, ValueError)
+    (True, True)
+    """
 
 
 class DiagramError(IdbanditsError):
-    """Invalid diagram: names, parents, states, rewards."""
+    """Invalid diagram: names, parents, states, rewards.
+
+    Examples
+    --------
+    >>> from idbandits import Diagram
+    >>> Diagram("shop").observed("bought", parents=["card"])
+    Traceback (most recent call last):
+    idbandits.errors.DiagramError: node 'bought': 'card' is not declared before it in diagram 'shop'
+    """
 
 
 class TableError(DiagramError):
-    """Known table that is not a probability table, or has the wrong shape."""
+    """Known table that is not a probability table, or has the wrong shape.
+
+    Examples
+    --------
+    >>> from idbandits import Diagram
+    >>> Diagram("shop").observed("bought", cpd=1.5)
+    Traceback (most recent call last):
+    idbandits.errors.TableError: ...
+    """
 
 
 class PriorError(DiagramError):
-    """Pseudo-counts that are not a Dirichlet prior of their table."""
+    """Pseudo-counts that are not a Dirichlet prior of their table.
+
+    Examples
+    --------
+    >>> from idbandits import Learned
+    >>> Learned("attraction", prior=[1, -1])
+    Traceback (most recent call last):
+    idbandits.errors.PriorError: ...
+    """
 
 
 class InfeasibleError(DiagramError):
-    """Constraints that no action satisfies."""
+    """Constraints that no action satisfies.
+
+    Examples
+    --------
+    >>> from idbandits import models
+    >>> models.cascade(items=2, positions=3)
+    Traceback (most recent call last):
+    idbandits.errors.InfeasibleError: all_different: 3 decisions (A1, A2, A3) need 3 choices, got 2 among them
+    """
 
 
 class ComplexityError(DiagramError):
-    """Diagram whose circuit would not fit in memory."""
+    """Diagram whose circuit would not fit in memory.
+
+    Examples
+    --------
+    >>> from idbandits import Diagram, compile
+    >>> d = Diagram("large")
+    >>> causes = [d.latent(f"W{k}", cpd=0.5) for k in range(21)]
+    >>> for k in range(21):
+    ...     for j in range(k):
+    ...         seen = d.observed(f"X{j}-{k}", [causes[j], causes[k]], [[0.1, 0.2], [0.3, 0.4]])
+    >>> model = compile(d)
+    Traceback (most recent call last):
+    idbandits.errors.ComplexityError: ...
+    """
 
 
 class FormatError(DiagramError):
-    """File or dictionary that does not describe a diagram, an agent or a result."""
+    """File or dictionary that does not describe a diagram, an agent or a result.
+
+    Examples
+    --------
+    >>> from idbandits import Diagram
+    >>> Diagram.from_dict({"name": "shop"})
+    Traceback (most recent call last):
+    idbandits.errors.FormatError: ...
+    """
 
 
 class ActionError(IdbanditsError):
-    """Action that is incomplete, out of range, or breaks a constraint."""
+    """Action that is incomplete, out of range, or breaks a constraint.
+
+    Examples
+    --------
+    >>> from idbandits import expected_reward, models
+    >>> expected_reward(models.cascade(4, 2), {"A1": 3}, {"attraction": [0.1, 0.2, 0.3, 0.4]})
+    Traceback (most recent call last):
+    idbandits.errors.ActionError: ...
+    """
 
 
 class ContextError(IdbanditsError):
-    """Context that is incomplete or out of range."""
+    """Context that is incomplete or out of range.
+
+    Examples
+    --------
+    >>> from idbandits import Diagram, best_action
+    >>> d = Diagram("shop")
+    >>> weekday, card = d.context("weekday", 7), d.decision("card", 2)
+    >>> d.reward(d.observed("bought", [weekday, card], lambda w, c: 0.1 * w))
+    >>> best_action(d, {}, context={"weekday": 7})
+    Traceback (most recent call last):
+    idbandits.errors.ContextError: ...
+    """
 
 
 class ObservationError(IdbanditsError):
-    """Observation of nodes that are not observed, or of states they do not have."""
+    """Observation of nodes that are not observed, or of states they do not have.
+
+    Examples
+    --------
+    >>> from idbandits import log_likelihood, models
+    >>> log_likelihood(models.semi_bandit(2, 1), {"A1": 0}, {"X1": 2}, {"mean": [0.1, 0.2]})
+    Traceback (most recent call last):
+    idbandits.errors.ObservationError: ...
+    """
 
 
 class ImpossibleObservationError(ObservationError):
-    """Observation that has probability zero."""
+    """Observation that has probability zero.
+
+    Examples
+    --------
+    >>> from idbandits import log_likelihood, models
+    >>> two_clicks = {"C1": 1, "C2": 1}
+    >>> log_likelihood(models.cascade(2, 2), {"A1": 0, "A2": 1}, two_clicks, {"attraction": [0.1, 0.2]})
+    Traceback (most recent call last):
+    idbandits.errors.ImpossibleObservationError: ...
+    """
 
 
 class MeansError(IdbanditsError):
-    """Means that do not fit the learned tables of the diagram."""
+    """Means that do not fit the learned tables of the diagram.
+
+    Examples
+    --------
+    >>> from idbandits import best_action, models
+    >>> best_action(models.semi_bandit(2, 1), {"mean": [0.1]})
+    Traceback (most recent call last):
+    idbandits.errors.MeansError: ...
+    """
 
 
 class DiagramWarning(UserWarning):
-    """Serious finding of `Diagram.check`, warned of once when an agent is created."""
+    """Serious finding of `Diagram.check`, warned of once when an agent is created.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from idbandits import Diagram, Thompson
+    >>> d = Diagram("coins")
+    >>> d.reward(d.latent("luck", [d.decision("coin", 3)]))
+    >>> with warnings.catch_warnings(record=True, action="always") as warned:
+    ...     agent = Thompson(d, seed=0)
+    >>> warned[0].category.__name__
+    'DiagramWarning'
+    """
 
 
 # Exceptions of conversions, comparisons and hashes of values. Others, such as those of signal handlers, pass through.

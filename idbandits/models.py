@@ -1,10 +1,16 @@
 """Ready diagrams: the paper's models and the click models of web search, each a few lines.
 
+- Lists of items with clicks: `cascade`, `position_based`, `dependent_click`, `dynamic_bayesian`, `click_chain`,
+  `user_browsing`, `saturated`, and `cascade_inverted`, the second cascade model of the paper.
+- Other problems: `semi_bandit`, where the reward of every chosen item is seen, and `rank1`, a row and a column.
+
 Nodes are numbered by position from 1, as in the paper: A1, … decisions, W1, … attraction, E1, … examination, C1, …
-clicks, S1, … satisfaction. `distinct` forbids lists that show an item twice; the paper's action set allows them.
-`empty` adds the choice "(nothing)" to every position: an empty slot, never clicked, which may occur any number of
-times. `prior`, `fixed` and `features` are those of the learned tables, by name: `fixed={"examination": {0: 1.0}}`.
-`pooled` names the tables whose rows have a prior that is learned from all of them.
+clicks, S1, … satisfaction. docs/getting-started/which-model.md helps to choose.
+
+>>> from idbandits import models
+>>> d = models.cascade(["tea", "milk", "rice"], positions=2, prior={"attraction": [9, 1]})
+>>> list(d.nodes)
+['E1', 'A1', 'W1', 'C1', 'E2', 'A2', 'W2', 'C2']
 """
 
 import inspect
@@ -40,12 +46,41 @@ class ListSettings(TableSettings, total=False):
     empty: bool
 
 
+_PARAMETERS = {  # types and meanings
+    "items": ("int or iterable of labels", "Items to choose from, or their number n, for the labels 0 to n - 1."),
+    "positions": ("int", "Number of positions of a list, from 1 to 100,000."),
+    "rows": ("int or iterable of labels", "Choices of the first decision, or their number."),
+    "columns": ("int or iterable of labels", "Choices of the second decision, or their number."),
+    "learn_conditionals": ("bool", "Whether the tables of clicks and examination are learned, not known."),
+    "reward": ("str", 'Reward of a round: "clicks", their number, or "satisfaction", 1 if the user leaves satisfied.'),
+    "simplified": ("bool", "Whether unsatisfied users always go on."),
+    "prior": ("mapping, optional", "Pseudo-counts of learned tables by name, as in `Learned`."),
+    "fixed": ("mapping, optional", 'Known rows of learned tables by name: `{"examination": {0: 1.0}}`.'),
+    "features": ("mapping, optional", "Features of the rows of learned tables by name, as in `Learned`."),
+    "pooled": ("iterable of str", "Names of learned tables whose rows have a common prior, which is learned."),
+    "distinct": ("bool", "Whether an item may be shown only once; the paper's action set allows repetitions."),
+    "empty": ("bool", 'Whether positions have the choice "(nothing)", which is never clicked and may be repeated.'),
+}
+_SECTIONS = """Returns
+-------
+Diagram
+    The diagram; add nodes, rewards or constraints to it as to any other.
+
+Raises
+------
+DiagramError
+    An argument is invalid, or names a table that the model does not have.
+
+"""
 _DEFAULTS = {"distinct": True, "empty": False, "pooled": ()}
 _Function = TypeVar("_Function", bound=Callable[..., Diagram])
 
 
 def _model(function: _Function) -> _Function:
-    """Show the keywords behind `**settings` in the signature of a model, for `help` and the command line."""
+    """Complete the signature and the docstring of a model, for `help` and the command line.
+
+    The signature gets the keywords behind `**settings`, the docstring sections of parameters, results and errors.
+    """
     *own, settings = inspect.signature(function).parameters.values()
     for name, kind in get_args(settings.annotation)[0].__annotations__.items():
         own.append(
@@ -53,6 +88,9 @@ def _model(function: _Function) -> _Function:
         )
     function.__signature__ = inspect.Signature(own, return_annotation=Diagram)  # type: ignore[attr-defined]
     function.__annotations__ = {p.name: p.annotation for p in own}
+    text, title, examples = inspect.cleandoc(function.__doc__ or "").partition("Examples\n")
+    entries = (f"{p.name} : {_PARAMETERS[p.name][0]}\n    {_PARAMETERS[p.name][1]}" for p in own)
+    function.__doc__ = "\n".join([f"{text}Parameters\n----------", *entries, "", f"{_SECTIONS}{title}{examples}"])
     return function
 
 
@@ -116,9 +154,11 @@ def cascade(
 ) -> Diagram:
     """Cascade model: a user looks from the top, clicks the first attractive item and leaves.
 
-    Learned: `attraction`; with `learn_conditionals` also `click` P(C | W, E) and `examination` P(E' | C, E).
-    The reward is the number of clicks.
+    Learned: `attraction`, one entry per item; with `learn_conditionals` also `click` P(C | W, E) and `examination`
+    P(E' | C, E). The reward is the number of clicks, 0 or 1.
 
+    Examples
+    --------
     >>> cascade(20, 2)
     Diagram 'cascade': 2 decisions, 4 latent nodes, 2 observed nodes, 1 learned table, 2 reward terms
     """
@@ -130,7 +170,15 @@ def cascade(
 def cascade_inverted(
     items: Items, positions: int, *, learn_conditionals: bool = False, **settings: Unpack[ListSettings]
 ) -> Diagram:
-    """Cascade model 2 of the paper: unattractive items are clicked, and a click leads on to the next position."""
+    """Cascade model 2 of the paper: unattractive items are clicked, and a click leads on to the next position.
+
+    Learned: as in `cascade`. The reward is the number of clicks.
+
+    Examples
+    --------
+    >>> cascade_inverted(20, 2)
+    Diagram 'cascade, inverted': 2 decisions, 4 latent nodes, 2 observed nodes, 1 learned table, 2 reward terms
+    """
     m, known = _Builder("cascade, inverted", **settings), (lambda w, e: (1 - w) * e, lambda c, e: c * e)
     return _cascade(m, items, positions, learn_conditionals, known, {NOTHING: 1.0})
 
@@ -156,8 +204,11 @@ def _cascade(
 def position_based(items: Items, positions: int, **settings: Unpack[ListSettings]) -> Diagram:
     """Position-based model: each position is examined with its own probability.
 
-    Learned: `attraction`, and `examination` with one entry per position. The reward is the number of clicks.
+    Learned: `attraction` with one entry per item, and `examination` with one entry per position. The reward is the
+    number of clicks.
 
+    Examples
+    --------
     >>> position_based(["news", "sports"], 2, fixed={"examination": {0: 1.0}}, empty=True)
     Diagram 'position-based': 2 decisions, 4 latent nodes, 2 observed nodes, 2 learned tables, 2 reward terms
     """
@@ -173,7 +224,15 @@ def position_based(items: Items, positions: int, **settings: Unpack[ListSettings
 
 @_model
 def semi_bandit(items: Items, positions: int, **settings: Unpack[ListSettings]) -> Diagram:
-    """Combinatorial semi-bandit: the reward of every chosen item is seen. Learned: `mean`."""
+    """Combinatorial semi-bandit: the reward of every chosen item is seen.
+
+    Learned: `mean`, one entry per item. The reward is the number of successes X1, X2, …
+
+    Examples
+    --------
+    >>> semi_bandit(["news", "sports"], 1)
+    Diagram 'semi-bandit': 1 decision, 1 observed node, 1 learned table, 1 reward term
+    """
     m = _Builder("semi-bandit", **settings)
     slots, mean = m.slots(items, positions), m.table("mean", _OF_NOTHING)
     for k in slots:
@@ -185,7 +244,12 @@ def semi_bandit(items: Items, positions: int, **settings: Unpack[ListSettings]) 
 def rank1(rows: Items, columns: Items, **settings: Unpack[TableSettings]) -> Diagram:
     """Bernoulli rank-1 bandit: a row and a column are chosen, and only the product of their factors is seen.
 
-    Learned: `row` and `column`. The reward is the product.
+    Learned: `row` and `column`, one entry per choice. The reward is the product, 0 or 1.
+
+    Examples
+    --------
+    >>> rank1(rows=["ad", "mail"], columns=5)
+    Diagram 'rank-1': 2 decisions, 2 latent nodes, 1 observed node, 2 learned tables, 1 reward term
     """
     m = _Builder("rank-1", distinct=False, **settings)
     row = m.d.latent("Z1", [m.d.decision("A1", rows)], m.table("row"))
@@ -200,10 +264,15 @@ def dependent_click(
 ) -> Diagram:
     """Dependent click model: after a click the user may be satisfied and leave, or go on.
 
-    Learned: `attraction`, and `satisfaction` P(S = 1 | C = 1) with one entry per position. The reward is the number of
-    clicks, or, with `reward="satisfaction"`, leaving satisfied, as in DCM bandits (Katariya et al. 2016). Clicks do
-    not show whether the last position satisfied: its entry is not learned, and where it decides which position gets
-    the best item, neither is the best action. (DCM bandits are given the order of these entries.)
+    Learned: `attraction` with one entry per item, and `satisfaction` P(S = 1 | C = 1) with one entry per position. The
+    reward is the number of clicks, or, with `reward="satisfaction"`, leaving satisfied, as in DCM bandits (Katariya et
+    al. 2016). Clicks do not show whether the last position satisfied: its entry is not learned, and where it decides
+    which position gets the best item, neither is the best action. (DCM bandits are given the order of these entries.)
+
+    Examples
+    --------
+    >>> dependent_click(10, 3).learned["satisfaction"].shape
+    (3,)
     """
     m = _Builder("dependent click", **settings)
     return _satisfying(m, items, positions, reward, per_item=False)
@@ -216,9 +285,14 @@ def dynamic_bayesian(
 ) -> Diagram:  # fmt: skip
     """Dynamic Bayesian network model: an item attracts, and once clicked it satisfies, with its own probabilities.
 
-    Learned: `attraction`, `satisfaction` with one entry per item, and `continuation`, the probability that an
+    Learned: `attraction` and `satisfaction` with one entry per item each, and `continuation`, the probability that an
     unsatisfied user goes on to the next position. In the simplified model the user always does. The reward is leaving
     satisfied, or `reward="clicks"`.
+
+    Examples
+    --------
+    >>> list(dynamic_bayesian(10, 3).learned), list(dynamic_bayesian(10, 3, simplified=True).learned)
+    (['attraction', 'satisfaction', 'continuation'], ['attraction', 'satisfaction'])
     """
     simplified = check_flag("model 'dynamic Bayesian network': simplified", simplified, error=DiagramError)
     name = "dynamic Bayesian network, simplified" if simplified else "dynamic Bayesian network"
@@ -253,8 +327,13 @@ def click_chain(items: Items, positions: int, **settings: Unpack[ListSettings]) 
     """Click chain model: whether the user goes on depends on the click and on the relevance of the item.
 
     Learned: `attraction` (the relevance of an item), and `continuation` with three entries: after no click, after a
-    click on an irrelevant item, after a click on a relevant one. Relevance is drawn again after the click, as in
-    Guo et al. (2009). The reward is the number of clicks.
+    click on an irrelevant item, after a click on a relevant one. Relevance is drawn again after the click, as in Guo et
+    al. (2009). The reward is the number of clicks.
+
+    Examples
+    --------
+    >>> click_chain(10, 3).learned["continuation"].shape
+    (3,)
     """
     m = _Builder("click chain", **settings)
     d, slots, attraction = m.d, m.slots(items, positions), m.table("attraction", _OF_NOTHING)
@@ -276,8 +355,13 @@ def click_chain(items: Items, positions: int, **settings: Unpack[ListSettings]) 
 def user_browsing(items: Items, positions: int, **settings: Unpack[ListSettings]) -> Diagram:
     """User browsing model: examination depends on the position and on the distance from the last click.
 
-    Learned: `attraction`, and `examination` with one row per position k and position of the last click
-    above it (0: none), in the order (1, 0), (2, 0), (2, 1), (3, 0), … The reward is the number of clicks.
+    Learned: `attraction` with one entry per item, and `examination` with one row per position k and position of the
+    last click above it (0: none), in the order (1, 0), (2, 0), (2, 1), (3, 0), … The reward is the number of clicks.
+
+    Examples
+    --------
+    >>> user_browsing(10, 3).learned["examination"].shape
+    (6,)
     """
     m = _Builder("user browsing", **settings)
     d, slots, attraction = m.d, m.slots(items, positions), m.table("attraction", _OF_NOTHING)
@@ -305,6 +389,11 @@ def saturated(items: Items, positions: int, **settings: Unpack[ListSettings]) ->
 
     Learned: `attraction`, with one entry per item and position. The reward is the number of clicks. It assumes least,
     so among several structures (`Thompson([d1, d2, …])`) it is the one to fall back on if all others are wrong.
+
+    Examples
+    --------
+    >>> saturated(10, 3).learned["attraction"].shape
+    (10, 3)
     """
     m = _Builder("saturated", **settings)
     slots = m.slots(items, positions)

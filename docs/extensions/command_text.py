@@ -1,4 +1,4 @@
-"""Page of the command line, from the parser of `idbandits`."""
+"""Pages of the command line, from the parser of `idbandits`."""
 
 from __future__ import annotations
 
@@ -6,25 +6,33 @@ import argparse
 
 from idbandits.cli.command import Parser, help_of
 from idbandits.cli.main import COMMANDS, DESCRIPTION
+from repository_text import contents
 
 
-def command_line() -> str:
-    """Return a section for each command: description, usage, options and example."""
-    rows = [f"| [`idbandits {own.name}`](#idbandits-{own.name}) | {own.summary} |" for own in COMMANDS]
-    parts = [DESCRIPTION.strip(), "\n".join(["| command | description |", "|---|---|", *rows])]
+def command_contents() -> str:
+    """Return a table of the commands."""
+    rows = [f"| [`idbandits {own.name}`](../generated/commands/{own.name}.md) | {own.summary} |" for own in COMMANDS]
+    table = "\n".join(["| command | description |", "|---|---|", *rows])
+    return f"{DESCRIPTION.strip()}\n\n{table}\n\n{contents('commands', [own.name for own in COMMANDS])}"
+
+
+def command_pages() -> dict[str, str]:
+    """Return a page for each command: description, usage, options and example."""
+    texts = {}
     for command in COMMANDS:
         parser = Parser(f"idbandits {command.name}", **help_of(command.description, command.example))
         for add_option in command.options:
             add_option(parser)
         usage = argparse.HelpFormatter(parser.prog, width=88)
         usage.add_usage(None, parser._actions, parser._mutually_exclusive_groups)
-        parts.append(f"## idbandits {command.name}\n\n{_escaped(command.description.strip())}")
+        parts = [f"# idbandits {command.name}", _escaped(command.description.strip())]
         parts.append(f"```text\n{usage.format_help().strip()}\n```")
         actions = [action for action in parser._actions if action.dest != "help"]
         if actions:
             parts.append("\n".join(["| option | description |", "|---|---|", *map(_row, actions)]))
         parts.append(f"```sh\n{command.example.strip()}\n```")
-    return "\n\n".join(parts) + "\n"
+        texts[f"{command.name}.md"] = "\n\n".join(parts) + "\n"
+    return texts
 
 
 def _row(action: argparse.Action) -> str:

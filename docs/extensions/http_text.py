@@ -1,4 +1,4 @@
-"""Page of the HTTP interface, from the OpenAPI document of the service."""
+"""Pages of the HTTP interface, from the OpenAPI document of the service."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Schema = Mapping[str, Any]
 SAFE = 2**53  # limits of 64-bit integers are not listed
 
 
-def http_api() -> str:
-    """Return a section for each route, and one for each message."""
+def http_routes() -> str:
+    """Return a table of the routes, and a section for each."""
     document = openapi_document()
     routes = [
         (method.upper(), path, operation)
@@ -22,11 +22,14 @@ def http_api() -> str:
     rows = [
         f"| [`{method} {path}`](#{_anchor(own)}) | {own['summary']} | {_scope(own)} |" for method, path, own in routes
     ]
-    parts = ["## Routes", "\n".join(["| route | description | scope |", "|---|---|---|", *rows])]
-    parts += [_route(*route) for route in routes]
-    parts.append("## Messages")
-    parts += [_message(name, schema) for name, schema in document["components"]["schemas"].items()]
-    return "\n\n".join(parts) + "\n"
+    table = "\n".join(["| route | description | scope |", "|---|---|---|", *rows])
+    return "\n\n".join([table, *(_route(*route) for route in routes)]) + "\n"
+
+
+def http_messages() -> str:
+    """Return a section for each message."""
+    schemas = openapi_document()["components"]["schemas"]
+    return "\n\n".join(_message(name, schema) for name, schema in schemas.items()) + "\n"
 
 
 def _route(method: str, path: str, own: Schema) -> str:
@@ -34,7 +37,7 @@ def _route(method: str, path: str, own: Schema) -> str:
     if "requestBody" in own:
         needed = "body" if own["requestBody"]["required"] else "body, optional"
         rows.append(f"| | {needed} | {_content(own['requestBody'])} |")
-    parts = [f"({_anchor(own)})=\n### `{method} {path}`", f"{own['summary']}."]
+    parts = [f"({_anchor(own)})=\n## `{method} {path}`", f"{own['summary']}."]
     if own.get("security"):
         parts[-1] += f" Scope: `{_scope(own)}`."
     if rows:
@@ -54,7 +57,7 @@ def _message(name: str, schema: Schema) -> str:
         f"| `{field}` | {_type(own)} | {_usual(own, field in needed)} |"
         for field, own in schema.get("properties", {}).items()
     ]
-    parts = [f"(message-{name.lower()})=\n### {name}"]
+    parts = [f"(message-{name.lower()})=\n## {name}"]
     if "description" in schema:
         parts.append(schema["description"].partition("\n\n")[0])
     return "\n\n".join([*parts, "\n".join(["| field | type | default |", "|---|---|---|", *rows])])

@@ -21,7 +21,7 @@ d = idb.models.position_based(["tea", "milk", "wine", "rice", "soup", "bread"], 
 truth = {"attraction": [0.5, 0.4, 0.3, 0.2, 0.1, 0.1], "examination": [0.9, 0.6]}
 world, hours, gains = idb.World(d, truth, seed=0), 36, []
 with tempfile.TemporaryDirectory() as folder:
-    live = idb.Live(f"sqlite:///{folder}/shop.db", clock=lambda: now, background=False)
+    live = idb.Live(f"sqlite:///{folder}/shop.db", clock=lambda: now, background=False, seed=0)
     live.put("shop", d, horizon="30m", holdout=0.25)
     for hour in range(hours):
         for minute in range(0, 60, 10):

@@ -122,7 +122,26 @@ class Knowledge:
     def best_action(self, context: Action | None = None, *, allowed: Allowed = None) -> Solution:
         """Return the action that is best under the mean of the belief, where nothing more is to be learned.
 
-        Of several structures, it is that of the one with the largest weight.
+        Of several structures, the one with the largest weight decides.
+
+        Parameters
+        ----------
+        context, allowed
+            As in `act`.
+
+        Returns
+        -------
+        Solution
+            `action`, its expected reward `value` in units of the reward, `exact` and `bound`.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk", "rice"], positions=1), seed=0)
+        >>> agent.update_many({"A1": ["milk"] * 3 + ["tea"]}, {"C1": [1, 1, 0, 0]})
+        LogReport(rounds=4, impossible=[])
+        >>> agent.best_action()
+        Solution(action={'A1': 'milk'}, value=0.6, exact=True, bound=0.6)
         """
         requests = self._requests(context, allowed)
         with self.rng.bit_generator.lock:
@@ -133,7 +152,31 @@ class Knowledge:
     def propensity(
         self, action: Action, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000
     ) -> Propensity:
-        """Estimate the probability that `act` would take this action now, by draws that leave the agent unchanged."""
+        """Estimate the probability that `act` would take an action now, by draws that leave the agent unchanged.
+
+        Parameters
+        ----------
+        action : mapping
+            Choice of each decision, by name.
+        context, allowed
+            As in `act`.
+        draws : int
+            Number of draws; the standard error is at most 0.5 / √draws.
+
+        Returns
+        -------
+        Propensity
+            `probability`, `standard_error`, and the upper bound `upper` (95 %).
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk"], positions=1), seed=0)
+        >>> agent.propensity({"A1": "tea"})
+        Propensity(probability=0.488, standard_error=0.0158..., upper=0.5145...)
+        >>> agent.propensity({"A1": "tea"}, allowed=["milk"]).upper
+        0.0
+        """
         number = check_whole("draws", draws, 1, MOST_DRAWS)
         wanted = [model.action_vector(action, context) for model in self._eras[0].models]
         requests = self._requests(context, allowed)
@@ -148,6 +191,20 @@ class Knowledge:
     def marginals(self, context: Action | None = None, *, allowed: Allowed = None, draws: int = 1000) -> Marginals:
         """Estimate the probability of each choice of each decision if `act` was called now, as `propensity` does.
 
+        Parameters
+        ----------
+        context, allowed
+            As in `act`.
+        draws : int
+            Number of draws; standard errors are at most 0.5 / √draws.
+
+        Returns
+        -------
+        Marginals
+            Tables of probabilities and standard errors, one row per choice and one column per decision.
+
+        Examples
+        --------
         >>> import idbandits as idb
         >>> idb.Thompson(idb.models.cascade(items=["tea", "coffee", "juice"], positions=2), seed=0).marginals()
         Marginals by 1,000 draws:
@@ -181,20 +238,52 @@ class Knowledge:
     # -- beliefs -------------------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, float]:
-        """Return the probability of each structure to be the one that is acted by."""
+        """Return the weight of each structure: the probability, from 0 to 1, that it is acted by.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> idb.Thompson([idb.models.cascade(3, 2), idb.models.position_based(3, 2)], seed=0).weights()
+        {'cascade': 0.5, 'position-based': 0.5}
+        """
         with self.rng.bit_generator.lock:
             return dict(zip(self._eras[0].names, self._known.weights().tolist(), strict=True))
 
     def sample(self) -> dict[str, Any]:
-        """Draw the means of all learned tables once."""
+        """Draw the means of all learned tables once, as `act` does.
+
+        Returns
+        -------
+        dict of ndarray
+            Means by table, in the shape of `Posterior.mean`: P(1) of two states, else all states on the last axis.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.position_based(items=4, positions=2), seed=0)
+        >>> {table: means.shape for table, means in agent.sample().items()}
+        {'attraction': (4,), 'examination': (2,)}
+        """
         with self.rng.bit_generator.lock:
             return self._by_structure(lambda own, state: own.sample(state, self.rng), self._known)
 
     def draws(self, number: int) -> dict[str, Any]:
-        """Draw the means of all tables jointly, `number` times, without using up the agent's random numbers.
+        """Draw the means of all tables jointly, without using up the agent's random numbers.
 
         Functions of several tables, such as products of means, have correct intervals this way.
 
+        Parameters
+        ----------
+        number : int
+            Number n of draws.
+
+        Returns
+        -------
+        dict of ndarray
+            Draws by table, of shape (n, *shape of `Posterior.mean`).
+
+        Examples
+        --------
         >>> import idbandits as idb
         >>> agent = idb.Thompson(idb.models.rank1(3, 2), seed=0)
         >>> for _ in range(200):
@@ -210,16 +299,37 @@ class Knowledge:
         return self._by_structure(lambda learner, state: learner.draws(state, rng, count), known)
 
     def posterior(self) -> dict[str, Any]:
-        """Return the belief of every learned table, as `Posterior` by name."""
+        """Return the belief of every learned table.
+
+        Returns
+        -------
+        dict of Posterior
+            Beliefs by table, with mean, standard deviation and quantiles of every row.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk"], positions=1), seed=0)
+        >>> agent.update({"A1": "milk"}, {"C1": 1})
+        >>> agent.posterior()["attraction"].mean.round(2).tolist()
+        [0.5, 0.67]
+        """
         known, rng = self._snapshot()
         return self._by_structure(lambda learner, state: learner.posterior(state, rng), known)
 
     def fit_report(self) -> Any:
-        """Report whether what was observed speaks against the structure of the diagram, and where.
+        """Report whether observations contradict the structure of the diagram, and where.
 
         It examines a sample of the rounds (all of the first 65,536; fewer if a round has more than 32 numbers), and may
-        be asked for at any time: its p-values account for repeated use.
+        be requested at any time: its p-values account for repeated use.
 
+        Returns
+        -------
+        FitReport
+            Verdict in words, p-value, and a table of all comparisons.
+
+        Examples
+        --------
         >>> import idbandits as idb
         >>> d = idb.Diagram("coins")
         >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
@@ -245,7 +355,16 @@ class Knowledge:
         return self._by_structure(report, known)
 
     def elbo(self) -> float:
-        """Return the evidence lower bound L(q) of the paper, for variational inference."""
+        """Return the evidence lower bound L(q) of the paper, in nats: variational inference only.
+
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.position_based(3, 2), "variational", seed=0)
+        >>> agent.update({"A1": 0, "A2": 1}, {"C1": 1, "C2": 0})
+        >>> round(agent.elbo(), 2)
+        -1.92
+        """
         if self._several:
             raise IdbanditsError(
                 "several structures have no ELBO: it bounds the evidence of one; weights() compares them"

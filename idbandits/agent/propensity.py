@@ -12,6 +12,7 @@ import numpy as np
 from idbandits.circuit.model import Model
 from idbandits.diagram.diagram import Node
 from idbandits.kernel.array_types import Floats, Ints
+from idbandits.notebook import html_table
 from idbandits.solve.eligible import choices_of
 
 if TYPE_CHECKING:
@@ -23,15 +24,32 @@ MOST_DRAWS = 10**9  # which take hours
 
 @final
 class Propensity(NamedTuple):
-    """Probability of an action, estimated by draws, its standard error, and an upper bound.
+    """Probability of an action, estimated by draws.
 
-    The bound holds with a confidence of 95 %, by Clopper and Pearson: that of an action that was never taken in n draws
-    is about 3 / n. Only if an action may not be taken, all three are 0.
+    Attributes
+    ----------
+    probability : float
+        Share of the draws in which `act` took the action.
+    standard_error : float
+        Standard error of the probability, never 0 after finitely many draws.
+    upper : float
+        Upper bound with a confidence of 95 %, by Clopper and Pearson: about 3 / n for an action that was never taken in
+        n draws. All three numbers are 0 only if the action is not eligible.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk"], positions=1), seed=0)
+    >>> agent.propensity({"A1": "milk"}, allowed=["milk"]).probability
+    1.0
     """
 
     probability: float
     standard_error: float
     upper: float
+
+    def _repr_html_(self) -> str:
+        return html_table([self._asdict()])
 
 
 NEVER = Propensity(0.0, 0.0, 0.0)
@@ -70,8 +88,22 @@ class Tally:
 class Marginals:
     """Probability of each choice of each decision, estimated by draws.
 
-    `probability` and `standard_error` are tables with one row per choice and one column per decision, NaN where a
-    decision may not make the choice. `to_frame` has one line for each of these numbers.
+    Attributes
+    ----------
+    draws : int
+        Number of draws.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk", "rice"], positions=2), seed=0)
+    >>> marginals = agent.marginals(allowed=["tea", "rice"])
+    >>> marginals.probability.shape, marginals.probability.sum().tolist()
+    ((2, 2), [1.0, 1.0])
+    >>> marginals.standard_error.round(3).iloc[0, 0] < 0.02
+    np.True_
+    >>> marginals.to_frame().columns.tolist()
+    ['decision', 'choice', 'probability', 'standard_error']
     """
 
     def __init__(self, decisions: Sequence[Node], eligible: Ints, counts: Sequence[Ints], draws: int) -> None:
@@ -83,16 +115,16 @@ class Marginals:
 
     @cached_property
     def probability(self) -> pandas.DataFrame:
-        """Share of draws in which each choice was made."""
+        """Data frame with a row per choice and a column per decision; NaN where a choice is not eligible."""
         return self._table([own / self.draws for own in self._counts])
 
     @cached_property
     def standard_error(self) -> pandas.DataFrame:
-        """Standard error of each probability."""
+        """Data frame of the standard error of each probability, in the shape of `probability`."""
         return self._table([standard_errors(own, self.draws) for own in self._counts])
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return a data frame with the columns decision, choice, probability and standard_error."""
+        """Return a data frame with a row per decision and choice: decision, choice, probability and standard_error."""
         import pandas
 
         counts = np.concatenate([np.empty(0, np.int64), *self._counts])
@@ -112,6 +144,9 @@ class Marginals:
         rows = pandas.Index([label for label in declared if label in eligible], name="choice")
         own = zip(self._names, self._labels, columns, strict=True)
         return pandas.DataFrame({name: pandas.Series(c, index=labels).reindex(rows) for name, labels, c in own}, rows)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.probability.reset_index(), f"Marginals by {self.draws:,} draws")
 
     def __repr__(self) -> str:
         draws = "1 draw" if self.draws == 1 else f"{self.draws:,} draws"

@@ -23,6 +23,7 @@ from idbandits.inference.state.state_file import columns_of, state_of
 from idbandits.inference.transfer.renumber import Old, needed, renumbered, without_empty_groups
 from idbandits.inference.transfer.row_index import Entries, absent_tables, names_of
 from idbandits.kernel.array_types import Rng
+from idbandits.notebook import html_table
 
 FAR = 50.0  # scales from a center
 
@@ -45,10 +46,23 @@ class Moved(NamedTuple):
 
 @final
 class Carried:
-    """Summary of what an agent carried over when it moved: numbers of rows of each table, and of groups of rounds.
+    """Summary of the knowledge that an agent kept when it moved to another diagram (`Thompson.moved_to`).
 
-    Retired rows are those that the new diagram lacks and that something was learned of: they still inform the rest, and
-    are restored if they come back.
+    Attributes
+    ----------
+    tables : dict of Rows
+        Numbers of rows by table: `kept`, `new`, and `retired`. Retired rows are those that the new diagram lacks and
+        that something was learned of: they still inform the others, and are restored if they come back.
+    groups : int
+        Number of groups of rounds with latent nodes.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk"], 1), seed=0)
+    >>> agent.update({"A1": "tea"}, {"C1": 1})
+    >>> agent.moved_to(idb.models.cascade(["milk", "rice"], 1)).carried.tables
+    {'attraction': Rows(kept=1, new=1, retired=1)}
     """
 
     def __init__(self, old: Entries, new: Entries, groups: int) -> None:
@@ -59,6 +73,10 @@ class Carried:
         for row in new.retired:
             tables.setdefault(row.table, [0, 0, 0])[2] += 1
         self.tables = {name: Rows(*numbers) for name, numbers in tables.items()}
+
+    def _repr_html_(self) -> str:
+        rows = [{"table": name, **rows._asdict()} for name, rows in self.tables.items()]
+        return html_table(rows, f"{self.groups:,} groups of rounds")
 
     def __repr__(self) -> str:
         lines = []

@@ -14,6 +14,7 @@ from idbandits.agent.learner import Learner
 from idbandits.errors import check_whole
 from idbandits.inference import BY_NAME
 from idbandits.kernel.compile import Kernel, compile_together
+from idbandits.notebook import html_table
 
 PACKAGE = __name__.partition(".")[0]
 MOST_PROCESSES = 1000
@@ -22,11 +23,31 @@ AGENT = f"{PACKAGE}.agent.thompson"
 
 @final
 class WarmUpReport(NamedTuple):
-    """Report of a warm-up: the number of kernels, the number that was compiled, and the seconds it took."""
+    """Report of a warm-up.
+
+    Attributes
+    ----------
+    kernels : int
+        Number of kernels, compiled functions, that the agent may need.
+    new : int
+        Number of kernels that were compiled; the others were on the disk.
+    seconds : float
+        Time that it took, in seconds.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> report = idb.Thompson(idb.models.cascade(3, 2), "exact").warm_up()
+    >>> report.new <= report.kernels, report.seconds > 0
+    (True, True)
+    """
 
     kernels: int
     new: int
     seconds: float
+
+    def _repr_html_(self) -> str:
+        return html_table([self._asdict()])
 
 
 def warm_up(kernels: Iterable[Kernel], processes: Any) -> WarmUpReport:

@@ -1,4 +1,20 @@
-"""Published bandit algorithms to compare with, built from a diagram."""
+"""Published bandit algorithms to compare with, built from a diagram.
+
+- Lists with clicks: `CascadeKLUCB`, `CascadeUCB1`, `TopRank`, `GRAB`.
+- Sums of seen rewards: `CombUCB1`, `KLCombUCB1`. Row and column: `Rank1Elim`, `Rank1ElimKL`.
+- Whole actions: `UCB1`, `EpsilonGreedy`, `Uniform`.
+
+All have the methods `act()` and `update(action, observation)` of an agent, and run in `simulate`; each raises a
+`DiagramError` if the diagram is not of its kind. They do not support contexts and eligible items.
+
+>>> from idbandits import World, models, simulate
+>>> d = models.cascade(items=4, positions=2)
+>>> world = World(d, {"attraction": [0.1, 0.2, 0.3, 0.4]})
+>>> learners = {"random": Uniform(d), "CascadeKL-UCB": CascadeKLUCB(d)}
+>>> regret = simulate(world, learners, rounds=2000, runs=2, progress=False).summary()["regret_mean"]
+>>> bool(regret[0] > regret[1])
+True
+"""
 
 from idbandits.baselines.combinatorial import CombUCB1 as CombUCB1
 from idbandits.baselines.combinatorial import KLCombUCB1 as KLCombUCB1

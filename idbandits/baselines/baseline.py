@@ -26,7 +26,23 @@ MOST_ROUNDS = 10**18  # limit of integer settings, which kernels read as int64
 
 
 class Baseline:
-    """Learner with a constant configuration, a state, and the kernels ACT and LEARN, which read and change them."""
+    """Learner with a constant configuration, a state, and the kernels ACT and LEARN, which read and change them.
+
+    `diagram` is a copy of its diagram, `rng` its random generator.
+
+    Parameters
+    ----------
+    d : Diagram
+        Diagram.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+    config : named tuple
+        Configuration for kernels.
+    state : State
+        State before the first round.
+    solver : Solver, optional
+        Search for the best action, for kernels that solve.
+    """
 
     ACT: Kernel
     LEARN: Kernel
@@ -39,12 +55,18 @@ class Baseline:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Configuration as plain data."""
+        """Configuration as plain data, with integers and floats as kernels get them."""
         ints, floats = self.player.evidence
         return {"config": ints.tolist(), "numbers": floats.tolist()}
 
     def act(self) -> dict[str, Label]:
-        """Return the next action."""
+        """Return the next action: the choice of every decision.
+
+        Returns
+        -------
+        dict of str to label
+            Action for `update`.
+        """
         player, action = self.player, np.zeros(len(self._model.decisions), dtype=np.int64)
         with self.rng.bit_generator.lock:
             found = player.act(
@@ -56,7 +78,20 @@ class Baseline:
         return self._model.action_of(action)
 
     def update(self, action: Action, observation: Mapping[str, Any]) -> None:
-        """Learn from a round; the observation must have all observed nodes."""
+        """Learn from a round.
+
+        Parameters
+        ----------
+        action : mapping of str to label
+            Choice of every decision.
+        observation : mapping of str to label
+            State of every observed node.
+
+        Raises
+        ------
+        ObservationError
+            A node was not observed; baselines need all.
+        """
         vector = self._model.action_vector(action, None)
         states = self._model.observation_states(observation)
         if unseen := [n.name for n in self._model.observed if n.name not in states]:
@@ -77,11 +112,11 @@ class Baseline:
             self.state = grown(self.state)
 
     def eligible(self, allowed: Any) -> Ints:
-        """Return an empty array: baselines always choose from all items."""
+        """Return an empty array, whatever is `allowed`: baselines always choose from all items."""
         return EVERY_CHOICE
 
     def copy(self, seed: Any = None) -> Self:
-        """Return a copy, with a new random generator if a seed is given."""
+        """Return a copy, with a new random generator if a `seed` is given."""
         other = copy.copy(self)
         with self.rng.bit_generator.lock:
             other.state, other.rng = self.state.copy(), copy.deepcopy(self.rng) if seed is None else generator(seed)

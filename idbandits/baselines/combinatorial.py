@@ -118,18 +118,29 @@ class CombUCB1(Baseline):
     """CombUCB1: the best action under the indices mean + sqrt(`factor` log t / times) of its base arms, after t rounds.
 
     Kveton, Wen, Ashkan and Szepesvári, Tight Regret Bounds for Stochastic Combinatorial Semi-Bandits, AISTATS 2015,
-    Algorithm 1; 1.5 is the paper's factor. The reward must be a sum of terms of one observed node each. A base arm is
-    a node with the choices it depends on: an item at a position in the position-based model. Nodes that depend on one
-    decision by the same learned table share arms: an item in the semi-bandit. Rewards are scaled to [0, 1] per node.
-    Actions with untried base arms (by weight) come first; ties are broken at random.
+    Algorithm 1. The reward must be a sum of terms of one observed node each. A base arm is a node with the choices it
+    depends on: an item at a position in the position-based model. Nodes that depend on one decision by the same learned
+    table share arms: an item in the semi-bandit. Rewards are scaled to [0, 1] per node. Actions with untried base arms
+    (by weight) come first; ties are broken at random.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram without contexts.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+    factor : float
+        Factor of the confidence widths; 1.5 is that of the paper.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> learner = CombUCB1(models.semi_bandit(items=4, positions=2), seed=0)
     >>> for _ in range(300):
     ...     action = learner.act()
     ...     learner.update(action, {"X1": int(action["A1"] > 1), "X2": int(action["A2"] > 1)})
-    >>> sorted(learner.act().values())
-    [2, 3]
+    >>> sorted(learner.act().values()), learner.rounds
+    ([2, 3], 300)
     """
 
     ACT, LEARN = kernels("CombUCB1", CombConfig, act, learn, solves=True)
@@ -143,9 +154,19 @@ class CombUCB1(Baseline):
 class KLCombUCB1(Baseline):
     """KL-CombUCB1: CombUCB1 with KL-UCB indices, the highest q with times · d(mean, q) ≤ log `horizon`.
 
-    A baseline in Gauthier, Gaudel, Fromont and Lompo, Parametric Graph for Unimodal Ranking Bandit, ICML 2021. With
-    `horizon=None`, the level is log t + 3 log log t (Garivier and Cappé 2011), which explores more.
+    A baseline in Gauthier, Gaudel, Fromont and Lompo, Parametric Graph for Unimodal Ranking Bandit, ICML 2021.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram without contexts, as for `CombUCB1`.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+    horizon : int or None
+        Number of rounds; None for the level log t + 3 log log t (Garivier and Cappé 2011), which explores more.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> KLCombUCB1(models.position_based(items=3, positions=2), horizon=1000)
     KLCombUCB1('position-based'; 0 rounds)

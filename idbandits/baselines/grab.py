@@ -139,14 +139,26 @@ class GRAB(Baseline):
     """GRAB: shows the leading list, or its neighbour with the highest upper confidence bound.
 
     Gauthier, Gaudel, Fromont and Lompo, Parametric Graph for Unimodal Ranking Bandit, ICML 2021, Algorithm 1. The
-    leader is the assignment of items to positions with the highest sum of mean clicks. Its neighbours swap the items
-    of two consecutive positions, ordered by the leader's mean clicks, or replace the item at the last of these by one
-    that is not shown. The leader is shown in every (`gamma` + 1)-th round that it leads (default: items - 1), else the
-    list with the highest sum of indices. The index is the highest q with times · d(mean, q) ≤ log n + 3 log log n
-    after n rounds of the leader, or log `horizon` as in the authors' code (github.com/gaudel/ranking_bandits), which
-    also shows the leader every (items - positions)-th time. Untried items have mean 0 and index 1. Ties between
-    leaders are broken by a constant random order.
+    leader is the assignment of items to positions with the highest sum of mean clicks. Its neighbours swap the items of
+    two consecutive positions, ordered by the leader's mean clicks, or replace the item at the last of these by one that
+    is not shown. The leader is shown in every (`gamma` + 1)-th round that it leads, else the list with the highest sum
+    of indices. The index is the highest q with times · d(mean, q) ≤ log n + 3 log log n after n rounds of the leader.
+    Untried items have mean 0 and index 1. Ties between leaders are broken by a constant random order.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram of a list of items, with a click on each.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+    horizon : int, optional
+        Number of rounds n of the level log n, as in the authors' code (github.com/gaudel/ranking_bandits), which also
+        shows the leader every (items - positions)-th time.
+    gamma : int, optional
+        Rounds between two of the leader; items - 1 by default.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> learner = GRAB(models.position_based(items=4, positions=2), seed=0)
     >>> for _ in range(300):

@@ -122,10 +122,21 @@ class Rank1Elim(Baseline):
     Katariya, Kveton, Szepesvári, Vernade and Wen, Stochastic Rank-1 Bandits, AISTATS 2017, Algorithm 1. By stage ℓ,
     every remaining row was tried n_ℓ = ceil(4 · 4^ℓ log n) times in random columns, the same for all rows, and every
     column in random rows; n is the `horizon`. Then rows whose mean + sqrt(log n / n_ℓ) is at most the highest mean -
-    sqrt(log n / n_ℓ) are replaced by the row with that mean, and columns likewise. An eliminated row is still drawn,
-    as its replacement. Rounds whose action is not that of `act` are counted and otherwise ignored. In the authors'
-    code (github.com/sumeetsk/rank1bandits) the first stage is half as long, and every round has a new random column.
+    sqrt(log n / n_ℓ) are replaced by the row with that mean, and columns likewise. An eliminated row is still drawn, as
+    its replacement. Rounds whose action is not that of `act` are counted and otherwise ignored. In the authors' code
+    (github.com/sumeetsk/rank1bandits) the first stage is half as long, and every round has a new random column.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram with two decisions and one observed node, as `models.rank1`.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+    horizon : int
+        Number of rounds.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> learner = Rank1Elim(models.rank1(rows=2, columns=2), seed=0, horizon=1000)
     >>> for _ in range(1000):
@@ -146,10 +157,23 @@ class Rank1Elim(Baseline):
 class Rank1ElimKL(Baseline):
     """Rank1ElimKL: Rank1Elim with bounds by the Kullback-Leibler divergence.
 
-    Katariya, Kveton, Szepesvári, Vernade and Wen, Bernoulli Rank-1 Bandits for Click Feedback, IJCAI 2017, Algorithm
-    1: n_ℓ = ceil(16 · 4^ℓ log n), and the bounds are the q with n_ℓ d(mean, q) = `level`, log n + 3 log log n if None.
-    The authors' code (github.com/sumeetsk/rank1bandits) has log t + log log t in round t, which eliminates more.
+    Katariya, Kveton, Szepesvári, Vernade and Wen, Bernoulli Rank-1 Bandits for Click Feedback, IJCAI 2017, Algorithm 1:
+    n_ℓ = ceil(16 · 4^ℓ log n), and the bounds are the q with n_ℓ d(mean, q) = `level`. The authors' code
+    (github.com/sumeetsk/rank1bandits) has log t + log log t in round t, which eliminates more.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram with two decisions and one observed node, as `models.rank1`.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+    horizon : int
+        Number of rounds n.
+    level : float, optional
+        Confidence level; log n + 3 log log n by default.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> Rank1ElimKL(models.rank1(rows=2, columns=2), horizon=1000)
     Rank1ElimKL('rank-1'; 0 rounds)

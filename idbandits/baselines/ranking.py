@@ -89,11 +89,22 @@ class Cascade(Baseline):
 class CascadeKLUCB(Cascade):
     """CascadeKL-UCB: ranks items by KL-UCB indices of their attraction; items down to the click were examined.
 
-    Kveton, Szepesvári, Wen and Ashkan, Cascading Bandits: Learning to Rank in the Cascade Model, ICML 2015,
-    Algorithm 1 with the index (6). If several clicks can occur, `reading` is the click that ends the examination:
-    `"first"` as in the paper, or `"last"` as in the dependent click model. Without a click, all positions were
-    examined. Unexamined items come first; ties are broken at random.
+    Kveton, Szepesvári, Wen and Ashkan, Cascading Bandits: Learning to Rank in the Cascade Model, ICML 2015, Algorithm 1
+    with the index (6). Without a click, all positions were examined. Unexamined items come first; ties are broken at
+    random.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram of a list of items, with a click on each.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+    reading : str
+        Click that ends the examination if several can occur: "first" as in the paper, or "last" as in the dependent
+        click model.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> learner = CascadeKLUCB(models.cascade(items=3, positions=2), seed=0)
     >>> for _ in range(100):
@@ -110,6 +121,17 @@ class CascadeKLUCB(Cascade):
 class CascadeUCB1(Cascade):
     """CascadeUCB1: CascadeKL-UCB with the index (5) of that paper, mean + sqrt(1.5 log t / times) after t rounds.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram of a list of items, with a click on each.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+    reading : str
+        Click that ends the examination, "first" or "last", as for `CascadeKLUCB`.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> CascadeUCB1(models.dependent_click(items=3, positions=2), reading="last")
     CascadeUCB1('dependent click'; 0 rounds)
@@ -220,10 +242,23 @@ class TopRank(Baseline):
 
     Lattimore, Kveton, Li and Szepesvári, TopRank: A Practical Algorithm for Online Stochastic Ranking, NeurIPS 2018,
     Algorithm 1. Item i beats item j of its block once S ≥ sqrt(2 N log(c sqrt(N) / δ)): N is the number of rounds with
-    a click on only one of them, S their sum, +1 for i and -1 for j, c = 4 sqrt(2 / π) / erf(sqrt(2)), and δ is
-    `delta`, 1 / `horizon` if None. Declare the position that is examined most first: TopRank learns no order of
-    positions. If the relation has a cycle (with probability at most δ L²), the remaining items form one block.
+    a click on only one of them, S their sum, +1 for i and -1 for j, and c = 4 sqrt(2 / π) / erf(sqrt(2)). Declare the
+    position that is examined most first: TopRank learns no order of positions. If the relation has a cycle (with
+    probability at most δ L²), the remaining items form one block.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram of a list of items, with a click on each.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+    horizon : int
+        Number of rounds.
+    delta : float, optional
+        Probability of error δ; 1 / `horizon` by default.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> learner = TopRank(models.position_based(items=3, positions=2), seed=0)
     >>> for _ in range(200):

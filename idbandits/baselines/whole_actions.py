@@ -72,11 +72,20 @@ def learn_nothing(config: UniformConfig, state: State, rng: Rng, round_: Round) 
 
 @final
 class Uniform(Baseline):
-    """Acts uniformly at random among all feasible actions, and learns nothing.
+    """Uniform choice among all feasible actions, which learns nothing.
 
-    Where decisions exclude each other in groups with equal choices, choices are drawn one by one. Elsewhere all
-    actions are listed, which is limited to 100,000.
+    Where decisions exclude each other in groups with equal choices, choices are drawn one by one. Elsewhere all actions
+    are listed, which is limited to 100,000.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram without contexts.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> learner = Uniform(models.cascade(items=5, positions=5), seed=0)
     >>> sorted(learner.act().values())
@@ -212,10 +221,19 @@ def learn(config: ActionConfig, state: State, rng: Rng, round_: Round) -> None:
 class UCB1(Baseline):
     """UCB1 over whole actions: the highest mean + sqrt(2 log t / times) after t rounds.
 
-    Auer, Cesa-Bianchi and Fischer, Finite-time Analysis of the Multiarmed Bandit Problem, Machine Learning 2002,
-    Figure 1. Rewards may depend on observed nodes and decisions only; they are scaled to [0, 1] by the sums of the
-    lowest and highest values of all terms. Every action is tried once, in random order; ties are broken at random.
+    Auer, Cesa-Bianchi and Fischer, Finite-time Analysis of the Multiarmed Bandit Problem, Machine Learning 2002, Figure
+    1. Rewards may depend on observed nodes and decisions only; they are scaled to [0, 1] by the sums of the lowest and
+    highest values of all terms. Every action is tried once, in random order; ties are broken at random.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram without contexts, with at most 100,000 actions.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> learner = UCB1(models.rank1(rows=2, columns=3), seed=0)
     >>> for _ in range(500):
@@ -235,10 +253,22 @@ class UCB1(Baseline):
 class EpsilonGreedy(Baseline):
     """ε-greedy over whole actions: a random action with probability `epsilon`, else the one with the highest mean.
 
-    With `decay`, the probability in round t is min(`epsilon`, `decay` / t): with `epsilon=1` it is the schedule of
-    Auer, Cesa-Bianchi and Fischer 2002, Figure 3, where decay = c K / d² for K actions. Rewards are scaled as in UCB1.
-    Untried actions have the lowest reward; ties are broken at random.
+    Rewards are scaled as in UCB1. Untried actions have the lowest reward; ties are broken at random.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram without contexts, with at most 100,000 actions.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+    epsilon : float
+        Probability of a random action, from 0 to 1.
+    decay : float, optional
+        With it, the probability in round t is min(`epsilon`, `decay` / t). With `epsilon=1` that is the schedule of
+        Auer, Cesa-Bianchi and Fischer 2002, Figure 3, where decay = c K / d² for K actions.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> EpsilonGreedy(models.rank1(rows=2, columns=3), epsilon=1, decay=30)
     EpsilonGreedy('rank-1'; 0 rounds)

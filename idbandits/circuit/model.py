@@ -258,6 +258,23 @@ class Model:
 def compile(d: Diagram) -> Model:
     """Compile a diagram into its circuits, once; the result prints its size.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram, which caches the model until it is changed.
+
+    Returns
+    -------
+    Model
+        Circuits of the likelihood and of the expected reward. All other functions compile diagrams themselves.
+
+    Raises
+    ------
+    ComplexityError
+        A circuit would not fit in memory.
+
+    Examples
+    --------
     >>> d = Diagram("coins")
     >>> coin = d.decision("coin", 3)
     >>> d.reward(d.observed("heads", [coin]))

@@ -16,6 +16,30 @@ from idbandits.kernel.array_types import Floats, Ints
 def expected_reward(d: Diagram, action: Action, means: Means, context: Action | None = None) -> float:
     """Return the expected reward of an action.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram with a reward.
+    action : mapping of str to label
+        Choice of every decision.
+    means : mapping of str to array
+        Means by learned table: P(1) of every row, in the shape of the rows; for more than two states, the probabilities
+        of all states on an additional last axis.
+    context : mapping of str to label, optional
+        Value of every context; needed if the diagram has contexts.
+
+    Returns
+    -------
+    float
+        Expected reward of a round.
+
+    Raises
+    ------
+    ActionError, ContextError, MeansError
+        An argument is incomplete or out of range.
+
+    Examples
+    --------
     >>> d = Diagram("coins")
     >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
     >>> expected_reward(d, {"coin": 2}, {"heads": [0.1, 0.5, 0.8]})
@@ -37,10 +61,33 @@ def reward_at(rewards: Rewards, action: Ints, parameters: Floats) -> float:
 def log_likelihood(
     d: Diagram, action: Action, observation: Mapping[str, Any], means: Means, context: Action | None = None
 ) -> float:
-    """Return the logarithm of the probability of an observation; nodes left out are summed over.
+    """Return the natural logarithm of the probability of an observation.
 
-    It is minus infinity if the means rule the observation out; if the diagram does, for all means, an error is raised.
+    Parameters
+    ----------
+    d : Diagram
+        Diagram.
+    action : mapping of str to label
+        Choice of every decision.
+    observation : mapping of str to label
+        States of observed nodes; nodes that are left out or None are summed over.
+    means : mapping of str to array
+        Means by learned table, as for `expected_reward`.
+    context : mapping of str to label, optional
+        Value of every context.
 
+    Returns
+    -------
+    float
+        Logarithm of the probability; minus infinity if these means rule the observation out.
+
+    Raises
+    ------
+    ImpossibleObservationError
+        The diagram rules the observation out, whatever the means.
+
+    Examples
+    --------
     >>> d = Diagram("coins")
     >>> heads = d.observed("heads", [d.decision("coin", 3)])
     >>> log_likelihood(d, {"coin": 1}, {"heads": 1}, {"heads": [0.1, 0.5, 0.8]})  # log(0.5)
@@ -57,8 +104,33 @@ def log_likelihood(
 def posterior_of_latents(
     d: Diagram, action: Action, observation: Mapping[str, Any], means: Means, context: Action | None = None
 ) -> dict[str, Floats]:
-    """Return the distribution of every latent node over its states, given an observation.
+    """Return the distribution of every latent node over its states, given an observation and the means.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram.
+    action : mapping of str to label
+        Choice of every decision.
+    observation : mapping of str to label
+        States of observed nodes; nodes that are left out or None are summed over.
+    means : mapping of str to array
+        Means by learned table, as for `expected_reward`.
+    context : mapping of str to label, optional
+        Value of every context.
+
+    Returns
+    -------
+    dict of str to array
+        Probabilities of the states of each latent node, shape (states,).
+
+    Raises
+    ------
+    ImpossibleObservationError
+        The observation has probability zero.
+
+    Examples
+    --------
     >>> d = Diagram("rank 1")
     >>> row, column = d.latent("Z1", [d.decision("A1", 2)]), d.latent("Z2", [d.decision("A2", 2)])
     >>> seen = d.observed("X", [row, column], lambda r, c: r * c)

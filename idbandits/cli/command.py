@@ -5,6 +5,7 @@ import difflib
 import inspect
 import os
 import pkgutil
+import re
 import sys
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
@@ -150,8 +151,8 @@ def _normalised(name: str) -> str:
 
 
 def docstring(documented: object) -> str:
-    """Return the docstring of a function or class without its examples."""
-    return (inspect.getdoc(documented) or "").partition(">>>")[0].strip()
+    """Return the docstring of a function or class without its sections."""
+    return re.split(r"^\w+\n-{3,}$", inspect.getdoc(documented) or "", maxsplit=1, flags=re.MULTILINE)[0].strip()
 
 
 @contextlib.contextmanager

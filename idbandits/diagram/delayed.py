@@ -19,13 +19,35 @@ def delayed(
 ) -> list[Node]:
     """Declare what is seen of a delayed latent outcome: one observed node for each observation time.
 
-    `outcome` has two states; the second one means that it comes at all, by the last of the times `by`. These are
-    growing numbers, or labels in the order of time. A latent node `"… delay"` is the time by which it comes, and the
-    observed nodes `"… by 3"`, … show whether it has come by then, so the last one shows the outcome itself. `delay` is
-    the table of the delay, by default a learned one, and `parents` are the nodes that the delay depends on.
+    A latent node `"… delay"` is the time by which the outcome comes. The observed nodes `"… by 3"`, … show whether it
+    has come by then, so the last one shows the outcome itself. Report each node when a round has that age, whether the
+    outcome has come or not, and leave out future ones.
 
-    Report each node when a round has that age, whether the outcome has come or not, and leave out future ones.
+    Parameters
+    ----------
+    d : Diagram
+        Diagram to which nodes are added.
+    outcome : Node or str
+        Latent node with two states; the second one means that the outcome comes at all, by the last of the times.
+    by : iterable of labels
+        At least two observation times: growing numbers in any unit, or labels in the order of time.
+    delay : number, array, function, Learned, or row of a Learned
+        Table of the delay, as `cpd` of `Diagram.latent`; by default a learned one.
+    parents : Node, str, or iterable of these
+        Nodes that the delay depends on.
 
+    Returns
+    -------
+    list of Node
+        Observed nodes, one per time.
+
+    Raises
+    ------
+    DiagramError
+        The outcome is not a latent node of two states, or the times do not grow.
+
+    Examples
+    --------
     >>> d = Diagram("shop")
     >>> bought = d.latent("bought", [d.decision("card", ["tea", "milk"])])
     >>> d.reward(bought)

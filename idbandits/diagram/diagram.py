@@ -25,16 +25,42 @@ from idbandits.diagram.values import check_labels, check_name, list_of, plain
 from idbandits.errors import ODD, DiagramError, FormatError, IdbanditsError, InfeasibleError, brief, is_integer
 from idbandits.files import path_of, write_whole
 from idbandits.kernel.array_types import Floats
+from idbandits.notebook import html_picture, html_text
 
 Kind: TypeAlias = Literal["decision", "context", "latent", "observed"]
 MOST_VALUES = 50_000_000  # of a decision or a context
+MOST_DRAWN = 60  # nodes of a diagram that notebooks draw
 MOST_STATES = 1000  # of a chance node: beyond that, a circuit is the wrong tool
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Node:
-    """Node of a diagram; the handle that declares it as a parent."""
+    """Node of a diagram; the handle that declares it as a parent.
+
+    Attributes
+    ----------
+    name : str
+        Name, unique in the diagram.
+    kind : str
+        "decision", "context", "latent" or "observed".
+    values : sequence of labels
+        Labels of the values; `range(n)` if the node was declared with the number n.
+    parents : tuple of str
+        Names of the nodes that its table depends on.
+    cpd : object
+        Table of a chance node, known or learned; None for decisions and contexts.
+    features : object
+        Encodings of the features of a context, or None.
+
+    Examples
+    --------
+    >>> node = Diagram("shop").decision("card", ["tea", "milk", "rice"])
+    >>> node.kind, node.states, node.is_chance, node.index("rice"), node.indices(["milk", "tea"])
+    ('decision', 3, False, 2, {0, 1})
+    >>> print(node.allowed())
+    'tea', 'milk', 'rice'
+    """
 
     name: str
     kind: Kind
@@ -54,7 +80,10 @@ class Node:
         return self.cpd is not None
 
     def index(self, value: object) -> int | None:
-        """Return the place of the value that equals this one, as 1, 1.0, True and np.int8(1) do; None if none does."""
+        """Return the place of a `value`, from 0; None if the node has no equal value.
+
+        The values 1, 1.0, True and `np.int8(1)` are equal.
+        """
         if type(value) is int or type(value) is str:
             if not isinstance(self.values, range):
                 return self._places.get(value)
@@ -69,7 +98,10 @@ class Node:
             return None
 
     def indices(self, values: Sequence[Any]) -> set[int] | None:
-        """Return the places of many values, None if one is not among the node's; fast for plain ones."""
+        """Return the places of many `values`; None if the node lacks one of them.
+
+        It is fast for Python's integers and strings.
+        """
         try:
             if not isinstance(self.values, range):
                 return {*map(self._places.__getitem__, values)}
@@ -85,7 +117,7 @@ class Node:
         return {v: i for i, v in enumerate(self.values)}
 
     def allowed(self) -> str:
-        """Return the allowed values, for messages."""
+        """Return the values as text for messages: the first eight if there are more."""
         if isinstance(self.values, range):
             return f"0 to {self.states - 1}"
         shown = ", ".join(repr(v) for v in self.values[:8])
@@ -116,12 +148,24 @@ States: TypeAlias = int | Iterable[Label]  # a number of values, or their labels
 class Diagram:
     """Structured decision problem: decisions, contexts, latent and observed nodes, tables, and a reward.
 
+    Nodes are declared one by one, parents before children. Each method that declares a node returns it, to be passed as
+    a parent of others.
+
+    Parameters
+    ----------
+    name : str
+        Name, shown in messages and pictures.
+
+    Examples
+    --------
     >>> d = Diagram("coin")
     >>> coin = d.decision("coin", ["fair", "bent"])
     >>> heads = d.observed("heads", [coin], lambda which: 0.5 if which == "fair" else 0.8)
     >>> d.reward(heads)
     >>> d
     Diagram 'coin': 1 decision, 1 observed node, 1 reward term
+    >>> list(d.nodes), [node.name for node in d.of_kind("decision")], list(d.learned), len(d.rewards)
+    (['coin', 'heads'], ['coin'], [], 1)
     """
 
     def __init__(self, name: str = "diagram") -> None:
@@ -150,7 +194,7 @@ class Diagram:
 
     @property
     def different(self) -> Sequence[tuple[str, ...]]:
-        """Groups of decisions that may not share a choice."""
+        """Groups of names of decisions that may not share a choice."""
         return tuple(names for names, _ in self.constraints)
 
     @property
@@ -160,7 +204,10 @@ class Diagram:
         return tuple((every if group is None else group, excepted) for group, excepted in self._different)
 
     def of_kind(self, *kinds: Kind) -> list[Node]:
-        """Return the nodes of these kinds, in the order of declaration."""
+        """Return the nodes of some `kinds`, in the order of declaration.
+
+        Kinds are "decision", "context", "latent" and "observed".
+        """
         for kind in kinds:
             if not isinstance(kind, str) or kind not in get_args(Kind):
                 raise DiagramError(f"a kind of nodes must be one of {', '.join(get_args(Kind))}, got {brief(kind)}")
@@ -172,8 +219,30 @@ class Diagram:
         counts = ", ".join(f"{n} {part}{'s' if n > 1 else ''}" for part, n in parts.items() if n)
         return f"Diagram {self.name!r}: {counts or 'empty'}"
 
+    def _repr_html_(self) -> str:
+        text = html_text(repr(self))
+        return text if len(self._nodes) > MOST_DRAWN else f"{html_picture(self.draw().svg(), repr(self))}\n{text}"
+
     def resolve(self, user: str, nodes: Nodes) -> list[Node]:
-        """Return the nodes with these handles or names; error messages begin with `user`, which needs them."""
+        """Return nodes by their handles or names.
+
+        Parameters
+        ----------
+        user : str
+            Beginning of error messages: what needs the nodes.
+        nodes : Node, str, or iterable of these
+            Handles or names.
+
+        Returns
+        -------
+        list of Node
+            Nodes in this order.
+
+        Raises
+        ------
+        DiagramError
+            A node is not declared in this diagram, or listed twice.
+        """
         resolved: dict[Node, None] = {}
         needed = f"{user} needs a list of nodes or names"
         for handle in [nodes] if isinstance(nodes, (Node, str)) else list_of(needed, nodes):
@@ -188,18 +257,57 @@ class Diagram:
         return list(resolved)
 
     def decision(self, name: str, choices: States) -> Node:
-        """Declare a node that the agent sets; `choices` is their number, or their labels."""
+        """Declare a node that the agent sets.
+
+        Parameters
+        ----------
+        name : str
+            Name of the node.
+        choices : int or iterable of labels
+            Labels of the choices (strings or numbers), or their number n, for the labels 0 to n - 1.
+
+        Returns
+        -------
+        Node
+            Handle of the node.
+
+        Examples
+        --------
+        >>> d = Diagram("menu")
+        >>> d.decision("dish", ["curry", "pho"]).values
+        ('curry', 'pho')
+        >>> d.decision("seat", 40).values
+        range(0, 40)
+        """
         return self._add(Node(self._new_name(name), "decision", _values(name, choices, "choice")))
 
     def context(self, name: str, values: States | None = None, *, features: Any = None) -> Node:
         """Declare a node that is known before each decision.
 
-        With `features` instead of `values`, its value in a round is a mapping of features, and learned tables that
-        depend on it are logistic (docs/requests.md). They are a list of names of numbers, about -1 to 1; or a mapping
-        of names to None (a number like that), to (center, scale) or to a list of categories. `Features` of a frame of
-        typical values declares the columns of the frame: numbers by center and scale, texts by their categories.
+        Pass exactly one of `values` and `features`. With `features`, the value in a round is a mapping of features, and
+        learned tables that depend on the node are logistic (docs/how-to/features-of-users.md).
 
+        Parameters
+        ----------
+        name : str
+            Name of the node.
+        values : int or iterable of labels
+            Labels of the values, or their number.
+        features : list, mapping or Features
+            Names of numbers of about -1 to 1; or a mapping of names to None (a number like that), to (center, scale),
+            or to a list of categories. `Features` of a frame of typical values declares the columns of the frame:
+            numbers by center and scale, texts by their categories.
+
+        Returns
+        -------
+        Node
+            Handle of the node.
+
+        Examples
+        --------
         >>> d = Diagram("shop")
+        >>> d.context("weekday", 7).states
+        7
         >>> user = d.context("user", features={"age": (40, 15), "country": ["de", "fr", "it"]})
         >>> user.features.columns
         ('age', 'country=fr', 'country=it')
@@ -215,22 +323,92 @@ class Diagram:
         return self._add(Node(name, "context", _values(name, values, "value")))
 
     def latent(self, name: str, parents: Nodes = (), cpd: Any = None, *, states: States = 2) -> Node:
-        """Declare a random node that is never observed; `cpd` is known (number, array, function) or learned."""
+        """Declare a random node that is never observed.
+
+        Parameters
+        ----------
+        name : str
+            Name of the node.
+        parents : Node, str, or iterable of these
+            Nodes that its distribution depends on.
+        cpd : number, array, function, Learned, or row of a Learned
+            Distribution given the parents. Known: P(1) for two states, else the probabilities of all states; as one
+            number or list, as an array with an axis per parent, or as a function of the parents' values. Learned: a
+            `Learned` table, `table[k]` or `table.select(function)`. By default, a learned table with the name of the
+            node.
+        states : int or iterable of labels
+            Labels of the states, or their number.
+
+        Returns
+        -------
+        Node
+            Handle of the node.
+
+        Raises
+        ------
+        TableError
+            The known table is not a probability table of this shape.
+
+        Examples
+        --------
+        >>> d = Diagram("search")
+        >>> item = d.decision("item", ["tea", "milk"])
+        >>> attracted = d.latent("attracted", [item])
+        >>> examined = d.latent("examined", cpd=0.9)
+        >>> mood = d.latent("mood", cpd=[0.2, 0.5, 0.3], states=["bad", "fair", "good"])
+        >>> list(d.learned), mood.states
+        (['attracted'], 3)
+        """
         return self._chance("latent", name, parents, cpd, states)
 
     def observed(self, name: str, parents: Nodes = (), cpd: Any = None, *, states: States = 2) -> Node:
-        """Declare a random node that is observed after the decision; `cpd` as for `latent`."""
+        """Declare a random node that is observed after the decision.
+
+        Parameters
+        ----------
+        name : str
+            Name of the node.
+        parents : Node, str, or iterable of these
+            Nodes that its distribution depends on.
+        cpd : number, array, function, Learned, or row of a Learned
+            Distribution given the parents, as for `latent`.
+        states : int or iterable of labels
+            Labels of the states, or their number.
+
+        Returns
+        -------
+        Node
+            Handle of the node.
+
+        Examples
+        --------
+        >>> d = Diagram("search")
+        >>> attracted, examined = d.latent("attracted", cpd=0.3), d.latent("examined", cpd=0.9)
+        >>> d.observed("click", [attracted, examined], lambda a, e: a * e)
+        Node(name='click', kind='observed', values=range(0, 2), parents=('attracted', 'examined'), ...)
+        """
         return self._chance("observed", name, parents, cpd, states)
 
     def reward(self, nodes: Nodes, function: Callable[..., float] | ArrayLike | None = None) -> None:
-        """Add a term to the reward: the value of a node, or a function of the values of several.
+        """Add a term to the reward.
 
-        An array may replace the function: its axes are the nodes, in this order. The sum of all terms must be in
-        -1e300 to 1e300.
+        Parameters
+        ----------
+        nodes : Node, str, or iterable of these
+            Nodes that the term depends on.
+        function : function or array, optional
+            Function of the nodes' values; or an array with one axis per node, in this order. By default, the term is
+            the value of the only node. The sum of all terms must be in -1e300 to 1e300.
 
+        Examples
+        --------
         >>> d = Diagram("two coins")
         >>> coins = d.observed("first", cpd=0.5), d.observed("second", cpd=0.5)
+        >>> d.reward("first")
+        >>> d.reward(coins, lambda first, second: 10 * first * second)
         >>> d.reward(coins, [[0, 1], [1, 5]])
+        >>> len(d.rewards)
+        3
         """
         if not (parents := self.resolve("a reward term", nodes)):
             raise DiagramError("a reward term needs at least one node")
@@ -239,14 +417,28 @@ class Diagram:
         self.cache.clear()
 
     def all_different(self, *decisions: Node | str, except_: Iterable[Label] = ()) -> None:
-        """Forbid that two of these decisions (of all decisions, if none is named) take the same choice.
+        """Forbid that two of these decisions take the same choice.
 
-        Choices with a label in `except_` may repeat: a slot that stays empty, for instance. Groups that have a decision
-        in common except the same labels.
+        Parameters
+        ----------
+        *decisions : Node or str
+            Decisions of the group; all decisions, also those declared later, if none is named.
+        except_ : iterable of labels
+            Choices that may repeat, such as a slot that stays empty. Groups that have a decision in common must except
+            the same labels.
 
+        Raises
+        ------
+        InfeasibleError
+            There are fewer choices than decisions.
+
+        Examples
+        --------
         >>> d = Diagram("two slots")
         >>> slots = [d.decision(f"A{k}", ["tea", "coffee", "(nothing)"]) for k in (1, 2, 3)]
         >>> d.all_different(except_=["(nothing)"])
+        >>> d.different
+        (('A1', 'A2', 'A3'),)
         """
         group = self.resolve("all_different", decisions)
         if wrong := next((node for node in group if node.kind != "decision"), None):
@@ -279,7 +471,15 @@ class Diagram:
                 raise DiagramError(f"all_different: {needed}, got {these}")
 
     def revealed(self) -> Diagram:
-        """Return a copy with every latent node observed."""
+        """Return a copy with every latent node observed.
+
+        Examples
+        --------
+        >>> d = Diagram("coin")
+        >>> d.reward(d.latent("heads", [d.decision("coin", 2)]))
+        >>> d.revealed()
+        Diagram 'coin': 1 decision, 1 observed node, 1 learned table, 1 reward term
+        """
         other = self.copy()
         other._nodes |= {node.name: replace(node, kind="observed") for node in self.of_kind("latent")}
         return other
@@ -293,10 +493,25 @@ class Diagram:
         return other
 
     def with_encodings_of(self, *others: Diagram) -> Diagram:
-        """Return the diagram with the encodings of features in tables of other diagrams, the latest first.
+        """Return the diagram with the encodings of features in tables of other diagrams.
 
         Coefficients that were learned in the others then mean the same in this one. New columns keep their own
-        encodings, and new categories come after the others; an encoding that is declared otherwise raises.
+        encodings, and new categories come after the others.
+
+        Parameters
+        ----------
+        *others : Diagram
+            Diagrams, the latest first.
+
+        Returns
+        -------
+        Diagram
+            A copy, or the diagram itself if no encoding changes.
+
+        Raises
+        ------
+        TableError
+            An encoding is declared otherwise in this diagram.
         """
         carried = {}
         for name, table in self._learned.items():
@@ -329,15 +544,35 @@ class Diagram:
         return name
 
     def draw(self) -> Picture:
-        """Return a picture: `.save("file.svg")`, `.svg()`, `.png()`, `.mermaid()`; notebooks show it."""
+        """Return a picture of the diagram, which notebooks show.
+
+        Returns
+        -------
+        Picture
+            Picture with the methods `save("file.svg")`, `svg()`, `png()` and `mermaid()`.
+
+        Examples
+        --------
+        >>> d = Diagram("coin")
+        >>> d.reward(d.observed("heads", [d.decision("coin", 2)]))
+        >>> d.draw().svg().startswith("<?xml")
+        True
+        """
         return picture_of(self)
 
     def check(self) -> Report:
         """Report what cannot be learned or distinguished, and how large the diagram is.
 
         Findings are numerical, from derivatives of likelihood and reward at random means. Decisions and contexts with
-        many values are represented by some of them, which finds the same where items are alike.
+        many values are represented by some of them, which yields equal findings where items are alike.
 
+        Returns
+        -------
+        Report
+            Findings; serious ones are also warned of when an agent is created.
+
+        Examples
+        --------
         >>> d = Diagram("coins")
         >>> coin = d.decision("coin", 3)
         >>> d.reward(d.latent("luck", [coin]))
@@ -349,12 +584,36 @@ class Diagram:
         return report
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, from which `from_dict` restores the diagram exactly."""
+        """Return the diagram as plain data, as in JSON, from which `from_dict` restores it exactly.
+
+        Examples
+        --------
+        >>> d = Diagram("coin")
+        >>> d.reward(d.observed("heads", [d.decision("coin", 2)]))
+        >>> Diagram.from_dict(d.to_dict())
+        Diagram 'coin': 1 decision, 1 observed node, 1 learned table, 1 reward term
+        """
         return to_data(self, [_constraint_data(group) for group in self._different])
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> Diagram:
-        """Return the diagram that `to_dict` described; errors name the place in the data."""
+        """Return the diagram that `to_dict` described.
+
+        Parameters
+        ----------
+        data : mapping
+            Plain data; `idbandits/diagram/diagram.schema.json` is its JSON schema.
+
+        Returns
+        -------
+        Diagram
+            The diagram.
+
+        Raises
+        ------
+        FormatError
+            The data does not describe a diagram; the message names the place in the data.
+        """
         try:
             declare_all(diagram := Diagram(), data)
         except IdbanditsError:
@@ -364,12 +623,44 @@ class Diagram:
         return diagram
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the diagram as JSON, atomically."""
+        """Write the diagram as JSON, atomically.
+
+        Parameters
+        ----------
+        path : str or path
+            File to write or to replace.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> d = Diagram("coin")
+        >>> d.reward(d.observed("heads", [d.decision("coin", 2)]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     d.save(f"{folder}/coin.json")
+        ...     Diagram.load(f"{folder}/coin.json")
+        Diagram 'coin': 1 decision, 1 observed node, 1 learned table, 1 reward term
+        """
         write_whole(path_of(path), json.dumps(self.to_dict(), indent=1, allow_nan=False).encode())
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Diagram:
-        """Read a file of `save`, of up to 100 MB."""
+        """Read a file of `save`.
+
+        Parameters
+        ----------
+        path : str or path
+            File of at most 100 MB.
+
+        Returns
+        -------
+        Diagram
+            The diagram.
+
+        Raises
+        ------
+        FormatError
+            The file does not describe a diagram.
+        """
         try:
             return Diagram.from_dict(read_json(path_of(path)))
         except FormatError as error:

@@ -29,29 +29,47 @@ MOST_REWARD = 1e300  # in a round, either way: sums over rounds are finite
 class Learned:
     """Learned table, shared by all nodes it is passed to.
 
-    `prior` holds pseudo-counts: a number, or anything that broadcasts to the table's rows with the states on the last
-    axis (so `[3, 1]` expects a two-state node to be 1 in a quarter of the rounds). They lie between 1e-9 and 1e15.
-    With `rows`, nodes pick rows themselves: `table[k]`, or `table.select(f)` for the row `f(*parent_values)`.
-    `fixed` has the rows that are known: by number with `rows`, else by the value of the parent (a tuple of values if
-    there are several parents); each is P(1), or the probabilities of all states if there are more than two.
+    Parameters
+    ----------
+    name : str
+        Name of the table in means and posteriors.
+    prior : float or array
+        Pseudo-counts, from 1e-9 to 1e15: a number, or an array that broadcasts to the table's rows with the states on
+        the last axis. `[3, 1]` expects a two-state node to be 1 in a quarter of the rounds.
+    rows : int, optional
+        Number of rows that nodes pick themselves: `table[k]`, or `table.select(f)` for the row `f(*parent_values)`. By
+        default there is a row for each combination of values of the parents.
+    fixed : mapping, optional
+        Known rows: by number with `rows`, else by the value of the parent, or a tuple of values of several parents.
+        Each is P(1), or the probabilities of all states if there are more than two.
+    features : data frame, array, Features, mapping or list, optional
+        Features of the rows, on which their prior is a regression that is learned as well: rows with similar features
+        learn from each other. A data frame (pandas or Polars) has the labels of the parent as its index or its first
+        column; an array has one line per row. Numbers are standardised, texts become indicators of categories, and
+        missing values have an indicator; `Features` declares these encodings instead. Fixed rows need no line. For
+        several parents, pass `{"item": …, "user": …}`, a list with one entry per parent (None: no features), or an
+        array with one line per row.
+    products : bool
+        Whether the regression has products of features of different parents.
+    pooled : bool
+        Regression with a constant alone: rows have a common prior, which is learned and starts from `prior`.
+    residuals : float, optional
+        Standard deviation of an additional logit of each row, for tables that depend on a context with features. These
+        are logistic: their logits are linear in `features`, in those of the context, and in their products with
+        `products` (docs/how-to/features-of-users.md).
 
+    Raises
+    ------
+    PriorError, TableError, DiagramError
+        An argument is invalid; shapes are checked when a node is declared with the table.
+
+    Examples
+    --------
     >>> examination = Learned("examination", rows=3, fixed={0: 1.0})
     >>> examination[2].row
     2
 
-    With `features` the prior of a row is a regression on them, which is learned as well, so rows with similar features
-    learn from each other. They are a data frame (pandas or Polars) by the labels of the parent, which are its index
-    or its first column, or an array with one line per row. Numbers are standardised, texts become indicators of
-    categories, and missing values have an indicator; `Features` declares such encodings instead, and an agent keeps
-    them when it moves to another diagram. Fixed rows need no line. For several parents, pass
-    `{"item": …, "user": …}`, or a list of frames and arrays with one entry per parent (None: no features), or an array
-    with one line per row; `products=True` adds the products of features of different parents. `pooled=True` is the
-    regression with a constant alone: rows have a common prior, which is learned. All rows have the same `prior` then,
-    which is where the regression starts.
-
-    A table that depends on a context with features is logistic: its logits are linear in `features`, in those of the
-    context, and in their products with `products=True`; `residuals` is the standard deviation of an additional logit
-    of each row (docs/requests.md).
+    Features of the choices:
 
     >>> import pandas as pd
     >>> dishes = pd.DataFrame({"price": [9.5, 12, 8], "kind": ["thai", "soup", "thai"]}, index=["curry", "pho", "rice"])
@@ -115,7 +133,27 @@ class Learned:
         return iter([self[k] for k in range(self._number_of_rows())])
 
     def select(self, chooser: Callable[..., int]) -> RowOf:
-        """Return the table read at row `chooser(*parent_values)`."""
+        """Return the table for a node that reads the row `chooser(*parent_values)`.
+
+        Parameters
+        ----------
+        chooser : function
+            Function of the values of the node's parents that returns the number of a row, from 0 to `rows` - 1.
+
+        Returns
+        -------
+        RowOf
+            Argument `cpd` of `Diagram.latent` and `Diagram.observed`.
+
+        Examples
+        --------
+        >>> from idbandits import Diagram
+        >>> d, examination = Diagram("page"), Learned("examination", rows=2)
+        >>> slot = d.decision("slot", 6)
+        >>> d.reward(d.observed("seen", [slot], examination.select(lambda k: 0 if k < 2 else 1)))
+        >>> d.learned["examination"].shape
+        (2,)
+        """
         self._number_of_rows()
         if not callable(chooser):
             raise DiagramError(f"learned table {self.name!r}: select needs a function, got {brief(chooser)}")

@@ -1,6 +1,16 @@
 """Inferences: how an agent learns from what it observes, one file each, all behind one base class.
 
-Everything that a custom inference needs is here: the base class, the declaration of its state, rounds and statuses.
+- Built in, as settings of agents: `Gibbs` (the default), `Exact`, `Variational`, `Incremental`, `Moments`, `EP` and
+  `Particles`. `Thompson(d, "gibbs")` is short for `Thompson(d, inference=Gibbs())`; `BY_NAME` has all names.
+- For custom inferences (docs/how-to/custom-inference.md): the base class `Inference`; `Declaration`, `per_entry`,
+  `numbers`, `per_number` and `setting` declare its `State`; `Round` and `Evidence` are what `learn` gets, and `DONE`,
+  `IMPOSSIBLE`, `AMBIGUOUS` and `UNKNOWN` what it returns; `learner` makes a function its kernel.
+- For capabilities of an inference: `REVISE`, `FORGET`, `FEATURES`, `CONTEXT_FEATURES`, `ELBO`, `MOVE`.
+
+>>> list(BY_NAME)
+['exact', 'variational', 'incremental', 'moments', 'gibbs', 'ep', 'particles']
+>>> named("ep").settings
+{'sweeps': 1, 'damping': 0.5, 'share': 0.25}
 """
 
 from typing import Any
@@ -52,7 +62,28 @@ BY_NAME: dict[str, type[Inference]] = {kind.__name__.lower(): kind for kind in I
 
 
 def named(inference: Any) -> Inference:
-    """Return the inference with a name, or the object that was passed if it is one."""
+    """Return the inference with a name, or the object that was passed if it is one.
+
+    Parameters
+    ----------
+    inference : str or Inference
+        Name of a built-in inference, or an object.
+
+    Returns
+    -------
+    Inference
+        Inference, with default settings if it was named.
+
+    Raises
+    ------
+    IdbanditsError
+        The name is unknown, or the object is not an inference.
+
+    Examples
+    --------
+    >>> type(named("gibbs")).__name__
+    'Gibbs'
+    """
     if isinstance(inference, str):
         if inference not in BY_NAME:
             raise IdbanditsError(f"inference must be one of {', '.join(BY_NAME)}, or an object; got {brief(inference)}")
@@ -65,18 +96,70 @@ def named(inference: Any) -> Inference:
 
 
 def name_of(inference: Inference) -> str:
-    """Return the name of a built-in inference, else that of its class."""
+    """Return the name of a built-in inference, else that of its class.
+
+    Parameters
+    ----------
+    inference : Inference
+        Inference.
+
+    Returns
+    -------
+    str
+        Name, as in `Thompson(d, "gibbs")`.
+
+    Examples
+    --------
+    >>> name_of(Gibbs(steps=2))
+    'gibbs'
+    """
     kind = type(inference).__name__
     return kind.lower() if BY_NAME.get(kind.lower()) is type(inference) else kind
 
 
 def able(capability: str) -> str:
-    """Return the names of built-in inferences with a capability."""
+    """Return the names of built-in inferences with a capability.
+
+    Parameters
+    ----------
+    capability : str
+        Capability, such as `FORGET`.
+
+    Returns
+    -------
+    str
+        Names, separated by commas.
+
+    Examples
+    --------
+    >>> able(ELBO)
+    'variational'
+    """
     return ", ".join(name for name, kind in BY_NAME.items() if capability in kind.capabilities)
 
 
 def check_capabilities(inference: Inference, evidence: Evidence, forget: Forget | None) -> None:
-    """Raise if a diagram has features, or an agent is to forget, and the inference does not support it."""
+    """Raise if a diagram has features, or an agent is to forget, and the inference does not support it.
+
+    Parameters
+    ----------
+    inference : Inference
+        Inference.
+    evidence : Evidence
+        Likelihood of the diagram.
+    forget : Forget or None
+        Forgetting of the agent.
+
+    Raises
+    ------
+    IdbanditsError
+        A capability is missing; the message names inferences that have it.
+
+    Examples
+    --------
+    >>> from idbandits import compile, models
+    >>> check_capabilities(Gibbs(), compile(models.cascade(4, 2)).derived(folded), Forget(half_life=1000))
+    """
     who, learned = f"inference {name_of(inference)!r}", evidence.entries.model.learned.values()
     if forget is not None and FORGET not in inference.capabilities:
         raise IdbanditsError(f"{who} cannot forget; {able(FORGET)} can")
@@ -92,7 +175,39 @@ def check_capabilities(inference: Inference, evidence: Evidence, forget: Forget 
 
 
 def beginning(inference: Inference, model: Model, evidence: Evidence, rng: Rng, forget: Forget | None = None) -> State:
-    """Return the state before the first round, with its clock and regressions."""
+    """Return the state before the first round, with its clock and regressions.
+
+    Parameters
+    ----------
+    inference : Inference
+        Inference.
+    model : Model
+        Compiled diagram.
+    evidence : Evidence
+        Likelihood of the diagram.
+    rng : Generator
+        Random numbers, for states that begin at random.
+    forget : Forget or None
+        Forgetting of the agent.
+
+    Returns
+    -------
+    State
+        State without rounds.
+
+    Raises
+    ------
+    IdbanditsError
+        `start` of the inference does not return a state with writable arrays.
+
+    Examples
+    --------
+    >>> from idbandits import compile, models
+    >>> model = compile(models.cascade(4, 2))
+    >>> state = beginning(Exact(), model, model.derived(folded), np.random.default_rng(0))
+    >>> state.floats[:8].tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    """
     state: Any = inference.start(model, evidence, rng)
     if not isinstance(state, State):
         raise IdbanditsError(f"inference {name_of(inference)!r}: `start` must return a State, got {brief(state)}")
@@ -110,5 +225,22 @@ def beginning(inference: Inference, model: Model, evidence: Evidence, rng: Rng, 
 
 
 def default_inference(d: Diagram) -> str:
-    """Return the name of the inference of an agent that is created without one."""
+    """Return the name of the inference of an agent that is created without one.
+
+    Parameters
+    ----------
+    d : Diagram
+        Diagram of the agent.
+
+    Returns
+    -------
+    str
+        "moments" if a context has features, else "gibbs".
+
+    Examples
+    --------
+    >>> from idbandits import models
+    >>> default_inference(models.cascade(4, 2))
+    'gibbs'
+    """
     return "moments" if any(node.features is not None for node in d.of_kind("context")) else "gibbs"

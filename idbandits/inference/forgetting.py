@@ -39,13 +39,28 @@ class When(NamedTuple):
 @final
 @dataclass(frozen=True, repr=False)
 class Forget:
-    """Forgetting: what was learned counts half as much after a `half_life`, a quarter after two, and so on.
+    """Forgetting: what was learned counts half as much after a half-life, a quarter after two, and so on.
 
-    It is a number of rounds, or a duration: "14d", "12h", "30m", "90s", "2w", or a timedelta. The belief returns to the
-    prior. docs/drift.md says how to choose it.
+    The belief returns to the prior. docs/how-to/drift.md explains the choice.
 
+    Parameters
+    ----------
+    half_life : int, float, str or timedelta
+        Number of rounds; or a duration: a timedelta, or a number with a unit, "90s", "30m", "12h", "14d" or "2w". With
+        a duration, `act` and `update` need the time of the round, `at=`.
+
+    Raises
+    ------
+    IdbanditsError
+        The half-life is not positive, or has an unknown unit.
+
+    Examples
+    --------
     >>> Forget(half_life=50_000), Forget(half_life="14d")
     (Forget(half_life=50000), Forget(half_life='14d'))
+    >>> import idbandits as idb
+    >>> idb.Thompson(idb.models.cascade(3, 2), "exact", forget=Forget(half_life=5000), seed=0)
+    Thompson('cascade', exact, forget=Forget(half_life=5000); 0 rounds)
     """
 
     half_life: Any  # a number of rounds, or a datetime.timedelta
@@ -55,23 +70,38 @@ class Forget:
 
     @property
     def by_time(self) -> bool:
-        """Return whether ages are times, not numbers of rounds."""
+        """True if ages are times, not numbers of rounds."""
         return isinstance(self.half_life, datetime.timedelta)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the arguments of an equal object, as plain data."""
+        """Arguments of an equal object, as plain data."""
         return {"half_life": _text_of(self.half_life) if self.by_time else self.half_life}
 
     def begin(self, state: State) -> None:
-        """Make a state before the first round that of a learner that forgets."""
+        """Start the clock of `state`, a state before the first round."""
         length = self.half_life.total_seconds() if self.by_time else self.half_life
         state.ints[[CLOCK, TICK, ZONE]] = (BY_TIME, LONG_AGO, UNKNOWN) if self.by_time else (BY_ROUNDS, 0, UNKNOWN)
         step = length / STEPS if self.by_time else max(1.0, length / STEPS)
         state.ints[[STEP, HALF_LIFE]] = np.array([step, length]).view(np.int64)
 
     def when(self, at: Any, rounds: int, zone: int) -> When:
-        """Return when a round was played, after a number of rounds with times of this zone."""
+        """Return when a round was played.
+
+        Parameters
+        ----------
+        at : object
+            Time as users pass it: a datetime, a datetime64, an ISO text or a number of seconds; or a number of rounds.
+        rounds : int
+            Rounds learned so far.
+        zone : int
+            Zone of all times so far.
+
+        Returns
+        -------
+        When
+            Seconds from 1970 or a number of rounds, and the zone.
+        """
         if not self.by_time:
             return When(np.nan if at is None else check_whole("at (the rounds before the action)", at, 0, rounds), zone)
         if at is None:
@@ -80,7 +110,24 @@ class Forget:
         return When(seconds, _one_zone(zone, own, at))
 
     def when_all(self, at: Any, rounds: int, zone: int, length: int) -> When:
-        """Return when the rounds of a log were played, one time per round; none are needed where rounds are counted."""
+        """Return when the rounds of a log were played; no times are needed where rounds are counted.
+
+        Parameters
+        ----------
+        at : object
+            Column of times as users pass it, or None.
+        rounds : int
+            Rounds learned so far.
+        zone : int
+            Zone of all times so far.
+        length : int
+            Number of rounds of the log.
+
+        Returns
+        -------
+        When
+            Array of times, shape (length,) or empty, and the zone.
+        """
         if at is None:
             if self.by_time and length:
                 self.when(None, rounds, zone)

@@ -40,9 +40,30 @@ def _learn(evidence: Packed, state: State, rng: Rng, round_: Round) -> int:
 
 
 def learner(name: str) -> Callable[[Any], Any]:
-    """Make a function `work(w, state, rng, round_)` the kernel `learn` of the inference with this class name.
+    """Return a decorator that makes a function the kernel `learn` of an inference.
 
-    The kernel finds the age of the round (`keep` and `weight`) before, and counts rounds after it was learned.
+    The function `work(w, state, rng, round_)` gets a workspace `w` with the evidence, and returns `DONE` or the reason
+    for which a round cannot be learned. The kernel finds the age of the round (`keep` and `weight`) before, and counts
+    rounds after it was learned.
+
+    Parameters
+    ----------
+    name : str
+        Name of the class of the inference.
+
+    Returns
+    -------
+    function
+        Decorator that returns a `Kernel`.
+
+    Examples
+    --------
+    >>> from idbandits.inference.rounds.round import DONE
+    >>> @learner("Ignoring")
+    ... def learn(w, state, rng, round_):
+    ...     return DONE
+    >>> type(learn).__name__
+    'Kernel'
     """
 
     def make(function: Any) -> Kernel:

@@ -37,7 +37,20 @@ REVISE, FORGET, FEATURES, CONTEXT_FEATURES, CHAIN, ELBO, MOVE = (
 
 
 class Counts(NamedTuple):
-    """Sections of a state that holds pseudo-counts and their prior."""
+    """Sections of a state that holds pseudo-counts and their prior.
+
+    Attributes
+    ----------
+    alpha : array
+        Pseudo-counts of all learned entries, from which actions are drawn.
+    prior : array
+        Pseudo-counts of the prior, which regressions change.
+
+    Examples
+    --------
+    >>> list(Declaration(Counts).sections)
+    ['alpha', 'prior']
+    """
 
     alpha: Floats = per_entry(PSEUDO_COUNTS)
     prior: Floats = per_entry(PSEUDO_COUNTS)
@@ -47,7 +60,23 @@ class Inference:
     """Base class of inferences: how an agent learns.
 
     A subclass defines `learn`, and overrides whatever differs from these defaults: a state of pseudo-counts that start
-    with the prior, from which actions are drawn.
+    with the prior, from which actions are drawn. docs/how-to/custom-inference.md has examples.
+
+    `settings` are the arguments that make an equal inference, `declared` is the `Declaration` of its state, and
+    `capabilities` a set of `REVISE`, `FORGET`, `FEATURES`, `CONTEXT_FEATURES`, `ELBO` and `MOVE`. Methods get the
+    compiled `model`, its likelihood as `evidence`, the `state`, and a generator `rng` of random numbers. The arrays
+    have one number per learned entry (`evidence.learned` in all): table by table, row by row, state by state.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> class Ignoring(Inference):
+    ...     def learn(self, evidence, state, rng, round_):
+    ...         return idb.inference.DONE
+    >>> agent = idb.Thompson(idb.models.semi_bandit(3, 1), inference=Ignoring(), seed=0)
+    >>> agent.update({"A1": 2}, {"X1": 1})
+    >>> agent
+    Thompson('semi-bandit', Ignoring; 1 round)
     """
 
     declared: ClassVar[Declaration] = Declaration(Counts)
@@ -59,9 +88,24 @@ class Inference:
     def learn(self, evidence: Any, state: State, rng: Rng, round_: Round) -> int:
         """Learn from a round and bring the belief up to date as far as `round_.effort` says; change `state` in place.
 
-        Return DONE; or why the round cannot be learned (IMPOSSIBLE, AMBIGUOUS, UNKNOWN), and then change nothing. As a
-        kernel of the signature LEARN it gets `evidence` packed, and runs inside the loops of `simulate` and
-        `update_many`; as a method it gets the `Evidence`, and runs at the speed of Python.
+        As a kernel of the signature LEARN, which `learner` makes, it gets `evidence` packed, and runs inside the loops
+        of `simulate` and `update_many`; as a method it gets the `Evidence`, and runs at the speed of Python.
+
+        Parameters
+        ----------
+        evidence : Evidence
+            Likelihood of the diagram.
+        state : State
+            State to change.
+        rng : Generator
+            Random numbers.
+        round_ : Round
+            Round to learn from.
+
+        Returns
+        -------
+        int
+            DONE; or why the round cannot be learned (IMPOSSIBLE, AMBIGUOUS, UNKNOWN), with an unchanged state.
         """
         raise IdbanditsError(f"inference {type(self).__name__} must define `learn`")
 
@@ -82,15 +126,21 @@ class Inference:
         return state
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
-        """Return pseudo-counts of all learned entries; or draws of means, one per row, where these do not say all."""
+        """Return pseudo-counts of all learned entries, shape (learned,); or draws of means, one per row."""
         return state.floats[: evidence.learned]
 
     def predictive(self, evidence: Evidence, state: State) -> Floats | None:
-        """Return pseudo-counts that predict rounds better than those that actions are drawn from: a view of floats."""
+        """Return pseudo-counts that predict rounds better than those that actions are drawn from.
+
+        They are a view of the floats of `state`, or None.
+        """
         return None
 
     def draws(self, evidence: Evidence, state: State, rng: Rng, number: int) -> Floats | None:
-        """Return joint draws of all means, one per row; None if the state does not hold numbers to draw from."""
+        """Return `number` joint draws of all means, shape (number, entries).
+
+        None if the state does not hold numbers to draw from.
+        """
         belief = self.belief(evidence, state, rng)
         if belief.ndim == 2:
             return belief[rng.integers(len(belief), size=number)]

@@ -74,7 +74,22 @@ atexit.register(_compiling.acquire)  # do not exit while LLVM is working
 
 @final
 class Kernel:
-    """Function compiled for one signature when it is first called; callers guarantee the types of its arguments."""
+    """Function compiled for one signature when it is first called; callers guarantee the types of its arguments.
+
+    Parameters
+    ----------
+    function : function
+        Python function that Numba can compile.
+    signature : Numba signature
+        Types of the result and the arguments.
+
+    Examples
+    --------
+    >>> from numba import types
+    >>> double = Kernel(lambda x: 2 * x, types.int64(types.int64))
+    >>> double(21)
+    42
+    """
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         self.function, self.signature = function, signature
@@ -149,7 +164,7 @@ class Kernel:
 
     @functools.cached_property
     def entry(self) -> Callable[..., Any]:
-        """Entry point for Python: the machine code, without checks of types."""
+        """Entry point for Python, without checks of types."""
         self.compile()
         return cast(Callable[..., Any], self._dispatcher.overloads[self.signature.args].entry_point)
 
@@ -209,7 +224,27 @@ def _bytecode(function: Any, counted: set[Any]) -> int:
 
 
 def kernel(signature: Any) -> Callable[[Callable[..., Any]], Kernel]:
-    """Turn a function into a kernel with this signature."""
+    """Return a decorator that turns a function into a kernel.
+
+    Parameters
+    ----------
+    signature : Numba signature
+        Types of the result and the arguments.
+
+    Returns
+    -------
+    function
+        Decorator that returns a `Kernel`.
+
+    Examples
+    --------
+    >>> from numba import types
+    >>> @kernel(types.int64(types.int64))
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(21)
+    42
+    """
     return lambda function: Kernel(function, signature)
 
 

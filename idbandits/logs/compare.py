@@ -25,6 +25,7 @@ from idbandits.logs.score import joint_of
 from idbandits.logs.score_belief import Prediction, in_numbers_of
 from idbandits.logs.score_moments import Moments
 from idbandits.models import NOTHING
+from idbandits.notebook import html_table
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
     import pandas as pd
@@ -38,9 +39,32 @@ PROBE = 100  # items by which a function of items is called to find the names of
 class Comparison:
     """Comparison of models on a log, as `idb.compare` returns it.
 
-    `frame` has one row per model, the best first: held-out log-likelihood per round, its difference to that of the
-    first with a standard error (paired, clustered by session), perplexities, impossible rounds, learned parameters,
-    seconds of a fit and the ELBO where the inference has one. `best` is a name, or None if that is undecided.
+    Parameters
+    ----------
+    frame : DataFrame
+        A row per model, the best first: `model`, held-out `log_likelihood` per round in nats, its `difference` to the
+        first model, both with standard errors (paired, clustered by session), perplexities, number of `impossible`
+        rounds, learned `parameters`, `fit_seconds`, and `elbo` where the inference has one.
+    best : str or None
+        Name of the best model; None if the difference to the next may be chance.
+    verdict : str
+        Result in one sentence.
+    fit_report : FitReport or None
+        Fit of the first model to the whole log; None if contexts have features.
+    agent : Thompson
+        First model, fitted to the whole log.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> log = {"A1": [0, 1] * 100, "A2": [1, 0] * 100, "C1": [1, 1, 0, 0] * 50, "C2": [0, 0, 1, 0] * 50}
+    >>> result = idb.compare({"cascade": idb.models.cascade(2, 2)}, log, folds=2)
+    >>> result.best, result.agent.diagram.name
+    ('cascade', 'cascade')
+    >>> result.frame["model"].tolist()
+    ['cascade', 'saturated table', 'popularity']
+    >>> print(result.verdict)
+    'cascade' predicts best: ...
     """
 
     frame: pd.DataFrame
@@ -48,6 +72,9 @@ class Comparison:
     verdict: str
     fit_report: Any  # of the first model, fitted to the whole log; None if it has context features
     agent: Thompson  # the first model, fitted to the whole log
+
+    def _repr_html_(self) -> str:
+        return html_table(self.frame.dropna(axis="columns", how="all"), self.verdict)
 
     def __repr__(self) -> str:
         frame = self.frame.dropna(axis="columns", how="all")
@@ -57,7 +84,18 @@ class Comparison:
         return f"{self.verdict}\n{table}{report}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the differences to the best model, with intervals of 95 %."""
+        """Draw the differences to the best model, with intervals of 95 %.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default, those of a new figure.
+
+        Returns
+        -------
+        Axes
+            Axes of the plot, whose `figure` can be saved.
+        """
         from idbandits.logs.compare_plot import differences_of, draw
 
         return draw(differences_of(self.frame), ax)
@@ -69,11 +107,32 @@ def compare(
 ) -> Comparison:  # fmt: skip
     """Compare models by how well they predict rounds of a log that they were not fitted to.
 
-    `models` maps names to diagrams, to lists of diagrams (weighed as structures), or to functions of the items of the
-    log. A saturated table and the popularity of items are always included. Rounds are predicted by cross-validation
-    with sessions kept whole, or by time, each part by all before it. The log is read into memory; `options` are those
-    of reading a log (`idb.count`).
+    A saturated table and the popularity of items are always included. The log is read into memory.
 
+    Parameters
+    ----------
+    models : mapping
+        Diagrams by name, lists of diagrams (weighed as structures), or functions of the items of the log.
+    log : path, data frame, table, URL or mapping
+        Log, as in `idb.count`.
+    folds : int
+        Number of parts that the log is divided into.
+    by : {"session", "time"}
+        Predict each part by all others, with sessions kept whole; or each part by all before it.
+    inference : str or Inference, optional
+        Inference of all models, as in `idb.Thompson`.
+    seed : int
+        Seed of the division and of the agents.
+    **options
+        Reading of the log, as in `idb.count`.
+
+    Returns
+    -------
+    Comparison
+        Table, plot and verdict.
+
+    Examples
+    --------
     >>> import idbandits as idb
     >>> log = {"A1": [0, 1] * 100, "A2": [1, 0] * 100, "C1": [1, 1, 0, 0] * 50, "C2": [0, 0, 1, 0] * 50}
     >>> models = {"cascade": idb.models.cascade(2, 2), "position-based": idb.models.position_based(2, 2)}

@@ -30,22 +30,43 @@ MOST_MEMORY = 0.5  # of what is free, for the factors of a log
 
 
 def count(d: Any, log: Any, *, forget: Any = None, threads: int = 0, **options: Any) -> Counts:
-    """Count certain uses of table entries and factors in the rounds of a log, on all cores.
+    """Count certain uses of table entries, and factors, in the rounds of a log, on all cores.
 
-    `log` is a path or glob of Parquet, CSV or JSON-lines files, a data frame, an Arrow table, reader or dataset, a
-    DuckDB relation, a database URL (with `query=`), an Ibis table, a Spark data frame or arrays by node name.
-    `options` say how it is read: `format` (`idb.Long` and others, default: one column per node), `columns` (names of
-    nodes' columns, where they differ), `items="from log"`, `weight` (a column: number of equal rounds that a row stands
-    for), `at` (a column of times), `preview` (number of rounds that are read first, to warn if all factors will not fit
-    into memory), `progress`, and `invalid="error"` to raise for rows that are skipped otherwise. With `forget`, weights
-    of rounds fade by their times.
+    Counts are additive: sum those of days or machines, and learn them with `Thompson.learn`.
 
-    >>> from idbandits import models
-    >>> counts = count(models.cascade(["tea", "milk"], 1), {"A1": ["tea", "milk", "tea"], "C1": [1, 0, 0]})
+    Parameters
+    ----------
+    d : Diagram or function
+        Decision problem; or a function that returns it for a list of the items of the log, with `items="from log"`.
+    log : path, data frame, table, URL or mapping
+        Path or glob of Parquet, CSV or JSON-lines files, a data frame, an Arrow table, reader or dataset, a DuckDB
+        relation, a database URL (with `query=`), an Ibis table, a Spark data frame, or arrays of n values by node.
+    forget : Forget, optional
+        Half-life of the weights of rounds, by their times (`at=`).
+    threads : int
+        Number of threads; 0 for one per core.
+    **options
+        Reading of the log: `format` (`idb.Long` or a reader of `idb.formats`; by default, one column per node),
+        `columns` (names of columns by node, where they differ), `query` (SQL), `items="from log"`, `weight` (column:
+        number of equal rounds that a row stands for), `at` (column of times), `session` (column), `extra` (further
+        columns), `preview` (number of rounds that are read first, to warn if all factors will not fit into memory),
+        `progress` (show a progress bar), and `invalid` ("skip", or "error" to raise for invalid rows).
+
+    Returns
+    -------
+    Counts
+        Counts, with a report of rows that were read and skipped.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> counts = idb.count(idb.models.cascade(["tea", "milk"], 1), {"A1": ["tea", "milk", "tea"], "C1": [1, 0, 0]})
     >>> counts
     Counts('cascade': 3 rounds, 0 factors)
     >>> counts.uses["attraction"].tolist()
     [[1.0, 1.0], [1.0, 0.0]]
+    >>> print(counts.report)
+    arrays: 3 rounds read, 0 skipped
     """
     fading = forgetting(forget)
     if fading is not None and options.get("at") is None:
@@ -61,13 +82,32 @@ def count(d: Any, log: Any, *, forget: Any = None, threads: int = 0, **options: 
 def fit(
     d: Any, log: Any, inference: Any = None, *, seed: Any = None, forget: Any = None, **options: Any
 ) -> Thompson:  # fmt: skip
-    """Return an agent that is trained on a log; `options` are those of `count`.
+    """Return an agent that is trained on a log.
 
-    Rounds are learned one by one, in the order of the log, if contexts have features, with `forget` in rounds, with
-    particles, with exact inference of latent nodes, and for several diagrams.
+    The log is counted (`idb.count`), and the counts are learned. Rounds are learned one by one, in the order of the
+    log, if contexts have features, with `forget` in rounds, with particles, with exact inference of latent nodes, and
+    for several diagrams.
 
-    >>> from idbandits import models
-    >>> agent = fit(models.cascade(["tea", "milk"], 1), {"A1": ["tea", "milk", "tea"], "C1": [1, 0, 0]}, seed=0)
+    Parameters
+    ----------
+    d : Diagram, function, or list or mapping of Diagram
+        Decision problem, as in `idb.count`; or structures, as in `idb.Thompson`.
+    log : path, data frame, table, URL or mapping
+        Log, as in `idb.count`.
+    inference, seed, forget
+        As in `idb.Thompson`.
+    **options
+        Reading of the log, as in `idb.count`.
+
+    Returns
+    -------
+    Thompson
+        Trained agent.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> agent = idb.fit(idb.models.cascade(["tea", "milk"], 1), {"A1": ["tea", "milk", "tea"], "C1": [1, 0, 0]}, seed=0)
     >>> agent.posterior()["attraction"].mean.round(2).tolist()
     [0.5, 0.33]
     """

@@ -16,6 +16,7 @@ from idbandits.logs.rounds import Rounds
 from idbandits.logs.score_belief import Prediction
 from idbandits.logs.score_moments import Means, Moments
 from idbandits.logs.score_relevance import Ranking, ranking_of
+from idbandits.notebook import html_table, html_text
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
     import pandas as pd
@@ -32,9 +33,43 @@ SHOWN = 5  # impossible rounds that are named
 class Score:
     """Score of an agent on a log, as `idb.score` returns it.
 
-    Log-likelihoods are natural logarithms. Perplexity at a position is 2^(-mean log2 P(c)) over the rounds in which the
-    node was seen: 1 for certain predictions, 2 for coin flips. The conditional one is given the nodes above. Rounds
-    that are impossible under the belief are left out of all means and counted in `impossible`.
+    Log-likelihoods are natural logarithms per round. Perplexity at a position is 2^(-mean log2 P(c)) over the rounds in
+    which the node was seen: 1 for certain predictions, 2 for coin flips. The conditional perplexity is given the nodes
+    above. Rounds that are impossible under the belief are left out of all means.
+
+    Parameters
+    ----------
+    name : str
+        Name of the diagram.
+    nodes : tuple of str
+        Observed nodes, from the top.
+    means : Means
+        Mean log-likelihoods: of rounds, then marginal and conditional ones of every node.
+    impossible : int
+        Number of rows of the log that are impossible under the belief.
+    impossible_weight : float
+        Number of rounds that these rows stand for.
+    examples : tuple of int
+        Numbers, from 0, of the first impossible rows.
+    clustered : bool
+        Whether standard errors are clustered by session.
+    predictive : str
+        "plug-in", or "posterior" with the number of draws.
+    ranking : Ranking, optional
+        DCG and nDCG by relevance labels: `dcg`, `ndcg`, number of `groups`, and `depth`.
+    report : ReadReport, optional
+        Rows that were read and skipped.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> d = idb.models.cascade(["tea", "milk"], 2)
+    >>> agent = idb.fit(d, {"A1": ["tea"] * 8, "A2": ["milk"] * 8, "C1": [1] * 4 + [0] * 4, "C2": [0] * 8}, seed=0)
+    >>> result = idb.score(agent, {"A1": ["tea", "milk"], "A2": ["milk", "tea"], "C1": [1, 1], "C2": [0, 1]})
+    >>> result.rounds, result.impossible, result.examples
+    (1.0, 1, (1,))
+    >>> result.frame[["node", "perplexity"]].round(2).values.tolist()
+    [['C1', 2.0], ['C2', 1.09], ['all', 1.55]]
     """
 
     name: str
@@ -55,12 +90,12 @@ class Score:
 
     @property
     def log_likelihood(self) -> float:
-        """Mean log-likelihood per round."""
+        """Mean log-likelihood per round, in nats."""
         return float(self.means.mean[0])
 
     @property
     def log_likelihood_se(self) -> float:
-        """Standard error of the log-likelihood per round, clustered by session."""
+        """Standard error of the log-likelihood per round, in nats, clustered by session."""
         return float(self.means.se[0])
 
     @property
@@ -109,9 +144,10 @@ class Score:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """One row per observed node from the top, then one for `all` of them: perplexities are means over nodes there.
+        """Data frame with a row per observed node from the top, then a row "all" with means over nodes.
 
-        `log_likelihood` is that of the node given the nodes above it.
+        The columns are `node`, `rounds` (in which it was seen), `log_likelihood` (nats, given the nodes above),
+        `perplexity`, `conditional_perplexity`, and their standard errors `*_se`.
         """
         import pandas as pd
 
@@ -130,7 +166,8 @@ class Score:
         by_node.loc[len(by_node)] = ["all", *(getattr(self, name) for name in names)]
         return by_node
 
-    def __repr__(self) -> str:
+    def _lines(self) -> list[str]:
+        """Return the lines above the table."""
         what = f"{self.means.clusters:,} sessions" if self.clustered else "no sessions"
         lines = [
             f"Score of {self.name!r} on {self.rounds:,.0f} rounds ({what}, {self.predictive}):",
@@ -145,12 +182,29 @@ class Score:
             rounds = "1 round is" if self.impossible == 1 else f"{self.impossible:,} rounds are"
             shown = ", ".join(f"{number:,}" for number in self.examples) + (", …" if self.impossible > SHOWN else "")
             lines.append(f"  {rounds} impossible and left out (number {shown})")
+        return lines
+
+    def _repr_html_(self) -> str:
+        return html_text("\n".join(self._lines())) + html_table(self.frame)
+
+    def __repr__(self) -> str:
         table = self.frame[["node", "rounds", "perplexity", "conditional_perplexity"]].copy()
         table["rounds"] = [f"{number:,.0f}" for number in table["rounds"]]
-        return "\n".join([*lines, table.to_string(index=False, float_format=lambda x: f"{x:.4f}")])
+        return "\n".join([*self._lines(), table.to_string(index=False, float_format=lambda x: f"{x:.4f}")])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw perplexity and conditional perplexity by position, with intervals of 95 %."""
+        """Draw perplexity and conditional perplexity by position, with intervals of 95 %.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default, those of a new figure.
+
+        Returns
+        -------
+        Axes
+            Axes of the plot, whose `figure` can be saved.
+        """
         from idbandits.logs.score_plot import curves_of, draw
 
         return draw(curves_of(self.frame), ax)
@@ -161,19 +215,36 @@ def score(
 ) -> Score:
     """Score an agent on a log that it has not learned from.
 
-    `predictive="plug-in"` predicts by the mean of the belief, `"posterior"` averages probabilities over `draws` of
-    it, which also accounts for uncertainty. With relevance `labels` of items (a mapping of items, or of pairs of
-    a context and an item, to grades, or a data frame with columns `item` and `grade`), it has DCG and nDCG of the
-    items ranked by their expected value at the first position. `options` are those of reading a log (`idb.count`).
+    Parameters
+    ----------
+    agent : Thompson
+        Agent whose belief predicts.
+    log : path, data frame, table, URL or mapping
+        Held-out log, as in `idb.count`.
+    predictive : {"plug-in", "posterior"}
+        Predict by the mean of the belief, or average probabilities over draws of it, which accounts for its
+        uncertainty.
+    draws : int
+        Number of draws of the belief, with "posterior".
+    labels : mapping or data frame, optional
+        Relevance grades by item, or by (context, item); or a data frame with the columns `item` and `grade`, in which
+        other columns form groups. Items are ranked by their expected value at the first position, for DCG and nDCG.
+    **options
+        Reading of the log, as in `idb.count`.
 
+    Returns
+    -------
+    Score
+        Log-likelihood per round in nats, perplexities, their standard errors, and quality of rankings.
+
+    Examples
+    --------
     >>> import idbandits as idb
     >>> d = idb.models.cascade(["tea", "milk"], 1)
     >>> agent = idb.fit(d, {"A1": ["tea"] * 8 + ["milk"] * 8, "C1": [1] * 4 + [0] * 12}, seed=0)
-    >>> result = idb.score(agent, {"A1": ["tea", "milk"], "C1": [1, 0]})
-    >>> round(result.log_likelihood, 3), round(result.perplexity, 3)
-    (-0.399, 1.491)
-    >>> result.frame["node"].tolist()
-    ['C1', 'all']
+    >>> result = idb.score(agent, {"A1": ["tea", "milk"], "C1": [1, 0]}, labels={"tea": 2, "milk": 0})
+    >>> round(result.log_likelihood, 3), round(result.perplexity, 3), result.ranking.ndcg
+    (-0.399, 1.491, 1.0)
     """
     from idbandits.logs.read.open_log import open_log
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 from idbandits.diagram.serialize import check_depth
 from idbandits.errors import FormatError, IdbanditsError, brief
 from idbandits.files import path_of, read_whole, write_whole
+from idbandits.notebook import html_table
 from idbandits.simulation.plots import Measure, comparable, curves, draw_curves
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
@@ -37,12 +38,26 @@ _NOTE = {"type": "object", "required": ["version", "settings"], "properties": {"
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Result:
-    """Result of simulated runs: `frame` has totals at checkpoints, `settings` describes the simulation.
+    """Result of simulated runs, returned by `simulate`.
 
-    A row has a learner, a run, the rounds so far, their total reward and regret, and the processor seconds they took.
-    Regret refers to the best action that the world found. `settings["reference_gap"]` is 0 if that was proven to be
-    optimal in all contexts that occurred; else the regret per round may be higher by at most that number.
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        One row per learner, run and checkpoint, with the columns `learner`, `run` (from 0), `round` (rounds so far),
+        `reward` and `regret` (totals), and `seconds` (processor time of the learner). Regret refers to the best action
+        that the world found.
+    settings : dict
+        World, learners, rounds, runs, seed, and whether the simulation was interrupted. `settings["reference_gap"]` is
+        0 if the best actions were proven to be optimal in all contexts that occurred; else the regret per round may be
+        higher by at most that number.
 
+    Raises
+    ------
+    IdbanditsError
+        Frame and settings do not fit each other.
+
+    Examples
+    --------
     >>> import pandas as pd
     >>> rows = {"learner": "A", "run": [0, 1], "round": 10, "reward": [2.0, 4.0], "regret": [5.0, 3.0], "seconds": 0.1}
     >>> settings = {"world": "cascade", "learners": ["A"], "rounds": 10, "runs": 2, "seed": 0, "interrupted": False}
@@ -82,17 +97,26 @@ class Result:
         gap = f", reference_gap={self._gap:.3g}" if self._gap else ""
         return f"Result({self.settings['world']!r}, {fields}{interrupted}{gap})"
 
+    def _repr_html_(self) -> str:
+        return html_table(self.summary(), repr(self))
+
     @property
     def _gap(self) -> float:
         return float(self.settings.get("reference_gap", 0.0))  # missing in older files
 
     def summary(self) -> "pd.DataFrame":
-        """Return one row per learner: means over its runs at the last checkpoint, with their standard errors.
+        """Return means over runs at the last checkpoint, with their standard errors.
 
-        Rewards are averages per round, regrets totals. After an interruption, the last checkpoint is the last that at
-        least half of the learner's runs have reached, and the means are over those runs; see `runs` and `rounds`.
-        If the best action that regret refers to was not proven, `regret_at_most` is a bound on the mean regret.
-        All columns are printed, however narrow the terminal is.
+        After an interruption, the last checkpoint is the last that at least half of the learner's runs have reached,
+        and the means are over those runs; see `runs` and `rounds`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per learner with the columns `learner`, `runs`, `rounds`, `reward_mean` and `reward_se` (per round),
+            `regret_mean`, `regret_se` and `worst_regret` (totals), and `seconds_mean`. If the best action that regret
+            refers to was not proven, `regret_at_most` is a bound on the mean regret. All columns are printed, however
+            narrow the terminal is.
         """
         import numpy as np
 
@@ -113,7 +137,16 @@ class Result:
         }  # fmt: skip
 
     def to_latex(self) -> str:
-        """Return the summary as a LaTeX table, with cells "mean ± standard error"; it needs the package booktabs."""
+        """Return the summary as a LaTeX table, with cells "mean ± standard error"; it needs the package booktabs.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> rows = {"learner": "A", "run": [0, 1], "round": 10, "reward": [2, 4], "regret": [5, 3], "seconds": 0.1}
+        >>> settings = {"world": "cascade", "learners": ["A"], "rounds": 10, "runs": 2, "seed": 0, "interrupted": False}
+        >>> print(Result(pd.DataFrame(rows), settings).to_latex().splitlines()[2])
+        learner & average reward & total regret ...
+        """
         from idbandits.simulation.result_tables import latex
 
         return latex(self.summary().to_dict("records"))
@@ -122,10 +155,27 @@ class Result:
         """Return paired differences between learners, with standard errors and 95 % intervals.
 
         Learners of a run meet the same random numbers of the world, so a difference within runs varies less than
-        standard errors of the summary suggest. A row is `learner` minus `to` in the average reward per round or in
-        the total regret: each learner beside `to`, or each beside all before it if `to` is None. Intervals are those
-        of Student's t, and NaN for a single run.
+        standard errors of the summary suggest.
 
+        Parameters
+        ----------
+        to : str, optional
+            Learner that all others are compared with; by default each learner is compared with all before it.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Rows of `learner` minus `to` in a `measure`, the average reward per round or the total regret, with the
+            columns `runs`, `rounds`, `difference`, `se`, and `low` and `high`: intervals of Student's t, NaN for a
+            single run.
+
+        Raises
+        ------
+        IdbanditsError
+            `to` is not a learner of the result.
+
+        Examples
+        --------
         >>> import pandas as pd
         >>> rows = {"learner": ["A", "B"] * 3, "run": [0, 0, 1, 1, 2, 2], "round": 10, "seconds": 0.1,
         ...         "reward": [2.0, 3.0, 4.0, 6.0, 6.0, 9.0], "regret": [9.0, 8.0, 7.0, 5.0, 5.0, 2.0]}
@@ -146,16 +196,42 @@ class Result:
         return Table([difference(self.frame, *pair, what) for pair in pairs for what in measures], columns=columns)
 
     def plot(self, what: Measure = "reward", ax: "Axes | None" = None) -> "Axes":
-        """Draw the average reward or the total regret over the rounds: means over the runs ± one standard error.
+        """Draw curves over the rounds: means over the runs ± one standard error.
 
-        The legend is fitted to the present width of `ax`. For a column of a paper, pass axes of that size:
-        `result.plot("regret", Figure(figsize=(3.4, 2.6), layout="constrained").subplots()).figure.savefig("a.pdf")`.
+        Parameters
+        ----------
+        what : str
+            "reward" for the average reward per round, or "regret" for the total regret.
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw into, to whose present width the legend is fitted; by default those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes. For a column of a paper, pass axes of that size: `result.plot("regret",
+            Figure(figsize=(3.4, 2.6), layout="constrained").subplots()).figure.savefig("a.pdf")`.
         """
         order = self.settings["learners"].index
         return draw_curves(sorted(curves(self.frame, what), key=lambda curve: order(curve.learner)), what, ax)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result to a Parquet file atomically, with the settings among its metadata."""
+        """Write the result to a Parquet file atomically, with the settings among its metadata.
+
+        Parameters
+        ----------
+        path : str or path
+            File to write or to replace.
+
+        Examples
+        --------
+        >>> import pandas as pd, tempfile
+        >>> rows = {"learner": "A", "run": [0, 1], "round": 10, "reward": [2, 4], "regret": [5, 3], "seconds": 0.1}
+        >>> settings = {"world": "cascade", "learners": ["A"], "rounds": 10, "runs": 2, "seed": 0, "interrupted": False}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Result(pd.DataFrame(rows), settings).save(f"{folder}/result.parquet")
+        ...     Result.load(f"{folder}/result.parquet")
+        Result('cascade', learners=['A'], runs=2, rounds=10, seed=0)
+        """
         write_whole(path_of(path), self.to_parquet())
 
     def to_parquet(self) -> bytes:
@@ -178,7 +254,23 @@ class Result:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Result":
-        """Read a file written by `save`: at most 1 GB and 300 million numbers."""
+        """Read a file written by `save`.
+
+        Parameters
+        ----------
+        path : str or path
+            File of at most 1 GB and 300 million numbers.
+
+        Returns
+        -------
+        Result
+            The result.
+
+        Raises
+        ------
+        FormatError
+            The file is damaged, or not that of a result.
+        """
         try:
             content = read_whole(path_of(path), MOST_BYTES)
             try:

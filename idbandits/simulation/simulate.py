@@ -35,13 +35,43 @@ def simulate(
     world: World, learners: Mapping[str, Any], rounds: int = 20_000, runs: int = 20, seed: int = 0,
     workers: int | None = None, progress: bool = True, *, checkpoints: int | str = CHECKPOINTS,
 ) -> Result:  # fmt: skip
-    """Let every learner play `runs` runs of `rounds` rounds, each from a fresh copy of the learner passed.
+    """Let learners play in a world, and measure reward, regret and time.
 
-    Learners have methods `act()` and `update(action, observation)`, which also get `context=` in worlds with contexts;
-    `act` gets `allowed=` if not all choices are eligible.
-    Runs are distributed over `workers` threads (all cores if None); results do not depend on their number. Totals are
-    recorded at evenly spaced `checkpoints`, or after `"every"` round. Ctrl-C keeps the finished runs.
+    Every run starts from a fresh copy of the learner passed. In a run, the world has the same random numbers for all
+    learners. Results do not depend on the number of workers. Ctrl-C keeps the finished runs.
 
+    Parameters
+    ----------
+    world : World
+        Environment.
+    learners : mapping of str to learner
+        Objects with methods `act()` and `update(action, observation)`: agents, baselines, or your own. Both methods
+        also get `context=` in worlds with contexts, and `act` gets `allowed=` if not all choices are eligible.
+    rounds : int
+        Rounds per run.
+    runs : int
+        Runs per learner.
+    seed : int
+        Seed of all random numbers.
+    workers : int, optional
+        Number of threads; all cores by default.
+    progress : bool
+        Whether a progress bar is shown.
+    checkpoints : int or "every"
+        Number of evenly spaced rounds after which totals are recorded, or all rounds.
+
+    Returns
+    -------
+    Result
+        Totals of every learner in every run, with summary, differences and plot.
+
+    Raises
+    ------
+    IdbanditsError
+        A learner lacks a method or does not fit the world, or a number is out of range.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> d = models.semi_bandit(items=5, positions=2)
     >>> world = World(d, {"mean": [0.1, 0.2, 0.3, 0.8, 0.9]})

@@ -95,7 +95,29 @@ def play(sampler: Packed, rng: Rng, values: Ints) -> float:
 
 @final
 class Outcome(NamedTuple):
-    """Outcome of a round."""
+    """Outcome of a round, returned by `World.step`.
+
+    Attributes
+    ----------
+    observation : dict of str to label
+        States of the observed nodes.
+    latent : dict of str to label
+        States of the latent nodes, which learners do not see.
+    reward : float
+        Reward of the round.
+    regret : float
+        Expected reward of the best action minus that of the action played, as `World.regret`.
+    context : dict of str to label
+        Values of the contexts.
+
+    Examples
+    --------
+    >>> from idbandits import models
+    >>> world = World(models.cascade(2, 1), {"attraction": [0.0, 1.0]}, seed=0)
+    >>> outcome = world.step({"A1": 0})
+    >>> outcome.observation, outcome.latent, outcome.reward, outcome.regret
+    ({'C1': 0}, {'E1': 1, 'W1': 0}, 0.0, 1.0)
+    """
 
     observation: dict[str, Any]  # states of the observed nodes
     latent: dict[str, Any]  # states of the latent nodes, which learners do not see
@@ -104,7 +126,23 @@ class Outcome(NamedTuple):
     context: dict[str, Any]
 
     def seen_by(self, d: Diagram) -> dict[str, Any]:
-        """Return the states of the nodes that a learner with this diagram observes."""
+        """Return the states of the nodes that a learner with this diagram observes.
+
+        Parameters
+        ----------
+        d : Diagram
+            Diagram of the learner, whose observed nodes may be latent in the world.
+
+        Returns
+        -------
+        dict of str to label
+            Observation for `update`.
+
+        Raises
+        ------
+        DiagramError
+            The diagram observes a node that the world does not have.
+        """
         if not isinstance(d, Diagram):
             raise DiagramError(f"d must be a Diagram, got {brief(d)}")
         states, names = self.latent | self.observation, [n.name for n in d.of_kind("observed")]
@@ -115,29 +153,51 @@ class Outcome(NamedTuple):
 
 @final
 class World:
-    """Diagram with true means. `contexts` maps context nodes to the probabilities of their values (default: equal).
+    """Simulated environment: a diagram with true means, which draws contexts and outcomes of actions.
 
-    In a world that changes, `means` is a function of the round, 0, 1, 2, …; it may return the same object only if the
-    means are the same. `round` is the number of the present round, and `step` ends it. All methods refer to the present
-    round.
+    The best action of a context, which regret refers to, is searched for once. `best` says whether it is proven; if
+    not, `gap` bounds its distance from the optimum. All methods refer to the present round.
 
-    If not all choices are eligible, `allowed` lists the eligible ones as in `best_action`; or it is a function of the
-    round and a NumPy generator that returns them. Regret then refers to the best eligible action.
+    Parameters
+    ----------
+    d : Diagram
+        Diagram with a reward.
+    means : mapping of str to array, or function
+        Means by learned table: P(1) of every row, in the shape of the rows; for more than two states, the probabilities
+        of all states on an additional last axis. In a world that changes, a function of the round 0, 1, 2, … that
+        returns them; it may return the same object only if the means are the same. Means of tables that depend on a
+        context with features are functions of the mapping of features.
+    seed : int, SeedSequence or Generator, optional
+        Seed of the random numbers.
+    contexts : mapping, optional
+        Probabilities of the values of contexts by name (default: equal). For a context with features, a function of a
+        NumPy generator that returns a mapping of features.
+    allowed : iterable of labels, mapping or function, optional
+        Eligible choices, as for `best_action`; or a function of the round and a NumPy generator that returns them.
+        Regret then refers to the best eligible action.
+    effort : float
+        Effort of the search for best actions, as for `best_action`; by default far above that of an agent.
 
-    The best action of a context, which regret refers to, is searched for once, with an `effort` far above that of an
-    agent. `best` says whether it is proven; if not, `gap` bounds its distance from the optimum.
+    Raises
+    ------
+    DiagramError, MeansError, ContextError
+        An argument does not fit the diagram.
 
-    A context with features is drawn by a function of a generator in `contexts`, which returns a mapping of them; the
-    means of tables that depend on it are functions of that mapping.
-
+    Examples
+    --------
     >>> d = Diagram("coins")
     >>> d.reward(d.observed("heads", [d.decision("coin", 3)]))
     >>> world = World(d, {"heads": [0.0, 0.5, 1.0]}, seed=0)
     >>> outcome = world.step({"coin": 2})
     >>> outcome.observation, outcome.reward, outcome.regret
     ({'heads': 1}, 1.0, 0.0)
-    >>> world.best().action, world.regret({"coin": 1})
-    ({'coin': 2}, 0.5)
+    >>> world.best().action, world.expected({"coin": 1}), world.regret({"coin": 1}), world.gap, world.round
+    ({'coin': 2}, 0.5, 0.5, 0.0, 1)
+
+    A world that changes after 100 rounds:
+
+    >>> World(d, lambda t: {"heads": [0.1, 0.2, 0.3] if t < 100 else [0.3, 0.2, 0.1]}).copy(seed=1)
+    World('coins', round 0)
     """
 
     def __init__(
@@ -186,11 +246,11 @@ class World:
 
     @property
     def means(self) -> dict[str, Floats]:
-        """True means of the present round."""
+        """True means of the present round, as arrays by learned table."""
         return self.phase.means
 
     def allowed(self) -> Allowed:
-        """Return the eligible choices of the present round, for `act(allowed=…)`; None if all choices are."""
+        """Return the eligible choices of the present round, for `act(allowed=…)`; None if all choices are eligible."""
         return self.eligible().allowed
 
     def eligible(self) -> Eligible:
@@ -209,7 +269,25 @@ class World:
             return dict(self._drawn)
 
     def step(self, action: Action, context: Action | None = None) -> Outcome:
-        """Play the present round in `context` (default: the one drawn last, or a new one) and go to the next round."""
+        """Play the present round and go to the next one.
+
+        Parameters
+        ----------
+        action : mapping of str to label
+            Choice of every decision.
+        context : mapping of str to label, optional
+            Value of every context; by default those that `context` drew last, or new ones.
+
+        Returns
+        -------
+        Outcome
+            States of all nodes, reward and regret.
+
+        Raises
+        ------
+        ActionError, ContextError
+            The action or the context is invalid; the round is not played.
+        """
         with self.rng.bit_generator.lock:
             eligible = self.eligible()
             if context is None and self._drawn is None:
@@ -237,7 +315,18 @@ class World:
         return {n.name: n.values[self.values[i]] for i, n in enumerate(self.model.nodes.values()) if n.kind == kind}
 
     def best(self, context: Action | None = None) -> Solution:
-        """Return the best eligible action in a context."""
+        """Return the best eligible action in a context.
+
+        Parameters
+        ----------
+        context : mapping of str to label, optional
+            Value of every context.
+
+        Returns
+        -------
+        Solution
+            Action, expected reward, and proof or bound.
+        """
         phase, eligible = self.phase, self.eligible()
         key = *self.model.context_vector(context), eligible.numbers.tobytes()
         if key in phase.solutions:
@@ -253,7 +342,18 @@ class World:
         return solution
 
     def effort_for(self, cached: bool) -> float:
-        """Return the effort of a search for the best action of a context; it is lower if the result is not cached."""
+        """Return the effort of a search for the best action of a context.
+
+        Parameters
+        ----------
+        cached : bool
+            Whether the result is cached; the effort is lower if it is not.
+
+        Returns
+        -------
+        float
+            Effort, as for `best_action`.
+        """
         return self.effort if cached and not self.eligibility.varies else min(self.effort, 1.0)
 
     @property
@@ -262,20 +362,55 @@ class World:
         return float(self.schedule.gap[0])
 
     def expected(self, action: Action, context: Action | None = None) -> float:
-        """Return the expected reward of an action in a context."""
+        """Return the expected reward of an action in a context.
+
+        Parameters
+        ----------
+        action : mapping of str to label
+            Choice of every decision.
+        context : mapping of str to label, optional
+            Value of every context.
+
+        Returns
+        -------
+        float
+            Expected reward under the true means.
+        """
         return reward_at(self._rewards, self.model.action_vector(action, context), self.phase.parameters)
 
     def regret(self, action: Action, context: Action | None = None) -> float:
         """Return the expected reward of the best action minus that of an action.
 
-        It is negative, beyond rounding, if the action is better than a best action that is not proven.
+        Parameters
+        ----------
+        action : mapping of str to label
+            Choice of every decision.
+        context : mapping of str to label, optional
+            Value of every context.
+
+        Returns
+        -------
+        float
+            Regret of a round; negative if the action is better than a best action that is not proven.
         """
         with self.rng.bit_generator.lock:
             best, value = self.best(context).value, self.expected(action, context)
         return best - value if not 0 < value - best <= ROUNDING * (self._rewards.scale + abs(best)) else 0.0
 
     def copy(self, seed: Any = None) -> World:
-        """Return a copy in the same round; with a seed, in round 0 and with a new random generator."""
+        """Return a copy of the world.
+
+        Parameters
+        ----------
+        seed : int, SeedSequence or Generator, optional
+            Seed of a new random generator; the copy then starts in round 0. Without a seed, the copy is in the same
+            round and continues with equal random numbers.
+
+        Returns
+        -------
+        World
+            Copy, which shares what was found about best actions.
+        """
         other = copy.copy(self)
         with self.rng.bit_generator.lock:
             other.rng = copy.deepcopy(self.rng) if seed is None else generator(seed)

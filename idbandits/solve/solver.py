@@ -49,7 +49,26 @@ unpack = unpacker(Circuit, Decisions)
 
 @final
 class Solution(NamedTuple):
-    """Best action found, its expected reward, whether it is proven to be the best, and a bound on all actions."""
+    """Best action found, returned by `best_action`.
+
+    Attributes
+    ----------
+    action : dict of str to label
+        Choice of every decision.
+    value : float
+        Its expected reward.
+    exact : bool
+        Whether it is proven that no action is better.
+    bound : float
+        Upper bound on the expected reward of all actions; `value` if it is exact.
+
+    Examples
+    --------
+    >>> from idbandits import models
+    >>> action, value, exact, bound = best_action(models.semi_bandit(3, 2), {"mean": [0.2, 0.7, 0.5]})
+    >>> sorted(action.values()), round(value, 6), exact
+    ([1, 2], 1.2, True)
+    """
 
     action: dict[str, Label]
     value: float
@@ -63,10 +82,37 @@ def best_action(
     """Find the action with the highest expected reward; all decisions are made before anything is observed.
 
     The proof may be out of reach for many entangled decisions: then `exact` is False, `value` is that of the best
-    action found and `bound` is an upper bound. More `effort` (a factor on the search allowed) may close the gap.
-    Only choices in `allowed` are made: a list for all decisions, or lists by decision (others make any choice), besides
-    those that `all_different` lets repeat.
+    action found, and `bound` is an upper bound.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram with a reward.
+    means : mapping of str to array
+        Means by learned table: P(1) of every row, in the shape of the rows; for more than two states, the probabilities
+        of all states on an additional last axis.
+    context : mapping of str to label, optional
+        Value of every context; needed if the diagram has contexts.
+    effort : float
+        Factor on the size of the search; 1 is about a millisecond. More may close the gap between `value` and `bound`.
+    allowed : iterable of labels, or mapping of str to these, optional
+        Eligible choices: one list for all decisions, or lists by decision (others make any choice). Choices that
+        `all_different` lets repeat are always eligible.
+
+    Returns
+    -------
+    Solution
+        Action, value, and proof or bound.
+
+    Raises
+    ------
+    MeansError, ContextError
+        An argument is incomplete or out of range.
+    InfeasibleError
+        No action satisfies the constraints with these eligible choices.
+
+    Examples
+    --------
     >>> d = Diagram("two coins")
     >>> coin = ["fair", "bent"]
     >>> heads = d.observed("first", [d.decision("A1", coin)]), d.observed("second", [d.decision("A2", coin)])

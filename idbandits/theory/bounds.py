@@ -39,7 +39,21 @@ NEVER = 1e-12  # probabilities of observation up to here count as 0
 
 @final
 class Example(NamedTuple):
-    """Action and two sets of means that demonstrate a result."""
+    """Action and two sets of means that demonstrate a result.
+
+    Attributes
+    ----------
+    action : dict of str to label
+        Choice of every decision.
+    first, second : dict of str to array
+        Means by learned table.
+
+    Examples
+    --------
+    >>> from idbandits import models
+    >>> sorted(check_decomposition(models.rank1(2, 2)).example.action)
+    ['A1', 'A2']
+    """
 
     action: dict[str, Label]
     first: dict[str, Floats]
@@ -48,10 +62,27 @@ class Example(NamedTuple):
 
 @final
 class Monotone(NamedTuple):
-    """Result of the check of Assumption 1, whether it is proved, and if it fails, where the reward rises and falls.
+    """Result of `check_monotone`.
 
-    `signs` has one entry per row: 1 if the expected reward never falls in its mean, -1 if it never rises, 0 if it does
-    not depend on it, NaN if it does both. `rises` and `falls` may belong to two interchangeable rows.
+    Attributes
+    ----------
+    holds : bool
+        Whether Assumption 1 holds.
+    proved : bool
+        Whether that is proved.
+    signs : dict of str to array
+        Entry per row of every learned table: 1 if the expected reward never falls in its mean, -1 if it never rises, 0
+        if it does not depend on it, NaN if it does both.
+    rises, falls : Example or None
+        Examples of a rise and a fall if the assumption fails, perhaps of two interchangeable rows.
+
+    Examples
+    --------
+    >>> d = Diagram("sign")
+    >>> d.reward(d.observed("heads", [d.decision("coin", 2)]), [1.0, -1.0])
+    >>> result = check_monotone(d)
+    >>> result.holds, result.signs["heads"].tolist()
+    (True, [-1.0, -1.0])
     """
 
     holds: bool
@@ -63,10 +94,25 @@ class Monotone(NamedTuple):
 
 @final
 class Decomposition(NamedTuple):
-    """Constant C of Assumption 2, infinite if the assumption fails, and whether it is proved.
+    """Result of `check_decomposition`.
 
-    `least` is the highest ratio |r(a, first) - r(a, second)| / Σ P(E(i) | second, a) |first - second| that was found,
-    at `example`: no smaller constant is possible. A constant that is not proved equals it.
+    Attributes
+    ----------
+    constant : float
+        Constant C of Assumption 2; infinite if the assumption fails. If it is not proved, it equals `least`.
+    proved : bool
+        Whether the constant is proved.
+    least : float
+        Highest ratio |r(a, first) - r(a, second)| / Σ P(E(i) | second, a) |first - second| that was found: no smaller
+        constant is possible.
+    example : Example or None
+        Action and means of that ratio.
+
+    Examples
+    --------
+    >>> from idbandits import models
+    >>> check_decomposition(models.semi_bandit(3, 2)).constant
+    1.0
     """
 
     constant: float
@@ -77,9 +123,36 @@ class Decomposition(NamedTuple):
 
 @final
 class Bound(NamedTuple):
-    """Bound on n-step Bayes regret, its constants, and whether all of them are proved.
+    """Bound on n-step Bayes regret, returned by `bound`.
 
     It says nothing unless `value` is below `trivial`, which holds for every learner.
+
+    Attributes
+    ----------
+    value : float
+        Bound on the total regret of n rounds; infinite if there is none.
+    proved : bool
+        Whether all constants are proved.
+    d : int
+        Learned rows that do not depend on a decision.
+    L : int
+        Learned rows that do.
+    omax : float
+        Highest expected number of rows that a round shows.
+    C : float
+        Constant of Assumption 2.
+    B : float
+        Range of the expected reward: no round loses more.
+    trivial : float
+        n B.
+    useful_from : float
+        Number of rounds from which on `value` is below `trivial`; may be infinite.
+
+    Examples
+    --------
+    >>> from idbandits import models
+    >>> bound(models.cascade(10, 2), 1000).useful_from
+    8290
     """
 
     value: float
@@ -96,6 +169,18 @@ class Bound(NamedTuple):
 def check_monotone(d: Diagram) -> Monotone:
     """Check Assumption 1: the expected reward is monotone in each mean, in one direction for all actions and means.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram with a reward and without contexts.
+
+    Returns
+    -------
+    Monotone
+        Verdict, directions by row, and a counterexample.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> check_monotone(models.cascade(4, 2)).signs["attraction"].tolist()
     [1.0, 1.0, 1.0, 1.0]
@@ -123,11 +208,23 @@ def check_monotone(d: Diagram) -> Monotone:
 
 
 def check_decomposition(d: Diagram) -> Decomposition:
-    """Check Assumption 2: return a constant C with |r(a, θ₁) - r(a, θ₂)| ≤ C Σ P(E(i) | θ₂, a) |θ₁(i) - θ₂(i)|.
+    """Check Assumption 2: find a constant C with |r(a, θ₁) - r(a, θ₂)| ≤ C Σ P(E(i) | θ₂, a) |θ₁(i) - θ₂(i)|.
 
     The proof changes θ₂ into θ₁ one mean after the other, as the paper does for cascades, in the best order: each step
     is at most C times its share.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram with a reward and without contexts.
+
+    Returns
+    -------
+    Decomposition
+        Constant, and whether it is proved.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> check_decomposition(models.cascade(4, 2))[:3]
     (1.0, True, 1.0)
@@ -145,6 +242,26 @@ def check_decomposition(d: Diagram) -> Decomposition:
 def regret_bound(n: int, parameters: int, omax: float, C: float, B: float) -> float:  # noqa: N803  the paper's names
     """Return the theorem's bound with the constants of its proof (appendix B).
 
+    Parameters
+    ----------
+    n : int
+        Number of rounds.
+    parameters : int
+        Number of learned rows, d + L.
+    omax : float
+        Highest expected number of rows that a round shows.
+    C : float
+        Constant of Assumption 2.
+    B : float
+        Range of the expected reward of a round.
+
+    Returns
+    -------
+    float
+        Bound on the total regret, in units of the reward; infinite if a constant is.
+
+    Examples
+    --------
     >>> round(regret_bound(1000, parameters=10, omax=2, C=1, B=1))
     2636
     """
@@ -157,8 +274,26 @@ def regret_bound(n: int, parameters: int, omax: float, C: float, B: float) -> fl
 
 
 def useful_from(parameters: int, omax: float, C: float, B: float) -> float:  # noqa: N803  the paper's names
-    """Return the number of rounds from which on `regret_bound` is below the trivial bound, n B; or infinity.
+    """Return the number of rounds from which on `regret_bound` is below the trivial bound, n B.
 
+    Parameters
+    ----------
+    parameters : int
+        Number of learned rows, d + L.
+    omax : float
+        Highest expected number of rows that a round shows.
+    C : float
+        Constant of Assumption 2.
+    B : float
+        Range of the expected reward of a round.
+
+    Returns
+    -------
+    float
+        Number of rounds, or infinity.
+
+    Examples
+    --------
     >>> useful_from(parameters=10, omax=1.75, C=1, B=1)
     10032
     """
@@ -183,6 +318,25 @@ def bound(d: Diagram, n: int) -> Bound:
     B is the range of the expected reward over all actions and means, which is all that the proof uses. If O_max is not
     proved, it is replaced by the number of nodes with learned tables, which is an upper bound.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram with a reward and without contexts.
+    n : int
+        Number of rounds.
+
+    Returns
+    -------
+    Bound
+        Bound, its constants, and the trivial bound.
+
+    Raises
+    ------
+    ComplexityError
+        An action can be followed by too many observations to enumerate.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> limit = bound(models.cascade(10, 2), 1000)
     >>> limit.d, limit.L, limit.omax, limit.C, limit.B, limit.proved

@@ -41,7 +41,25 @@ MODELS = {"semi-bandit": models.semi_bandit, "cascade": models.cascade}
 
 @final
 class BayesRegret(NamedTuple):
-    """Total regret after some numbers of rounds: means over runs, and their standard errors (NaN for one run)."""
+    """Total regret after some numbers of rounds, returned by `bayes_regret`.
+
+    Attributes
+    ----------
+    rounds : array of int
+        Numbers of rounds, shape (checkpoints,).
+    mean : array
+        Mean of the total regret over runs, shape (checkpoints,).
+    se : array
+        Standard errors of the means, shape (checkpoints,); NaN for one run.
+    runs : int
+        Number of runs.
+
+    Examples
+    --------
+    >>> regret = bayes_regret(models.semi_bandit(4, 2), rounds=[10, 100], runs=2)
+    >>> regret.rounds.tolist(), regret.mean.shape, regret.runs
+    ([10, 100], (2,), 2)
+    """
 
     rounds: Ints
     mean: Floats
@@ -52,11 +70,30 @@ class BayesRegret(NamedTuple):
 def bayes_regret(
     d: Diagram, rounds: int | Sequence[int], runs: int, learner: Any = None, seed: int = 0, workers: int | None = None
 ) -> BayesRegret:
-    """Measure the Bayes regret of a learner, by default exact idTS, in worlds whose means are drawn from the prior.
+    """Measure the Bayes regret of a learner in worlds whose means are drawn from the prior.
 
-    `rounds` is the number of rounds of each run, or the numbers of rounds after which the regret is measured. Every run
-    starts from a fresh copy of the learner; results do not depend on the number of workers.
+    Parameters
+    ----------
+    d : Diagram
+        Diagram, whose priors are those of the worlds.
+    rounds : int or sequence of int
+        Number of rounds of each run, or the numbers of rounds after which the regret is measured.
+    runs : int
+        Number of runs, each in another world.
+    learner : agent or baseline, optional
+        Learner, of which every run gets a fresh copy; by default exact idTS.
+    seed : int
+        Seed of all random numbers.
+    workers : int, optional
+        Number of threads, on which results do not depend; all cores by default.
 
+    Returns
+    -------
+    BayesRegret
+        Means and standard errors.
+
+    Examples
+    --------
     >>> regret = bayes_regret(models.semi_bandit(4, 2), rounds=500, runs=20)
     >>> bool(0 < regret.mean[-1] < bound(models.semi_bandit(4, 2), 500).value)
     True
@@ -101,6 +138,21 @@ def _integers(name: str, numbers: Any) -> list[int]:
 def prior_means(d: Diagram, rng: Rng) -> dict[str, Floats]:
     """Draw the means of all learned tables from their priors.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram.
+    rng : Generator
+        Random numbers.
+
+    Returns
+    -------
+    dict of str to array
+        Means by table: P(1) of every row, in the shape of the rows; for more than two states, the probabilities of all
+        states on an additional last axis.
+
+    Examples
+    --------
     >>> prior_means(models.semi_bandit(2, 1), np.random.default_rng(0))["mean"].round(2).tolist()
     [0.7, 0.71]
     """
@@ -116,10 +168,29 @@ def study(
 ) -> pandas.DataFrame:  # fmt: skip
     """Measure the Bayes regret of exact idTS, beside its bound, as rounds, items and positions grow one at a time.
 
-    `usual` are the numbers of rounds, items and positions while they do not grow; the column `grows` names which does.
-    `trivial` is the regret that no learner exceeds, and `useful_from` the number of rounds from which on the bound is
-    lower. `keep(setting, measure)` returns `measure()`, or the text that it returned before for an equal setting.
+    Parameters
+    ----------
+    rounds, items, positions : sequence of int
+        Numbers that grow.
+    usual : tuple of int
+        Numbers of rounds, items and positions while they do not grow.
+    runs : int
+        Runs per setting.
+    seed : int
+        Seed of all random numbers.
+    workers : int, optional
+        Number of threads; all cores by default.
+    keep : function, optional
+        Cache: `keep(setting, measure)` returns `measure()`, or the text that it returned before for an equal setting.
 
+    Returns
+    -------
+    pandas.DataFrame
+        Row per setting; the column `grows` names what grows, `trivial` is the regret that no learner exceeds, and
+        `useful_from` the number of rounds from which on the bound is lower.
+
+    Examples
+    --------
     >>> study(rounds=[10, 20], items=[4], positions=[2], usual=(10, 4, 2), runs=2).columns.tolist()
     ['model', 'grows', 'items', 'positions', 'rounds', 'runs', 'regret_mean', 'regret_se', 'bound', 'omax', 'trivial',
      'useful_from']
@@ -153,7 +224,24 @@ def _measure(d: Diagram, rounds: list[int], runs: int, seed: int, workers: int |
 
 
 def plot(frame: pandas.DataFrame) -> Panels:
-    """Plot a study and return three axes: regret, bounds and a square root, as rounds, items and positions grow."""
+    """Plot a study: regret, bounds and a square root, as rounds, items and positions grow.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Result of `study`.
+
+    Returns
+    -------
+    array of matplotlib.axes.Axes
+        Three axes.
+
+    Examples
+    --------
+    >>> axes = plot(study(rounds=[10, 20], items=[4], positions=[2], usual=(10, 4, 2), runs=2))
+    >>> [ax.get_xlabel() for ax in axes]
+    ['rounds n', 'items L', 'positions K']
+    """
     import pandas
     from matplotlib.figure import Figure
 

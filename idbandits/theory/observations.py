@@ -19,7 +19,23 @@ MOST_POINTS = 1 << 12  # of a quadrature over the prior; if it would need more, 
 
 @final
 class Observations(NamedTuple):
-    """Probabilities that learned rows are de facto observed, their sum, and whether they are exact or an average."""
+    """Probabilities that learned rows are de facto observed, returned by `observation_probabilities`.
+
+    Attributes
+    ----------
+    rows : dict of str to array
+        Probability of every row of the learned tables.
+    total : float
+        Their sum: the expected number of rows that a round shows.
+    exact : bool
+        Whether they are exact, or an average over draws.
+
+    Examples
+    --------
+    >>> from idbandits import models
+    >>> observation_probabilities(models.semi_bandit(2, 1), {"A1": 1})
+    Observations(rows={'mean': array([0., 1.])}, total=1.0, exact=True)
+    """
 
     rows: dict[str, Floats]
     total: float
@@ -28,7 +44,23 @@ class Observations(NamedTuple):
 
 @final
 class MaxObservations(NamedTuple):
-    """Highest expected number of observations (O_max), an action that has it, and whether the maximum is proved."""
+    """Highest expected number of observations, O_max, returned by `max_observations`.
+
+    Attributes
+    ----------
+    value : float
+        Expected number of learned rows that a round shows.
+    action : dict of str to label
+        Action that has it.
+    proved : bool
+        Whether no action has more.
+
+    Examples
+    --------
+    >>> from idbandits import models
+    >>> max_observations(models.semi_bandit(5, 2)).value
+    2.0
+    """
 
     value: float
     action: dict[str, Label]
@@ -43,10 +75,32 @@ def observed_parameters(
     A node shows row i if three conditions hold. Its state is seen, or follows from the observation. So does the row
     that it was drawn from. And it is a fair draw: given the observed nodes that are not below it, its state does not
     decide whether it is known. A click in the position-based model shows that the item attracts, but an item that does
-    not attract is never known, so such rows are listed with `biased` only. Learned entries count as strictly between 0
-    and 1. A row that several nodes show is listed once; one of more than two states counts as one sample. Nodes that
-    the observation leaves out were not seen.
+    not attract is never known, so these rows are listed with `biased` only. Learned entries count as strictly between 0
+    and 1.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram without contexts.
+    action : mapping of str to label
+        Choice of every decision.
+    observation : mapping of str to label
+        States of observed nodes; nodes that are left out were not seen.
+    biased : bool
+        Whether rows are listed that the round shows by an unfair draw.
+
+    Returns
+    -------
+    list of (str, tuple of int)
+        Table and index of each row, listed once even if several nodes show it.
+
+    Raises
+    ------
+    ImpossibleObservationError
+        The observation has probability zero.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> observed_parameters(models.cascade(9, 3), {"A1": 7, "A2": 5, "A3": 1}, {"C1": 0, "C2": 1, "C3": 0})
     [('attraction', (5,)), ('attraction', (7,))]
@@ -71,8 +125,23 @@ def observed_parameters(
 def observation_probabilities(d: Diagram, action: Action, means: Means | None = None) -> Observations:
     """Return P(E(i) | means, action) of every learned row; without means, its expectation under the prior.
 
-    The expectation is exact, by a quadrature, unless that needs too many points: then it is an average over draws.
+    Parameters
+    ----------
+    d : Diagram
+        Diagram without contexts.
+    action : mapping of str to label
+        Choice of every decision.
+    means : mapping of str to array, optional
+        Means by learned table. Without them, the expectation is exact, by a quadrature, unless that needs too many
+        points: then it is an average over draws.
 
+    Returns
+    -------
+    Observations
+        Probabilities by row, and their sum.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> seen = observation_probabilities(models.cascade(4, 3), {"A1": 0, "A2": 1, "A3": 2})
     >>> seen.rows["attraction"].tolist(), seen.total
@@ -93,6 +162,23 @@ def max_observations(d: Diagram) -> MaxObservations:
     Of actions that differ only by interchangeable choices, one is tried. If too many remain, some are drawn, and
     `proved` is False unless one shows as many rows as there are nodes with learned tables.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram without contexts.
+
+    Returns
+    -------
+    MaxObservations
+        Maximum, an action that has it, and whether it is proved.
+
+    Raises
+    ------
+    ComplexityError
+        An action can be followed by too many observations to enumerate.
+
+    Examples
+    --------
     >>> from idbandits import models
     >>> max_observations(models.cascade(100, 3))
     MaxObservations(value=1.75, action={'A1': 0, 'A2': 1, 'A3': 2}, proved=True)

@@ -53,13 +53,14 @@ def test_models_and_errors_are_documented(extension) -> None:
         for name, value in vars(idbandits.models).items()
         if getattr(value, "__module__", "") == "idbandits.models" and callable(value) and name[0].islower()
     ]
-    assert [name for name in functions if f"idbandits.models.{name}\n" not in pages["models.md"]] == []
+    text = "\n".join(pages.values())
+    assert [name for name in functions if f"idbandits.models.{name}\n" not in text] == []
     errors = [
         name
         for name, value in vars(idbandits.errors).items()
         if isinstance(value, type) and issubclass(value, (IdbanditsError, Warning))
     ]
-    assert [name for name in errors if f"idbandits.errors.{name}\n" not in pages["errors.md"]] == []
+    assert [name for name in errors if f"idbandits.errors.{name}\n" not in text] == []
     table = extension("error_text").error_tables()
     assert [name for name in errors if f"| `{name}` |" not in table] == []
 
@@ -70,22 +71,32 @@ def test_pages_of_names_have_different_files_on_all_systems(extension) -> None:
 
 
 def test_every_command_and_option_is_listed(extension) -> None:
-    text = extension("command_text").command_line()
-    for command in COMMANDS:
-        assert f"\n## idbandits {command.name}\n" in text
-    assert "| `--propensity COLUMNS` |" in text
-    assert "| `{create,list,revoke}` |" in text
+    pages = extension("command_text").command_pages()
+    assert [*pages] == [f"{command.name}.md" for command in COMMANDS]
+    assert all(text.startswith(f"# idbandits {name[:-3]}\n") for name, text in pages.items())
+    assert "| `--propensity COLUMNS` |" in pages["evaluate.md"]
+    assert "| `{create,list,revoke}` |" in pages["token.md"]
+
+
+def test_long_classes_are_divided_and_no_member_is_lost(extension) -> None:
+    pages = extension("api_text").api_pages()
+    methods = [name for name in ("act", "update", "posterior", "save", "load") if f"Thompson.{name}.md" not in pages]
+    assert methods == []
+    assert "automethod:: idbandits.Thompson.act\n" in pages["Thompson.act.md"]
+    assert ":members:" not in pages["Thompson.md"]
+    assert ":members:" in pages["World.md"]
 
 
 def test_every_route_and_message_is_listed(extension) -> None:
     from idbandits.service.http.openapi import openapi_document
 
-    document, text = openapi_document(), extension("http_text").http_api()
+    document, own = openapi_document(), extension("http_text")
+    text = own.http_routes() + own.http_messages()
     for path, methods in document["paths"].items():
         for method in methods:
-            assert f"### `{method.upper()} {path}`\n" in text
+            assert f"## `{method.upper()} {path}`\n" in text
     for message in document["components"]["schemas"]:
-        assert f"\n### {message}\n" in text
+        assert f"\n## {message}\n" in text
     targets = set(re.findall(r"\]\(#([\w-]+)\)", text))
     assert targets - set(re.findall(r"^\(([\w-]+)\)=$", text, flags=re.MULTILINE)) == set()
 
@@ -95,8 +106,28 @@ def test_links_of_files_outside_of_docs_lead_to_pages(extension) -> None:
     text = own.with_site_links(
         "[a](docs/how-to/drift.md#x) [b](examples/) [c](Makefile) [d](#e)", ROOT / "README.md", DOCS / "contributing.md"
     )
-    assert text == "[a](how-to/drift.md#x) [b](how-to/examples.md) c [d](#e)"
-    assert [page for page in own.PAGES.values() if not (DOCS / page).exists()] == []
+    assert text == "[a](how-to/drift.md#x) [b](getting-started/examples.md) c [d](#e)"
+    assert [page for page in own.PAGES.values() if "generated" not in page and not (DOCS / page).exists()] == []
+    text = own.with_site_links(
+        "[a](../gallery/plot_drift.py) [b](../../examples/news_page.py) [c](../../benchmarks/results.md#live-service) "
+        "[d](../../benchmarks/results.md)",
+        DOCS / "how-to" / "drift.md", DOCS / "how-to" / "drift.md",
+    )  # fmt: skip
+    assert text == (
+        "[a](../generated/gallery/plot_drift.rst) [b](../generated/examples/news_page.md) "
+        "[c](../generated/results/live-service.md) [d](../explanation/results.md)"
+    )
+
+
+def test_every_cited_section_of_results_has_a_page(extension) -> None:
+    pages = extension("repository_text").result_pages()
+    cited = {
+        heading
+        for page in DOCS.rglob("*.md")
+        for heading in re.findall(r"benchmarks/results\.md#([\w-]+)", page.read_text())
+    }
+    assert len(cited) > 20
+    assert sorted(cited - {name.removesuffix(".md") for name in pages}) == []
 
 
 def test_docstrings_become_restructuredtext(extension) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -42,6 +44,31 @@ def journal(url: str) -> Iterator[Journal]:
     store = open_store(url)
     yield Journal(store)
     store.close()
+
+
+def test_an_exported_log_has_a_column_for_each_feature_of_a_context(url: str, tmp_path: Path) -> None:
+    d = idb.Diagram("menu")
+    user = d.context("user", features={"age": (40, 15), "country": ["de", "fr"], "size": [1, 2]})
+    item = d.decision("item", ["a", "b", "c"])
+    d.reward(d.observed("click", [item, user], idb.Learned("taste", residuals=1.0)))
+    users: list[dict[str, Any]] = [
+        {"age": 31, "country": "fr", "size": 2}, {"age": 45.5, "country": "pl"}, {"country": None, "size": "XL"}, {},
+    ] * 20  # fmt: skip
+    out, clock = tmp_path / "log.parquet", Clock()
+    with live_of(url, clock) as live:
+        live.put("menu", d)
+        for n, user_features in enumerate(users):
+            own = live.decide("menu", {"user": user_features}, id=f"d{n}")
+            live.report(own.id, {"click": int(own.action["item"] == "b")}, complete=True)
+            live.tick()
+        assert export_log(live.journal, "menu", out) == len(users)
+        served = live.view("menu").agent
+    frame = pd.read_parquet(out)
+    assert frame["user.age"].tolist()[:2] == [31.0, 45.5]
+    assert frame["user.country"].tolist()[:2] == ["fr", "pl"]
+    assert frame[["user.age", "user.size"]].isna().sum().tolist() == [40, 60]
+    fitted = idb.fit(d, str(out))
+    assert np.allclose(fitted.posterior()["taste"].mean, served.posterior()["taste"].mean, atol=1e-6)
 
 
 def test_an_exported_log_is_one_that_is_evaluated(journal: Journal, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def check(url: str, lines: list[str]) -> None:
         assert live.replica("shop").statistics.rounds == len(stored)
         bought = sum(event.node == "buy" for _, events in learns for event in events)
         assert sum(row[1] - 1 for row in belief(agent)["buy"]) == bought > 0
-        replayed = Replica(live.journal, "shop", live._seeds["shop"], live.version)
+        replayed = Replica(live.journal, "shop", live._follower.seeds["shop"], live.version)
         replayed.follow()  # without snapshots
         assert replayed.view is not None
         assert belief(replayed.view.agent) == belief(agent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import idbandits as idb
 from idbandits import models
 from idbandits.service.journal.journal import Journal
-from idbandits.service.live.deciding import Request
+from idbandits.service.live.experiments import Decision
 from idbandits.service.live.live import Live
 from idbandits.service.service_errors import ServiceError
 from live_cases import DAY, HORIZON, HOUR, MINUTE, START, Clock, belief, live_of, shop
@@ -64,7 +65,7 @@ def test_decisions_and_their_ids(live: Live, clock: Clock) -> None:
 
 
 def test_batches_answer_each_request(live: Live) -> None:
-    requests = [Request(id="x"), Request(id="x"), Request(allowed=["z"]), Request(id="y", allowed=["b"])]
+    requests: list[Any] = [{"id": "x"}, {"id": "x"}, {"allowed": ["z"]}, {"id": "y", "allowed": ["b"]}]
     first, again, wrong, other = live.decide_many("shop", requests)
     assert not isinstance(first, ServiceError)
     assert not isinstance(other, ServiceError)
@@ -82,6 +83,23 @@ def test_batches_answer_each_request(live: Live) -> None:
     assert [own.kind if isinstance(own, ServiceError) else own for own in answers] == [
         "accepted", "unknown-decision", "impossible", "unchanged", "unknown-node",
     ]  # fmt: skip
+
+
+def test_a_seed_fixes_decisions(tmp_path: Path, clock: Clock) -> None:
+    chosen = list[Any]()
+    for n, seed in enumerate([3, 3, 4]):
+        with live_of(f"sqlite:///{tmp_path}/{n}.db", clock, seed=seed) as live:
+            live.put("shop", shop(range(1000)), holdout=0.5)
+            made = live.decide_many("shop", [{"unit": f"u{k}"} for k in range(20)])
+            chosen.append([(own.arm, own.action) for own in made if isinstance(own, Decision)])
+    assert chosen[0] == chosen[1]
+    assert chosen[0] != chosen[2]
+
+
+def test_a_batch_with_an_unknown_argument_leaves_nothing_behind(live: Live) -> None:
+    with pytest.raises(TypeError, match="allow"):
+        live.decide_many("shop", [{"id": "d1"}, {"allow": ["a"]}])
+    assert live.decide("shop", id="d1").id == "d1"
 
 
 def test_equal_requests_with_keys_in_another_order(url: str, clock: Clock) -> None:
@@ -111,7 +129,7 @@ def test_holdout(url: str, clock: Clock) -> None:
         assert {arm for arm, _ in arms} == {"policy", "holdout"}
         assert {decision.action["item"] for decision in own if decision.arm == "holdout"} == {"c"}
         held = sum(decision.arm == "holdout" for decision in own)
-        others = live.decide_many("random", [Request()] * 100)
+        others = live.decide_many("random", [{}] * 100)
         drawn = {own.action["item"] for own in others if not isinstance(own, ServiceError) and own.arm == "holdout"}
         assert drawn == {"a", "b", "c"}  # fails with probability below 1e-5
         clock.now += 61

@@ -105,3 +105,14 @@ def test_a_damaged_entry_costs_work_only(processes, monkeypatch, tmp_path):
     monkeypatch.setattr(follower, "PATIENCE", 0.0)
     worker.tick()
     assert fraction(worker) == fraction(learner)
+
+
+def test_a_shelf_without_room_costs_work_only(processes, monkeypatch, tmp_path, caplog):
+    learner, worker, clock = processes
+    play(worker, ROUNDS, np.random.default_rng(5), clock)
+    learner._follower._shelf._folder = tmp_path / "missing"
+    assert learner.tick() == ROUNDS
+    assert "what was learned of shop cannot be left in" in caplog.text
+    monkeypatch.setattr(follower, "PATIENCE", 0.0)
+    worker.tick()
+    assert fraction(worker) == fraction(learner)

@@ -68,9 +68,25 @@ class Content(NamedTuple):
 class Counts:
     """Counts of a log: certain uses of table entries, and factors with weights.
 
-    `idb.count` makes them, `a + b` adds those of one diagram, `agent.learn(counts)` learns them. `report` says what was
-    read from the log and what was skipped; sums and files of counts have none.
+    `idb.count` creates them, `a + b` adds those of one diagram, and `Thompson.learn` learns them.
 
+    Parameters
+    ----------
+    d : Diagram
+        Diagram of the rounds.
+    content : Content
+        Numbers that are counted.
+    skipped : Skipped
+        Rounds that were not counted, with examples.
+    clock : Clock, optional
+        Time up to which weights have faded, with `forget`.
+    sample : Sample, optional
+        Sample of the rounds, for `Thompson.fit_report`.
+    report : ReadReport, optional
+        Rounds of the log that were read and skipped; sums and files of counts have none.
+
+    Examples
+    --------
     >>> import idbandits as idb
     >>> d = idb.models.position_based(["tea", "milk"], 1)
     >>> monday = idb.count(d, {"A1": ["tea", "milk", "tea"], "C1": [1, 0, 0]})
@@ -91,7 +107,7 @@ class Counts:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Key of the diagram; counts of diagrams with different keys cannot be added."""
+        """Hexadecimal key of the diagram; counts of diagrams with different keys cannot be added."""
         return key_of([self.diagram]).hex()
 
     @property
@@ -121,7 +137,7 @@ class Counts:
 
     @property
     def uses(self) -> Mapping[str, Floats]:
-        """Number of certain uses of each entry by learned table; the last axis is the state."""
+        """Number of certain uses of each entry, by learned table; the last axis is the state."""
         offsets, uses = self.model.parameters.offsets, self.content.uses
         return {
             name: uses[offsets[name] : offsets[name] + table.size].reshape(*table.shape, table.states).copy()
@@ -161,14 +177,49 @@ class Counts:
         return Counts(self.diagram, content, self.skipped.plus(other.skipped), clock, sample)
 
     def save(self, path: str | Path) -> None:
-        """Write the counts to a Parquet file atomically."""
+        """Write the counts to a Parquet file atomically.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write (docs/reference/files.md).
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import idbandits as idb
+        >>> d = idb.models.cascade(["tea", "milk"], 1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     idb.count(d, {"A1": ["tea", "milk"], "C1": [1, 0]}).save(f"{folder}/monday.parquet")
+        ...     monday = idb.Counts.load(f"{folder}/monday.parquet", diagram=d)
+        >>> monday.rounds
+        2
+        """
         from idbandits.agent.counts.counts_table import save
 
         save(self, path)
 
     @staticmethod
     def load(path: str | Path, *, diagram: Diagram | None = None) -> Counts:
-        """Read counts from a Parquet file; with `diagram`, counts of another diagram are rejected."""
+        """Read counts from a Parquet file.
+
+        Parameters
+        ----------
+        path : str or Path
+            File that `save` wrote.
+        diagram : Diagram, optional
+            Diagram that the counts must have.
+
+        Returns
+        -------
+        Counts
+            Counts of the file, without a report.
+
+        Raises
+        ------
+        FormatError
+            If the file is damaged, or has counts of another diagram.
+        """
         from idbandits.agent.counts.counts_table import load
 
         return load(path, diagram)

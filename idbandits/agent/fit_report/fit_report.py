@@ -14,6 +14,7 @@ from idbandits.agent.fit_report.sample import Sample
 from idbandits.circuit.likelihood import Fitting
 from idbandits.circuit.model import Model
 from idbandits.kernel.array_types import Floats, Ints
+from idbandits.notebook import html_table, html_text
 
 if TYPE_CHECKING:  # imported where they are used, because that takes long
     import pandas as pd
@@ -33,10 +34,39 @@ ADVICE = (
 
 @final
 class FitReport:
-    """Result of `Thompson.fit_report`: whether the structure fits what was seen, and where it does not.
+    """Evidence against the structure of a diagram: `repr` describes it in words.
 
-    `p_value` bounds the chance that a right structure ever looks this wrong, however often one looks. `frame` has one
-    line per comparison: what was expected of a node, and what was observed, in the rounds in which `by` was `value`.
+    Attributes
+    ----------
+    p_value : float
+        Bound on the probability that a correct structure ever contradicts the data this much, at any of repeated looks.
+    rounds : int
+        Number of rounds learned.
+    looked_at : int
+        Number of these rounds that were examined.
+    impossible : int
+        Number of rounds that were rejected because the diagram gives them probability zero.
+
+    Examples
+    --------
+    Two coins that always agree, in a diagram in which they are independent:
+
+    >>> import idbandits as idb
+    >>> d = idb.Diagram("coins")
+    >>> coin = d.decision("coin", 2)
+    >>> d.reward([d.observed("first", [coin]), d.observed("second", [coin])], lambda first, second: first + second)
+    >>> agent = idb.Thompson(d, seed=0)
+    >>> equal = [0, 1] * 100
+    >>> agent.update_many({"coin": [0] * 200}, {"first": equal, "second": equal})
+    LogReport(rounds=200, impossible=[])
+    >>> report = agent.fit_report()
+    >>> report.fits, report.p_value < 1e-6
+    (False, True)
+    >>> columns = ["node", "state", "by", "value", "rounds", "expected", "observed"]
+    >>> print(report.frame.query("by == 'first'")[columns].to_string(index=False))
+      node  state    by value  rounds  expected  observed
+    second      1 first     0     100      50.0         0
+    second      1 first     1     100      50.0       100
     """
 
     def __init__(self, model: Model, sample: Sample, comparisons: Comparisons | None, p_value: float) -> None:
@@ -49,12 +79,17 @@ class FitReport:
 
     @property
     def fits(self) -> bool:
-        """True if nothing speaks against the structure, or too little was seen."""
+        """True if nothing contradicts the structure (p_value >= 0.05), or too few rounds were seen."""
         return self.p_value >= LEVEL
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """All comparisons, the most surprising ones first; each p-value accounts for all others."""
+        """Data frame with a row per comparison, the most surprising first.
+
+        The columns are: the node and its state; the node `by` and its `value`, which select rounds; the number of these
+        rounds; the expected and the observed number of them with the state; and the p-value `p`, adjusted for all
+        comparisons.
+        """
         import pandas as pd
 
         columns = ["node", "state", "by", "value", "rounds", "expected", "observed", "p"]
@@ -82,6 +117,9 @@ class FitReport:
             return "all earlier", "more" if value == MORE else "less"
         return "", ""
 
+    def _repr_html_(self) -> str:
+        return html_text(repr(self)) + ("" if self.frame.empty else html_table(self.frame, "Comparisons"))
+
     def __repr__(self) -> str:
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"
         if self.looked_at < self.rounds:
@@ -104,7 +142,19 @@ class FitReport:
         return "\n".join([*lines, ADVICE])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw expected and observed shares, with intervals; what does not fit stands out and is named."""
+        """Draw expected and observed shares with intervals; comparisons that contradict the structure are highlighted
+        and named.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default, those of a new figure.
+
+        Returns
+        -------
+        Axes
+            Axes of the plot, whose `figure` can be saved.
+        """
         from idbandits.agent.fit_report.fit_plot import draw, points
 
         return draw(points(self.frame, LEVEL), ax)

@@ -8,6 +8,7 @@ import numpy as np
 
 from idbandits.errors import IdbanditsError, brief
 from idbandits.kernel.array_types import Ints
+from idbandits.notebook import html_table
 
 SMALL = 0.1  # rounds of a log that changes little, as a part of those learned from before
 MOST_SMALL = 200  # rounds of such a log: to settle thoroughly takes about as many sweeps, of all groups at once
@@ -16,10 +17,28 @@ MOST_SMALL = 200  # rounds of such a log: to settle thoroughly takes about as ma
 @final
 @dataclass(frozen=True, eq=False)
 class LogReport:
-    """Result of learning from a log: how many rounds were learned from, and which ones were impossible."""
+    """Result of learning from many rounds.
+
+    Attributes
+    ----------
+    rounds : int
+        Number of rounds that were learned.
+    impossible : ndarray of int64
+        Numbers, from 0, of rounds that the diagram gives probability zero.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> agent = idb.Thompson(idb.models.cascade(3, 2), seed=0)
+    >>> agent.update_many({"A1": [0, 0], "A2": [1, 1]}, {"C1": [1, 1], "C2": [0, 1]}, impossible="skip")
+    LogReport(rounds=1, impossible=[1])
+    """
 
     rounds: int
     impossible: Ints
+
+    def _repr_html_(self) -> str:
+        return html_table([{"rounds learned": self.rounds, "impossible": len(self.impossible)}])
 
     def __repr__(self) -> str:
         shown = ", ".join(map(str, self.impossible[:8].tolist()))

@@ -20,6 +20,7 @@ from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.state.state import ACTS_ON_MEANS, State
 from idbandits.kernel.array_types import Floats, Rng
 from idbandits.kernel.sampling import LEAST, MOST
+from idbandits.notebook import html_table
 
 ROUNDING = 1e-9  # of rounds
 
@@ -31,9 +32,24 @@ NOTHING_DRAWN = Summary(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empt
 class Posterior:
     """Belief of a learned table: independent Dirichlet rows, or draws of them.
 
-    Two-state tables describe P(1), in the shape of the table; others have the states on the last axis. Rows that are
-    fixed have their mean and no deviation, and infinite pseudo-counts. Functions that take means take a posterior as
-    well: as an array, it is that of its means.
+    The table has the shape `shape` and k states per row. `mean`, `sd` and `quantile` describe P(1) in the shape of the
+    table if k = 2; otherwise they have the states on an additional last axis. Rows that are fixed have their mean, no
+    deviation, and infinite pseudo-counts. Functions that take means accept a posterior, which is the array of its
+    means.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import idbandits as idb
+    >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk", "rice"], 2), seed=0)
+    >>> agent.update({"A1": "rice", "A2": "tea"}, {"C1": 0, "C2": 1})
+    >>> belief = agent.posterior()["attraction"]
+    >>> belief.mean.round(2).tolist(), belief.sd.round(2).tolist()
+    ([0.67, 0.5, 0.33], [0.24, 0.29, 0.24])
+    >>> belief.alpha.tolist(), belief.rounds.tolist()
+    ([[1.0, 2.0], [1.0, 1.0], [2.0, 1.0]], [1.0, 0.0, 1.0])
+    >>> belief.quantile([0.05, 0.95]).shape, np.asarray(belief).shape
+    ((2, 3), (3,))
     """
 
     def __init__(
@@ -56,27 +72,37 @@ class Posterior:
 
     @property
     def alpha(self) -> Floats:
-        """Pseudo-counts, states on the last axis: those of the belief, or those that match its draws best."""
+        """Pseudo-counts of the belief, or those that match its draws best, of shape (*shape, k)."""
         return self._with_fixed(self._alpha, lambda p: np.where(p > 0, np.inf, 0.0))
 
     @property
     def mean(self) -> Floats:
-        """Expected means."""
+        """Expected probabilities, of shape (*shape,), or (*shape, k) for k > 2 states."""
         means = self._alpha / self._alpha.sum(axis=-1, keepdims=True)
         return self._shown(self._with_drawn(means, self._drawn.mean))
 
     @property
     def sd(self) -> Floats:
-        """Standard deviations of the means."""
+        """Standard deviations of the probabilities, in the shape of `mean`."""
         total = self._alpha.sum(axis=-1, keepdims=True)
         mean = self._alpha / total
         deviations = np.sqrt(mean * (_of_others(self._alpha) / total) / (total + 1))
         return self._shown(self._with_drawn(deviations, self._drawn.sd), np.zeros_like)
 
     def quantile(self, q: float | Floats) -> Floats:
-        """Return quantiles of the means: for an array of q, these come first.
+        """Return quantiles of the probabilities.
 
         Rows that are drawn have the quantiles of these draws: 2,000, or fewer where a table is large or a chain slow.
+
+        Parameters
+        ----------
+        q : float or array
+            Probabilities from 0 to 1.
+
+        Returns
+        -------
+        ndarray
+            Quantiles, of shape (*shape of q, *shape of `mean`).
         """
         wanted = probabilities(q, self._alpha.size)
         from scipy.special import betaincinv  # slow to import, and only needed here
@@ -99,9 +125,9 @@ class Posterior:
 
     @property
     def rounds(self) -> Floats:
-        """Rounds in which each row mattered, as far as known: its pseudo-counts beyond the prior.
+        """Number of rounds in which each row mattered (its pseudo-counts beyond the prior), in the shape of the table.
 
-        Rounds in which nothing that was seen depends on it are not counted. Where latent counts are drawn, it is the
+        Rounds in which no observation depends on the row are not counted. Where latent counts are drawn, it is the
         number in the last draw; with particles it is NaN.
         """
         return np.array(self._rounds)
@@ -109,10 +135,12 @@ class Posterior:
     def to_frame(self) -> Any:
         """Return a data frame with one line per row of the table, and per state if there are more than two.
 
-        It has the labels of the row, then mean, sd, the quantiles 5 % and 95 %, and the rounds behind the row.
+        The columns are the labels of the row, `mean`, `sd`, the quantiles `5 %` and `95 %`, and `rounds`.
 
-        >>> from idbandits import Thompson, models
-        >>> agent = Thompson(models.cascade(["tea", "milk", "rice"], 2), seed=0)
+        Examples
+        --------
+        >>> import idbandits as idb
+        >>> agent = idb.Thompson(idb.models.cascade(["tea", "milk", "rice"], 2), seed=0)
         >>> agent.update({"A1": "rice", "A2": "tea"}, {"C1": 0, "C2": 1})
         >>> print(agent.posterior()["attraction"].to_frame().round(2).to_string(index=False))
          row  mean   sd  5 %  95 %  rounds
@@ -148,6 +176,9 @@ class Posterior:
     def _with_fixed(self, full: Floats, fixed: Callable[[Floats], Floats]) -> Floats:
         flat = full.reshape(*full.shape[: full.ndim - self._alpha.ndim], self._table.size).copy()
         return self._table.with_fixed(flat, fixed).reshape(full.shape)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.to_frame(), f"Posterior of {self._table.name!r}")
 
     def __repr__(self) -> str:
         with np.printoptions(precision=3, threshold=12):

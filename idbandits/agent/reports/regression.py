@@ -18,6 +18,7 @@ from idbandits.inference.regression.logistic_setup import coefficients_of
 from idbandits.inference.rounds.evidence import Evidence
 from idbandits.inference.state.state import State
 from idbandits.kernel.array_types import Floats
+from idbandits.notebook import html_table
 
 if TYPE_CHECKING:  # imported where it is used, because that takes long
     from collections.abc import Sequence
@@ -108,9 +109,10 @@ class DrawnFit:
 
 
 class RegressionResult:
-    """Belief of the coefficients of logits against the first state, per standard deviation of a column of numbers.
+    """Belief of coefficients, in log-odds of a state against the first state, per unit of a column of the design.
 
-    Tables of more than two states have one column of coefficients per state but the first.
+    Columns of numbers are in standard deviations unless `idb.Features` declares another scale. Tables of more than two
+    states have one column of coefficients per state but the first.
     """
 
     def __init__(self, names: tuple[str, ...], states: tuple[Label, ...], fit: Normal | DrawnFit) -> None:
@@ -123,36 +125,36 @@ class RegressionResult:
 
     @property
     def coefficients(self) -> Floats:
-        """Expected coefficients, in the order of `names`."""
+        """Expected coefficients, of shape (columns,) in the order of `names`, or (columns, k - 1) for k > 2 states."""
         return self._by_column(self._belief.mean)
 
     @property
     def sd(self) -> Floats:
-        """Standard deviations of the coefficients."""
+        """Standard deviations of the coefficients, in the shape of `coefficients`."""
         return self._by_column(self._belief.sd)
 
     def quantile(self, q: float | Floats) -> Floats:
-        """Return quantiles of the coefficients: for an array of q, these come first."""
+        """Return quantiles of the coefficients.
+
+        Parameters
+        ----------
+        q : float or array
+            Probabilities from 0 to 1.
+
+        Returns
+        -------
+        ndarray
+            Quantiles, of shape (*shape of q, *shape of `coefficients`).
+        """
         wanted = probabilities(q, self._belief.mean.size)
         lines = self._belief.quantile(wanted.ravel())
         return np.array([self._by_column(line) for line in lines]).reshape(wanted.shape + self.coefficients.shape)
 
     def to_frame(self) -> Any:
-        """Return a data frame with one line per coefficient: name, state, mean, sd, and the quantiles 5 % and 95 %.
+        """Return a data frame with one line per coefficient.
 
-        >>> import pandas as pd
-        >>> from idbandits import Diagram, Learned, Thompson
-        >>> prices = pd.DataFrame({"price": [1.0, 2.0, 3.0]}, index=["tea", "milk", "rice"])
-        >>> d = Diagram("menu")
-        >>> item = d.decision("item", prices.index)
-        >>> _ = d.reward(d.observed("sold", [item], Learned("sold", features=prices)))
-        >>> agent = Thompson(d, seed=0)
-        >>> for item, sold in [("tea", 1), ("tea", 1), ("rice", 0)]:
-        ...     agent.update({"item": item}, {"sold": sold})
-        >>> print(agent.posterior()["sold"].regression.to_frame().round(1).to_string(index=False))
-           feature  mean  sd  5 %  95 %
-        (constant)   0.3 1.4 -2.0   2.6
-             price  -1.3 1.0 -2.9   0.3
+        The columns are `feature`, `state` (if there are more than two), `mean`, `sd`, and the quantiles `5 %` and `95
+        %`.
         """
         import pandas  # slow to import, and only needed here
 
@@ -163,12 +165,50 @@ class RegressionResult:
         numbers = {"mean": self.coefficients, "sd": self.sd, "5 %": low, "95 %": high}
         return pandas.DataFrame(columns | {name: np.ravel(column) for name, column in numbers.items()})
 
+    def _repr_html_(self) -> str:
+        return html_table(self.to_frame(), repr(self).partition("\n")[0])
+
 
 @final
 class Regression(RegressionResult):
     """Belief of a regression on features of rows: a row with features x has the prior Dirichlet(M softmax(0, x G)).
 
-    The strength M says how many observations of its own a row needs to count as much as its features.
+    The coefficients G are log-odds per unit of a column of the design. The strength M is the number of observations
+    that a row's prior is worth: a row with M observations weighs these as much as its features.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Columns of the design, "(constant)" first.
+    states : tuple
+        States of the table but the first.
+    prior_mean : ndarray
+        Probability of each row by its features alone, in the shape of `Posterior.mean`.
+    observed : ndarray
+        Share of each state in the counts of each row, in that shape; NaN without counts.
+    observations : ndarray
+        Number of counts of each row, in the shape of the table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import idbandits as idb
+    >>> prices = pd.DataFrame({"price": [1.0, 2.0, 3.0]}, index=["tea", "milk", "rice"])
+    >>> d = idb.Diagram("menu")
+    >>> item = d.decision("item", prices.index)
+    >>> d.reward(d.observed("sold", [item], idb.Learned("sold", features=prices)))
+    >>> agent = idb.Thompson(d, seed=0)
+    >>> for item, sold in [("tea", 1), ("tea", 1), ("rice", 0)]:
+    ...     agent.update({"item": item}, {"sold": sold})
+    >>> regression = agent.posterior()["sold"].regression
+    >>> print(regression.to_frame().round(1).to_string(index=False))
+       feature  mean  sd  5 %  95 %
+    (constant)   0.3 1.4 -2.0   2.6
+         price  -1.3 1.0 -2.9   0.3
+    >>> regression.observations.round(3).tolist(), regression.prior_mean.shape
+    ([2.0, 0.0, 1.0], (3,))
+    >>> bool(regression.strength == regression.strength_quantile(0.5) > 0)
+    True
     """
 
     def __init__(self, table: LearnedTable, states: tuple[Label, ...], fit: Fit | DrawnFit, counts: Floats) -> None:
@@ -194,18 +234,39 @@ class Regression(RegressionResult):
 
     @property
     def strength(self) -> float:
-        """Median of M: how many observations the prior of a row is worth."""
+        """Median of the strength M, in observations."""
         return float(self.strength_quantile(0.5))
 
     def strength_quantile(self, q: float | Floats) -> Floats:
-        """Return the quantile of M, at one probability or several."""
+        """Return quantiles of the strength M, in observations.
+
+        Parameters
+        ----------
+        q : float or array
+            Probabilities from 0 to 1.
+
+        Returns
+        -------
+        ndarray
+            Quantiles, in the shape of q.
+        """
         return np.exp(self._fit.log_strength(probabilities(q, 1)))
 
     def plot(self, axes: Sequence[Axes] | None = None) -> NDArray[np.object_]:
-        """Draw two panels: coefficients with intervals of 90 %, and what rows showed against what features say of them.
+        """Draw coefficients with intervals of 90 %, and beside them observed shares of rows against those by features.
 
-        Rows on the diagonal are as their features say. If all points stand above one another, features say nothing.
-        Returns an array of both axes, whose `figure` can be saved.
+        Rows on the diagonal are as their features predict. If all points have about one abscissa, features predict
+        nothing.
+
+        Parameters
+        ----------
+        axes : sequence of two Axes, optional
+            Axes to draw on; by default, those of a new figure.
+
+        Returns
+        -------
+        ndarray of Axes
+            Both axes, whose `figure` can be saved.
         """
         from idbandits.agent.reports.regression_plot import draw, panels
 
@@ -224,8 +285,29 @@ class Regression(RegressionResult):
 class LogisticRegression(RegressionResult):
     """Belief of a table that depends on a context with features: normal coefficients, and a normal residual per row.
 
-    `covariance` is that of the coefficients; `residuals` and `residual_sd` have the shape of the table, and are 0 where
-    it has none.
+    Attributes
+    ----------
+    names : tuple of str
+        Columns of the design, "(constant)" first.
+    covariance : ndarray
+        Covariance of the coefficients, of shape (columns, columns).
+    residuals, residual_sd : ndarray
+        Mean and standard deviation of the residual of each row, in log-odds and in the shape of the table; 0 without
+        residuals.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> d = idb.Diagram("menu")
+    >>> user = d.context("user", features=["age"])
+    >>> d.reward(d.observed("sold", [d.decision("item", ["tea", "milk"]), user], idb.Learned("sold", residuals=1.0)))
+    >>> agent = idb.Thompson(d, seed=0)
+    >>> for age in (-1.0, 0.0, 1.0):
+    ...     agent.update({"item": "tea"}, {"sold": int(age > 0)}, {"user": {"age": age}})
+    >>> regression = agent.posterior()["sold"].regression
+    >>> young, old = (regression.means({"age": age}) for age in (-1.0, 1.0))
+    >>> young.shape, bool(young[0, 0] < old[0, 0])
+    ((2, 1), True)
     """
 
     def __init__(self, evidence: Evidence, state: State, table: LearnedTable) -> None:
@@ -237,9 +319,18 @@ class LogisticRegression(RegressionResult):
         self.residual_sd: Floats = np.sqrt(own.residual_variance).reshape(table.shape)
 
     def means(self, request: Any) -> Floats:
-        """Return the expected means of all rows for a mapping of the context's features, in the table's shape.
+        """Return the expected probability of every row for a request, at the mean of the coefficients as in
+        `best_action`.
 
-        They are at the mean of the coefficients: what `best_action` goes by.
+        Parameters
+        ----------
+        request : mapping
+            Features of the context, by name.
+
+        Returns
+        -------
+        ndarray
+            Probability of the second state, in the shape of the table.
         """
         who, rows = f"request: context {self._logistic.context!r}", self._logistic.design.shape[0]
         numbers = np.array(self._logistic.request.encoded(who, request))
@@ -251,7 +342,18 @@ class LogisticRegression(RegressionResult):
         return np.asarray(means)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the largest coefficients, with intervals of 90 %."""
+        """Draw the largest coefficients, with intervals of 90 %.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default, those of a new figure.
+
+        Returns
+        -------
+        Axes
+            Axes of the plot, whose `figure` can be saved.
+        """
         from idbandits.agent.reports.regression_plot import draw_alone, largest
 
         return draw_alone(largest(self), ax)

@@ -36,9 +36,27 @@ _ACCENTS = ("#0072B2", "#D55E00", "#009E73", "#A0428A", "#E69F00", "#000000")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Influence diagram as plain data; `different` has groups of decisions that may not share a choice.
+    """Influence diagram as plain data, returned by `Diagram.draw`.
 
-    Choices in `repeatable` are exceptions.
+    Attributes
+    ----------
+    title : str
+        Name of the diagram.
+    boxes : tuple
+        One box per node, and one for all reward terms.
+    edges : tuple of pairs of str
+        Names of parent and child.
+    different : tuple of tuples of str
+        Groups of decisions that may not share a choice.
+    repeatable : tuple of str
+        Choices that may repeat nevertheless.
+
+    Examples
+    --------
+    >>> from idbandits import models
+    >>> picture = models.semi_bandit(["tea", "milk"], 1).draw()
+    >>> picture.title, picture.edges, picture.png()[1:4]
+    ('semi-bandit', (('A1', 'X1'), ('X1', 'reward')), b'PNG')
     """
 
     title: str
@@ -52,7 +70,18 @@ class Picture:
         return _render(self, "svg").decode()
 
     def png(self, dpi: float = 150) -> bytes:
-        """Return the picture as the bytes of a PNG file."""
+        """Return the picture as the bytes of a PNG file.
+
+        Parameters
+        ----------
+        dpi : float
+            Dots per inch, from 10 to 2400.
+
+        Returns
+        -------
+        bytes
+            Content of the file.
+        """
         return _render(self, "png", check_number("dpi", dpi, 10, 2400))
 
     def mermaid(self) -> str:
@@ -77,7 +106,13 @@ class Picture:
         return "\n".join([*lines, ""])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture atomically in the format of the suffix: .svg, .png, .pdf or .mmd."""
+        """Write the picture atomically.
+
+        Parameters
+        ----------
+        path : str or path
+            File, whose suffix is the format: .svg, .png, .pdf or .mmd (Mermaid).
+        """
         file = path_of(path)
         suffix = file.suffix.lower()
         if suffix not in _SUFFIXES:

@@ -49,21 +49,35 @@ class PerParent:
 class Features:
     """Features of the rows of a table, with declared encodings of columns.
 
-    `frame` is a data frame by the labels of rows, or an array with one line per row, as `Learned(features=…)` takes it.
-    `categories` lists the categories of columns of texts: the first one is the base level, and those that are not
-    listed come after them. `center` and `scale` belong to columns of numbers, which become (number - center) / scale.
-    `missing` names columns that have an indicator of missing values, even if none is missing now. The values decide
-    what is not declared: the most frequent category, the mean, the standard deviation.
+    Values determine what is not declared: the most frequent category is the base level, and numbers are standardised by
+    mean and standard deviation. An agent keeps the encodings of its tables when it moves to another diagram, so they
+    need to be declared only where the first diagram does not have typical items, or where coefficients of several
+    agents are to be compared.
 
-    An agent keeps the encodings of its tables when it moves to another diagram, so they need to be declared only where
-    the first diagram does not have typical items, or where coefficients of several agents are to be compared.
+    Parameters
+    ----------
+    frame : data frame or array
+        Features by label of the row (n rows), or an array of shape (n, columns) in the order of the rows.
+    categories : mapping, optional
+        List of categories by column of texts: the first is the base level; others are added after those listed.
+    center, scale : mapping, optional
+        Center and scale by column of numbers, in its unit: a number x becomes (x - center) / scale.
+    missing : iterable of str, optional
+        Columns with an indicator of missing values, even if none is missing now.
 
+    Raises
+    ------
+    TableError
+        A name is not a column of the frame, or a value does not fit the column.
+
+    Examples
+    --------
     >>> import pandas as pd
-    >>> from idbandits import Diagram, Learned
+    >>> import idbandits as idb
     >>> dishes = pd.DataFrame({"price": [9.5, 12], "kind": ["thai", "thai"]}, index=["rice", "pho"])
-    >>> own = Features(dishes, categories={"kind": ["soup", "thai"]}, center={"price": 10}, scale={"price": 5})
-    >>> d = Diagram("menu")
-    >>> d.reward(d.observed("ordered", [d.decision("dish", ["rice", "pho"])], Learned("taste", features=own)))
+    >>> own = idb.Features(dishes, categories={"kind": ["soup", "thai"]}, center={"price": 10}, scale={"price": 5})
+    >>> d = idb.Diagram("menu")
+    >>> d.reward(d.observed("ordered", [d.decision("dish", ["rice", "pho"])], idb.Learned("taste", features=own)))
     >>> d.learned["taste"].features.names
     ('(constant)', 'price', 'kind=thai')
     >>> d.learned["taste"].features.design.tolist()

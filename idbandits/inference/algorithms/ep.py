@@ -263,7 +263,22 @@ class EP(Inference):
     """Expectation propagation: each distinct choice and observation has one site, used as often as it occurred.
 
     Independent rows are surer of themselves than the exact posterior is, which now and then ends in the wrong action
-    for good. So a `share` of the actions draws its means by Gibbs sampling, from the exact posterior.
+    for good. So a share of the actions draws its means by Gibbs sampling, from the exact posterior.
+
+    Parameters
+    ----------
+    sweeps : int
+        Passes over all sites per round.
+    damping : float
+        Part of a site that an update replaces, from 0 to 1.
+    share : float
+        Share of the actions drawn by Gibbs sampling, from 0 to 1.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> idb.Thompson(idb.models.cascade(3, 2), inference=EP(sweeps=2), seed=0)
+    Thompson('cascade', ep, sweeps=2, damping=0.5, share=0.25; 0 rounds)
     """
 
     declared = DECLARED
@@ -282,5 +297,5 @@ class EP(Inference):
         return DECLARED.start(evidence, self.settings, asymmetric(evidence, rng))
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
-        """Return the pseudo-counts of the belief."""
+        """Return the pseudo-counts of the belief, shape (learned,)."""
         return DECLARED.section(state, evidence.learned, "belief")

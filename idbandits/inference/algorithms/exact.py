@@ -54,7 +54,19 @@ def learn(w: Workspace, state: State, rng: Rng, round_: Round) -> int:
 
 @final
 class Exact(Inference):
-    """Exact posterior: the semi-bandit, the cascade models, and every diagram whose latent nodes are revealed."""
+    """Exact posterior: counts the table entries that a round used.
+
+    It is accepted where every observation is a single product of table entries: the semi-bandit, the cascade models,
+    and every diagram whose latent nodes are revealed.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> agent = idb.Thompson(idb.models.cascade(3, 2), inference=Exact(), seed=0)
+    >>> agent.update({"A1": 2, "A2": 0}, {"C1": 0, "C2": 1})
+    >>> agent.posterior()["attraction"].alpha.tolist()  # failures and successes of each item, with the prior
+    [[1.0, 2.0], [1.0, 1.0], [2.0, 1.0]]
+    """
 
     capabilities = frozenset({REVISE, FORGET, FEATURES, CONTEXT_FEATURES, MOVE})
     learn = learner("Exact")(learn)

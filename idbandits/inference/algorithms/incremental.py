@@ -90,10 +90,23 @@ def touched_entries(w: Workspace) -> int:
 
 @final
 class Incremental(Inference):
-    """Mean-field inference of one round at a time: at most `iterations` E- and M-steps, then the round is forgotten.
+    """Mean-field inference of one round at a time, the paper's idTSinc; rounds are forgotten once they are learned.
 
-    The first E-step is by the belief before the round (`start="warm"`) or by a random one, as in the paper's
-    pseudocode (`"random"`). `literal` keeps every latent node, as the paper's equations do.
+    Parameters
+    ----------
+    iterations : int
+        Highest number of E- and M-steps per round.
+    start : str
+        First E-step of a round: "warm" by the belief before the round, or "random", as in the paper's pseudocode.
+    literal : bool
+        Whether every latent node is kept, as in the paper's equations; otherwise those that cannot matter are summed
+        out.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> idb.Thompson(idb.models.cascade(3, 2), inference=Incremental(), seed=0)
+    Thompson('cascade', incremental, iterations=30, ...; 0 rounds)
     """
 
     declared = DECLARED

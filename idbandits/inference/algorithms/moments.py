@@ -91,7 +91,18 @@ def shares_rows(w: Workspace) -> bool:
 
 @final
 class Moments(Inference):
-    """Moment matching: an examination that nobody made leaves an item's belief untouched. Keeps no rounds."""
+    """Moment matching: the belief of a row after a round is a Dirichlet with the mean and variance of the exact
+    mixture.
+
+    It keeps no rounds, so memory is constant. An examination that may not have happened leaves an item's belief nearly
+    untouched.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> idb.Thompson(idb.models.position_based(3, 2), inference=Moments(), seed=0)
+    Thompson('position-based', moments; 0 rounds)
+    """
 
     declared = DECLARED
     capabilities = frozenset({FORGET, FEATURES, CONTEXT_FEATURES, MOVE})

@@ -111,10 +111,25 @@ def draw_models(program: Ints, numbers: Floats, alpha: Floats, rng: Rng, models:
 
 @final
 class Particles(Inference):
-    """A particle filter: `number` models move by Gaussian steps of standard deviation `width`, clipped to [0, 1].
+    """Particle filter of the paper: models that wander, of which the likeliest acts.
 
-    They are weighted by the likelihood of the round, the heaviest is acted on, and all are resampled. The paper
-    reveals the latent nodes to it: `Thompson(d.revealed(), inference=Particles(20))`.
+    Models move by Gaussian steps, clipped to [0, 1]. They are weighted by the likelihood of the round, the heaviest is
+    acted on, and all are resampled.
+
+    Parameters
+    ----------
+    number : int
+        Number of models.
+    width : float
+        Standard deviation of the steps of all means.
+
+    Examples
+    --------
+    The paper reveals the latent nodes:
+
+    >>> import idbandits as idb
+    >>> idb.Thompson(idb.models.cascade(3, 2).revealed(), inference=Particles(20), seed=0)
+    Thompson('cascade', particles, number=20, width=0.1; 0 rounds)
     """
 
     capabilities = frozenset({MOVE})
@@ -141,5 +156,5 @@ class Particles(Inference):
         return state
 
     def belief(self, evidence: Evidence, state: State, rng: Rng) -> Floats:
-        """Return the particles."""
+        """Return the means of all particles, shape (number, learned)."""
         return DECLARED.section(state, evidence.learned, "models").reshape(self.settings["number"], evidence.learned)

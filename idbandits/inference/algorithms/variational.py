@@ -166,12 +166,26 @@ def elbo(evidence: Packed, state: State) -> float:
 
 @final
 class Variational(Inference):
-    """Mean-field inference: up to `sweeps` E- and M-steps per round, until the ELBO rises by less than `tolerance`.
+    """Mean-field inference over all rounds, the paper's idTSvi.
 
-    `start="warm"` goes on from the last belief, the first one being random (a symmetric one may never leave its
-    symmetry); `"prior"` has the prior as the first one; `"random"` begins at random in every round, as the paper's
-    pseudocode does. `literal` keeps every latent node, as the paper's equations do; otherwise those that cannot
-    matter are summed out.
+    Parameters
+    ----------
+    sweeps : int
+        Highest number of E- and M-steps per round.
+    tolerance : float
+        Increase of the ELBO, in nats, below which steps end early.
+    start : str
+        First belief of a round: "warm" goes on from the last one, which at first is random (a symmetric one may never
+        leave its symmetry); "prior" begins with the prior; "random" begins at random, as the paper's pseudocode does.
+    literal : bool
+        Whether every latent node is kept, as in the paper's equations; otherwise those that cannot matter are summed
+        out.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> idb.Thompson(idb.models.cascade(3, 2), inference=Variational(sweeps=5), seed=0)
+    Thompson('cascade', variational, sweeps=5, ...; 0 rounds)
     """
 
     declared = DECLARED
@@ -190,5 +204,5 @@ class Variational(Inference):
         return DECLARED.start(evidence, self.settings | {"start": STARTS[self.settings["start"]]})
 
     def elbo(self, evidence: Evidence, state: State) -> float:
-        """L(q) of the paper: the logarithm of the probability of all that was seen is at least this."""
+        """Return L(q) of the paper, a lower bound of the log-probability of everything observed, in nats."""
         return float(elbo(evidence.packed, state.copy()))

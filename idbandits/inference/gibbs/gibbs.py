@@ -284,10 +284,25 @@ def restore(evidence: Packed, state: State) -> int:
 
 @final
 class Gibbs(Inference):
-    """Gibbs sampling: `steps` per round, each with `moves` of two means at once and visits to `visits` groups at most.
+    """Gibbs sampling, the default: draws latent counts and means in turn.
 
-    Its actions are draws from the exact posterior, as far as the chain has converged, at a cost that grows neither with
-    the counts nor with the number of groups.
+    Actions are draws from the exact posterior, as far as the chain has converged, at a cost that grows neither with the
+    counts nor with the number of groups.
+
+    Parameters
+    ----------
+    steps : int
+        Steps of the chain per round.
+    moves : int
+        Joint moves of two means per step.
+    visits : int
+        Groups of earlier rounds whose latent counts are drawn again, per step, at most.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> idb.Thompson(idb.models.position_based(3, 2), inference=Gibbs(steps=2), seed=0)
+    Thompson('position-based', gibbs, steps=2, moves=5, visits=64; 0 rounds)
     """
 
     declared = DECLARED
@@ -302,7 +317,7 @@ class Gibbs(Inference):
         }
 
     def refresh(self, evidence: Evidence, state: State, rng: Rng) -> None:
-        """After a fit: a step of all groups, if it does not take too long for the time until the next fit."""
+        """Make a step of all groups after a fit, if it does not take too long for the time until the next fit."""
         rounds, groups = int(state.ints[ROUNDS]), int(state.ints[USED])
         affordable = priors.SCHEDULE.allowance(rounds) * (int(state.ints[NEXT_FIT]) - rounds)
         if groups and rng.random() * VISIT * groups < affordable:
@@ -314,7 +329,7 @@ class Gibbs(Inference):
         return state
 
     def predictive(self, evidence: Evidence, state: State) -> Floats:
-        """Pseudo-counts whose means predict well: averages over recent draws of latent counts."""
+        """Return pseudo-counts whose means predict well: averages over recent draws of latent counts."""
         return DECLARED.section(state, evidence.learned, "average")
 
     def summary(self, evidence: Evidence, state: State, rng: Rng) -> Summary | None:
@@ -328,7 +343,7 @@ class Gibbs(Inference):
         return summary_of(plan.columns, plan.steps, running.record)
 
     def draws(self, evidence: Evidence, state: State, rng: Rng, number: int) -> Floats:
-        """Joint draws of all means along a chain that goes on from a copy of the state, one per row."""
+        """Return `number` joint draws of all means along a chain that goes on from a copy of the state, one per row."""
         plan = planned(evidence, state, whole=True)
         plan.announce(plan.warm_up + number)
         running = _Running(evidence, state.copy(), plan, rng)

@@ -43,8 +43,28 @@ class Longest(NamedTuple):
 class Evidence:
     """The parts of a model's likelihood, packed for kernels: with every latent node, or folded.
 
-    `entries` are those of the states that it is for, which may be those of another model, whose rows have the same
-    names. Then these states may also have factors from elsewhere, as large as `longest` says.
+    `folded` and `literal` build it. Its attributes are `model`, `prior` (pseudo-counts, shape (learned,)), `learned`
+    (number of learned entries) and `packed` (arrays for kernels).
+
+    Parameters
+    ----------
+    model : Model
+        Compiled diagram.
+    likelihood : Likelihood
+        Circuit of its likelihood.
+    literal : bool
+        Whether the circuit has every latent node.
+    entries : Entries, optional
+        Entries of the states that it is for; they may be those of another model, whose rows have equal names.
+    longest : Longest, optional
+        Largest sizes of factors from elsewhere that these states may have.
+
+    Examples
+    --------
+    >>> from idbandits import compile, models
+    >>> evidence = compile(models.cascade(4, 2)).derived(folded)
+    >>> evidence.learned, evidence.entry("attraction", [2, 1])  # item 2, attractive
+    (8, 5)
     """
 
     def __init__(
@@ -99,7 +119,20 @@ class Evidence:
         self.sources = [_that_matter(c, bent.intersection(slots[j]), sources[j]) for j in range(self.parts)]
 
     def entry(self, table: str, index: Sequence[int]) -> int:
-        """Return the place in states of an entry of a learned table: the states of its parents, then its own state."""
+        """Return the place in states of an entry of a learned table.
+
+        Parameters
+        ----------
+        table : str
+            Name of the table.
+        index : sequence of int
+            States of the parents, then the state of the node; with `rows`, the row, then the state.
+
+        Returns
+        -------
+        int
+            Place in the sections of a state that have a number per entry.
+        """
         shape = (*self.model.learned[table].shape, self.model.learned[table].states)
         number = self.model.parameters.offsets[table] + int(np.ravel_multi_index(tuple(index), shape))
         return int(self._places[number]) if len(self._places) else number
@@ -109,11 +142,11 @@ class Evidence:
         return new_scratch(*self.structures)
 
     def about(self, entries: Entries, longest: Longest) -> Evidence:
-        """Return this likelihood for states with other entries, and with factors up to this size."""
+        """Return this likelihood for states with other `entries`, and with factors up to the size `longest`."""
         return Evidence(self.model, self._likelihood, literal=self._literal, entries=entries, longest=longest)
 
     def lacking(self, actions: Ints) -> tuple[Entries, Bools]:
-        """Return the model's entries, and which of them these actions read but states lack."""
+        """Return the model's entries, and which of them these `actions` read but states lack."""
         own, c = Entries(self.model), self._likelihood.parts.circuit
         wanted = np.zeros(own.learned + len(own.known), np.bool_)
         for slot in range(c.slots):
@@ -130,20 +163,57 @@ class Evidence:
         return [[self.entries.with_retired(order) for order in own] for own in orders]
 
     def check_factors(self, keys: Ints, sizes: Ints) -> None:
-        """Raise if one of the keys, which follow one another, is not a factor over the entries of this model."""
+        """Raise if a key is not a factor over the entries of this model.
+
+        `keys` follow one another with these `sizes`.
+        """
         wrong = find_wrong(*self.packed, keys, sizes)
         if wrong >= 0:
             raise FormatError(f"the key of group {wrong} is not a factor of this diagram's likelihood")
 
 
 def folded(model: Model) -> Evidence:
-    """Return the evidence with irrelevant nodes summed out; `model.derived(folded)` builds it once."""
+    """Return the evidence with irrelevant nodes summed out; `model.derived(folded)` builds it once.
+
+    Parameters
+    ----------
+    model : Model
+        Compiled diagram.
+
+    Returns
+    -------
+    Evidence
+        Likelihood for kernels.
+
+    Examples
+    --------
+    >>> from idbandits import compile, models
+    >>> compile(models.cascade(4, 2)).derived(folded).prior.tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    """
     _announce(model)
     return Evidence(model, model.likelihood, literal=False)
 
 
 def literal(model: Model) -> Evidence:
-    """Return the evidence with every latent node, as in the paper's equations."""
+    """Return the evidence with every latent node, as in the paper's equations; `model.derived(literal)` builds it once.
+
+    Parameters
+    ----------
+    model : Model
+        Compiled diagram.
+
+    Returns
+    -------
+    Evidence
+        Likelihood for kernels.
+
+    Examples
+    --------
+    >>> from idbandits import compile, models
+    >>> compile(models.cascade(4, 2)).derived(literal).learned
+    8
+    """
     _announce(model)
     return Evidence(model, model.literal, literal=True)
 

@@ -15,7 +15,33 @@ NO_FEATURES: Floats = np.empty(0)  # where no context has features
 
 
 class Round(NamedTuple):
-    """Round to learn from, in the numbers of a diagram."""
+    """Round to learn from, in the numbers of a diagram.
+
+    Attributes
+    ----------
+    action : array of int64
+        Indices of choices and values: decisions, then contexts, in the order of declaration.
+    seen : array of int64
+        Indices of states of the observed nodes, in the order of declaration; -1 if not observed.
+    features : array of float64
+        Encoded features of contexts.
+    time : float
+        When the round was played, by the clock of a learner that forgets; NaN: now.
+    times : int
+        Number of equal rounds; negative for rounds to remove; 0 only brings the belief up to date.
+    effort : int
+        `LATER` (only count, more rounds follow), `NOW` (after every round) or `THOROUGHLY` (after many rounds).
+    keep : float
+        Part of everything learned before that is kept.
+    weight : float
+        Weight of this round, below 1 if it has faded since.
+
+    Examples
+    --------
+    >>> round_ = Round(np.array([2]), np.array([1]))
+    >>> round_.times, round_.keep, round_.weight
+    (1, 1.0, 1.0)
+    """
 
     action: Ints  # decisions, then contexts
     seen: Ints  # observed nodes; -1: not seen

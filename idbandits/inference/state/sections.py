@@ -59,22 +59,95 @@ class Section(NamedTuple):
 
 
 def setting() -> Any:
-    """Declare a constant that kernels read: an `int` or a `float`."""
+    """Declare a constant that kernels read: an `int` or a `float`.
+
+    Returns
+    -------
+    object
+        Default of a field of the named tuple that `Declaration` gets.
+
+    Examples
+    --------
+    >>> class Sections(NamedTuple):
+    ...     alpha: Floats = per_entry(PSEUDO_COUNTS)
+    ...     prior: Floats = per_entry(PSEUDO_COUNTS)
+    ...     sweeps: int = setting()
+    >>> Declaration(Sections).integer("sweeps") - HEADER
+    0
+    """
     return Section(DERIVED, 0, extra=1)
 
 
 def per_entry(kind: Kind, initial: float | None = None, entries: Size = 1) -> Any:
-    """Declare numbers for every learned entry; they start with the prior unless an initial value is given."""
+    """Declare numbers for every learned entry.
+
+    Parameters
+    ----------
+    kind : Kind
+        Meaning of the numbers, such as `PSEUDO_COUNTS`.
+    initial : float, optional
+        Initial value; the prior by default.
+    entries : int or str
+        Numbers per learned entry, or the name of a setting.
+
+    Returns
+    -------
+    object
+        Default of a field of the named tuple that `Declaration` gets.
+
+    Examples
+    --------
+    >>> per_entry(PSEUDO_COUNTS).kind.name
+    'pseudo-counts'
+    """
     return Section(kind, initial, entries)
 
 
 def numbers(kind: Kind, initial: float = 0.0, size: Size = 1) -> Any:
-    """Declare a few numbers (`Floats`) or integers (`Ints`)."""
+    """Declare a few numbers (`Floats`) or integers (`Ints`).
+
+    Parameters
+    ----------
+    kind : Kind
+        Meaning of the numbers, such as `COUNTS`.
+    initial : float
+        Initial value.
+    size : int or str
+        How many there are, or the name of a setting.
+
+    Returns
+    -------
+    object
+        Default of a field of the named tuple that `Declaration` gets.
+
+    Examples
+    --------
+    >>> numbers(COUNTS, size=2).extra
+    2
+    """
     return Section(kind, initial, extra=size)
 
 
 def per_number(kind: Kind, *, by_row: bool = False) -> Any:
-    """Declare numbers beside every number in the keys of groups; the state then keeps groups."""
+    """Declare numbers beside every number in the keys of groups; the state then keeps groups.
+
+    Parameters
+    ----------
+    kind : Kind
+        Meaning of the numbers, such as `COUNTS`.
+    by_row : bool
+        Whether there are as many as a row has entries, where the row occurs first in a key.
+
+    Returns
+    -------
+    object
+        Default of a field of the named tuple that `Declaration` gets.
+
+    Examples
+    --------
+    >>> per_number(COUNTS).beside
+    True
+    """
     return Section(kind, 0.0, beside=True, by_row=by_row)
 
 
@@ -95,7 +168,30 @@ class Layout(NamedTuple):
 class Declaration:
     """State of an inference, by the NamedTuple that declares its sections.
 
-    `grouped`: the state keeps groups of equal factors; `linked`: keys are linked by the rows that they read.
+    In kernels, `view(state, learned)` returns the NamedTuple with settings as numbers and sections as pointers.
+
+    Parameters
+    ----------
+    kind : type
+        NamedTuple whose defaults are declared by `setting`, `per_entry`, `numbers` and `per_number`. The first two
+        floats are the pseudo-counts that actions are drawn from, and their prior.
+    grouped : bool
+        Whether the state keeps groups of equal factors.
+    linked : bool
+        Whether keys of groups are linked by the rows that they read.
+
+    Examples
+    --------
+    >>> class Sections(NamedTuple):
+    ...     alpha: Floats = per_entry(PSEUDO_COUNTS)
+    ...     prior: Floats = per_entry(PSEUDO_COUNTS)
+    ...     keep: float = setting()
+    >>> from idbandits import compile, models
+    >>> from idbandits.inference.rounds.evidence import folded
+    >>> declared, evidence = Declaration(Sections), compile(models.semi_bandit(2, 1)).derived(folded)
+    >>> state = declared.start(evidence, {"keep": 0.9})
+    >>> declared.section(state, evidence.learned, "alpha").tolist(), float(state.floats[-1])
+    ([1.0, 1.0, 1.0, 1.0], 0.9)
     """
 
     def __init__(self, kind: Any, *, grouped: bool = False, linked: bool = False) -> None:
@@ -110,7 +206,22 @@ class Declaration:
         self.view = _viewer(self)
 
     def start(self, evidence: Any, values: Mapping[str, Any], prior: Floats | None = None) -> State:
-        """Return the state before the first round: initial values, but for the settings and sections in `values`."""
+        """Return the state before the first round.
+
+        Parameters
+        ----------
+        evidence : Evidence
+            Likelihood of the diagram.
+        values : mapping of str to numbers
+            Settings, and sections that start otherwise than declared.
+        prior : array, optional
+            Pseudo-counts to start with, shape (learned,); those of the diagram by default.
+
+        Returns
+        -------
+        State
+            Initial values, without groups.
+        """
         n, first, floats = evidence.learned, evidence.prior if prior is None else prior, list[Floats]()
         ints = np.array([values.get(name, self.sections[name].initial) for name in self._ints], np.int64)
         for name, _, size in self._places(values, n):
@@ -129,11 +240,11 @@ class Declaration:
         return state
 
     def each(self, evidence: Any) -> int:
-        """Return how many floats there are beside every number of a key."""
+        """Return how many floats there are beside every number of a key, with the factors of `evidence`."""
         return sum(evidence.widest if self.sections[name].by_row else 1 for name in self._beside)
 
     def layout(self, evidence: Any, settings: Mapping[str, Any]) -> Layout:
-        """Return the kinds of all numbers of a state."""
+        """Return the kinds of all numbers of a state with the factors of `evidence` and these `settings`."""
         return Layout(
             [(self.sections[name].kind, size) for name, _, size in self._places(settings, evidence.learned)],
             [(self.sections[name].kind, self.each(evidence)) for name in self._beside],
@@ -143,13 +254,28 @@ class Declaration:
         )
 
     def section(self, state: State, learned: int, name: str) -> Floats:
-        """Return a section of the floats: a view."""
+        """Return a section of the floats of a state.
+
+        Parameters
+        ----------
+        state : State
+            State.
+        learned : int
+            Number of learned entries, `evidence.learned`.
+        name : str
+            Name of the section.
+
+        Returns
+        -------
+        array
+            View of the numbers: changes go to the state.
+        """
         settings = dict(zip(self._ints, state.ints[HEADER:].tolist(), strict=False))
         at, size = next((at, size) for own, at, size in self._places(settings, learned) if own == name)
         return state.floats[at : at + size]
 
     def integer(self, name: str) -> int:
-        """Return the place of a setting, or of an integer, in the ints of a state."""
+        """Return the place of the setting or integer `name` in the ints of a state."""
         return HEADER + self._ints.index(name)
 
     def _places(self, settings: Mapping[str, Any], learned: int) -> Iterator[tuple[str, int, int]]:

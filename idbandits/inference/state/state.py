@@ -42,7 +42,28 @@ NO_INTS: Ints = np.empty(0, np.int64)
 
 
 class State(NamedTuple):
-    """All that a learner has learned."""
+    """All that a learner has learned, in flat arrays that kernels change in place.
+
+    Attributes
+    ----------
+    ints : array of int64
+        Header, declared integers, and groups.
+    floats : array of float64
+        Pseudo-counts that actions are drawn from, shape (learned,), the prior, shape (learned,), and other sections.
+    fits : array of float64
+        Regressions of tables with features.
+    int_scratch, float_scratch : array
+        Scratch memory of kernels, which files do not contain.
+
+    Examples
+    --------
+    >>> from idbandits import compile, models
+    >>> from idbandits.inference import Exact, beginning, folded
+    >>> model = compile(models.semi_bandit(2, 1))
+    >>> state = beginning(Exact(), model, model.derived(folded), np.random.default_rng(0))
+    >>> state.copy().floats.tolist(), state.has_room(), state.wants_fit()
+    ([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], True, False)
+    """
 
     ints: Ints
     floats: Floats

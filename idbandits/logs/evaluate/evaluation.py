@@ -11,6 +11,7 @@ import numpy as np
 from idbandits.agent.reports.axes import axes_for, style_rows
 from idbandits.logs.evaluate.clusters import Estimate
 from idbandits.logs.evaluate.weight_checks import WeightChecks
+from idbandits.notebook import html_table, html_text
 
 if TYPE_CHECKING:
     import pandas
@@ -50,11 +51,25 @@ class Bar(NamedTuple):
 
 @final
 class Evaluation:
-    """Estimated value of a policy per round, by several estimators, with 95 % intervals.
+    """Estimated value of a policy, in units of the reward per round, by several estimators with 95 % intervals.
 
-    `frame` has one row per estimator, `best` the name of the recommended one, `value`, `low` and `high` its estimate,
-    `verdict` one sentence, `diagnostics` the checks of importance weights by estimator, and `notes` warnings.
+    Parameters
+    ----------
+    estimates : mapping of Estimate
+        Value, interval and effective sample size, by estimator.
+    best : str
+        Name of the recommended estimator.
+    logged : Estimate
+        Mean reward in the log, of the logging policy.
+    diagnostics : mapping of WeightChecks
+        Checks of importance weights, by estimator.
+    findings : sequence of str
+        Reasons not to trust the recommended estimate.
+    notes : sequence of str
+        Warnings.
 
+    Examples
+    --------
     >>> import idbandits as idb
     >>> log = {"A1": [0, 1] * 400, "C1": [0, 1] * 200 + [0, 0] * 200}
     >>> result = idb.evaluate({"A1": 1}, log, idb.models.cascade(2, 1), propensity="uniform", seed=0)
@@ -62,6 +77,10 @@ class Evaluation:
     ('doubly robust', True, True)
     >>> result.frame.columns.tolist()
     ['estimator', 'value', 'low', 'high', 'effective_sample_size']
+    >>> result.is_trusted("IPS"), len(result.diagnostics_frame) > 0, result.clipping_frame.columns.tolist()
+    (True, True, ['estimator', 'limit', 'value'])
+    >>> print(result.verdict)
+    The policy is better than the log: ...
     """
 
     def __init__(
@@ -74,17 +93,17 @@ class Evaluation:
 
     @property
     def value(self) -> float:
-        """Estimate of the recommended estimator."""
+        """Estimate of the recommended estimator, in units of the reward per round."""
         return self.estimates[self.best].value
 
     @property
     def low(self) -> float:
-        """Lower end of its 95 % interval."""
+        """Lower end of the 95 % interval of `value`."""
         return self.estimates[self.best].low
 
     @property
     def high(self) -> float:
-        """Upper end of its 95 % interval."""
+        """Upper end of the 95 % interval of `value`."""
         return self.estimates[self.best].high
 
     @property
@@ -94,7 +113,7 @@ class Evaluation:
 
     @cached_property
     def frame(self) -> pandas.DataFrame:
-        """Estimates: the columns estimator, value, low, high and effective_sample_size."""
+        """Data frame with the columns estimator, value, low, high and effective_sample_size (rounds)."""
         import pandas
 
         rows = [(name, *estimate) for name, estimate in self.estimates.items()]
@@ -102,7 +121,11 @@ class Evaluation:
 
     @cached_property
     def diagnostics_frame(self) -> pandas.DataFrame:
-        """Checks of importance weights: one row per estimator that uses them."""
+        """Data frame of checks of importance weights, with a row per estimator that uses them.
+
+        The columns are `estimator`, `effective_sample_size` (rounds), `overlap` (share of the policy's choices that the
+        log contains), `largest_weight`, `pareto_k` (shape of the tail), `mean_weight` and `mean_weight_error`.
+        """
         import pandas
 
         rows = [
@@ -114,7 +137,7 @@ class Evaluation:
 
     @cached_property
     def clipping_frame(self) -> pandas.DataFrame:
-        """Estimates by limit of the weights: columns estimator, limit, value."""
+        """Data frame of estimates by limit of the weights, with the columns estimator, limit and value."""
         import pandas
 
         rows = [(n, limit, value) for n, c in self.diagnostics.items() for limit, value in c.by_clipping.items()]
@@ -122,7 +145,7 @@ class Evaluation:
 
     @property
     def verdict(self) -> str:
-        """One sentence: the estimate with its interval, compared with the log, or why it is not to be trusted."""
+        """Sentence that compares the estimate with the log, or says why it is not to be trusted."""
         own = f"{self.value:.4g} per round ({self.low:.4g} to {self.high:.4g}, {self.best})"
         if self.findings:
             return f"Not to be trusted: {'; '.join(self.findings)}; the estimate is {own}."
@@ -139,12 +162,29 @@ class Evaluation:
         return [Bar(name, *own[:3], self.is_trusted(name)) for name, own in rows if np.isfinite(own.value)]
 
     def is_trusted(self, name: str) -> bool:
-        """Return whether the weights of an estimator pass all checks."""
+        """Return whether the weights of an estimator pass all checks.
+
+        Parameters
+        ----------
+        name : str
+            Name of the estimator.
+        """
         checks = self.diagnostics.get(name)
         return checks is None or not findings_of(checks)
 
     def plot(self, axes: Any = None) -> Axes:
-        """Draw all estimators with their intervals; hollow markers are not to be trusted."""
+        """Draw all estimators with their intervals; hollow markers are not to be trusted.
+
+        Parameters
+        ----------
+        axes : Axes, optional
+            Axes to draw on; by default, those of a new figure.
+
+        Returns
+        -------
+        Axes
+            Axes of the plot, whose `figure` can be saved.
+        """
         [ax] = axes_for(axes, 1, (7.0, 1.2 + 0.32 * (len(self.estimates) + 1)))
         bars = self.bars()
         for row, bar in enumerate(bars):
@@ -156,6 +196,10 @@ class Evaluation:
         style_rows(ax, [bar.estimator for bar in bars], False)
         ax.set_xlabel("reward per round with 95 % interval\n(hollow: weights fail a check; dashed: log)")
         return ax
+
+    def _repr_html_(self) -> str:
+        warnings = [html_text(f"WARNING: {note}") for note in self.notes]
+        return "\n".join([*warnings, html_table(self.frame, self.verdict)])
 
     def __str__(self) -> str:
         head = f"{'estimator':<20} {'value':>10} {'low':>10} {'high':>10} {'eff. rounds':>12}"

@@ -41,22 +41,40 @@ def evaluate(
 ) -> Evaluation:  # fmt: skip
     """Estimate the value of a policy per round, from a log that another policy played.
 
-    `policy` is an agent, an action, a function of the context (or of `context` and `allowed`) that returns an action or
-    a list of (action, probability), a table of contexts and actions (a mapping or a data frame, with a column
-    `probability` if it is random), or columns of the log: those of its actions, or of the probabilities with which it
-    takes the logged ones. `d` is the diagram; an agent brings its own.
+    Parameters
+    ----------
+    policy : Thompson, mapping, function, data frame, or names of columns
+        Agent; action; function of `context`, or of `context` and `allowed`, that returns an action or a list of
+        (action, probability); table of contexts and actions (a mapping or a data frame, with a column `probability` if
+        it is random); or columns of the log, of its actions or of the probabilities with which it takes the logged
+        ones.
+    log : path, data frame, table, URL or mapping
+        Log, as in `idb.count`, of at least 10 rounds.
+    d : Diagram, optional
+        Decision problem; an agent brings its own.
+    propensity : str, list, mapping or policy, optional
+        Probabilities of the logged choices: the column of whole actions, a list of columns (one per decision), a
+        mapping of decisions to columns, "uniform", "estimated", or a policy. Without it, estimates depend on the
+        diagram.
+    settings : Settings, optional
+        `learning`, `clip` and `folds` as one object.
+    seed : int, optional
+        Seed of bootstrap intervals and of random policies.
+    **options
+        `learning=True` (the agent learns by replay of the log; otherwise it is frozen), `clip` (limit of clipped
+        weights), `folds` (parts of the sessions for cross-fitting), and the reading of the log, as in `idb.count`:
+        `session` makes intervals those of sessions, `weight` weights rounds.
 
-    `propensity` has the probabilities of the logged choices: the column of whole actions, a list of columns (one per
-    decision), a mapping of decisions to columns, "uniform", "estimated", or a policy. Without it, estimates depend on
-    the diagram.
+    Returns
+    -------
+    Evaluation
+        Estimates in units of the reward per round, with 95 % intervals, diagnostics and a verdict.
 
-    `options` are `learning=True` (the agent learns by replay of the log; otherwise it is frozen), `clip=` (limit of
-    clipped weights), `folds=` (parts of the sessions for cross-fitting), and those of reading a log: `session=` makes
-    intervals those of sessions, `weight=` weights rounds, `columns=`, `format=`.
-
-    >>> from idbandits import models
+    Examples
+    --------
+    >>> import idbandits as idb
     >>> log = {"A1": [0, 1] * 200, "C1": [0, 1] * 100 + [0, 0] * 100, "p": [0.5] * 400}
-    >>> result = evaluate({"A1": 1}, log, models.cascade(2, 1), propensity="p", seed=0)
+    >>> result = idb.evaluate({"A1": 1}, log, idb.models.cascade(2, 1), propensity="p", seed=0)
     >>> result.frame.query("estimator == 'IPS'")["value"].round(3).tolist()
     [0.5]
     """

@@ -25,29 +25,40 @@ Columns = str | Sequence[str]
 class Long:
     """Format of logs with one row per shown item, which are grouped to one round per session.
 
-    `session`, `position` and `item` are names of columns. Decisions of the diagram are positions from the top, in the
-    order of declaration; `item` can also map prefixes or names of decisions to columns, `{"A": "doc", "B": "price"}`.
-    `observed` maps names of observed nodes, or what their names have before the number of the position, to columns:
-    `{"C": "click"}` reads C1, C2, …. `context` maps contexts to columns that are constant in each session; without
-    it, columns are called as the contexts. A list of columns stands for their texts joined by "|".
-
-    The top position is 0 if that number occurs in the log, else 1, or as `first` says. Positions that are missing
-    are empty slots if the diagram has the choice "(nothing)", else missing decisions. Equal rows are read once;
-    sessions with different values for one position are skipped and counted. Sessions are the clusters of standard
-    errors unless `session=` of the reading function names another column. Times (`at`) are those of the first row.
+    Positions that are missing are empty slots if the diagram has the choice "(nothing)", else missing decisions. Equal
+    rows are read once; sessions with different values for one position are skipped and counted. Sessions are the
+    clusters of standard errors unless `session=` of the reading function names another column. Times (`at`) are those
+    of the first row. A list of columns stands for their texts joined by "|".
 
     Logs of many queries: a document is as attractive as it suits a query, so an item is the pair of both. With
     `item=["query", "doc"]` and `items="from log"`, tables have one row per pair that occurs, not per combination.
 
-    >>> from idbandits import models
-    >>> from idbandits.logs.read.open_log import open_log
+    Parameters
+    ----------
+    session : str or list of str
+        Column that identifies the round.
+    position : str
+        Column of positions from the top: decisions of the diagram, in the order of declaration.
+    item : str, list of str or mapping
+        Column of items; or columns by prefix or name of decisions, such as `{"A": "doc", "B": "price"}`.
+    observed : mapping
+        Columns by name of observed nodes, or by the part of their names before the number of the position: `{"C":
+        "click"}` reads C1, C2, …
+    context : mapping, optional
+        Columns by context, constant in each session; by default, columns are called as the contexts.
+    first : int, optional
+        Number of the top position; by default 0 if it occurs in the log, else 1.
+
+    Examples
+    --------
+    >>> import idbandits as idb
     >>> log = {"sid": [7, 7, 8], "pos": [1, 2, 1], "query": ["q", "q", "r"], "doc": [1, 2, 1], "click": [0, 1, 0]}
-    >>> form = Long(session="sid", position="pos", item=["query", "doc"], observed={"C": "click"})
-    >>> opened = open_log(lambda pairs: models.cascade(pairs, 2, empty=True), log, format=form)
-    >>> opened.diagram.nodes["A1"].values
-    ('q|1', 'q|2', 'r|1', '(nothing)')
-    >>> opened.all().choices.tolist(), opened.all().seen.tolist()
-    ([[0, 1], [2, 3]], [[0, 1], [0, -1]])
+    >>> form = idb.Long(session="sid", position="pos", item=["query", "doc"], observed={"C": "click"})
+    >>> counts = idb.count(lambda pairs: idb.models.cascade(pairs, 2, empty=True), log, format=form, items="from log")
+    >>> counts.rounds, counts.diagram.nodes["A1"].values
+    (2, ('q|1', 'q|2', 'r|1', '(nothing)'))
+    >>> counts.uses["attraction"].tolist()
+    [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]
     """
 
     session: Columns
@@ -75,7 +86,15 @@ class Long:
             check_whole("Long: first", self.first, 0, error=LogError)
 
     def source(self, log: Any, options: Any) -> Source:
-        """Return the source of the rows."""
+        """Return the source of the rows.
+
+        Parameters
+        ----------
+        log : path, data frame, table, URL or mapping
+            Log, as in `idb.count`.
+        options : LogOptions
+            Options of reading.
+        """
         source = source_of(log, options.query)
         self._check(source, self._own_columns())
         return source
@@ -91,7 +110,13 @@ class Long:
             raise LogError(f"{source.name} must have the column {unknown[0]!r}, got {shown}")
 
     def item_columns(self, d: Diagram | None) -> dict[str | None, list[tuple[str, ...]]]:
-        """Return the columns with labels of decisions by name of the decision; key None: of all decisions."""
+        """Return the columns with labels of decisions by name of the decision; key None: of all decisions.
+
+        Parameters
+        ----------
+        d : Diagram or None
+            Diagram, if it is known.
+        """
         if d is None or not isinstance(self.item, Mapping):
             items = self.item.values() if isinstance(self.item, Mapping) else [self.item]
             return {None: [_listed(own) for own in items]}
@@ -99,7 +124,17 @@ class Long:
         return {name: [columns] for name, (columns, _) in cells.items()}
 
     def prepared(self, source: Source, d: Diagram, side: SideColumns) -> tuple[Source, SideColumns, dict[str, Any]]:
-        """Return the source of sessions, its further columns, and the columns of nodes."""
+        """Return the source of sessions, its further columns, and the columns of nodes.
+
+        Parameters
+        ----------
+        source : Source
+            Source of the rows.
+        d : Diagram
+            Diagram of the rounds.
+        side : SideColumns
+            Columns of weights, times and sessions.
+        """
         decisions = d.of_kind("decision")
         if isinstance(self.item, Mapping):
             placed = placed_nodes("item", self.item, decisions)

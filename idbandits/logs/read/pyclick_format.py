@@ -35,24 +35,32 @@ class Shown(NamedTuple):
 @final
 @dataclass(frozen=True)
 class PyClick:
-    """Format of PyClick's sample data and of the Yandex challenge; both are recognised line by line.
+    r"""Format of PyClick's sample data and of the Yandex challenge; both are recognised line by line.
 
     PyClick separates sessions by ";" and newlines: `query TAB d1,d2,… : c1,c2,…`, with shown documents from the top
     and clicked ones. Lines of Yandex have tabs: `session time Q query region d1 d2 …` for a result page, and
     `session time C document` for a click, which belongs to the latest page of its session that shows the document.
-    Clicks on documents that were not shown are counted and ignored.
+    Clicks on documents that were not shown are counted and ignored. Decisions of the diagram are positions, in order.
 
-    Items are pairs "query|document", as click models need them, unless `pairs` is False. Decisions of the diagram
-    are positions in order; `click` is what names of click nodes have before the position. `context` maps contexts to
-    "query" or "session".
+    Parameters
+    ----------
+    click : str
+        Part of the names of click nodes before the number of the position.
+    pairs : bool
+        Items are pairs "query|document", as click models need them; otherwise documents.
+    context : mapping, optional
+        "query" or "session", by context.
 
+    Examples
+    --------
     >>> import pathlib, tempfile
     >>> import idbandits as idb
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "sessions.txt"
-    >>> _ = file.write_text("q\\td1,d2:d2;q\\td2,d1:;")
-    >>> def lists(pairs):
-    ...     return idb.models.cascade(pairs, 2)
-    >>> counts = idb.count(lists, file, format=idb.formats.PyClick(), items="from log")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "sessions.txt"
+    ...     _ = file.write_text("q\td1,d2:d2;q\td2,d1:;")
+    ...     counts = idb.count(
+    ...         lambda pairs: idb.models.cascade(pairs, 2), file, format=idb.formats.PyClick(), items="from log"
+    ...     )
     >>> counts.rounds, counts.diagram.nodes["A1"].values
     (2, ('q|d1', 'q|d2'))
     """
@@ -62,7 +70,15 @@ class PyClick:
     context: Mapping[str, str] | None = None
 
     def source(self, log: Any, options: Any) -> Source:
-        """Return the source of the sessions."""
+        """Return the source of the sessions.
+
+        Parameters
+        ----------
+        log : path, or list of paths
+            Text files.
+        options : LogOptions
+            Options of reading.
+        """
         if options.query is not None:
             raise LogError(f"query must be None for files of PyClick, got {brief(options.query)}")
         for own in log if isinstance(log, (list, tuple)) else [log]:
@@ -71,11 +87,27 @@ class PyClick:
         return SessionFiles(files_of(log), self.pairs, {}, {})
 
     def item_columns(self, d: Diagram | None) -> dict[str | None, list[tuple[str, ...]]]:
-        """Return no columns: the source lists its items."""
+        """Return no columns: the source lists its items.
+
+        Parameters
+        ----------
+        d : Diagram or None
+            Diagram, if it is known.
+        """
         return {None: []}
 
     def prepared(self, source: Source, d: Diagram, side: SideColumns) -> tuple[Source, SideColumns, dict[str, Any]]:
-        """Return the source with one column per node, its further columns, and the columns of nodes."""
+        """Return the source with one column per node, its further columns, and the columns of nodes.
+
+        Parameters
+        ----------
+        source : Source
+            Source of the sessions.
+        d : Diagram
+            Diagram of the rounds.
+        side : SideColumns
+            Columns of weights, times and sessions.
+        """
         assert isinstance(source, SessionFiles)
         items = {f"document at position {k}": k for k in range(1, len(d.of_kind("decision")) + 1)}
         nodes: dict[str, Any] = dict(zip((node.name for node in d.of_kind("decision")), items, strict=True))

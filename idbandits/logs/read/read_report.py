@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 from idbandits.errors import IdbanditsError, brief
+from idbandits.notebook import html_table, html_text
 
 MOST_EXAMPLES = 3  # of each reason
 MOST_REASONS = 1000  # that are listed apart; the others are counted together
@@ -38,14 +39,31 @@ class Place(NamedTuple):
 @final
 @dataclass
 class ReadReport:
-    """Rounds that were read and skipped so far; `skipped` counts rows by reason, `notes` counts what was changed.
+    """Rounds of a log that were read and skipped; `str` lists the reasons.
 
-    >>> report = ReadReport("log.csv")
-    >>> report.read += 9
-    >>> report.skip("'A1' has unknown items", 1, [Place("log.csv", 4, "A1", "x")])
+    Attributes
+    ----------
+    source : str
+        Name of the log.
+    read : int
+        Number of rounds that were read.
+    skipped : dict of int
+        Number of rounds that were skipped, by reason.
+    examples : dict of list of Place
+        First places in the log, by reason.
+    notes : dict of int
+        Number of values that were changed or ignored without skipping a round, by description.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> log = {"A1": ["tea", "milk", "wine"], "C1": [1, 0, 1]}
+    >>> report = idb.count(idb.models.cascade(["tea", "milk"], 1), log).report
     >>> print(report)
-    log.csv: 9 rounds read, 1 skipped
-      1 skipped: 'A1' has unknown items (log.csv, row 4, column 'A1': 'x')
+    arrays: 2 rounds read, 1 skipped
+      1 skipped: 'A1' has a value that is not in the diagram (arrays, row 2, column 'A1': 'wine')
+    >>> report.rows, report.frame.columns.tolist(), report.as_dict()["read"]
+    (3, ['reason', 'rounds', 'example'], 2)
     """
 
     source: str
@@ -61,14 +79,24 @@ class ReadReport:
 
     @property
     def frame(self) -> Any:
-        """Table of the reasons: columns `reason`, `rounds` and `example`."""
+        """Data frame with the columns reason, rounds (their number) and example."""
         import pandas  # slow to import
 
         lines = [(reason, number, self._example(reason)) for reason, number in self.skipped.items()]
         return pandas.DataFrame(lines, columns=["reason", "rounds", "example"])
 
     def skip(self, reason: str, number: int, examples: list[Place]) -> None:
-        """Count skipped rows."""
+        """Count skipped rows.
+
+        Parameters
+        ----------
+        reason : str
+            Reason, as it is shown.
+        number : int
+            Number of rows.
+        examples : list of Place
+            First places of such rows.
+        """
         if not number:
             return
         if reason not in self.skipped and len(self.skipped) >= MOST_REASONS:
@@ -78,12 +106,26 @@ class ReadReport:
         known += examples[: MOST_EXAMPLES - len(known)]
 
     def note(self, text: str, number: int) -> None:
-        """Count something that was changed or ignored without skipping a round."""
+        """Count values that were changed or ignored without skipping a round.
+
+        Parameters
+        ----------
+        text : str
+            Description of the change.
+        number : int
+            Number of values.
+        """
         if number:
             self.notes[text] = self.notes.get(text, 0) + number
 
     def add(self, other: ReadReport) -> None:
-        """Add the rounds of another part of the log."""
+        """Add the rounds of another part of the log.
+
+        Parameters
+        ----------
+        other : ReadReport
+            Report of that part.
+        """
         self.read += other.read
         for reason, number in other.skipped.items():
             self.skip(reason, number, other.examples.get(reason, []))
@@ -101,6 +143,9 @@ class ReadReport:
 
     def _example(self, reason: str) -> str:
         return next((str(place) for place in self.examples.get(reason, ())), "")
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self)) if not self.skipped else html_text(str(self)) + html_table(self.frame)
 
     def __str__(self) -> str:
         lines = [f"{self.source}: {self.read:,} rounds read, {sum(self.skipped.values()):,} skipped"]

@@ -25,18 +25,28 @@ Actions = Mapping[str, str]
 @final
 @dataclass(frozen=True)
 class UBI:
-    """Format of the indices `ubi_queries` and `ubi_events`, exported as JSON lines or as frames.
+    """Format of the indices `ubi_queries` and `ubi_events` of OpenSearch, exported as JSON lines or as frames.
 
-    The log is `{"queries": …, "events": …}`, or the events alone. Shown items are `query_response_hit_ids` of the
-    queries, in their order; or, if these are not there, events whose `action_name` is in `impression`, with
-    `event_attributes.object.object_id` and `event_attributes.position.ordinal`. `observed` maps prefixes of nodes to
-    actions, `{"C": "click", "B": "purchase"}`: a node is 1 if an event of the query has this action and object.
-    Nested fields may be flat columns with dots in their names. A round is a `query_id`.
+    The log is `{"queries": …, "events": …}`, or the events alone; a round is a `query_id`. Shown items are
+    `query_response_hit_ids` of the queries, in their order; or, if these are not there, events of `impression` with
+    `event_attributes.object.object_id` and `event_attributes.position.ordinal`. Nested fields may be flat columns with
+    dots in their names. `timestamp`, `client_id`, `session_id` and `application` can be named as columns.
 
-    `context` maps contexts to fields of the queries (of impressions, without queries), such as "user_query" or
-    "query_attributes.device". `timestamp`, `client_id`, `session_id` and `application` can be named as columns. With
-    `pairs`, items are "user_query|object_id".
+    Parameters
+    ----------
+    observed : mapping
+        Action by prefix of nodes, such as `{"C": "click", "B": "purchase"}`: a node is 1 if an event of the query has
+        this `action_name` and the object.
+    impression : sequence of str
+        Values of `action_name` of events that show an item.
+    context : mapping, optional
+        Field of the queries by context (of impressions, without queries), such as "user_query" or
+        "query_attributes.device".
+    pairs : bool
+        Items are "user_query|object_id".
 
+    Examples
+    --------
     >>> import idbandits as idb
     >>> queries = {"query_id": ["a", "b"], "query_response_hit_ids": [["x", "y"], ["y", "x"]]}
     >>> events = {"query_id": ["a"], "action_name": ["click"], "event_attributes.object.object_id": ["y"]}
@@ -55,7 +65,15 @@ class UBI:
             raise LogError(f"UBI: observed must map prefixes of nodes to names of actions, got {brief(self.observed)}")
 
     def source(self, log: Any, options: Any) -> Source:
-        """Return the source of shown items."""
+        """Return the source of shown items.
+
+        Parameters
+        ----------
+        log : mapping, or path, data frame, table or URL
+            Queries and events, or events alone.
+        options : LogOptions
+            Options of reading.
+        """
         queries, events = None, log
         if isinstance(log, Mapping) and set(log) <= {"queries", "events"}:
             if "events" not in log:
@@ -71,11 +89,27 @@ class UBI:
         return Long("query_id", "position", item, observed, self.context)
 
     def item_columns(self, d: Diagram | None) -> dict[str | None, list[tuple[str, ...]]]:
-        """Return the columns with labels of items."""
+        """Return the columns with labels of items.
+
+        Parameters
+        ----------
+        d : Diagram or None
+            Diagram, if it is known.
+        """
         return self._long.item_columns(d)
 
     def prepared(self, source: Source, d: Diagram, side: SideColumns) -> tuple[Source, SideColumns, dict[str, Any]]:
-        """Return the source of rounds, its further columns, and the columns of nodes."""
+        """Return the source of rounds, its further columns, and the columns of nodes.
+
+        Parameters
+        ----------
+        source : Source
+            Source of shown items.
+        d : Diagram
+            Diagram of the rounds.
+        side : SideColumns
+            Columns of weights, times and sessions.
+        """
         return self._long.prepared(source, d, side)
 
 

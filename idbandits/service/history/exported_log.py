@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -26,11 +26,12 @@ def export_log(journal: Journal, name: str, out: Path, *, draws: int | None = No
 
     seed_of(journal, name)
     versions = versions_of(journal)
-    nodes: dict[str, list[Node]] = {}
+    values: dict[str, list[Any]] = {}
     for row in journal.versions(name):
         for kind in KINDS:
             for node in versions(name, row.version).diagram.of_kind(kind):
-                nodes.setdefault(node.name, []).append(node)
+                for column, own in _columns_of(node):
+                    values.setdefault(column, []).extend(own)
     text, number, real = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
     fields = [
         ("id", text), ("version", number), ("arm", text), ("unit", text),
@@ -38,9 +39,9 @@ def export_log(journal: Journal, name: str, out: Path, *, draws: int | None = No
         ("learns", pyarrow.bool_()), ("reward", real),
         *([("propensity", real)] if draws is not None else []),
     ]  # fmt: skip
-    if taken := [own for own, _ in fields if own in nodes]:
+    if taken := [own for own, _ in fields if own in values]:
         fields = [field for field in fields if field[0] not in taken]  # columns of nodes come first
-    columns = {node: _column_type(every, pyarrow) for node, every in nodes.items()}
+    columns = {column: _column_type(own, pyarrow) for column, own in values.items()}
     schema = pyarrow.schema([*columns.items(), *fields])
     chances = None if draws is None else _Propensities(journal, name, draws)
     unfinished, total = out.with_name(out.name + ".part"), 0
@@ -67,7 +68,10 @@ def _closed(journal: Journal, name: str) -> Iterator[list[DecisionRow]]:
 
 
 def _line(row: DecisionRow, columns: Mapping[str, Any], propensity: float | None, text: Any) -> dict[str, Any]:
-    values = {**(decoded(row.context) or {}), **decoded(row.action), **decoded(row.learned)}
+    values = {**decoded(row.action), **decoded(row.learned)}
+    for node, value in (decoded(row.context) or {}).items():
+        features = value.items() if isinstance(value, dict) else ()
+        values |= {f"{node}.{feature}": own for feature, own in features} if features else {node: value}
     own: dict[str, Any] = {
         "id": row.id, "version": row.version, "arm": row.arm, "unit": row.unit, "at": round(row.at * 1e6),
         "shown": None if row.shown is None else round(row.shown * 1e6), "learns": bool(row.learns),
@@ -75,15 +79,24 @@ def _line(row: DecisionRow, columns: Mapping[str, Any], propensity: float | None
     }  # fmt: skip
     for name, kind in columns.items():
         value = values.get(name)
-        own[name] = str(value) if value is not None and kind == text else value
+        if value is not None and kind == text:
+            value = str(value)
+        own[name] = None if isinstance(value, (str, dict)) and kind != text else value  # a label that is not declared
     return own
 
 
-def _column_type(nodes: Iterable[Node], pyarrow: Any) -> Any:
-    """Return the type of the column of a node: a text if labels differ in their types."""
-    if any(node.features is not None for node in nodes):
-        raise IdbanditsError("contexts with features cannot be exported yet")
-    types = {type(value) for node in nodes for value in node.values}
+def _columns_of(node: Node) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Yield the columns of a node, one per feature if it has features, each with values that it may have."""
+    if node.features is None:
+        yield node.name, node.values
+    else:
+        for feature in node.features.features:
+            yield f"{node.name}.{feature.name}", feature.labels or (0.0,)
+
+
+def _column_type(values: Iterable[Any], pyarrow: Any) -> Any:
+    """Return the type of a column: a text if labels differ in their types."""
+    types = {type(value) for value in values}
     if types == {bool}:
         return pyarrow.bool_()
     if types == {int}:

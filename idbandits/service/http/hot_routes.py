@@ -18,8 +18,8 @@ from idbandits.service.http.message_types import (
 from idbandits.service.http.service_state import ServiceState
 from idbandits.service.journal.journal import Report
 from idbandits.service.live.deciding import Request
+from idbandits.service.live.experiments import Decision
 from idbandits.service.live.inputs import check_id
-from idbandits.service.live.live import Decision
 from idbandits.service.service_errors import ServiceError
 
 DECISION, OUTCOME = BodyType(DecisionRequest), BodyType(OutcomeReport)

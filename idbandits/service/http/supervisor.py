@@ -16,13 +16,21 @@ from idbandits.agent.thompson import Thompson
 from idbandits.errors import IdbanditsError
 from idbandits.models import cascade
 from idbandits.service.http.access_tokens import stored_tokens
-from idbandits.service.http.worker_process import GRACE, SHARES_PORT, Work, bound_to, run_learner, run_worker
+from idbandits.service.http.worker_process import (
+    GRACE,
+    SHARES_PORT,
+    SIGNALS,
+    Work,
+    bound_to,
+    run_learner,
+    run_worker,
+    signals_blocked,
+)
 from idbandits.service.live.live import Live
 from idbandits.service.live.shelf import new_shelf_folder
 
 SHORTEST = 5.0  # seconds that a worker should live; others are restarted after a pause
 PAUSES = (0.0, 1.0, 2.0, 5.0, 10.0)
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def is_local(host: str) -> bool:
@@ -98,7 +106,8 @@ class Supervisor:
     def _start(self, place: int) -> None:
         given = self._work, self._socket, self._reader
         own = self._context.Process(target=self._runs[place], args=given, daemon=False)
-        own.start()
+        with signals_blocked():
+            own.start()
         self._workers[place], self._began[place] = own, time.monotonic()
 
     def _restart(self, place: int) -> None:

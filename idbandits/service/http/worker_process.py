@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import uvicorn
@@ -26,6 +26,8 @@ KEEP_ALIVE = 75  # seconds that idle connections stay open: longer than those of
 BACKLOG = 2048
 SWITCH = 0.0005  # seconds until a thread that waits for the interpreter gets it; with 5 ms, the journal's waits most
 SHARES_PORT = sys.platform == "linux"  # where the kernel divides connections among the sockets of a port
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+HAS_MASK = hasattr(signal, "pthread_sigmask")
 
 
 class Work(NamedTuple):
@@ -78,6 +80,7 @@ def run_worker(work: Work, listening: socket.socket, parent: Any) -> None:
     connections.
     """
     _begin()
+    unblock_signals()
     live = Live(work.url, shelf=None if work.shelf is None else Shelf(work.shelf))
     server = server_of(live, work)
     if SHARES_PORT:
@@ -96,14 +99,32 @@ def run_learner(work: Work, _: socket.socket, parent: Any) -> None:
     """Close rounds and learn for all workers of this host, until SIGTERM, SIGINT, or the end of the parent."""
     _begin()
     ends = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, lambda *_: ends.set())
+    unblock_signals()
     threading.Thread(target=_follow, args=(parent, ends.set), daemon=True).start()
     assert work.shelf is not None
     with Live(work.url, shelf=Shelf(work.shelf), fills_shelf=True) as live:
         ends.wait()
         with contextlib.suppress(IdbanditsError):  # the journal is not available: another start learns it again
             live.save_snapshots()
+
+
+@contextlib.contextmanager
+def signals_blocked() -> Iterator[None]:
+    """Block signals that end a process: one that is started meanwhile gets them when it is able to end in order."""
+    if HAS_MASK:
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        unblock_signals()
+
+
+def unblock_signals() -> None:
+    """Receive signals that were blocked when this process was started."""
+    if HAS_MASK:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
 def _begin() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from idbandits.errors import ActionError
+from idbandits.kernel.array_types import Rng
 from idbandits.service.journal.journal import Journal
 from idbandits.service.journal.records import CALLER, DEFERRED, HOLDOUT, OPEN, POLICY, DecisionRow
 from idbandits.service.json_text import decoded, digest_of, encoded
@@ -39,9 +39,8 @@ def digest_of_request(request: Request) -> str:
 class Decider:
     """Makes decisions with random numbers of one process, which other processes do not share."""
 
-    def __init__(self, journal: Journal, clock: Callable[[], float]) -> None:
-        self._journal, self._clock = journal, clock
-        self._random = np.random.default_rng(secrets.randbits(128))
+    def __init__(self, journal: Journal, clock: Callable[[], float], random: Rng) -> None:
+        self._journal, self._clock, self._random = journal, clock, random
 
     def row(self, experiment: str, seed: int, id: str, view: View, request: Request) -> DecisionRow:
         """Return the row of a new decision."""

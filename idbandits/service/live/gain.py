@@ -31,16 +31,48 @@ STRENGTH = 200.0  # pseudo-counts of the alternative shares in the test of the h
 
 
 class Gain(NamedTuple):
-    """Mean gain in reward of a round of the policy over the holdout; `low` and `high` are None before there is enough.
+    """Mean gain in reward of a round of the policy over the holdout, with a confidence sequence.
 
-    The interval holds at all times together with a probability of 95 %.
+    The interval holds at all times together with a probability of 95 %, so that it may be looked at continuously.
+
+    Attributes
+    ----------
+    estimate : float or None
+        Gain, in units of the reward per decision; None before both arms have a round.
+    low, high : float or None
+        Ends of the interval; None before there are enough rounds.
+    rounds : dict
+        Rounds with a known reward, by arm.
+    until : float or None
+        End of the last hour that is counted, in seconds since 1970; rewards of later rounds may still change.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import idbandits as idb
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> live = idb.Live(f"sqlite:///{folder.name}/shop.db", background=False, clock=lambda: now, seed=0)
+    >>> now = 0.0
+    >>> live.put("shop", idb.models.cascade(["tea", "milk"], positions=1), holdout=0.5)
+    1
+    >>> for hour in range(4):
+    ...     now = 3600.0 * hour
+    ...     made = live.decide_many("shop", [{}] * 300)
+    ...     outcomes = [{"id": own.id, "values": {"C1": own.action["A1"] == "tea"}} for own in made]
+    ...     _ = live.report_many("shop", [{**own, "complete": True} for own in outcomes])
+    ...     _ = live.tick()
+    >>> gain = live.gain("shop")
+    >>> round(gain.estimate, 1), gain.is_decided
+    (0.3, True)
+    >>> live.close()
+    >>> folder.cleanup()
     """
 
     estimate: float | None
     low: float | None
     high: float | None
-    rounds: dict[str, int]  # with a known reward, by arm
-    until: float | None = None  # end of the last hour that is counted: later rounds may still change
+    rounds: dict[str, int]
+    until: float | None = None
 
     @property
     def is_decided(self) -> bool:
@@ -49,12 +81,43 @@ class Gain(NamedTuple):
 
 
 class SampleRatio(NamedTuple):
-    """Test of the holdout's share: the chance of so large a deviation at any time, where rounds are as assigned."""
+    """Test of the holdout's share: a small probability means that decisions are not assigned as declared.
+
+    Attributes
+    ----------
+    p_value : float
+        Probability of a deviation as large as this at any time, if assignment is correct.
+    holdout, number : int
+        Decisions in the holdout, and of both arms; units, if decisions have them.
+    expected : float
+        Expected number in the holdout.
+    by_unit : bool
+        Whether units are counted.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import idbandits as idb
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> live = idb.Live(f"sqlite:///{folder.name}/shop.db", background=False, clock=lambda: now, seed=0)
+    >>> now = 0.0
+    >>> live.put("shop", idb.models.cascade(["tea", "milk"], positions=1), holdout=0.1)
+    1
+    >>> made = live.decide_many("shop", [{}] * 100)
+    >>> _ = live.report_many("shop", [{"id": own.id, "complete": True} for own in made])
+    >>> now = 7200.0
+    >>> _ = live.tick()
+    >>> ratio = live.sample_ratio("shop")
+    >>> ratio.number, ratio.expected, ratio.p_value
+    (100, 10.0, 1.0)
+    >>> live.close()
+    >>> folder.cleanup()
+    """
 
     p_value: float
     holdout: int
-    number: int  # of rounds, or of units where decisions have them
-    expected: float  # in the holdout
+    number: int
+    expected: float
     by_unit: bool = False
 
 

@@ -7,19 +7,18 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from idbandits.diagram.diagram import Diagram
-from idbandits.diagram.tables import Label
-from idbandits.errors import ActionError, ContextError, IdbanditsError, brief
+from idbandits.errors import IdbanditsError, brief
+from idbandits.kernel.array_types import generator
 from idbandits.service.journal.committer import Committer
-from idbandits.service.journal.journal import Journal, NewDecision, Report, Write
-from idbandits.service.journal.records import DecisionRow, Event, VersionRow
+from idbandits.service.journal.journal import Journal, NewDecision, Report
+from idbandits.service.journal.records import VersionRow
 from idbandits.service.journal.store import Store
 from idbandits.service.json_text import decoded, encoded
-from idbandits.service.live.deciding import Decider, Request, digest_of_request
+from idbandits.service.live.deciding import Decider, Request
+from idbandits.service.live.experiments import Decision, Experiments
 from idbandits.service.live.follower import TICK, Follower
 from idbandits.service.live.gain import (
     Gain,
@@ -32,46 +31,83 @@ from idbandits.service.live.gain import (
     sample_ratio_of,
     units_of,
 )
-from idbandits.service.live.inputs import SKEW, check_id, check_name, is_time, new_id, time_of
-from idbandits.service.live.replica import LIBRARY, Replica, View, replica_at
+from idbandits.service.live.inputs import check_id, check_name
+from idbandits.service.live.replica import LIBRARY, Replica, replica_at
 from idbandits.service.live.settings import Settings, checked_settings
 from idbandits.service.live.shelf import Shelf
-from idbandits.service.live.versions import Outcome, Version
+from idbandits.service.live.versions import Version
 from idbandits.service.service_errors import ServiceError
 
-MOST_VERSIONS = 1000  # that are kept in memory
 STATUSES = ("active", "paused", "retired")
 
 
-class Decision(NamedTuple):
-    """Answer to a request: what to show."""
-
-    id: str
-    action: dict[str, Label]
-    version: int
-    arm: str  # policy, holdout, caller
-    experiment: str
-
-
 @final
-class Live:
+class Live(Experiments):
     """Experiments with a durable journal: decisions with ids, outcomes as timestamped events, learning by age.
 
-    `url` is that of a store: `sqlite:///shop.db` (four slashes begin an absolute path) or `postgresql://…`. Several
-    processes may share a store. A background thread closes rounds and learns them; with `background=False`, `tick`
-    does this when it is called. `clock` returns the time in seconds from 1970.
+    Several processes may share a store. Rounds are closed by age, whether or not an event arrived, and then learned.
+    Times are ISO texts, datetimes or seconds since 1970. Invalid requests raise a `ServiceError`.
+
+    Parameters
+    ----------
+    url : str
+        Store: `sqlite:///shop.db` (four slashes begin an absolute path) or `postgresql://…`.
+    clock : function
+        Function that returns the time in seconds since 1970.
+    background : bool
+        Close and learn rounds in a background thread; otherwise, when `tick` is called.
+    tick : float
+        Seconds between two steps of the background thread.
+    store : Store, optional
+        Open store, instead of `url`.
+    shelf : Shelf, optional
+        Folder by which workers of a service exchange what they learned.
+    fills_shelf : bool
+        Whether this process learns for all that share the shelf.
+    seed : int, optional
+        Seed of decisions and of new experiments, for tests and examples: processes that share a store need different
+        random numbers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import idbandits as idb
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> live = idb.Live(f"sqlite:///{folder.name}/shop.db", background=False)
+    >>> live.put("shop", idb.models.cascade(["tea", "milk"], positions=1), horizon="30m")
+    1
+    >>> decision = live.decide("shop", allowed=["tea"])
+    >>> decision.action, decision.arm
+    ({'A1': 'tea'}, 'policy')
+    >>> live.report(decision.id, {"C1": 1}, complete=True)
+    'accepted'
+    >>> live.tick()
+    1
+    >>> live.show("shop")["rounds"], live.posterior("shop")["attraction"].mean.round(2).tolist()
+    (1, [0.67, 0.5])
+    >>> live.decision("shop", decision.id)["learned"]
+    {'C1': 1}
+    >>> live.probability("shop", decision.id)["probability"]
+    1.0
+    >>> live.set_status("shop", "paused")
+    >>> live.experiments(), live.known(), live.lag("shop"), live.show("shop")["status"]
+    (['shop'], ['shop'], 0.0, 'paused')
+    >>> live.close()
+    >>> folder.cleanup()
     """
 
     def __init__(
         self, url: str, *, clock: Callable[[], float] = time.time, background: bool = True, tick: float = TICK,
         store: Store | None = None, shelf: Shelf | None = None, fills_shelf: bool = False,
+        seed: int | None = None,
     ) -> None:  # fmt: skip
+        self._random = generator(secrets.randbits(128) if seed is None else seed)
         self.store = open_store(url) if store is None else store
         self.journal = Journal(self.store)
         self.clock, self._process = clock, os.getpid()
         self._versions = dict[tuple[str, int], Version]()
         self._in_flight, self._lock = set[tuple[str, str]](), threading.Lock()
-        self._decider = Decider(self.journal, clock)
+        self._decider = Decider(self.journal, clock, self._random)
         self._follower = Follower(self.journal, self.version, clock, shelf, fills=fills_shelf)
         self._follower.follow_all()
         self._committer = Committer(self.journal)
@@ -81,9 +117,27 @@ class Live:
     # -- experiments ---------------------------------------------------------------------------------------------------
 
     def put(self, name: str, d: Diagram, *, who: str = "python", **settings: Any) -> int:
-        """Create an experiment, or add a version that keeps what was learned; return the number of the version.
+        """Create an experiment, or add a version that keeps what was learned.
 
         Nothing changes if diagram and settings are those of the latest version.
+
+        Parameters
+        ----------
+        name : str
+            Name of the experiment.
+        d : Diagram
+            Decision problem.
+        who : str
+            Author of the change, for the journal.
+        **settings
+            Settings (docs/reference/service.md): `inference`, `forget`, `effort`, `mode` ("online", "shadow",
+            "frozen"), `horizon` and `accept` (durations such as "30m"), `absent`, `age_unit`, `holdout` (share, 0 to
+            0.9), `baseline`, `learn_holdout`, `sticky` (duration).
+
+        Returns
+        -------
+        int
+            Number of the version, from 1.
         """
         check_name(name)
         if not isinstance(d, Diagram):
@@ -116,33 +170,26 @@ class Live:
         except IdbanditsError as error:
             raise ServiceError("invalid", str(error), "diagram") from None
         row = VersionRow(0, encoded(d.to_dict()), encoded(own.to_data()), self.clock())
-        return self.journal.put(name, secrets.randbits(62), row, who, 0 if latest is None else latest.number)
-
-    def _latest(self, name: str) -> Version | None:
-        number = self.journal.latest_version(name)
-        return self.version(name, number) if number else None
-
-    def version(self, experiment: str, number: int) -> Version:
-        """Return a version of an experiment; the latest ones are kept in memory."""
-        known = self._versions.get((experiment, number))
-        if known is None:
-            rows = self.journal.versions(experiment, number - 1, 1)
-            if not rows or rows[0].version != number:
-                raise ServiceError("unknown-experiment", f"experiment {experiment!r} must have version {number}")
-            d, settings = Diagram.from_dict(decoded(rows[0].diagram)), Settings(**decoded(rows[0].settings))
-            known = Version(experiment, number, d, settings, rows[0].created)
-            with self._lock:
-                known = self._versions.setdefault((experiment, number), known)
-                while len(self._versions) > MOST_VERSIONS:
-                    del self._versions[next(iter(self._versions))]
-        return known
+        return self.journal.put(
+            name, int(self._random.integers(2**62)), row, who, 0 if latest is None else latest.number
+        )
 
     def experiments(self) -> list[str]:
         """Return the names of all experiments."""
         return list(self.journal.experiments())
 
     def set_status(self, name: str, status: str, who: str = "python") -> None:
-        """Pause ("paused"), resume ("active") or retire ("retired") an experiment; outcomes are always accepted."""
+        """Pause, resume or retire an experiment; outcomes are always accepted.
+
+        Parameters
+        ----------
+        name : str
+            Name of the experiment.
+        status : {"active", "paused", "retired"}
+            New status.
+        who : str
+            Author of the change, for the journal.
+        """
         self.replica(name)
         if status not in STATUSES:
             raise ServiceError("invalid", f"status must be one of {', '.join(STATUSES)}, got {brief(status)}", "status")
@@ -150,7 +197,13 @@ class Live:
         self._follower.statuses[name] = status
 
     def show(self, name: str) -> dict[str, Any]:
-        """Describe an experiment: version, status, numbers of rounds and decisions."""
+        """Describe an experiment: version, status, settings, numbers of rounds and decisions, lag in seconds.
+
+        Parameters
+        ----------
+        name : str
+            Name of the experiment.
+        """
         view = self.view(name)
         settings = view.version.settings
         status = self._follower.statuses.get(name, "active")
@@ -164,39 +217,14 @@ class Live:
             "settings": settings.to_data(), "created": view.version.created,
         }  # fmt: skip
 
-    def lag(self, name: str) -> float:
-        """Return for how many seconds something is due that this process has not learned: rounds to close, or steps."""
-        return self._follower.lag(self.replica(name))
-
-    def replica(self, name: str) -> Replica:
-        """Return the replica of an experiment, or raise if there is none."""
-        if os.getpid() != self._process:  # threads and locks were left in the parent
-            raise IdbanditsError("idb.Live must be opened in the process that uses it; this one was forked after that")
-        replica = self._follower.replicas.get(name)
-        if replica is None or replica.view is None:
-            self._follower.follow_all()  # another process may have created it
-            replica = self._follower.replicas.get(name)
-        if replica is None or replica.view is None:
-            raise ServiceError("unknown-experiment", f"experiment must exist, got {brief(name)}", "experiment")
-        return replica
-
-    def present(self, name: str) -> View | None:
-        """Return the present agent of an experiment without a look at the journal, None if it is not known here."""
-        replica = self._follower.replicas.get(name)
-        return None if replica is None else replica.view
-
-    def known(self) -> list[str]:
-        """Return the names of experiments that this process follows."""
-        return [name for name, replica in list(self._follower.replicas.items()) if replica.view is not None]
-
-    def view(self, name: str) -> View:
-        """Return the present agent of an experiment and its version."""
-        view = self.replica(name).view
-        assert view is not None
-        return view
-
     def posterior(self, name: str) -> dict[str, Any]:
-        """Return the belief of every learned table, as `Posterior` by name."""
+        """Return the belief of every learned table, as `Posterior` by name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the experiment.
+        """
         return self.view(name).agent.posterior()
 
     # -- decisions -----------------------------------------------------------------------------------------------------
@@ -205,7 +233,30 @@ class Live:
         self, experiment: str, context: Mapping[str, Any] | None = None, *, allowed: Any = None, id: str | None = None,
         unit: str | None = None, action: Mapping[str, Any] | None = None, deferred: bool = False,
     ) -> Decision:  # fmt: skip
-        """Return what to show; the decision is durable then. An id that is repeated gets its first answer."""
+        """Return the action to show; the decision is durable then.
+
+        Parameters
+        ----------
+        experiment : str
+            Name of the experiment.
+        context : mapping, optional
+            Value of each context node, or its features, by name.
+        allowed : iterable or mapping, optional
+            Eligible choices, as in `Thompson.act`.
+        id : str, optional
+            Id of the decision; a repeated id gets its first answer. By default, a new one.
+        unit : str, optional
+            User or device: it stays in one arm, and keeps its action if the experiment is `sticky`.
+        action : mapping, optional
+            Action of the caller, in shadow mode or for a holdout with the baseline "caller".
+        deferred : bool
+            Learn from the decision only if it is reported as `shown`.
+
+        Returns
+        -------
+        Decision
+            Id, action, version and arm.
+        """
         request = Request(context, allowed, id, unit, action, deferred)
         write = self.decision_write(experiment, request)
         try:
@@ -214,73 +265,37 @@ class Live:
             self.forget_in_flight(write)
         return self.decision_of(write, stored)
 
-    def decide_many(self, experiment: str, requests: Sequence[Request]) -> list[Decision | ServiceError]:
-        """Return a decision or an error for each request, all in as few transactions as possible."""
-        answers: list[Any] = [None] * len(requests)
+    def decide_many(
+        self, experiment: str, requests: Sequence[Mapping[str, Any] | Request]
+    ) -> list[Decision | ServiceError]:  # fmt: skip
+        """Return a decision or an error for each request, all in as few transactions as possible.
+
+        Parameters
+        ----------
+        experiment : str
+            Name of the experiment.
+        requests : sequence of mappings
+            Arguments of `decide`.
+        """
+        every = [own if isinstance(own, Request) else Request(**own) for own in requests]
+        answers: list[Any] = [None] * len(every)
         writes = list[tuple[int, NewDecision]]()
-        for i, request in enumerate(requests):
+        for i, request in enumerate(every):
             try:
                 writes.append((i, self.decision_write(experiment, request)))
             except ServiceError as error:
                 answers[i] = error
         try:
-            every = self._committer.do_all([own for _, own in writes])
+            rows = self._committer.do_all([own for _, own in writes])
         finally:
             for _, write in writes:
                 self.forget_in_flight(write)
-        for (i, write), stored in zip(writes, every, strict=True):
+        for (i, write), stored in zip(writes, rows, strict=True):
             try:
                 answers[i] = stored if isinstance(stored, ServiceError) else self.decision_of(write, stored)
             except ServiceError as error:
                 answers[i] = error
         return answers
-
-    def submit(self, write: Write, answered: Any, key: Any = None) -> None:
-        """Write soon (see `Committer.submit`)."""
-        self._committer.submit(write, answered, key)
-
-    def decision_write(self, experiment: str, request: Request) -> NewDecision:
-        """Choose an action for a request; the result is to be written, and answered by `decision_of`."""
-        view = self.view(experiment)
-        own_id = new_id(self.clock()) if request.id is None else check_id("id", request.id)
-        if request.unit is not None:
-            check_id("unit", request.unit)
-        if request.id is not None:
-            with self._lock:
-                if (experiment, own_id) in self._in_flight:
-                    raise ServiceError("duplicate", f"decision {own_id!r} is being made by another request", "id")
-                self._in_flight.add((experiment, own_id))
-        try:
-            return NewDecision(self._row(experiment, own_id, view, request))
-        except BaseException:
-            self._in_flight.discard((experiment, own_id))
-            raise
-
-    def _row(self, experiment: str, id: str, view: View, request: Request) -> DecisionRow:
-        """Return the row of a new decision, or of an earlier one that this request repeats and could not be new."""
-        try:
-            if (status := self._follower.statuses.get(experiment, "active")) != "active":
-                raise ServiceError("not-active", f"experiment {experiment!r} must be active, it is {status}")
-            return self._decider.row(experiment, self._follower.seeds[experiment], id, view, request)
-        except IdbanditsError as error:
-            if request.id is not None:
-                with suppress(IdbanditsError, TypeError):
-                    return self.journal.decision(experiment, id)[0]._replace(digest=digest_of_request(request))
-            if isinstance(error, ServiceError):
-                raise
-            fields = {ContextError: "context", ActionError: "allowed"}
-            raise ServiceError("invalid", str(error), fields.get(type(error))) from None
-
-    def forget_in_flight(self, write: NewDecision) -> None:
-        """Allow the id of a written decision again."""
-        self._in_flight.discard((write.row.experiment, write.row.id))
-
-    def decision_of(self, write: NewDecision, stored: DecisionRow) -> Decision:
-        """Return the answer to a request, from what was stored; raise if its id belongs to another request."""
-        if stored.digest != write.row.digest:
-            message = f"id must be new, or repeat an equal request; {stored.id!r} is that of another one"
-            raise ServiceError("other-body", message, "id")
-        return Decision(stored.id, decoded(stored.action), stored.version, stored.arm, stored.experiment)
 
     # -- outcomes ------------------------------------------------------------------------------------------------------
 
@@ -288,23 +303,51 @@ class Live:
         self, id: str, values: Mapping[str, Any] | None = None, *, at: Any = None, complete: bool = False,
         experiment: str | None = None,
     ) -> str:  # fmt: skip
-        """Report what happened after a decision: values by node, or when nodes happened; return what it changed.
+        """Report what happened after a decision.
 
-        A value may be a time (an ISO text or a datetime), which means that the node had its last state then, and
-        `(value, time)`. `at` is the time of all others, now by default. With `complete`, nothing more will come, and
-        the round is closed without waiting for its horizons. The answer is "accepted", or "unchanged" for a repeat.
+        Parameters
+        ----------
+        id : str
+            Id of the decision.
+        values : mapping, optional
+            Value by observed node; or a time, at which the node got its last state; or (value, time).
+        at : str, datetime or float, optional
+            Time of values without a time, now by default.
+        complete : bool
+            Close the round without waiting for its horizons: nothing more will come.
+        experiment : str, optional
+            Name of the experiment, if several have the id.
+
+        Returns
+        -------
+        str
+            "accepted", or "unchanged" for a repeated report.
         """
         experiment = self._experiment_of(id) if experiment is None else experiment
         write = self.report_write(experiment, id, values, at, complete)
         return "unchanged" if self._committer.do(write) is None else "accepted"
 
     def shown(self, id: str, *, at: Any = None, experiment: str | None = None) -> str:
-        """Report that a deferred decision was shown; return "accepted", or "unchanged" for a repeat."""
+        """Report that a deferred decision was shown; return "accepted", or "unchanged" for a repeat.
+
+        Parameters
+        ----------
+        id, at, experiment
+            As in `report`.
+        """
         experiment = self._experiment_of(id) if experiment is None else experiment
         return "unchanged" if self._committer.do(self.shown_write(experiment, id, at)) is None else "accepted"
 
     def report_many(self, experiment: str, reports: Sequence[Mapping[str, Any]]) -> list[str | ServiceError]:
-        """Report several outcomes, each with the arguments of `report`; return an answer or an error for each."""
+        """Report several outcomes; return an answer or an error for each.
+
+        Parameters
+        ----------
+        experiment : str
+            Name of the experiment.
+        reports : sequence of mappings
+            Arguments of `report`.
+        """
         answers: list[Any] = [None] * len(reports)
         writes = list[tuple[int, Report]]()
         for i, own in enumerate(reports):
@@ -316,51 +359,6 @@ class Live:
             is_error = isinstance(answer, ServiceError)
             answers[i] = answer if is_error else "unchanged" if answer is None else "accepted"
         return answers
-
-    def report_write(
-        self, experiment: str, id: str, values: Mapping[str, Any] | None = None, at: Any = None, complete: bool = False
-    ) -> Report:
-        """Return the write of an outcome."""
-        self.replica(experiment)
-        now = self.clock()
-        usual = now if at is None else time_of("at", at, now)
-        plain, times = dict[str, Any](), dict[str, float]()
-        for name, value in (values or {}).items():
-            plain[name] = value
-            if isinstance(value, (tuple, list)) and len(value) == 2:
-                plain[name], times[name] = value[0], time_of(f"values: {name}", value[1], now)
-            elif isinstance(value, datetime) or (isinstance(value, str) and is_time(value)):
-                plain[name], times[name] = True, time_of(f"values: {name}", value, now)
-        if not plain and not complete:
-            raise ServiceError("invalid", "values must have a node, or complete must be true", "values")
-
-        def judge(row: DecisionRow, known: Sequence[Event]) -> Any:
-            version = self.version(row.experiment, row.version)
-            events = version.events_of(plain, usual, times, now)
-            for event in events:
-                if event.at < row.at - SKEW:
-                    message = f"at must be after the decision, got {row.at - event.at:.0f} s before it"
-                    raise ServiceError("invalid", message, "at")
-            return version.judge(Outcome(events, bool(complete)), row, known, now)
-
-        return Report(experiment, id, judge)
-
-    def shown_write(self, experiment: str, id: str, at: Any = None) -> Report:
-        """Return the write that a decision was shown."""
-        self.replica(experiment)
-        now = self.clock()
-        when = now if at is None else time_of("at", at, now)
-
-        def judge(row: DecisionRow, known: Sequence[Event]) -> Any:
-            if row.shown is not None:
-                return None
-            if when < row.at - SKEW:
-                message = f"at must be after the decision, got {row.at - when:.0f} s before it"
-                raise ServiceError("invalid", message, "at")
-            version = self.version(row.experiment, row.version)
-            return version.judge(Outcome(shown=when), row, known, now)
-
-        return Report(experiment, id, judge)
 
     def _experiment_of(self, id: str) -> str:
         found = self.journal.experiments_of(check_id("id", id))
@@ -374,27 +372,21 @@ class Live:
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def tick(self) -> int:
-        """Close all rounds that are due and learn everything that was closed; return how many steps were learned."""
+        """Close all rounds that are due and learn everything that was closed; return the number of steps learned."""
         return self._follower.tick()
-
-    def save_snapshots(self) -> None:
-        """Store snapshots of all experiments that learned something since the latest one."""
-        self._follower.save_snapshots()
-
-    @property
-    def failure(self) -> Exception | None:
-        """Error of the background thread; None if it works."""
-        return self._follower.failure
-
-    @property
-    def learned(self) -> tuple[int, float]:
-        """Number of steps that this process learned, and the seconds that it took."""
-        return self._follower.learned
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
     def decision(self, experiment: str, id: str) -> dict[str, Any]:
-        """Describe a decision and what was reported of it."""
+        """Describe a decision and everything reported about it.
+
+        Parameters
+        ----------
+        experiment : str
+            Name of the experiment.
+        id : str
+            Id of the decision.
+        """
         self.replica(experiment)
         row, events = self.journal.decision(experiment, id)
         own = row._asdict()
@@ -411,7 +403,21 @@ class Live:
     def probability(self, experiment: str, id: str, draws: int = 1000) -> dict[str, Any]:
         """Compute the probability of a decision's action again, from the journal alone.
 
-        The agent is rebuilt as it was then; that it chooses the same action by the same seed is checked.
+        The agent is rebuilt as it was then, and must choose the same action by the same seed (`reproduced`).
+
+        Parameters
+        ----------
+        experiment : str
+            Name of the experiment.
+        id : str
+            Id of the decision.
+        draws : int
+            Number of draws, as in `Thompson.propensity`.
+
+        Returns
+        -------
+        dict
+            `probability`, `standard_error`, `upper`, and the data that they depend on.
         """
         row, _ = self.journal.decision(experiment, id)
         if row.library != LIBRARY:
@@ -436,18 +442,39 @@ class Live:
         }  # fmt: skip
 
     def gain(self, name: str) -> Gain:
-        """Return the gain of the policy over the holdout, with an interval that may be looked at at any time."""
+        """Return the gain of the policy over the holdout, in reward per round, with an interval that is valid at all
+        times.
+
+        Parameters
+        ----------
+        name : str
+            Name of the experiment.
+        """
         periods = self.periods(name)
         return gain_of(periods, design_effect_of(self.store, name) if periods else 1.0)
 
     def sample_ratio(self, name: str) -> SampleRatio:
-        """Test whether the holdout has its share: of units, if decisions have them, else of rounds."""
+        """Test whether the holdout has its share: of units, if decisions have them, else of rounds.
+
+        Parameters
+        ----------
+        name : str
+            Name of the experiment.
+        """
         periods = self.periods(name, first=True)
         units = units_of(self.store, name, sorted({own.version for own in periods})) if periods else []
         return sample_ratio_of(counts_by_version(periods, units), by_unit=bool(units))
 
     def periods(self, name: str, *, first: bool = False) -> list[Period]:
-        """Return the hours whose rounds have all reached their last horizon; with `first`, their first one."""
+        """Return the hours whose rounds have all reached their last horizon.
+
+        Parameters
+        ----------
+        name : str
+            Name of the experiment.
+        first : bool
+            Return the hours whose rounds have reached their first horizon instead.
+        """
         now, stage = self.clock(), 0 if first else -1
 
         def is_complete(version: int, end: float) -> bool:

@@ -11,6 +11,7 @@ import logging
 import os
 import pickle
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, final
 
@@ -40,11 +41,16 @@ class Shelf:
         self._seen = dict[str, tuple[int, int]]()  # of an experiment: the file that was read last
 
     def put(self, name: str, entry: Entry) -> None:
-        """Leave the entry of an experiment in place of an earlier one."""
+        """Leave the entry of an experiment in place of an earlier one; without room, others learn themselves."""
         path = self._folder / name
         part = path.with_name(f"{name}.{os.getpid()}~")
-        part.write_bytes(pickle.dumps(entry, pickle.HIGHEST_PROTOCOL))
-        part.replace(path)
+        try:
+            part.write_bytes(pickle.dumps(entry, pickle.HIGHEST_PROTOCOL))
+            part.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                part.unlink()
+            LOG.warning("what was learned of %s cannot be left in %s: %s", name, self._folder, error)
 
     def take(self, name: str) -> Entry | None:
         """Return the entry of an experiment; None if there is none, or it was returned before."""
