@@ -27,7 +27,7 @@ def test_all_that_learners_need_is_compiled(call, cascade, compiled):
     assert {"UCB1.ACT", "UCB1.LEARN"} <= {kernel.__qualname__ for kernel in compiled}
     assert re.search(rf"^variational:sweeps=2: {len(needed)} kernels, compiled 1; \d", out, re.MULTILINE)
     assert re.search(r"^(machine code of the package: |no machine code of the package is used \()", out, re.MULTILINE)
-    assert re.search(r"^what is compiled is stored in /", out, re.MULTILINE)
+    assert re.search(r"^new code is stored in /", out, re.MULTILINE)
 
 
 def test_the_default_is_that_of_agents(call, cascade, compiled):
