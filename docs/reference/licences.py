@@ -9,17 +9,19 @@ import re
 import tomllib
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 ROOT, PAGE = Path(__file__).parents[2], Path(__file__).with_suffix(".md")
 EXTRAS = ("logs", "serve", "spark", "ibis", "cluster")  # of users; the others are tools of development
 SHORT = 60  # characters of a licence; longer ones are texts, for which a classifier stands
 HEAD = """# Licences of dependencies
 
-idbandits has the [MIT licence](../licence.md). Its dependencies are installed by pip and have their own licences. igraph, which lays out
-pictures of diagrams, has the GPL: it matters if you distribute a program that contains it. Licences are those in the metadata of the
-packages; the packages that these need in turn are not listed.
+idbandits has the [MIT licence](../licence.md). Its dependencies are installed by pip and have their own licences.
+igraph, which lays out pictures of diagrams, has the GPL: it matters if you distribute a program that contains it. Licences are
+those in the metadata of packages; what these need in turn is not listed.
 
-The dashboard of the live service contains [uPlot](https://github.com/leeoniya/uPlot) (MIT), whose licence is part of sdist and wheels.
+The dashboard of the live service contains [uPlot](https://github.com/leeoniya/uPlot) (MIT), whose licence is part of
+sdist and wheels.
 
 This page is generated: `python docs/reference/licences.py`.
 
@@ -43,13 +45,13 @@ def dependencies() -> dict[str, list[str]]:
 def licence(package: str) -> str | None:
     """Return the licence in the metadata of a package; None if it is not installed."""
     try:
-        about = metadata.metadata(package)
+        about: Any = metadata.metadata(package)
     except metadata.PackageNotFoundError:
         return None
     names = [about.get("License-Expression") or "", about.get("License") or ""]
     classifiers = [each.rpartition(" :: ")[2] for each in about.get_all("Classifier") or () if "License ::" in each]
     names = [name for name in names if name and len(name) <= SHORT and "://" not in name]
-    return (names + [", ".join(classifiers)])[0]
+    return [*names, ", ".join(classifiers)][0]
 
 
 def page(before: str) -> str:

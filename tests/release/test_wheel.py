@@ -12,8 +12,8 @@ from pathlib import Path
 import numba
 import pytest
 
-import build_wheels
 from idbandits.kernel import pack
+from tools import build_wheels
 
 README = build_wheels.ROOT / "README.md"
 PROGRAM = f"""
