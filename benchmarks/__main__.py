@@ -31,6 +31,7 @@ TOPICS = (
     "rounds",
     "sizes",
     "compile_time",
+    "first_action",
     "context_features",
     "literal_peer",
     "bandit_peers",

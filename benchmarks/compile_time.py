@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 
 from benchmarks.report import Row, Topic, duration
+from idbandits.kernel import pack
 
 MODELS = {"cascade, 20 × 2": "cascade(20, 2)", "dynamic Bayesian network, 20 × 5": "dynamic_bayesian(20, 5)"}
 CODE = """
@@ -26,7 +27,7 @@ print(acted - start, time.perf_counter() - acted)
 
 def _seconds(model: str, cache: str) -> tuple[float, float]:
     """Return the seconds of the first `act` and `update` of a new process."""
-    settings = {**os.environ, "NUMBA_CACHE_DIR": cache}
+    settings = {**os.environ, "NUMBA_CACHE_DIR": cache, pack.NATIVE: "1"}
     done = subprocess.run(
         [sys.executable, "-c", CODE.format(model=model)], env=settings, capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""Build the files of a release in `dist`: an sdist, a wheel without machine code, and one with it per version of Python.
+"""Build the files of a release in `dist`: an sdist, a pure wheel, and one with machine code per version of Python.
 
 Machine code depends on the version of Python, and on a level of processors that tags of wheels cannot express. So each
 wheel contains packs of all levels (`idbandits.kernel.pack`). Its tags are those of Numba's wheel: machine code needs

@@ -134,11 +134,15 @@ idbandits solve list.json --means random --seed 3 --json
     ),
     Command(
         "compile", "compile the kernels of learners in advance", run="simulate_command:compile_learners",
-        options=(FILE, LEARNER, WORKERS),
+        options=(
+            FILE, LEARNER, WORKERS,
+            option("--native", action="store_true", help="compile for this processor, also what the package contains"),
+        ),
         description="""
 Compiles all kernels that agents with this diagram may need in parallel processes, and stores them on disk, such as in
 the image of a container. The machine code is stored beside the sources of the library, or in the folder of the
-environment variable NUMBA_CACHE_DIR; it is valid for this processor and this version of the library.
+environment variable NUMBA_CACHE_DIR; it is valid for this processor and this version of the library. Wheels contain
+machine code for common processors, which is not compiled again without --native. Native code is used before it.
 """,
         example="""
 idbandits models cascade --items 5 --positions 2 --out cascade.json

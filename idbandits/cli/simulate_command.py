@@ -18,6 +18,7 @@ from idbandits.diagram.diagram import Diagram
 from idbandits.errors import IdbanditsError, brief
 from idbandits.files import write_whole
 from idbandits.inference import BY_NAME, default_inference
+from idbandits.kernel import pack
 from idbandits.kernel.array_types import Floats
 from idbandits.simulation import simulate as simulation
 from idbandits.simulation.plots import Measure, rendered
@@ -67,6 +68,8 @@ def simulate(arguments: Namespace) -> int:
 def compile_learners(arguments: Namespace) -> None:
     """Compile all kernels that learners in a diagram may need, and print their number."""
     folders: set[str] = set()
+    if arguments.native:
+        os.environ[pack.NATIVE] = "1"  # which worker processes inherit
     for name, learner in read_learners(read_diagram(arguments.file), arguments.learner).items():
         if isinstance(learner, Thompson):
             kernels = list(learner.kernels)
@@ -76,7 +79,12 @@ def compile_learners(arguments: Namespace) -> None:
         compiled = f"compiled {done.new}" if done.new else "all were compiled before"
         print(f"{name}: {done.kernels} kernels, {compiled}; {done.seconds:.1f} s")
         folders |= {str(kernel.folder) for kernel in kernels if kernel.folder is not None}
-    print(f"stored in {os.path.commonpath(folders)}" if folders else "not stored: no folder is writable")
+    print(pack.described())
+    print(
+        f"what is compiled is stored in {os.path.commonpath(folders)}"
+        if folders
+        else "not stored: no folder is writable"
+    )
 
 
 def described_default() -> str:

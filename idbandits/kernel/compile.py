@@ -125,12 +125,13 @@ class Kernel:
         seconds, name = estimated_seconds(self.function, self.folder), self.function.__qualname__
         cached = "; the result is kept on disk …" if self.folder is not None else " …"
         notice = f"compiling {name}, about {max(seconds, 2.0):.0f} s{cached}"
-        announced = seconds > PATIENCE and (self.folder is None or not self.is_on_disk()) and not self.is_packed()
+        packed = self.is_packed()
+        announced = seconds > PATIENCE and not packed and (self.folder is None or not self.is_on_disk())
         if announced:
             say(notice)
         started = time.perf_counter()
         _thread.start_new_thread(work, ())  # not threading.Thread, whose start must not be interrupted
-        if not wait([compiled], timeout=PATIENCE).done and not announced and not self.is_packed():
+        if not wait([compiled], timeout=PATIENCE).done and not announced and not packed:
             say(notice)
         compiled.result()
         took = time.perf_counter() - started
@@ -184,7 +185,7 @@ class Kernel:
 
     def is_on_disk(self) -> bool:
         """Return whether there is machine code on disk, perhaps of another machine; True if there cannot be any."""
-        return self.folder is None or bool(disk.indices_of(self.function, self.folder))
+        return self.folder is None or self.is_packed() or bool(disk.indices_of(self.function, self.folder))
 
     def is_packed(self) -> bool:
         """Return whether the package brings machine code of the function for this machine."""

@@ -95,12 +95,13 @@ class PackedCache:
     def load_overload(self, signature: Any, context: Any) -> Any:
         """Return a compiled function; None if there is none, or none that can be loaded."""
         loaded = self._on_disk.load_overload(signature, context)
-        if loaded is None and (code := self._packed()) is not None:
+        if loaded is None:
             from numba.core.compiler import CompileResult
 
             context.refresh()
             with contextlib.suppress(Exception):
-                loaded = CompileResult._rebuild(context, *pickle.loads(code))
+                if (code := self._packed()) is not None:
+                    loaded = CompileResult._rebuild(context, *pickle.loads(code))
         return loaded
 
 
@@ -117,7 +118,7 @@ def code_on_disk(dispatcher: Any, signature: Any) -> bytes:
     reduced = list(cache._cache_file.load(cache._index_key(signature, dispatcher.targetctx.codegen())))
     name, kind, (machine_code, intermediate_code) = reduced[0]
     reduced[0] = name, kind, (machine_code, _symbols(intermediate_code))
-    reduced[6] = ""  # types of variables as a text, which names folders of this machine
+    reduced[6] = ""  # types of variables as a text, for debugging
     return cast(bytes, dumps(tuple(reduced)))
 
 

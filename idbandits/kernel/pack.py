@@ -80,6 +80,8 @@ def digest_of(sources: list[str]) -> str:
 
 def read_pack(file: Path) -> Pack:
     """Return a pack that this process can use, or raise an UnusableError."""
+    if not file.exists():
+        raise UnusableError("there is none")
     try:
         content = read_whole(file, MOST_BYTES)
         begin = len(MAGIC) + DIGEST
@@ -98,8 +100,6 @@ def read_pack(file: Path) -> Pack:
         return Pack(file.stem, {name: (start, end) for name, (start, end) in head["kernels"].items()}, content[codes:])
     except UnusableError:
         raise
-    except FileNotFoundError:
-        raise UnusableError("there is none") from None
     except Exception as error:
         raise UnusableError(f"it cannot be read: {type(error).__name__}") from error
 
@@ -139,6 +139,6 @@ def usable() -> Pack | None:
 def described() -> str:
     """Describe the pack that is used, or why there is none."""
     if (best := usable()) is not None:
-        return f"compiled in advance for {best.level}"
-    reasons = "; ".join(f"{level}: {error}" for level, error in packs().items())
-    return f"not compiled in advance ({reasons or 'native code is wanted'})"
+        return f"machine code of the package: {best.level}"
+    reasons = "; ".join(f"{level}: {error}" for level, error in packs().items() if isinstance(error, UnusableError))
+    return f"no machine code of the package is used ({reasons or 'native code is wanted'})"
