@@ -17,7 +17,7 @@ demo: $(VENV)/run
 	$(BIN)/python examples/demo.py --out demo
 
 # the documentation site, site/html/index.html; scripts of the gallery run again only if they changed
-docs: $(VENV)/docs
+docs: $(VENV)/docs kernels
 	$(BIN)/python -m sphinx --fail-on-warning --builder html --doctree-dir site/doctrees docs site/html
 	$(BIN)/python -m sphinx --quiet --builder linkcheck --doctree-dir site/doctrees docs site/links
 	$(BIN)/python -m pytest tests/docs/test_built_site.py
