@@ -17,8 +17,8 @@ SHORT = 60  # characters of a licence; longer ones are texts, for which a classi
 HEAD = """# Licences of dependencies
 
 idbandits has the [MIT licence](../licence.md). Its dependencies are installed by pip and have their own licences.
-igraph, which lays out pictures of diagrams, has the GPL: it matters if you distribute a program that contains it. Licences are
-those in the metadata of packages; what these need in turn is not listed.
+igraph, which lays out pictures of diagrams, has the GPL: it matters if you distribute a program that contains it.
+Licences are those in the metadata of packages; what these need in turn is not listed.
 
 The dashboard of the live service contains [uPlot](https://github.com/leeoniya/uPlot) (MIT), whose licence is part of
 sdist and wheels.
