@@ -23,10 +23,12 @@ TITLES = {  # of groups, in their order; names of other packages follow under th
 
 RESULTS = (  # classes of returned objects; users do not create them, so they are no public names
     "diagram.diagram.Node", "diagram.drawing.draw.Picture", "diagram.findings.Report", "diagram.findings.Finding",
-    "agent.reports.posterior.Posterior", "agent.reports.regression.Regression", "agent.learning.log_report.LogReport",
+    "agent.reports.posterior.Posterior", "agent.reports.regression.Regression",
+    "agent.reports.regression.LogisticRegression", "agent.learning.log_report.LogReport",
     "agent.fit_report.fit_report.FitReport", "agent.propensity.Propensity", "agent.propensity.Marginals",
     "agent.transfer.Carried", "agent.warmup.WarmUpReport", "logs.read.read_report.ReadReport",
-    "service.live.experiments.Decision", "service.live.gain.Gain", "service.live.gain.SampleRatio",
+    "service.live.experiments.Decision", "service.client_requests.ClientDecision",
+    "service.live.gain.Gain", "service.live.gain.SampleRatio",
 )  # fmt: skip
 
 

@@ -29,7 +29,20 @@ Fallback = Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
 class ClientDecision(NamedTuple):
     """Decision of a service, or the fallback; outcomes of a fallback are not reported.
 
-    The fields are those of `Decision`, and `fallback`: True if the service did not answer.
+    Attributes
+    ----------
+    id, action, version, arm, experiment
+        As in `Decision`; the version of a fallback is 0, its arm "fallback".
+    fallback : bool
+        True if the service did not answer.
+
+    Examples
+    --------
+    >>> import idbandits as idb
+    >>> with idb.Client("http://127.0.0.1:9", timeout=0.5, retries=0) as client:  # nothing listens at port 9
+    ...     decision = client.decide("shop", id="visit-1", fallback={"A1": "tea"})
+    >>> decision.id, decision.arm, decision.fallback
+    ('fallback-visit-1', 'fallback', True)
     """
 
     id: str
