@@ -2,11 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
 .PHONY: paper numbers demo test lint kernels wheel bench clean
 
-paper: kernels
+paper: $(VENV)/run
 	$(BIN)/idbandits paper --out report
 
 # the paper's evaluation, its results in docs/results/paper.json, and these and benchmarks/results.md in all pages
@@ -52,15 +52,15 @@ wheel: $(VENV)/release
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks --out benchmarks/results.md
 
-# kernels, which need three libraries, are compiled while pip installs the others
+# what simulations need is compiled while pip installs other libraries, and the rest while it installs those of tests
 $(VENV)/run: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) numba numpy scipy
-	$(BIN)/python -m idbandits.kernel.build_pack & $(INSTALL) --editable . && wait $$!
+	$(BIN)/python -m idbandits.kernel.build_pack --simulations & $(INSTALL) --editable . && wait $$!
 	touch $@
 
 $(VENV)/test: $(VENV)/run
-	$(INSTALL) --editable '.[test]'
+	$(BIN)/python -m idbandits.kernel.build_pack & $(INSTALL) --editable '.[test]' && wait $$!
 	touch $@
 
 $(VENV)/bench: $(VENV)/run

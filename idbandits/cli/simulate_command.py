@@ -80,11 +80,7 @@ def compile_learners(arguments: Namespace) -> None:
         print(f"{name}: {done.kernels} kernels, {compiled}; {done.seconds:.1f} s")
         folders |= {str(kernel.folder) for kernel in kernels if kernel.folder is not None}
     print(pack.described())
-    print(
-        f"what is compiled is stored in {os.path.commonpath(folders)}"
-        if folders
-        else "not stored: no folder is writable"
-    )
+    print(f"new code is stored in {os.path.commonpath(folders)}" if folders else "not stored: no folder is writable")
 
 
 def described_default() -> str:

@@ -61,6 +61,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 def pretended_kernel(function: Any, folder: Path) -> Any:
     kernel: Any = SimpleNamespace(function=function, folder=folder)
+    kernel.is_packed = lambda: False
     kernel.is_on_disk = lambda: Kernel.is_on_disk(kernel)
     return kernel
 
