@@ -23,7 +23,7 @@ from idbandits.kernel import pack
 from idbandits.kernel.compile import Kernel, compile_together, name_of
 
 SOURCES = sorted(disk.sources_of_kernels(pack.PACKAGE))
-IN_SIMULATIONS = ("ACT", "LEARN", "act", "learn", "loop", "solve_easily")  # names of kernels
+IN_SIMULATIONS = ("ACT", "LEARN", "act", "learn", "loop", "solve_easily", "unclear")  # names of kernels
 
 
 def all_kernels() -> Iterator[Kernel]:
