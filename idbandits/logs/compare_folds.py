@@ -21,7 +21,8 @@ def folds_of(rounds: Rounds, number: int, by: str, seed: int) -> Iterator[tuple[
     rounds of earlier sessions that are later than the first one of a part are not used to predict it.
     """
     sessions: Ints = rounds.sessions if len(rounds.sessions) else np.arange(len(rounds))
-    _, first, clusters = np.unique(sessions, return_index=True, return_inverse=True)
+    _, first, labels = np.unique(sessions, return_index=True, return_inverse=True)
+    clusters = np.argsort(np.argsort(first))[labels]  # numbered as they appear: labels of sessions do not matter
     if by not in ("session", "time"):
         raise IdbanditsError(f"by must be 'session' or 'time', got {brief(by)}")
     parts = check_whole("folds", number, 2 if by == "session" else 1, MOST_FOLDS)

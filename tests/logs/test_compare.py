@@ -154,6 +154,14 @@ def test_folds_by_session_keep_sessions_whole_and_predict_each_round_once(seed):
     assert (predicted == 1).all()
 
 
+def test_folds_do_not_depend_on_the_labels_of_sessions(tmp_path):
+    d, rng = idb.models.cascade(3, 2), np.random.default_rng(3)
+    log = pd.DataFrame({"A1": 0, "A2": 1, "C1": rng.integers(0, 2, 60), "C2": 0, "session": np.arange(60) // 3})
+    renamed = log.assign(session=log["session"].map(lambda k: f"folder {-7 * k % 20}/file"))
+    frames = [idb.compare({"a": d}, own, session="session").frame for own in (log, renamed)]
+    pd.testing.assert_frame_equal(*(own.drop(columns="fit_seconds") for own in frames))
+
+
 @pytest.mark.parametrize("overlapping", [False, True])
 @pytest.mark.parametrize("seed", range(5))
 def test_folds_by_time_use_no_session_twice_and_nothing_from_the_future(seed, overlapping):
