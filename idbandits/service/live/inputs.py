@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import re
 from datetime import datetime
 from typing import Any
@@ -16,9 +17,14 @@ LONGEST_ID = 200
 SKEW = 300.0  # seconds that clocks of callers may be ahead
 
 
+_ids = random.Random()  # seeded by the system; os.urandom would give up the interpreter to another thread each time
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ids.seed)
+
+
 def new_id(now: float) -> str:
     """Return a new id; later ones are larger, so that indexes stay compact."""
-    return f"{int(now * 1000):012x}{os.urandom(10).hex()}"
+    return f"{int(now * 1000):012x}{_ids.getrandbits(80):020x}"
 
 
 def check_name(name: Any) -> str:

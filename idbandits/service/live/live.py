@@ -107,6 +107,7 @@ class Live(Experiments):
         self.clock, self._process = clock, os.getpid()
         self._versions = dict[tuple[str, int], Version]()
         self._in_flight, self._lock = set[tuple[str, str]](), threading.Lock()
+        self._choosing = threading.Lock()  # of batches
         self._decider = Decider(self.journal, clock, self._random)
         self._follower = Follower(self.journal, self.version, clock, shelf, fills=fills_shelf)
         self._follower.follow_all()
@@ -280,11 +281,12 @@ class Live(Experiments):
         every = [own if isinstance(own, Request) else Request(**own) for own in requests]
         answers: list[Any] = [None] * len(every)
         writes = list[tuple[int, NewDecision]]()
-        for i, request in enumerate(every):
-            try:
-                writes.append((i, self.decision_write(experiment, request)))
-            except ServiceError as error:
-                answers[i] = error
+        with self._choosing:  # threads that choose at once would only wait for each other, at every decision
+            for i, request in enumerate(every):
+                try:
+                    writes.append((i, self.decision_write(experiment, request)))
+                except ServiceError as error:
+                    answers[i] = error
         try:
             rows = self._committer.do_all([own for _, own in writes])
         finally:
