@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import sys
@@ -27,6 +28,7 @@ BACKLOG = 2048
 SWITCH = 0.0005  # seconds until a thread that waits for the interpreter gets it; with 5 ms, the journal's waits most
 SHARES_PORT = sys.platform == "linux"  # where the kernel divides connections among the sockets of a port
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+NICENESS = 5  # of the process that learns: under load, decisions come first
 HAS_MASK = hasattr(signal, "pthread_sigmask")
 
 
@@ -98,6 +100,8 @@ def run_worker(work: Work, listening: socket.socket, parent: Any) -> None:
 def run_learner(work: Work, _: socket.socket, parent: Any) -> None:
     """Close rounds and learn for all workers of this host, until SIGTERM, SIGINT, or the end of the parent."""
     _begin()
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
     ends = threading.Event()
     for number in SIGNALS:
         signal.signal(number, lambda *_: ends.set())
