@@ -8,6 +8,7 @@ from typing import Any
 from idbandits.service.http.openapi import openapi_document
 
 Schema = Mapping[str, Any]
+EXPERIMENT = "/v1/experiments/{name}"
 SAFE = 2**53  # limits of 64-bit integers are not listed
 
 
@@ -20,9 +21,10 @@ def http_routes() -> str:
         for method, operation in methods.items()
     ]
     rows = [
-        f"| [`{method} {path}`](#{_anchor(own)}) | {own['summary']} | {_scope(own)} |" for method, path, own in routes
+        f"| [{own['summary']}](#{_anchor(own)}) | `{method} {path.replace(EXPERIMENT, '…', 1)}` | {_scope(own)} |"
+        for method, path, own in routes
     ]
-    table = "\n".join(["| route | description | scope |", "|---|---|---|", *rows])
+    table = "\n".join([f"… stands for `{EXPERIMENT}`.\n", "| purpose | route | scope |", "|---|---|---|", *rows])
     return "\n\n".join([table, *(_route(*route) for route in routes)]) + "\n"
 
 
@@ -37,7 +39,8 @@ def _route(method: str, path: str, own: Schema) -> str:
     if "requestBody" in own:
         needed = "body" if own["requestBody"]["required"] else "body, optional"
         rows.append(f"| | {needed} | {_content(own['requestBody'])} |")
-    parts = [f"({_anchor(own)})=\n## `{method} {path}`", f"{own['summary']}."]
+    title, _, _ = own["summary"].partition(";")
+    parts = [f"({_anchor(own)})=\n## {title.partition(',')[0]}", f"**`{method} {path}`**", f"{own['summary']}."]
     if own.get("security"):
         parts[-1] += f" Scope: `{_scope(own)}`."
     if rows:
