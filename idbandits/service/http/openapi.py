@@ -68,7 +68,7 @@ OPERATIONS = (
         {200: messages.OutcomeAnswer}, messages.ShownReport, (*BODY, "unknown-experiment", *GONE),
     ),
     Operation(
-        "decision-shown", "post", f"{DECISION}/shown", "Report by its address that a deferred decision was shown", "report",
+        "decision-shown", "post", f"{DECISION}/shown", "Report by address that a deferred decision was shown", "report",
         {200: messages.OutcomeAnswer}, messages.ShownTime, (*BODY, "unknown-experiment", *GONE), (), True,
     ),
     Operation(
@@ -89,7 +89,7 @@ OPERATIONS = (
         {200: messages.ReplayAnswer}, messages.ReplayRequest, (*BODY, "unknown-experiment"), (), True,
     ),
     Operation("healthz", "get", "/healthz", "Check that the process works", None, {200: messages.HealthAnswer}),
-    Operation("readyz", "get", "/readyz", "Check that decisions do not wait for a compiler", None, {200: messages.HealthAnswer}),
+    Operation("readyz", "get", "/readyz", "Check that decisions need no compiler", None, {200: messages.HealthAnswer}),
     Operation("metrics", "get", "/metrics", "Return measurements for Prometheus; names only with the scope read", None,
               {200: str}),
     Operation("openapi", "get", "/openapi.json", "Return this document", None, {200: dict}),
