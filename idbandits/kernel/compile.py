@@ -19,10 +19,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from multiprocessing import active_children, get_context, parent_process
 from operator import attrgetter
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar, cast, final
 
@@ -112,15 +113,16 @@ class Kernel:
         """
         if self._address is not None:
             return
-        compiled: Future[None] = Future()
+        finished: SimpleQueue[BaseException | None] = SimpleQueue()  # not Future, whose result must not be interrupted
 
         def work() -> None:
+            error = None
             try:
                 with _compiling:
                     self._compile()
-                compiled.set_result(None)
-            except BaseException as error:
-                compiled.set_exception(error)
+            except BaseException as own:
+                error = own
+            finished.put(error)
 
         seconds, name = estimated_seconds(self.function, self.folder), self.function.__qualname__
         cached = "; the result is kept on disk …" if self.folder is not None else " …"
@@ -131,9 +133,14 @@ class Kernel:
             say(notice)
         started = time.perf_counter()
         _thread.start_new_thread(work, ())  # not threading.Thread, whose start must not be interrupted
-        if not wait([compiled], timeout=PATIENCE).done and not announced and not packed:
-            say(notice)
-        compiled.result()
+        try:
+            error = finished.get(timeout=PATIENCE)
+        except Empty:
+            if not announced and not packed:
+                say(notice)
+            error = finished.get()
+        if error is not None:
+            raise error
         took = time.perf_counter() - started
         if sum(self._dispatcher.stats.cache_misses.values()) and (announced or took > PATIENCE):
             say(f"compiled {name} in {took:.1f} s")

@@ -94,7 +94,7 @@ def test_every_route_and_message_is_listed(extension) -> None:
     text = own.http_routes() + own.http_messages()
     for path, methods in document["paths"].items():
         for method in methods:
-            assert f"## `{method.upper()} {path}`\n" in text
+            assert f"\n**`{method.upper()} {path}`**\n" in text
     for message in document["components"]["schemas"]:
         assert f"\n## {message}\n" in text
     targets = set(re.findall(r"\]\(#([\w-]+)\)", text))
