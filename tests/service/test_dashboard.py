@@ -129,14 +129,16 @@ def test_overview_has_every_experiment_with_a_sentence(demo):
 def test_page_of_an_experiment_has_the_numbers_of_the_journal(demo):
     text = page(demo, "/shop-page")
     table = dict(rows_of(text, "counts-table"))
-    decisions = sql(demo, "SELECT state, count(*) FROM decisions WHERE experiment = 'shop-page' GROUP BY state")
+    decisions = sql(
+        demo, "SELECT state, count(*) FROM decisions_with_outcomes WHERE experiment = 'shop-page' GROUP BY state"
+    )
     assert table["Decisions"] == whole(sum(count for _, count in decisions))
     for state, count in decisions:
         assert table[f"… {state}"] == whole(count)
     until = (time.time() - 7 * 24 * HOUR) // HOUR * HOUR
     for arm in ("policy", "holdout"):
         where = "experiment = 'shop-page' AND arm = ? AND at < ? AND reward IS NOT NULL"
-        ((mean,),) = sql(demo, f"SELECT avg(reward) FROM decisions WHERE {where}", arm, until)
+        ((mean,),) = sql(demo, f"SELECT avg(reward) FROM decisions_with_outcomes WHERE {where}", arm, until)
         assert f"{arm} {number(mean)}" in text
     gain = demo.live.gain("shop-page")
     assert f"{whole(gain.rounds['holdout'])} rounds in the holdout" in text or number(gain.low) in text
@@ -159,7 +161,8 @@ def test_plots_have_the_numbers_of_the_journal(demo):
     fit = data_of(text, "fit")
     assert fit["ticks"] == [f"C{k}" for k in range(1, 7)]
     clicks = sql(
-        demo, "SELECT learned FROM decisions WHERE experiment = 'search' AND learns = 1 AND learned IS NOT NULL"
+        demo,
+        "SELECT learned FROM decisions_with_outcomes WHERE experiment = 'search' AND learns = 1 AND learned IS NOT NULL",
     )
     assert fit["series"][0]["values"][0] == pytest.approx(np.mean([json.loads(x)["C1"] for (x,) in clicks]), rel=1e-3)
     ages = data_of(page(demo, "/shop-page"), "ages")
@@ -178,7 +181,9 @@ def test_leaderboard_is_by_context_and_sorted_by_every_column(demo):
     assert [row[1] for row in rows] == sorted(items, key=lambda item: -mean[item])
     assert [row[2] for row in rows] == [number(mean[row[1]]) for row in rows]
     shown = Counter()
-    for (action,) in sql(demo, "SELECT action FROM decisions WHERE experiment = 'shop-page' AND learned IS NOT NULL"):
+    for (action,) in sql(
+        demo, "SELECT action FROM decisions_with_outcomes WHERE experiment = 'shop-page' AND learned IS NOT NULL"
+    ):
         shown.update(json.loads(action).values())
     assert {row[1]: row[5] for row in rows} == {item: whole(shown[item]) for item in items}
     assert sum(float(row[6].rstrip(" %")) for row in rows) == pytest.approx(400, abs=5)  # four positions
@@ -225,8 +230,8 @@ def test_decisions_have_pages_and_events(demo):
     assert [row[1] for row in rows + second] == expected
     events = sql(
         demo,
-        "SELECT d.id, count(*) FROM decisions d JOIN events e ON e.decision = d.n WHERE d.experiment = 'shop-page' "
-        "GROUP BY d.id ORDER BY min(d.n) DESC LIMIT 1",
+        "SELECT id, json_array_length(events) FROM decisions_with_outcomes WHERE experiment = 'shop-page' "
+        "AND events IS NOT NULL ORDER BY n DESC LIMIT 1",
     )
     shown = {row[1]: row[5] for row in rows}
     if events[0][0] in shown:
@@ -255,7 +260,7 @@ def test_odd_experiments_have_pages(demo, name, path):
     text = page(demo, f"/{name}{path}")
     assert 'id="pending"' not in text
     if name == "users" and not path:
-        ((mean,),) = sql(demo, "SELECT avg(reward) FROM decisions WHERE experiment = 'users'")
+        ((mean,),) = sql(demo, "SELECT avg(reward) FROM decisions_with_outcomes WHERE experiment = 'users'")
         assert f"{number(mean)} reward per round" in text
     if name == "hidden" and not path:
         assert "Rewards are not observed" in text

@@ -53,10 +53,10 @@ def test_a_smaller_number_that_commits_late_is_not_missed(postgres: Callable[[],
         clock.now += HOUR
         assert live.report(first.id, {"click": (1, clock.now - 3000)}) == "accepted"
         with live.store.transaction() as own:  # the round that `held` appends is not due any more
-            own.all("UPDATE decisions SET due = NULL, learned = ? WHERE n = ?", ('{"click":1}', number))
+            own.all("UPDATE outcomes SET due = NULL, learned = ? WHERE n = ?", ('{"click":1}', number))
         assert live.tick() == other.tick() == 0
         assert live.store.lag() > 0
-        assert live.journal.decision("shop", "x")[0].learned == '{"click":0}'  # it was closed
+        assert live.journal.decision("shop", "x").learned == '{"click":0}'  # it was closed
         held.commit()
         assert live.tick() == other.tick() == 2
         assert live.store.lag() == 0

@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "support")]  # when it is run by hand
 
 from database_servers import missing  # noqa: E402
+from idbandits.service.journal.records import events_of  # noqa: E402
 from idbandits.service.live.live import Live  # noqa: E402
 from idbandits.service.live.replica import Replica  # noqa: E402
 from live_cases import belief, shop  # noqa: E402
@@ -142,7 +143,7 @@ def check(url: str, lines: list[str]) -> None:
     with Live(url, background=False, clock=lambda: time.time() + 3600) as live:
         while live.tick():
             pass
-        stored = {row.id: (row, events) for row, events in live.journal.decisions("shop", 0, 10**7)}
+        stored = {row.id: (row, events_of(row)) for row in live.journal.decisions("shop", 0, 10**7)}
         assert decided.items() <= {id: row.action[9:-2] for id, (row, _) in stored.items()}.items()
         for id, (row, events) in stored.items():
             nodes = sorted(event.node for event in events)

@@ -55,7 +55,7 @@ class Workers(RuleBasedStateMachine):
 
     @rule(id=decisions, worker=st.integers(0, 1))
     def repeat(self, id: str, worker: int) -> None:
-        deferred = self.workers[0].journal.decision("shop", id)[0].state == "deferred"
+        deferred = self.workers[0].journal.decision("shop", id).state == "deferred"
         account = self.accounts[id]
         if deferred:
             assert self.workers[worker].decide("shop", id=id, deferred=True).action == account.action

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from database_servers import missing
+from idbandits.service.journal.records import events_of
 from idbandits.service.live.deciding import Request
 from idbandits.service.live.live import Live
 from idbandits.service.service_errors import ServiceError
@@ -67,7 +68,7 @@ def lost_after_power_failure(folder: Path, seed: int, synchronous: str = "FULL")
     with apsw.Connection(str(after / "shop.db")) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     with live_of(f"sqlite:///{after}/shop.db", clock) as live:
-        stored = {row.id: (row, events) for row, events in live.journal.decisions("shop", 0, 10**6)}
+        stored = {row.id: (row, events_of(row)) for row in live.journal.decisions("shop", 0, 10**6)}
         lost = [id for id, action in decided.items() if id not in stored or action != live_action(live, id)]
         lost += [id for id in reported if id in stored and [e.node for e in stored[id][1]] != ["buy"]]
         clock.now += 48 * HOUR

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from idbandits.service.dashboard import formatting as show
 from idbandits.service.dashboard.time_series import kind_of
-from idbandits.service.journal.records import CALLER, HOLDOUT, POLICY, DecisionRow, Event
+from idbandits.service.journal.records import CALLER, CLOSED, HOLDOUT, POLICY
 from idbandits.service.journal.store import Store
 from idbandits.service.json_text import decoded
 from idbandits.service.live.gain import Gain, SampleRatio
@@ -158,38 +157,20 @@ def cells_of(statistics: Statistics) -> dict[str, Cell]:
     return dict(statistics.cells)
 
 
-LATEST_DECISIONS = "(SELECT n, shown, at, learned, state FROM decisions WHERE experiment = ? ORDER BY n DESC LIMIT ?) d"
-LATEST_CLOSED = LATEST_DECISIONS.replace("= ? ORDER", "= ? AND state = 'closed' ORDER")  # others lack late events
+LATEST_CLOSED = (
+    "SELECT o.shown, d.at, o.state, o.events FROM decisions AS d JOIN outcomes AS o ON o.n = d.n "
+    "WHERE d.experiment = ? AND (o.learned IS NOT NULL OR o.state = 'closed') ORDER BY d.n DESC LIMIT ?"
+)
 
 
 def received_of(store: Store, name: str) -> Received:
-    """Return what was reported of the latest decisions."""
-    closed = (
-        f"SELECT count(*), count(r.decision) FROM {LATEST_DECISIONS} LEFT JOIN "
-        "(SELECT DISTINCT decision FROM events WHERE decision >= ?) r ON r.decision = d.n "
-        "WHERE d.learned IS NOT NULL OR d.state = 'closed'"
-    )
-    events = (
-        f"SELECT e.node, e.value, e.at - coalesce(d.shown, d.at) FROM {LATEST_CLOSED} JOIN events e ON e.decision = d.n"
-    )
+    """Return what was reported of the latest decisions whose rounds were closed."""
     with store.transaction(write=False) as own:
-        first = own.all(f"SELECT coalesce(min(n), 0) FROM {LATEST_DECISIONS}", (name, LATEST))[0][0]
-        number, reported = own.all(closed, (name, LATEST, first))[0]
-        ages: dict[str, list[float]] = {}
-        for node, value, age in own.all(events, (name, LATEST)):
-            if decoded(value) not in (None, 0, False):
-                ages.setdefault(kind_of(node), []).append(float(age))
-    return Received(int(number), int(reported), ages)
-
-
-def events_of(store: Store, rows: Sequence[DecisionRow]) -> Mapping[int, list[Event]]:
-    """Return the events of decisions."""
-    found: dict[int, list[Event]] = {row.n: [] for row in rows}
-    if not rows:
-        return found
-    marks = ", ".join("?" * len(rows))
-    sql = f"SELECT decision, node, value, at, received FROM events WHERE decision IN ({marks}) ORDER BY n"
-    with store.transaction(write=False) as own:
-        for n, node, value, at, received in own.all(sql, [row.n for row in rows]):
-            found[n].append(Event(node, decoded(value), at, received))
-    return found
+        rows = own.all(LATEST_CLOSED, (name, LATEST))
+    ages: dict[str, list[float]] = {}
+    for shown, at, state, events in rows:
+        if state == CLOSED and events is not None:  # others lack late events
+            for node, value, when, _ in decoded(events):
+                if value not in (None, 0, False):
+                    ages.setdefault(kind_of(node), []).append(when - (at if shown is None else shown))
+    return Received(len(rows), sum(events is not None for *_, events in rows), ages)

@@ -23,13 +23,12 @@ from idbandits.service.dashboard.experiment_status import (
     LATEST,
     Status,
     cells_of,
-    events_of,
     is_complete_in,
     received_of,
     status_of,
 )
 from idbandits.service.dashboard.learned_items import COLUMNS, contexts_of, groups_of, learned, sorted_lines
-from idbandits.service.journal.records import VersionRow
+from idbandits.service.journal.records import VersionRow, events_of
 from idbandits.service.json_text import decoded, encoded
 from idbandits.service.live.gain import design_effect_of, gain_path
 from idbandits.service.live.live import Live
@@ -204,8 +203,7 @@ class Dashboard:
         limit = int(before) if before.isascii() and before.isdecimal() and len(before) < 18 else None
         rows = self._live.journal.recent(name, DECISIONS + 1, limit)
         has_more, rows = len(rows) > DECISIONS, rows[:DECISIONS]
-        events = events_of(self._live.store, rows)
-        shown = [(row, decoded(row.action), decoded(row.context), decoded(row.learned), events[row.n]) for row in rows]
+        shown = [(row, decoded(row.action), decoded(row.context), decoded(row.learned), events_of(row)) for row in rows]
         return self._page(
             request, "decisions.html", **self._common(name, "/decisions", self._soon()), rows=shown, states=STATES,
             before=limit, more=rows[-1].n if has_more else None,

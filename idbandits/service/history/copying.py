@@ -14,7 +14,7 @@ from idbandits.service.journal.store import Row, Store, Transaction, migrate, mi
 from idbandits.service.live.live import open_store
 
 TABLES = {  # in an order in which references exist; columns by which rows are read in parts
-    "experiments": ("name",), "versions": ("experiment", "version"), "decisions": ("n",), "events": ("n",),
+    "experiments": ("name",), "versions": ("experiment", "version"), "decisions": ("n",), "outcomes": ("n",),
     "steps": ("n",), "snapshots": ("experiment", "block"), "letters": ("n",), "audit": ("n",), "tokens": ("digest",),
 }  # fmt: skip
 MOST = 5000  # rows that are copied at once
@@ -96,13 +96,12 @@ def _exists(store: Store) -> str:
 def _copy(reading: Transaction, writing: Transaction, table: str, target: Store) -> int:
     """Copy a table; numbers of rows stay."""
     columns = _columns(table)
-    has_numbers, number = columns[0] == "n", 0
-    is_identity = has_numbers and isinstance(target, PostgresStore)
+    number, is_identity = 0, _has_serial(table) and isinstance(target, PostgresStore)
     names = ", ".join(columns)
     overriding = " OVERRIDING SYSTEM VALUE" if is_identity else ""
     insert = f"INSERT INTO {table} ({names}){overriding} SELECT {names} FROM {{given}}"
     for rows in _parts(reading, table, columns):
-        writing.many(insert, columns, rows)
+        writing.change(insert, columns, rows)
         number += len(rows)
     if is_identity:
         sequence = f"pg_get_serial_sequence('{table}', 'n')"
@@ -125,14 +124,18 @@ def _parts(reading: Transaction, table: str, columns: tuple[str, ...]) -> Iterat
         after = [rows[-1][place] for place in places]
 
 
+def _declaration(table: str) -> list[list[str]]:
+    """Return the lines after the name of a table in the migrations, as words."""
+    statements = [statement.strip() for _, text in migrations() for statement in text.split(";\n")]
+    (own,) = (statement for statement in statements if statement.startswith(f"CREATE TABLE {table} "))
+    return [line.split() for line in own.splitlines()[1:] if line.strip()]
+
+
 def _columns(table: str) -> tuple[str, ...]:
-    """Return the columns of a table, from the migrations."""
-    columns = list[str]()
-    for _, text in migrations():
-        for statement in text.split(";\n"):
-            if statement.strip().startswith(f"CREATE TABLE {table} "):
-                for line in statement.splitlines()[1:]:
-                    word = line.split()[0] if line.split() else ")"
-                    if word.isidentifier() and word.islower():
-                        columns.append(word)
-    return tuple(columns)
+    """Return the columns of a table."""
+    return tuple(words[0] for words in _declaration(table) if words[0].isidentifier() and words[0].islower())
+
+
+def _has_serial(table: str) -> bool:
+    """Return whether the database numbers the rows of a table."""
+    return any(words[1:] == ["{serial},"] for words in _declaration(table))

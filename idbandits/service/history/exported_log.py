@@ -62,8 +62,8 @@ def _closed(journal: Journal, name: str) -> Iterator[list[DecisionRow]]:
     """Yield decisions whose rounds were closed, in their order."""
     last = 0
     while found := journal.decisions(name, last, MOST):
-        last = found[-1][0].n
-        if rows := [row for row, _ in found if row.learned is not None]:
+        last = found[-1].n
+        if rows := [row for row in found if row.learned is not None]:
             yield rows
 
 

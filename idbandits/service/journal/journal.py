@@ -18,36 +18,44 @@ from idbandits.service.journal.records import (
     Event,
     StepRow,
     VersionRow,
+    events_of,
+    text_of,
 )
 from idbandits.service.journal.store import CollisionError, Row, Store, Transaction, migrate, one
-from idbandits.service.json_text import decoded, encoded
+from idbandits.service.json_text import encoded
 from idbandits.service.service_errors import ServiceError
 
-COLUMNS = ", ".join(DecisionRow._fields)
-NEW = tuple(name for name in DecisionRow._fields if name not in ("n", "complete", "learned", "reward", "revision"))
-new_part = attrgetter(*NEW)
-NAMES = ", ".join(NEW)
+COLUMNS, WHOLE = DecisionRow._fields, "decisions_with_outcomes"
+OUTCOME = "due", "shown", "complete", "state", "events", "learned", "reward", "revision"
+LISTED = ", ".join(COLUMNS)
+BOTH = ", ".join(f"{'o' if name in OUTCOME else 'd'}.{name}" for name in COLUMNS)
+DECISION = tuple(name for name in COLUMNS if name != "n" and name not in OUTCOME)
+decision_part = attrgetter(*DECISION)
 INSERT_DECISIONS = (
-    f"INSERT INTO decisions ({NAMES}) SELECT {NAMES} FROM {{given}} WHERE true "
-    "ON CONFLICT (experiment, id) DO NOTHING RETURNING n, experiment, id"
+    f"INSERT INTO decisions ({', '.join(DECISION)}) SELECT {', '.join(DECISION)} FROM {{given}} WHERE true "
+    "ON CONFLICT (experiment, id) DO NOTHING"
+)
+SAME = "d.id = given.id AND (d.experiment = given.experiment) IS TRUE"  # so that no index of experiments is used
+NEW_OUTCOME = "experiment", "id", "due", "shown", "state"
+new_outcome_part = attrgetter(*NEW_OUTCOME)
+INSERT_OUTCOMES = (
+    "INSERT INTO outcomes (n, experiment, due, shown, state) "
+    "SELECT d.n, d.experiment, given.due, given.shown, given.state FROM {given} "
+    f"JOIN decisions AS d ON {SAME} WHERE true ON CONFLICT (n) DO NOTHING"
 )
 KEY = "experiment", "id"
-SELECT_DECISION = f"SELECT {COLUMNS} FROM decisions WHERE experiment = ? AND id = ?"
+SELECT_DECISION = f"SELECT {LISTED} FROM {WHOLE} WHERE experiment = ? AND id = ?"
 SELECT_DECISIONS = (
-    f"SELECT {', '.join(f'd.{name}' for name in DecisionRow._fields)} FROM {{given}} "
-    "JOIN decisions AS d ON d.experiment = given.experiment AND d.id = given.id ORDER BY d.n"
+    f"SELECT {BOTH} FROM {{given}} JOIN decisions AS d ON {SAME} JOIN outcomes AS o ON o.n = d.n ORDER BY d.n"
 )
-SELECT_EVENTS = "SELECT node, value, at, received FROM events WHERE decision = ? ORDER BY n"
-EVENTS_OF = (
-    "SELECT e.decision, e.node, e.value, e.at, e.received FROM {given} "
-    "JOIN events AS e ON e.decision = given.n ORDER BY e.n"
-)
-EVENT = "decision", "node", "value", "at", "received"
-INSERT_EVENTS = f"INSERT INTO events ({', '.join(EVENT)}) SELECT {', '.join(EVENT)} FROM {{given}}"
-CHANGED = "due", "complete", "state", "shown", "n"
+CHANGED = "due", "complete", "state", "shown", "events", "n"
+changed_part = attrgetter(*CHANGED)
 CHANGE = (
-    "UPDATE decisions SET due = given.due, complete = given.complete, state = given.state, shown = given.shown "
-    "FROM {given} WHERE decisions.n = given.n"
+    "UPDATE outcomes SET due = given.due, complete = given.complete, state = given.state, shown = given.shown, "
+    "events = given.events FROM {given} WHERE outcomes.n = given.n"
+)
+SELECT_DUE = (
+    f"SELECT {BOTH} FROM outcomes AS o JOIN decisions AS d ON d.n = o.n WHERE o.due <= ? ORDER BY o.due, o.n LIMIT ?"
 )
 STEP = "block", "experiment", "kind", "version", "decision", "before", "after", "earlier", "reward"
 INSERT_STEPS = f"INSERT INTO steps ({', '.join(STEP)}) SELECT {', '.join(STEP)} FROM {{given}}"
@@ -58,14 +66,16 @@ SELECT_STEPS = (
 )
 STATE = "due", "state", "learned", "reward", "revision", "n"
 CLOSE = (
-    "UPDATE decisions SET due = given.due, state = given.state, learned = given.learned, reward = given.reward, "
-    "revision = given.revision FROM {given} WHERE decisions.n = given.n"
+    "UPDATE outcomes SET due = given.due, state = given.state, learned = given.learned, reward = given.reward, "
+    "revision = given.revision FROM {given} WHERE outcomes.n = given.n"
 )
 LETTER = "experiment", "received", "reason", "message", "body"
 INSERT_LETTERS = f"INSERT INTO letters ({', '.join(LETTER)}) SELECT {', '.join(LETTER)} FROM {{given}}"
 KEPT_SNAPSHOTS = 2
 T = TypeVar("T")
 ATTEMPTS = 5  # of transactions that collide
+MOST_EVENTS = 1000  # of a decision
+KEY_OF = attrgetter(*KEY)
 
 
 class NewDecision(NamedTuple):
@@ -125,47 +135,33 @@ class Journal:
     def _insert(self, own: Transaction, new: Sequence[tuple[int, DecisionRow]], answers: list[Any]) -> None:
         if not new:
             return
-        ordered = sorted(new, key=lambda pair: (pair[1].experiment, pair[1].id))  # as others do, so none waits for us
-        rows = [new_part(row) for _, row in ordered]
-        numbers = {(name, id): n for n, name, id in own.many(INSERT_DECISIONS, NEW, rows)}
-        known = list[tuple[int, DecisionRow]]()
+        rows = sorted((row for _, row in new), key=KEY_OF)  # as others do, so that none waits for us
+        inserted = own.change(INSERT_DECISIONS, DECISION, map(decision_part, rows))
+        own.change(INSERT_OUTCOMES, NEW_OUTCOME, map(new_outcome_part, rows))
+        stored = self._rows(own, map(KEY_OF, rows)) if inserted < len(rows) else {}  # some ids were known
         for i, row in new:
-            number = numbers.pop((row.experiment, row.id), None)
-            if number is None:
-                known.append((i, row))
-            else:
-                answers[i] = row._replace(n=number)
-        if known:
-            stored = self._rows(own, {(row.experiment, row.id) for _, row in known})
-            for i, row in known:
-                answers[i] = stored[row.experiment, row.id]
+            answers[i] = stored.get(KEY_OF(row), row)
 
     def _rows(self, own: Transaction, keys: Iterable[tuple[str, str]], lock: str = "") -> dict[Any, DecisionRow]:
         """Return decisions by experiment and id."""
-        found = own.many(SELECT_DECISIONS + lock, KEY, sorted(keys))
-        return {(row[1], row[2]): DecisionRow._make(row) for row in found}
-
-    def _events(self, own: Transaction, rows: Iterable[DecisionRow]) -> dict[int, list[Event]]:
-        """Return the events of decisions by their numbers."""
-        events: dict[int, list[Event]] = {row.n: [] for row in rows}
-        for n, node, value, at, received in own.many(EVENTS_OF, ("n",), ((n,) for n in events)):
-            events[n].append(Event(node, decoded(value), at, received))
-        return events
+        rows = map(DecisionRow._make, own.many(SELECT_DECISIONS + lock, KEY, sorted(keys)))
+        return {KEY_OF(row): row for row in rows}
 
     def _report(self, own: Transaction, reports: Sequence[tuple[int, Report]], answers: list[Any]) -> None:
         if not reports:
             return
-        rows = self._rows(own, {(report.experiment, report.id) for _, report in reports}, self.store.locking)
-        seen = self._events(own, rows.values())
-        added, changed = list[tuple[Any, ...]](), dict[tuple[str, str], DecisionRow]()
+        rows = self._rows(own, {KEY_OF(report) for _, report in reports}, self.store.locking)
+        changed = dict[tuple[str, str], DecisionRow]()
         for i, report in reports:
-            key = report.experiment, report.id
-            if key not in rows:
+            key = KEY_OF(report)
+            if (row := rows.get(key)) is None:
                 answers[i] = ServiceError("unknown-decision", f"decision must exist, got the id {report.id!r}")
                 continue
-            row = rows[key]
             try:
-                change = report.judge(row, seen[row.n])
+                events = events_of(row)
+                change = report.judge(row, events)
+                if change is not None and len(events) + len(change.events) > MOST_EVENTS:
+                    raise ServiceError("invalid", f"decision {row.id!r} must have at most {MOST_EVENTS:,} events")
             except ServiceError as error:
                 if error.kind == "unavailable":
                     raise
@@ -173,23 +169,19 @@ class Journal:
                 continue
             answers[i] = change
             if change is not None:
-                seen[row.n] += change.events
-                added += [(row.n, e.node, encoded(e.value), e.at, e.received) for e in change.events]
                 rows[key] = changed[key] = row._replace(
-                    due=change.due, complete=change.complete, state=change.state, shown=change.shown
-                )
-        own.many(INSERT_EVENTS, EVENT, added)
-        own.many(CHANGE, CHANGED, ((r.due, r.complete, r.state, r.shown, r.n) for r in changed.values()))
+                    due=change.due, complete=change.complete, state=change.state, shown=change.shown,
+                    events=text_of([*events, *change.events]),
+                )  # fmt: skip
+        own.change(CHANGE, CHANGED, map(changed_part, changed.values()))
 
-    def decision(self, experiment: str, id: str) -> tuple[DecisionRow, list[Event]]:
-        """Return a decision and its events, or raise."""
+    def decision(self, experiment: str, id: str) -> DecisionRow:
+        """Return a decision, or raise."""
         with self.store.transaction(write=False) as own:
             found = one(own, SELECT_DECISION, (experiment, id))
-            if found is None:
-                raise ServiceError("unknown-decision", f"decision must exist, got the id {id!r}")
-            row = DecisionRow(*found)
-            events = own.all(SELECT_EVENTS, (row.n,))
-        return row, [Event(node, decoded(value), at, received) for node, value, at, received in events]
+        if found is None:
+            raise ServiceError("unknown-decision", f"decision must exist, got the id {id!r}")
+        return DecisionRow(*found)
 
     def experiments_of(self, id: str) -> list[str]:
         """Return the experiments that have a decision of this id."""
@@ -200,7 +192,7 @@ class Journal:
 
     def latest_of_unit(self, experiment: str, unit: str, since: float) -> DecisionRow | None:
         """Return the latest decision for a unit, if it was made since a time."""
-        sql = f"SELECT {COLUMNS} FROM decisions WHERE experiment = ? AND unit = ? AND at >= ? ORDER BY n DESC LIMIT 1"
+        sql = f"SELECT {LISTED} FROM {WHOLE} WHERE experiment = ? AND unit = ? AND at >= ? ORDER BY n DESC LIMIT 1"
         with self.store.transaction(write=False) as own:
             found = one(own, sql, (experiment, unit, since))
         return None if found is None else DecisionRow(*found)
@@ -208,37 +200,30 @@ class Journal:
     def recent(self, experiment: str, number: int, before: int | None = None) -> list[DecisionRow]:
         """Return the latest decisions, the latest first."""
         limit = 2**62 if before is None else before
-        sql = f"SELECT {COLUMNS} FROM decisions WHERE experiment = ? AND n < ? ORDER BY n DESC LIMIT ?"
+        sql = f"SELECT {LISTED} FROM {WHOLE} WHERE experiment = ? AND n < ? ORDER BY n DESC LIMIT ?"
         with self.store.transaction(write=False) as own:
             return [DecisionRow(*row) for row in own.all(sql, (experiment, limit, number))]
 
-    def decisions(self, experiment: str, after: int, number: int) -> list[tuple[DecisionRow, list[Event]]]:
-        """Return decisions after a number in the order in which they were made, with their events."""
-        sql = f"SELECT {COLUMNS} FROM decisions WHERE experiment = ? AND n > ? ORDER BY n LIMIT ?"
+    def decisions(self, experiment: str, after: int, number: int) -> list[DecisionRow]:
+        """Return decisions after a number in the order in which they were made."""
+        sql = f"SELECT {LISTED} FROM {WHOLE} WHERE experiment = ? AND n > ? ORDER BY n LIMIT ?"
         with self.store.transaction(write=False) as own:
-            rows = [DecisionRow(*row) for row in own.all(sql, (experiment, after, number))]
-            events = self._events(own, rows)
-        return [(row, events[row.n]) for row in rows]
+            return [DecisionRow(*row) for row in own.all(sql, (experiment, after, number))]
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
-    def close_due(
-        self, now: float, most: int, close: Callable[[Sequence[tuple[DecisionRow, list[Event]]]], Sequence[Closing]]
-    ) -> int:
+    def close_due(self, now: float, most: int, close: Callable[[Sequence[DecisionRow]], Sequence[Closing]]) -> int:
         """Append the steps of decisions that are due; return how many were due. `close` says what each step learns."""
         return self._attempt(lambda own: self._close(own, now, most, close)) if self._is_due(now) else 0
 
     def _close(
-        self, own: Transaction, now: float, most: int,
-        close: Callable[[Sequence[tuple[DecisionRow, list[Event]]]], Sequence[Closing]],
-    ) -> int:  # fmt: skip
+        self, own: Transaction, now: float, most: int, close: Callable[[Sequence[DecisionRow]], Sequence[Closing]]
+    ) -> int:
         own.wait_for_turn()
-        sql = f"SELECT {COLUMNS} FROM decisions WHERE due <= ? ORDER BY due, n LIMIT ?{self.store.skipping}"
-        rows = [DecisionRow._make(row) for row in own.all(sql, (now, most))]
+        rows = [DecisionRow._make(row) for row in own.all(SELECT_DUE + self.store.skipping, (now, most))]
         if not rows:
             return 0
-        events = self._events(own, rows)
-        closings = close([(row, events[row.n]) for row in rows])
+        closings = close(rows)
         block, steps, states, letters = own.block(), list[Row](), list[Row](), list[Row]()
         for row, closing in zip(rows, closings, strict=True):
             changes = closing.problem is None and closing.after != row.learned
@@ -250,14 +235,14 @@ class Journal:
                 letters.append((row.experiment, now, "impossible", closing.problem, body))
             learned = (closing.after, closing.reward) if changes else (row.learned, row.reward)
             states.append((closing.due, closing.state, *learned, row.revision + changes, row.n))
-        own.many(INSERT_STEPS, STEP, steps)
-        own.many(CLOSE, STATE, states)
-        own.many(INSERT_LETTERS, LETTER, letters)
+        own.change(INSERT_STEPS, STEP, steps)
+        own.change(CLOSE, STATE, states)
+        own.change(INSERT_LETTERS, LETTER, letters)
         return len(rows)
 
     def _is_due(self, now: float) -> bool:
         with self.store.transaction(write=False) as own:
-            return bool(own.all("SELECT 1 FROM decisions WHERE due <= ? LIMIT 1", (now,)))
+            return bool(own.all("SELECT 1 FROM outcomes WHERE due <= ? LIMIT 1", (now,)))
 
     # -- following -----------------------------------------------------------------------------------------------------
 
@@ -281,7 +266,7 @@ class Journal:
     def first_due(self, experiment: str, now: float) -> float | None:
         """Return when the first decision that is due now became due."""
         with self.store.transaction(write=False) as own:
-            sql = "SELECT min(due) FROM decisions WHERE due <= ? AND experiment = ?"
+            sql = "SELECT min(due) FROM outcomes WHERE due <= ? AND experiment = ?"
             first = own.all(sql, (now, experiment))[0][0]
         return None if first is None else float(first)
 
@@ -327,7 +312,7 @@ class Journal:
             own.all(sql + " ON CONFLICT (name) DO NOTHING", (experiment, "active", seed, new.created))
             sql = "INSERT INTO versions (experiment, version, diagram, settings, created) VALUES (?, ?, ?, ?, ?)"
             own.all(sql, (experiment, number, new.diagram, new.settings, new.created))
-            own.many(INSERT_STEPS, STEP, [(own.block(), experiment, VERSION, number, *[None] * 5)])
+            own.change(INSERT_STEPS, STEP, [(own.block(), experiment, VERSION, number, *[None] * 5)])
             self._note(own, who, experiment, "version", encoded({"version": number}))
         return number
 
@@ -339,12 +324,17 @@ class Journal:
 
     def totals(self, experiment: str) -> dict[str, int]:
         """Return numbers of decisions: all, pending (open or deferred), and by state."""
-        unclosed = "SELECT state, count(*) FROM decisions WHERE experiment = ? AND state <> 'closed' GROUP BY state"
+        waiting = (
+            "SELECT state, count(*) FROM outcomes WHERE experiment = ? AND state <> 'open' AND state <> 'closed' "
+            "GROUP BY state"
+        )
+        still_open = "SELECT count(*) FROM outcomes WHERE due IS NOT NULL AND experiment = ? AND state = 'open'"
         with self.store.transaction(write=False) as own:
-            states = {state: int(number) for state, number in own.all(unclosed, (experiment,))}
+            states = {state: int(number) for state, number in own.all(waiting, (experiment,))}
+            states[OPEN] = int(own.all(still_open, (experiment,))[0][0])
             every = own.all("SELECT count(*) FROM decisions WHERE experiment = ?", (experiment,))[0][0]
             letters = own.all("SELECT count(*) FROM letters WHERE experiment = ? AND replayed IS NULL", (experiment,))
-        pending = states.get(OPEN, 0) + states.get(DEFERRED, 0)
+        pending = states[OPEN] + states.get(DEFERRED, 0)
         closed = int(every) - sum(states.values())
         return {"decisions": int(every), "pending": pending, "letters": letters[0][0], "closed": closed, **states}
 
@@ -369,7 +359,7 @@ class Journal:
     def add_letters(self, letters: Iterable[tuple[str, float, str, str, str]]) -> None:
         """Append dead letters: (experiment, received, reason, message, body)."""
         with self.store.transaction() as own:
-            own.many(INSERT_LETTERS, LETTER, list(letters))
+            own.change(INSERT_LETTERS, LETTER, letters)
 
     def letters(self, experiment: str, number: int, *, every: bool = False) -> list[Row]:
         """Return dead letters that were not replayed: (n, received, reason, message, body, replayed)."""
@@ -390,7 +380,7 @@ class Journal:
     def mark_replayed(self, numbers: Sequence[int]) -> None:
         """Mark dead letters as replayed."""
         with self.store.transaction() as own:
-            own.many(
+            own.change(
                 "UPDATE letters SET replayed = given.replayed FROM {given} WHERE letters.n = given.n",
                 ("replayed", "n"),
                 [(time.time(), n) for n in numbers],

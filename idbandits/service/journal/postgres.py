@@ -34,7 +34,7 @@ SETTINGS = (
     "default_transaction_isolation = 'read committed'",
     "statement_timeout = '60s'",
     "idle_in_transaction_session_timeout = '60s'",
-    "plan_cache_mode = force_generic_plan",  # plans that are kept from small tables read all rows of large ones
+    "plan_cache_mode = force_generic_plan",  # planning takes longer than running: prepared statements are planned once
     "enable_seqscan = off",  # all statements have an index; plans made while tables are small would scan large ones
     "enable_hashjoin = off",
     "enable_mergejoin = off",
@@ -58,7 +58,7 @@ class PostgresStore:
         "text": "TEXT", "integer": "BIGINT", "real": "DOUBLE PRECISION", "bytes": "BYTEA",
         "serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     }  # fmt: skip
-    locking, skipping = " FOR UPDATE OF d", " FOR UPDATE SKIP LOCKED"
+    locking, skipping = " FOR UPDATE OF o", " FOR UPDATE OF o SKIP LOCKED"
 
     def __init__(self, url: str) -> None:
         self.url = re.sub(r"//[^/@]*@", "//", url)  # without the password, for messages
@@ -68,7 +68,7 @@ class PostgresStore:
     def _connection(self) -> Any:
         own = self._local.connection
         if own is None or own.closed or own.broken:
-            own = self._psycopg.connect(self._address, autocommit=True, prepare_threshold=1, **PATIENCE)
+            own = self._psycopg.connect(self._address, autocommit=True, **PATIENCE)
             for setting in SETTINGS:
                 own.execute(f"SET {setting}")
             self._local.connection, self._local.has_epoch = own, False
@@ -147,21 +147,28 @@ class PostgresTransaction:
 
     def all(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Run a statement; return its rows."""
-        cursor = self._connection.execute(sql.replace("?", "%s"), values or None)
+        cursor = self._connection.execute(sql.replace("?", "%s"), values or None, prepare=False)
         return cursor.fetchall() if cursor.description is not None else []
 
     def many(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> list[Row]:
         """Run a statement once for all rows of `given`; return the rows that it gives."""
+        cursor = self._run(sql, columns, rows)
+        return [] if cursor is None else list(cursor.fetchall())
+
+    def change(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> int:
+        """Run a statement as `many` does; return how many rows it inserted or changed."""
+        cursor = self._run(sql, columns, rows)
+        return 0 if cursor is None else int(cursor.rowcount)
+
+    def _run(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> Any:
         own = [dict(zip(columns, row, strict=True)) for row in rows]
         if not own:
-            return []
+            return None
         for name in columns:
             if TYPES.get(name) == "bytes":
                 for row_ in own:
                     row_[name] = f"\\x{row_[name].hex()}"
-        text = encoded(own)
-        cursor = self._connection.execute(sql.format(given=_given(columns)), (text,))
-        return cursor.fetchall() if cursor.description is not None else []
+        return self._connection.execute(sql.format(given=_given(columns)), (encoded(own),), prepare=True)
 
     def wait_for_turn(self) -> None:
         """Lock a number of this database until the transaction ends, before it gets its own number."""

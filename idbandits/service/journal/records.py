@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from idbandits.service.json_text import decoded, encoded
 
 OPEN, DEFERRED, CLOSED, IMPOSSIBLE = "open", "deferred", "closed", "impossible"  # states of a decision
 POLICY, HOLDOUT, CALLER = "policy", "holdout", "caller"  # who chose an action
@@ -10,7 +13,7 @@ VERSION, ROUND = "version", "round"  # kinds of steps
 
 
 class DecisionRow(NamedTuple):
-    """Decision as it is stored; texts in JSON are encoded, times are seconds from 1970."""
+    """Decision with its outcome, as they are stored; texts in JSON are encoded, times are seconds from 1970."""
 
     n: int  # 0: not stored yet
     experiment: str
@@ -24,14 +27,15 @@ class DecisionRow(NamedTuple):
     context: str | None
     allowed: str | None
     at: float
-    shown: float | None
     position: int
     seed: int | None
     library: str
     digest: str
-    due: float | None
+    due: float | None  # this and all that follows may change
+    shown: float | None
     complete: int = 0
     state: str = OPEN
+    events: str | None = None
     learned: str | None = None
     reward: float | None = None
     revision: int = 0
@@ -44,6 +48,16 @@ class Event(NamedTuple):
     value: Any
     at: float  # when it happened
     received: float
+
+
+def events_of(row: DecisionRow) -> list[Event]:
+    """Return the events that were reported of a decision, in the order of their arrival."""
+    return [] if row.events is None else [Event(*own) for own in decoded(row.events)]
+
+
+def text_of(events: Sequence[Event]) -> str | None:
+    """Return events as the journal stores them."""
+    return encoded(events) if events else None
 
 
 class StepRow(NamedTuple):

@@ -20,6 +20,7 @@ from idbandits.service.service_errors import unavailable
 
 SOUND = (3, 51, 3)  # before, WAL could be corrupted when two connections wrote or checkpointed concurrently
 CACHED = 200  # prepared statements
+LARGEST = 8  # power of 2: most rows of a statement
 COPIED, LOGGED, MOST_LOGGED = 2_000, 16_000, 100_000  # pages of the log: see `SqliteStore.maintain`
 MOST_WAIT = 60_000  # milliseconds for writers of other programs, which do not know the lock
 
@@ -42,7 +43,7 @@ class SqliteStore:
 
     types = {  # noqa: RUF012
         "text": "TEXT", "integer": "INTEGER", "real": "REAL", "bytes": "BLOB",
-        "serial": "INTEGER PRIMARY KEY AUTOINCREMENT",
+        "serial": "INTEGER PRIMARY KEY",
     }  # fmt: skip
     locking = skipping = ""  # there is one writer
 
@@ -200,9 +201,10 @@ class Local(threading.local):
 
 
 @cache
-def _prepared(sql: str, columns: Columns) -> str:
-    """Return a statement in which `given` is a row of parameters."""
-    return sql.format(given=f"(SELECT {', '.join(f'? AS {column}' for column in columns)}) AS given")
+def _prepared(sql: str, columns: Columns, number: int) -> str:
+    """Return a statement in which `given` is a table of parameters."""
+    row = f"({', '.join('?' * len(columns))})"
+    return f"WITH given ({', '.join(columns)}) AS (VALUES {', '.join([row] * number)}) {sql.format(given='given')}"
 
 
 @final
@@ -218,7 +220,26 @@ class SqliteTransaction:
 
     def many(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> list[Row]:
         """Run a statement for all rows of `given`; return the rows that it gives."""
-        return list(self._connection.executemany(_prepared(sql, columns), rows))
+        return [own for part in self._parts(sql, columns, rows) for own in self._connection.execute(*part)]
+
+    def change(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> int:
+        """Run a statement as `many` does; return how many rows it inserted or changed."""
+        number = 0
+        for part in self._parts(sql, columns, rows):
+            self._connection.execute(*part).fetchall()
+            number += self._connection.changes()
+        return number
+
+    def _parts(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
+        """Yield statements with their parameters for as many rows as powers of 2, so that few are prepared.
+
+        One statement for many rows takes the interpreter's lock once; other threads could keep it at every row.
+        """
+        left, done = list(rows), 0
+        while done < len(left):
+            number = 1 << min((len(left) - done).bit_length() - 1, LARGEST)
+            yield _prepared(sql, columns, number), [value for row in left[done : done + number] for value in row]
+            done += number
 
     def wait_for_turn(self) -> None:
         """Do nothing: there is one writer."""

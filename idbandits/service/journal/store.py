@@ -35,6 +35,9 @@ class Transaction(Protocol):
     def many(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> list[Row]:
         """Run a statement for all rows of parameters, a table `{given}` with columns; return the rows that it gives."""
 
+    def change(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> int:
+        """Run a statement as `many` does; return how many rows it inserted or changed."""
+
     def wait_for_turn(self) -> None:
         """Wait until no other transaction that appends steps is open: blocks are numbered as they are committed."""
 

@@ -12,7 +12,7 @@ from idbandits.circuit.model import Model
 from idbandits.errors import IdbanditsError
 from idbandits.kernel.array_types import Floats
 from idbandits.logs.evaluate.term_values import observed_terms, term_circuit
-from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Closing, DecisionRow, Event
+from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Closing, DecisionRow, events_of
 from idbandits.service.json_text import decoded, encoded
 from idbandits.service.live.versions import Version
 
@@ -28,11 +28,11 @@ class Closer:
         self._version = version
         self._judges = dict[int, tuple[Model, _Judge]]()
 
-    def __call__(self, due: Sequence[tuple[DecisionRow, list[Event]]], now: float) -> list[Closing]:
+    def __call__(self, due: Sequence[DecisionRow], now: float) -> list[Closing]:
         """Return the closing of each decision."""
         closings: list[Any] = [None] * len(due)
         groups: dict[tuple[str, int], list[int]] = {}
-        for i, (row, _) in enumerate(due):
+        for i, row in enumerate(due):
             groups.setdefault((row.experiment, row.version), []).append(i)
         for key, places in groups.items():
             version = self._version(*key)
@@ -40,19 +40,17 @@ class Closer:
                 closings[i] = closing
         return closings
 
-    def _closings(
-        self, version: Version, due: Sequence[tuple[DecisionRow, list[Event]]], now: float
-    ) -> list[Closing]:  # fmt: skip
+    def _closings(self, version: Version, due: Sequence[DecisionRow], now: float) -> list[Closing]:
         """Return the closings of decisions of one version; one that fails does not keep others open."""
         try:
-            seen = [version.observation(row, events, now) for row, events in due]
-            judged = self._judge(version)([row for row, _ in due], seen)
+            seen = [version.observation(row, events_of(row), now) for row in due]
+            judged = self._judge(version)(due, seen)
         except Exception as error:
             if len(due) == 1:
                 return [Closing(None, None, None, IMPOSSIBLE, f"{type(error).__name__}: {error}")]
             return [closing for own in due for closing in self._closings(version, [own], now)]
         closings = list[Closing]()
-        for (row, _), own, (reward, problem) in zip(due, seen, judged, strict=True):
+        for row, own, (reward, problem) in zip(due, seen, judged, strict=True):
             if problem is not None:
                 closings.append(Closing(None, None, None, IMPOSSIBLE, problem))
                 continue

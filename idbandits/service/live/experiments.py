@@ -221,7 +221,7 @@ class Experiments:
         except IdbanditsError as error:
             if request.id is not None:
                 with suppress(IdbanditsError, TypeError):
-                    return self.journal.decision(experiment, id)[0]._replace(digest=digest_of_request(request))
+                    return self.journal.decision(experiment, id)._replace(digest=digest_of_request(request))
             if isinstance(error, ServiceError):
                 raise
             fields = {ContextError: "context", ActionError: "allowed"}

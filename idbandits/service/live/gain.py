@@ -294,8 +294,8 @@ def design_effect_of(store: Store, experiment: str) -> float:
     It is 1 without units, and infinite with too few of them to tell.
     """
     inner = (
-        "SELECT arm, unit, count(*) AS c, sum(reward) AS s, sum(reward * reward) AS q FROM decisions WHERE "
-        "experiment = ? AND unit IS NOT NULL AND reward IS NOT NULL AND "
+        "SELECT arm, unit, count(*) AS c, sum(reward) AS s, sum(reward * reward) AS q FROM "
+        "decisions_with_outcomes WHERE experiment = ? AND unit IS NOT NULL AND reward IS NOT NULL AND "
         f"arm IN ('{POLICY}', '{HOLDOUT}') GROUP BY arm, unit"
     )
     sql = f"SELECT count(*), sum(c), sum(s), sum(q), sum(c * c), sum(c * s), sum(s * s) FROM ({inner}) u GROUP BY arm"

@@ -14,7 +14,7 @@ from idbandits.errors import IdbanditsError, brief
 from idbandits.kernel.array_types import generator
 from idbandits.service.journal.committer import Committer
 from idbandits.service.journal.journal import Journal, NewDecision, Report
-from idbandits.service.journal.records import VersionRow
+from idbandits.service.journal.records import VersionRow, events_of
 from idbandits.service.journal.store import Store
 from idbandits.service.json_text import decoded, encoded
 from idbandits.service.live.deciding import Decider, Request
@@ -390,7 +390,7 @@ class Live(Experiments):
             Id of the decision.
         """
         self.replica(experiment)
-        row, events = self.journal.decision(experiment, id)
+        row = self.journal.decision(experiment, id)
         own = row._asdict()
         for name in ("action", "proposed", "context", "allowed", "learned"):
             own[name] = decoded(own[name])
@@ -399,7 +399,7 @@ class Live(Experiments):
         return own | {
             "learns": bool(row.learns),
             "complete": bool(row.complete),
-            "events": [e._asdict() for e in events],
+            "events": [event._asdict() for event in events_of(row)],
         }
 
     def probability(self, experiment: str, id: str, draws: int = 1000) -> dict[str, Any]:
@@ -421,7 +421,7 @@ class Live(Experiments):
         dict
             `probability`, `standard_error`, `upper`, and the data that they depend on.
         """
-        row, _ = self.journal.decision(experiment, id)
+        row = self.journal.decision(experiment, id)
         if row.library != LIBRARY:
             message = (
                 f"library must be {LIBRARY}, by which probabilities can be computed; decision {id!r} has {row.library}"

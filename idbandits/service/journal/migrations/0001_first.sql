@@ -12,7 +12,7 @@ CREATE TABLE versions (
     created {real} NOT NULL,
     PRIMARY KEY (experiment, version)
 );
-CREATE TABLE decisions (
+CREATE TABLE decisions (                    -- these rows never change
     n {serial},
     experiment {text} NOT NULL,
     id {text} NOT NULL,
@@ -25,32 +25,33 @@ CREATE TABLE decisions (
     context {text},
     allowed {text},
     at {real} NOT NULL,
-    shown {real},                           -- null: deferred, and not shown yet
     position {integer} NOT NULL,            -- block up to which the policy had learned
     seed {integer},                         -- of the policy's draw; null where it was repeated for its unit
     library {text} NOT NULL,
     digest {text} NOT NULL,                 -- of the request
-    due {real},                             -- when the round is to be closed next; null: nothing to do
-    complete {integer} NOT NULL DEFAULT 0,  -- 1: the caller said that nothing more will come
-    state {text} NOT NULL DEFAULT 'open',   -- deferred, open, closed, impossible
-    learned {text},                         -- observation of the latest step
-    reward {real},                          -- of that observation; null where it is not observed
-    revision {integer} NOT NULL DEFAULT 0,
-    UNIQUE (experiment, id)
+    UNIQUE (id, experiment)
 );
 CREATE INDEX decisions_order ON decisions (experiment, n);
-CREATE INDEX decisions_state ON decisions (experiment, state) WHERE state <> 'closed';
-CREATE INDEX decisions_due ON decisions (due) WHERE due IS NOT NULL;
 CREATE INDEX decisions_unit ON decisions (experiment, unit, n) WHERE unit IS NOT NULL;
-CREATE TABLE events (
-    n {serial},
-    decision {integer} NOT NULL,
-    node {text} NOT NULL,
-    value {text} NOT NULL,
-    at {real} NOT NULL,
-    received {real} NOT NULL
+CREATE TABLE outcomes (                     -- what became of each decision
+    n {integer} PRIMARY KEY,                -- of the decision
+    experiment {text} NOT NULL,
+    due {real},                             -- when the round is to be closed next; null: nothing to do
+    shown {real},                           -- null: deferred, and not shown yet
+    complete {integer} NOT NULL DEFAULT 0,  -- 1: the caller said that nothing more will come
+    state {text} NOT NULL,                  -- open, deferred, closed, impossible
+    events {text},                          -- reported events in the order of their arrival; null: none
+    learned {text},                         -- observation of the latest step
+    reward {real},                          -- of that observation; null where it is not observed
+    revision {integer} NOT NULL DEFAULT 0
 );
-CREATE INDEX events_decision ON events (decision);
+CREATE INDEX outcomes_due ON outcomes (due, n, experiment, state) WHERE due IS NOT NULL;
+CREATE INDEX outcomes_waiting ON outcomes (experiment, state) WHERE state <> 'open' AND state <> 'closed';
+CREATE VIEW decisions_with_outcomes AS
+    SELECT d.n, d.experiment, d.id, d.version, d.arm, d.learns, d.unit, d.action, d.proposed, d.context, d.allowed,
+        d.at, d.position, d.seed, d.library, d.digest, o.due, o.shown, o.complete, o.state, o.events, o.learned,
+        o.reward, o.revision
+    FROM decisions AS d JOIN outcomes AS o ON o.n = d.n;
 CREATE TABLE steps (
     n {serial},
     block {integer} NOT NULL,               -- steps of one transaction; readers follow (block, n)
