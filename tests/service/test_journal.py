@@ -126,7 +126,7 @@ def test_poisoned_writes_do_not_affect_others(url: str) -> None:
         def gone(_: Any) -> None:
             raise RuntimeError
 
-        live.submit(NewDecision(row._replace(id="y")), gone)
+        live.submit([NewDecision(row._replace(id="y"))], gone)
         assert live.decide("shop", id="y").id == "y"  # the committer works on
 
 
@@ -209,7 +209,7 @@ def test_a_committer_that_closes_answers_all(url: str) -> None:
             if i == 250:
                 ending.start()
             try:
-                committer.submit(NewDecision(row._replace(id=f"{i}")), answers.extend, i)
+                committer.submit([NewDecision(row._replace(id=f"{i}"))], answers.extend)
                 submitted += 1
             except ServiceError as error:
                 assert error.kind == "unavailable"

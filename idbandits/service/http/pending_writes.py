@@ -1,18 +1,23 @@
-"""Writes of one event loop that wait for the journal: whole transactions are answered at once."""
+"""Writes of one event loop that wait for the journal: those of an iteration share a transaction."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, final
 
+from idbandits.errors import IdbanditsError
 from idbandits.service.http.answers import RejectedError
 from idbandits.service.journal.journal import NewDecision, Write
 from idbandits.service.live.live import Live
 
 SWEEP = 0.5  # seconds between looks for writes that wait too long
 MOST_WAITING = 20_000
+import os
+PAUSE = float(os.environ.get('PA','0.002'))
+SHORT = float(os.environ.get('SH','0.003'))  # seconds that the loop waits for a transaction
 
 
 @final
@@ -22,7 +27,7 @@ class PendingWrites:
     def __init__(self, live: Live, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
         self._live, self._loop, self._timeout = live, loop, timeout
         self._futures = deque[tuple[float, asyncio.Future[Any]]]()
-        self._answered = self._from_committer  # one object, so that a transaction calls it once
+        self._next, self._earliest = Group(), 0.0
         self.waiting = 0
         self.batches: list[int] = []  # sizes of transactions since the latest look at the metrics
 
@@ -32,11 +37,14 @@ class PendingWrites:
             self._forget(write)
             raise RejectedError("busy", f"{self.waiting:,} writes wait for the journal")
         future = self._loop.create_future()
-        try:
-            self._live.submit(write, self._answered, (future, write))
-        except BaseException:
-            self._forget(write)
-            raise
+        if not self._next.writes:
+            pause = self._earliest - self._loop.time()
+            if pause > 0:
+                self._loop.call_later(pause, self._hand_over)
+            else:
+                self._loop.call_soon(self._hand_over)
+        self._next.writes.append(write)
+        self._next.futures.append(future)
         self.waiting += 1
         self._futures.append((self._loop.time() + self._timeout, future))
         return await future
@@ -45,27 +53,49 @@ class PendingWrites:
         if isinstance(write, NewDecision):
             self._live.forget_in_flight(write)
 
-    def _from_committer(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        """Pass the answers of a transaction to the event loop; called in another thread."""
-        for (_, write), _ in pairs:
-            self._forget(write)
-        try:
-            self._loop.call_soon_threadsafe(self._resolve, pairs)
-        except RuntimeError:  # the loop has ended
-            return
+    def _hand_over(self) -> None:
+        """Pass the writes of this iteration to the journal, and wait for a short transaction.
 
-    def _resolve(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        self.waiting -= len(pairs)
-        self.batches.append(len(pairs))
-        for (future, _), answer in pairs:
+        The journal's thread and the loop would only slow each other down, as they share the interpreter.
+        """
+        own, self._next = self._next, Group()
+
+        def answered(answers: Sequence[Any]) -> None:  # in the thread of the journal
+            own.answers = answers
+            own.done.release()
+            try:
+                self._loop.call_soon_threadsafe(self._resolve, own)
+            except RuntimeError:  # the loop has ended
+                return
+
+        try:
+            self._live.submit(own.writes, answered)
+        except IdbanditsError as error:
+            own.answers = [error] * len(own.writes)
+            self._resolve(own)
+        else:
+            if own.done.acquire(timeout=SHORT):
+                self._resolve(own)
+
+    def _resolve(self, own: Group) -> None:
+        """Answer the writes of a group, if that has not been done."""
+        futures, own.futures = own.futures, []
+        if not futures:
+            return
+        self.waiting -= len(futures)
+        if len(futures) > 1:
+            self._earliest = self._loop.time() + PAUSE
+        self.batches.append(len(futures))
+        for write, future, answer in zip(own.writes, futures, own.answers, strict=True):
+            self._forget(write)
             if not future.done():
                 if isinstance(answer, Exception):
                     future.set_exception(answer)
                 else:
                     future.set_result(answer)
-        futures = self._futures
-        while futures and futures[0][1].done():
-            futures.popleft()
+        waiting = self._futures
+        while waiting and waiting[0][1].done():
+            waiting.popleft()
 
     async def sweep(self) -> None:
         """End waits that take too long, until cancelled; their writes may still be carried out."""
@@ -78,3 +108,14 @@ class PendingWrites:
                     future.set_exception(
                         RejectedError("timeout", f"the journal did not answer within {self._timeout:g} s")
                     )
+
+
+@final
+class Group:
+    """Writes that share a transaction, their futures, and their answers when it is done."""
+
+    def __init__(self) -> None:
+        self.writes, self.futures = list[Write](), list[asyncio.Future[Any]]()
+        self.answers: Sequence[Any] = ()
+        self.done = threading.Lock()
+        self.done.acquire()

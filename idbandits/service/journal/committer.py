@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 from typing import Any, final
 
 from idbandits.service.journal.journal import Journal, Write
@@ -14,9 +14,8 @@ from idbandits.service.service_errors import ServiceError, unavailable
 
 LOG = logging.getLogger(__name__)
 MOST_WRITES = 400  # of a transaction
-PAUSE = 0.0015  # seconds after a transaction of several: other processes get the lock, and the next one is larger
 
-Answered = Callable[[Sequence[tuple[Any, Any]]], None]  # gets pairs of what was passed to `submit`, and answers
+Answered = Callable[[Sequence[Any]], None]  # gets an answer or an error for each write
 
 
 @final
@@ -24,52 +23,38 @@ class Committer:
     """Thread that writes to a journal."""
 
     def __init__(self, journal: Journal) -> None:
-        self._journal, self._waiting, self._wake = journal, deque[tuple[Write, Answered, Any]](), threading.Event()
+        self._journal, self._waiting, self._wake = journal, deque[tuple[Sequence[Write], Answered]](), threading.Event()
         self._closing, self._submitting = False, threading.Lock()
         self._thread = threading.Thread(target=self._run, name="idbandits-journal", daemon=True)
         self._thread.start()
 
-    def submit(self, write: Write, answered: Answered, key: Any = None) -> None:
-        """Write soon; `answered` is called in the thread of the committer, once for all writes that share it."""
+    def submit(self, writes: Sequence[Write], answered: Answered) -> None:
+        """Write soon, in one transaction; `answered` is called in the thread of the committer."""
         with self._submitting:
             if self._closing:
                 raise ServiceError("unavailable", "the service is shutting down")
-            self._waiting.append((write, answered, key))
+            self._waiting.append((writes, answered))
         if not self._wake.is_set():  # else the thread looks again before it waits
             self._wake.set()
 
     def do(self, write: Write) -> Any:
         """Write, and return the answer when it is durable; raise if it is a `ServiceError`."""
-        done, answers = threading.Event(), list[Any]()
-
-        def answered(pairs: Sequence[tuple[Any, Any]]) -> None:
-            answers.extend(answer for _, answer in pairs)
-            done.set()
-
-        self.submit(write, answered)
-        done.wait()
-        if isinstance(answers[0], Exception):
-            raise answers[0]
-        return answers[0]
+        (answer,) = self.do_all([write])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def do_all(self, writes: Sequence[Write]) -> list[Any]:
         """Write all; return an answer or an error for each."""
-        done, answers = threading.Event(), dict[int, Any]()
-
-        def answered(pairs: Sequence[tuple[Any, Any]]) -> None:
-            answers.update(pairs)
-            if len(answers) == len(writes):
-                done.set()
-
-        if not writes:
-            return []
-        with self._submitting:  # all or none
-            if self._closing:
-                raise ServiceError("unavailable", "the service is shutting down")
-            self._waiting.extend((write, answered, i) for i, write in enumerate(writes))
-        self._wake.set()
-        done.wait()
-        return [answers[i] for i in range(len(writes))]
+        waiting = list[SimpleQueue[Sequence[Any]]]()
+        for first in range(0, len(writes), MOST_WRITES):
+            part, answers = writes[first : first + MOST_WRITES], SimpleQueue[Sequence[Any]]()
+            waiting.append(answers)
+            try:
+                self.submit(part, answers.put)
+            except ServiceError as error:
+                answers.put([error] * len(part))
+        return [answer for answers in waiting for answer in answers.get()]
 
     def _run(self) -> None:
         while True:
@@ -77,23 +62,23 @@ class Committer:
             self._wake.clear()
             is_last = self._closing  # nothing is submitted after this
             while self._waiting:
-                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_WRITES))]
-                self._commit(batch)
-                if len(batch) > 1:
-                    time.sleep(PAUSE)
+                groups, left = list[tuple[Sequence[Write], Answered]](), MOST_WRITES
+                while self._waiting and left > 0:
+                    groups.append(self._waiting.popleft())
+                    left -= len(groups[-1][0])
+                self._commit(groups)
             if is_last:
                 return
 
-    def _commit(self, batch: Sequence[tuple[Write, Answered, Any]]) -> None:
-        answers = self._answers([write for write, _, _ in batch])
-        grouped: dict[Answered, list[tuple[Any, Any]]] = {}
-        for (_, answered, key), answer in zip(batch, answers, strict=True):
-            grouped.setdefault(answered, []).append((key, answer))
-        for answered, pairs in grouped.items():
+    def _commit(self, groups: Sequence[tuple[Sequence[Write], Answered]]) -> None:
+        answers = self._answers([write for writes, _ in groups for write in writes])
+        first = 0
+        for writes, answered in groups:
             try:
-                answered(pairs)
+                answered(answers[first : first + len(writes)])
             except Exception:  # of a caller that has gone: others wait for theirs
                 LOG.exception("an answer was not delivered")
+            first += len(writes)
 
     def _answers(self, writes: Sequence[Write]) -> list[Any]:
         """Return an answer or an error for each write; a write that the store rejects does not affect others."""
@@ -113,3 +98,4 @@ class Committer:
             self._closing = True
         self._wake.set()
         self._thread.join()
+

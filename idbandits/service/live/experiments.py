@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.tables import Label
 from idbandits.errors import ActionError, ContextError, IdbanditsError, brief
-from idbandits.service.journal.committer import Committer
+from idbandits.service.journal.committer import Answered, Committer
 from idbandits.service.journal.journal import Journal, NewDecision, Report, Write
 from idbandits.service.journal.records import DecisionRow, Event
 from idbandits.service.json_text import decoded
@@ -173,19 +173,17 @@ class Experiments:
 
     # -- writes --------------------------------------------------------------------------------------------------------
 
-    def submit(self, write: Write, answered: Any, key: Any = None) -> None:
-        """Write soon (see `Committer.submit`).
+    def submit(self, writes: Sequence[Write], answered: Answered) -> None:
+        """Write soon, in one transaction (see `Committer.submit`).
 
         Parameters
         ----------
-        write : Write
-            Decision or report to write.
+        writes : sequence of Write
+            Decisions and reports to write.
         answered : function
-            Function that the committer's thread calls with pairs of key and answer, once for all writes that share it.
-        key : object, optional
-            Key of this write in the pairs.
+            Function that the committer's thread calls with an answer or an error for each write.
         """
-        self._committer.submit(write, answered, key)
+        self._committer.submit(writes, answered)
 
     def decision_write(self, experiment: str, request: Request) -> NewDecision:
         """Choose an action for a request; the result is to be written, and answered by `decision_of`.
