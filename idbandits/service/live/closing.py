@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -109,13 +110,13 @@ class _Judge:
             rewards = observed_terms(model, choices, states).sum(axis=1).tolist()
             known_rewards = (None if np.isnan(own) else own for own in rewards)
             return [(None if why else own, why) for own, why in zip(known_rewards, problems, strict=True)]
-        first, second = (self._circuit.values(own, choices, states).sum(axis=1) for own in self._parameters)
-        answers = list[tuple[float | None, str | None]]()
-        for i in range(len(rows)):
-            if problems[i] is None and np.isnan(first[i]) and len(model.diagram.rewards):
-                problems[i] = f"what was observed has probability zero: {encoded(seen[i])}"
-            is_known = abs(first[i] - second[i]) <= SAME * max(1.0, abs(first[i]))
-            answers.append((float(first[i]) if is_known and problems[i] is None else None, problems[i]))
+        values = [self._circuit.values(own, choices, states).sum(axis=1).tolist() for own in self._parameters]
+        answers, has_rewards = list[tuple[float | None, str | None]](), len(model.diagram.rewards) > 0
+        for first, second, own, problem in zip(*values, seen, problems, strict=True):
+            if problem is None and math.isnan(first) and has_rewards:
+                problem = f"what was observed has probability zero: {encoded(own)}"
+            is_known = abs(first - second) <= SAME * max(1.0, abs(first))
+            answers.append((first if is_known and problem is None else None, problem))
         return answers
 
 

@@ -19,7 +19,7 @@ from idbandits.service.live.versions import Version
 
 TICK, BUSY = 0.1, 0.02  # seconds between looks at the journal; after one that found something
 SNAPSHOT_STEPS, SNAPSHOT_SECONDS = 50_000, 600.0  # between snapshots
-MOST_CLOSED = 32  # rounds of one transaction, which others wait for
+MOST_CLOSED = 64  # rounds of one transaction, which others wait for about 1 ms
 FEW = 32  # steps that a process learns itself, as quickly as it could take them from a shelf
 PATIENCE = 2.0  # seconds that processes wait for the one that should work
 SHARE = 0.05  # of its time that a process may spend to fill the shelf
