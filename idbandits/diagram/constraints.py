@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import final
 
 import numpy as np
@@ -30,6 +31,7 @@ class Feasibility:
         self.decisions: Sequence[Node] = d.of_kind("decision")
         places = {n.name: k for k, n in enumerate(self.decisions)}
         self._places = [[places[name] for name in group] for group in self._groups]
+        self._rival_choices = [(itemgetter(*group), len(group)) for group in self._places if len(group) > 1]
         self.conflicts: Bools = np.zeros((len(places), len(places)), dtype=np.bool_)
         for group in self._places:
             self.conflicts[np.ix_(group, group)] = True
@@ -61,7 +63,7 @@ class Feasibility:
 
     def is_surely_feasible(self, action: Sequence[int]) -> bool:
         """Return True for places of choices that repeat none; False: only `check` knows."""
-        return self.items is None and all(len({action[k] for k in group}) == len(group) for group in self._places)
+        return self.items is None and all(len({*choices(action)}) == size for choices, size in self._rival_choices)
 
     def check(self, action: Mapping[str, Label]) -> None:
         """Raise unless an action, given as labels, breaks no constraint."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -33,3 +34,8 @@ def digest_of(value: Any) -> str:
 def decoded(text: str | bytes | None) -> Any:
     """Return the value of a JSON text; None for no text."""
     return None if text is None else _decoder.decode(text)
+
+
+def decoded_all(texts: Iterable[str | None], decoder: msgspec.json.Decoder[Any] = _decoder) -> Any:
+    """Return the list of the values of JSON texts; None for no text. One call is faster than one for each text."""
+    return decoder.decode(f"[{','.join(['null' if text is None else text for text in texts])}]")

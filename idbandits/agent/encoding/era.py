@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from operator import call
 from typing import Any, final
 from weakref import WeakKeyDictionary
 
@@ -141,7 +142,7 @@ class Era:
             if _are_same(action, last_action) and (context is last_context or _are_same(context, last_context)):
                 return vector
             if not context and not self.model.contexts and (*action,) == self._decisions:  # what `act` chose earlier
-                chosen = [place(value) for place, value in zip(self._places, action.values(), strict=True)]
+                chosen = [*map(call, self._places, action.values())]
                 if self.model.feasibility.is_surely_feasible(chosen):
                     return np.array(chosen, np.int64)
         except ODD:  # an array where a value is expected, or no choice

@@ -15,6 +15,7 @@ from idbandits.service.journal.records import (
     Change,
     Closing,
     DecisionRow,
+    DueRow,
     Event,
     StepRow,
     VersionRow,
@@ -54,8 +55,9 @@ CHANGE = (
     "UPDATE outcomes SET due = given.due, complete = given.complete, state = given.state, shown = given.shown, "
     "events = given.events FROM {given} WHERE outcomes.n = given.n"
 )
+DUE = ", ".join(f"{'o' if name in OUTCOME else 'd'}.{name}" for name in DueRow._fields)
 SELECT_DUE = (
-    f"SELECT {BOTH} FROM outcomes AS o JOIN decisions AS d ON d.n = o.n WHERE o.due <= ? ORDER BY o.due, o.n LIMIT ?"
+    f"SELECT {DUE} FROM outcomes AS o JOIN decisions AS d ON d.n = o.n WHERE o.due <= ? ORDER BY o.due, o.n LIMIT ?"
 )
 STEP = "block", "experiment", "kind", "version", "decision", "before", "after", "earlier", "reward"
 INSERT_STEPS = f"INSERT INTO steps ({', '.join(STEP)}) SELECT {', '.join(STEP)} FROM {{given}}"
@@ -212,15 +214,15 @@ class Journal:
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
-    def close_due(self, now: float, most: int, close: Callable[[Sequence[DecisionRow]], Sequence[Closing]]) -> int:
+    def close_due(self, now: float, most: int, close: Callable[[Sequence[DueRow]], Sequence[Closing]]) -> int:
         """Append the steps of decisions that are due; return how many were due. `close` says what each step learns."""
         return self._attempt(lambda own: self._close(own, now, most, close)) if self._is_due(now) else 0
 
     def _close(
-        self, own: Transaction, now: float, most: int, close: Callable[[Sequence[DecisionRow]], Sequence[Closing]]
+        self, own: Transaction, now: float, most: int, close: Callable[[Sequence[DueRow]], Sequence[Closing]]
     ) -> int:
         own.wait_for_turn()
-        rows = [DecisionRow._make(row) for row in own.all(SELECT_DUE + self.store.skipping, (now, most))]
+        rows = [*map(DueRow._make, own.all(SELECT_DUE + self.store.skipping, (now, most)))]
         if not rows:
             return 0
         closings = close(rows)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from idbandits.service.json_text import decoded, encoded
+import msgspec
+
+from idbandits.service.json_text import decoded, decoded_all, encoded
 
 OPEN, DEFERRED, CLOSED, IMPOSSIBLE = "open", "deferred", "closed", "impossible"  # states of a decision
 POLICY, HOLDOUT, CALLER = "policy", "holdout", "caller"  # who chose an action
@@ -41,6 +43,24 @@ class DecisionRow(NamedTuple):
     revision: int = 0
 
 
+class DueRow(NamedTuple):
+    """Columns of a decision that its closing reads."""
+
+    n: int
+    experiment: str
+    id: str
+    version: int
+    action: str
+    context: str | None
+    at: float
+    shown: float | None
+    complete: int
+    events: str | None
+    learned: str | None
+    reward: float | None
+    revision: int
+
+
 class Event(NamedTuple):
     """Value of an observed node that was reported."""
 
@@ -53,6 +73,14 @@ class Event(NamedTuple):
 def events_of(row: DecisionRow) -> list[Event]:
     """Return the events that were reported of a decision, in the order of their arrival."""
     return [] if row.events is None else [Event(*own) for own in decoded(row.events)]
+
+
+_event_lists = msgspec.json.Decoder(list[list[Event] | None])
+
+
+def events_of_all(rows: Sequence[DueRow]) -> list[list[Event]]:
+    """Return the events of many decisions, as `events_of` does of one."""
+    return [own or [] for own in decoded_all([row.events for row in rows], _event_lists)]
 
 
 def text_of(events: Sequence[Event]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -12,8 +13,8 @@ from idbandits.circuit.model import Model
 from idbandits.errors import IdbanditsError
 from idbandits.kernel.array_types import Floats
 from idbandits.logs.evaluate.term_values import observed_terms, term_circuit
-from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Closing, DecisionRow, events_of
-from idbandits.service.json_text import decoded, encoded
+from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Closing, DueRow, events_of_all
+from idbandits.service.json_text import decoded_all, encoded
 from idbandits.service.live.versions import Version
 
 SAME = 1e-9
@@ -28,7 +29,7 @@ class Closer:
         self._version = version
         self._judges = dict[int, tuple[Model, _Judge]]()
 
-    def __call__(self, due: Sequence[DecisionRow], now: float) -> list[Closing]:
+    def __call__(self, due: Sequence[DueRow], now: float) -> list[Closing]:
         """Return the closing of each decision."""
         closings: list[Any] = [None] * len(due)
         groups: dict[tuple[str, int], list[int]] = {}
@@ -40,10 +41,10 @@ class Closer:
                 closings[i] = closing
         return closings
 
-    def _closings(self, version: Version, due: Sequence[DecisionRow], now: float) -> list[Closing]:
+    def _closings(self, version: Version, due: Sequence[DueRow], now: float) -> list[Closing]:
         """Return the closings of decisions of one version; one that fails does not keep others open."""
         try:
-            seen = [version.observation(row, events_of(row), now) for row in due]
+            seen = [version.observation(*own, now) for own in zip(due, events_of_all(due), strict=True)]
             judged = self._judge(version)(due, seen)
         except Exception as error:
             if len(due) == 1:
@@ -88,7 +89,7 @@ class _Judge:
             self._circuit.values(self._parameters[0], *blank)  # compiled now
 
     def __call__(
-        self, rows: Sequence[DecisionRow], seen: Sequence[dict[str, Any]]
+        self, rows: Sequence[DueRow], seen: Sequence[dict[str, Any]]
     ) -> list[tuple[float | None, str | None]]:  # fmt: skip
         """Return the reward of each round, None if it is hidden, and what is wrong with an impossible one."""
         if not rows:
@@ -97,9 +98,10 @@ class _Judge:
         choices = np.empty((len(rows), len(model.decisions) + len(model.contexts)), np.int64)
         states = np.full((len(rows), len(model.observed)), -1, np.int64)
         problems: list[str | None] = [None] * len(rows)
-        for i, (row, own) in enumerate(zip(rows, seen, strict=True)):
+        actions, contexts = decoded_all([row.action for row in rows]), decoded_all([row.context for row in rows])
+        for i, (action, context, own) in enumerate(zip(actions, contexts, seen, strict=True)):
             try:
-                choices[i] = self._era.action_vector(decoded(row.action), decoded(row.context))
+                choices[i] = self._era.action_vector(action, context)
                 states[i] = self._era.seen(own)
             except IdbanditsError as error:
                 problems[i] = str(error)
@@ -108,13 +110,13 @@ class _Judge:
             rewards = observed_terms(model, choices, states).sum(axis=1).tolist()
             known_rewards = (None if np.isnan(own) else own for own in rewards)
             return [(None if why else own, why) for own, why in zip(known_rewards, problems, strict=True)]
-        first, second = (self._circuit.values(own, choices, states).sum(axis=1) for own in self._parameters)
-        answers = list[tuple[float | None, str | None]]()
-        for i in range(len(rows)):
-            if problems[i] is None and np.isnan(first[i]) and len(model.diagram.rewards):
-                problems[i] = f"what was observed has probability zero: {encoded(seen[i])}"
-            is_known = abs(first[i] - second[i]) <= SAME * max(1.0, abs(first[i]))
-            answers.append((float(first[i]) if is_known and problems[i] is None else None, problems[i]))
+        values = [self._circuit.values(own, choices, states).sum(axis=1).tolist() for own in self._parameters]
+        answers, has_rewards = list[tuple[float | None, str | None]](), len(model.diagram.rewards) > 0
+        for first, second, own, problem in zip(*values, seen, problems, strict=True):
+            if problem is None and math.isnan(first) and has_rewards:
+                problem = f"what was observed has probability zero: {encoded(own)}"
+            is_known = abs(first - second) <= SAME * max(1.0, abs(first))
+            answers.append((first if is_known and problem is None else None, problem))
         return answers
 
 

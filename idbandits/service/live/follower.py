@@ -17,9 +17,9 @@ from idbandits.service.live.replica import Replica
 from idbandits.service.live.shelf import Shelf
 from idbandits.service.live.versions import Version
 
-TICK, BUSY = 0.1, 0.02  # seconds between looks at the journal; after one that found something
+TICK, BUSY = 0.1, 0.02  # seconds between looks at the journal; after one that closed rounds
 SNAPSHOT_STEPS, SNAPSHOT_SECONDS = 50_000, 600.0  # between snapshots
-MOST_CLOSED = 32  # rounds of one transaction, which others wait for
+MOST_CLOSED = 64  # rounds of one transaction, which others wait for about 1 ms
 FEW = 32  # steps that a process learns itself, as quickly as it could take them from a shelf
 PATIENCE = 2.0  # seconds that processes wait for the one that should work
 SHARE = 0.05  # of its time that a process may spend to fill the shelf
@@ -50,16 +50,29 @@ class Follower:
 
     def tick(self) -> int:
         """Close rounds that are due and learn what was closed; return how many steps were new to this process."""
-        takes = self._shelf is not None and not self._fills
-        patience = PATIENCE if takes else 0.0
-        while self._journal.close_due(
+        self._close_all()
+        return self._learn_all()
+
+    @property
+    def _takes(self) -> bool:
+        """Return whether another process does the work."""
+        return self._shelf is not None and not self._fills
+
+    def _close_all(self) -> int:
+        """Close rounds that are due; return how many there were."""
+        patience, number = PATIENCE if self._takes else 0.0, 0
+        while closed := self._journal.close_due(
             self._clock() - patience, MOST_CLOSED, lambda due: self._closer(due, self._clock())
         ):
-            pass
-        number = self._take_all() if takes else self.follow_all()
+            number += closed
+        self._journal.store.maintain()
+        return number
+
+    def _learn_all(self) -> int:
+        """Learn or take what was closed; return how many steps were new to this process."""
+        number = self._take_all() if self._takes else self.follow_all()
         if self._fills:
             self._fill()
-        self._journal.store.maintain()
         return number
 
     def follow_all(self) -> int:
@@ -139,10 +152,13 @@ class Follower:
         """Work until stopped; what fails is tried again."""
         for name in self.replicas:
             self._saved[f"{name} at"] = time.monotonic()
-        pause = tick
+        pause, next_learning = tick, 0.0
         while not self._stop.wait(pause):
-            try:  # a little at a time, as decisions wait for the interpreter meanwhile
-                pause = min(BUSY, tick) if self.tick() else tick
+            try:  # rounds are closed a few at a time, as others wait meanwhile
+                pause = min(BUSY, tick) if self._close_all() else tick
+                if time.monotonic() >= next_learning:  # more at a time, as the agent is copied before
+                    self._learn_all()
+                    next_learning = time.monotonic() + tick
                 self.save_snapshots(force=False)
                 self.failure = None
             except Exception as error:
@@ -153,7 +169,7 @@ class Follower:
 
     def save_snapshots(self, *, force: bool = True) -> None:
         """Store snapshots of all experiments; without `force`, of those that learned much since the latest one."""
-        if self._shelf is not None and not self._fills:
+        if self._takes:
             return
         with self._following:
             for name, replica in self.replicas.items():

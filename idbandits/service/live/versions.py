@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, final
 
 from idbandits.circuit.model import Model, compile
 from idbandits.diagram.diagram import Diagram, Node
 from idbandits.errors import brief
 from idbandits.inference import REVISE, name_of
-from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Change, DecisionRow, Event
+from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Change, DecisionRow, DueRow, Event
 from idbandits.service.live.settings import Horizons, Settings, horizons_of, inference_of, seconds_of
 from idbandits.service.service_errors import ServiceError
 
-NEVER = float("inf")
+TOO_YOUNG, NEVER = -1.0, float("inf")  # ages
+BY_TIME = attrgetter("at", "received")  # of events: their order
 
 
 class Outcome(NamedTuple):
@@ -38,10 +40,18 @@ class Version:
         self.accept = seconds_of("accept", settings.accept) if self.can_revise else 0.0
         self.observed: dict[str, Node] = {node.name: node for node in self.model.observed}
         absent = settings.absent or {}
-        self._absent = {name: absent.get(name, node.values[0]) for name, node in self.observed.items()}
-        self._sources = {node: name for name, nodes in self.horizons.delayed.items() for node in nodes}
         stages = self.horizons.stages
         self.stages = stages if self.can_revise else stages[-1:]  # others learn a round once, when all of it is known
+        self._unreported = {
+            age: {
+                name: absent.get(name, self.observed[name].values[0])
+                for name, horizon in self.horizons.by_node.items() if horizon <= age
+            }
+            for age in (TOO_YOUNG, *self.stages, NEVER)
+        }  # of an age: values of nodes without events  # fmt: skip
+        self._nodes_of = {name: [name] for name in self.observed}  # by name in events: nodes whose values they tell
+        for name, nodes in self.horizons.delayed.items():
+            self._nodes_of[name] = [*self._nodes_of.get(name, []), *nodes]
 
     # -- reports -------------------------------------------------------------------------------------------------------
 
@@ -101,30 +111,24 @@ class Version:
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
-    def observation(self, row: DecisionRow, events: Sequence[Event], now: float) -> dict[str, Any]:
+    def observation(self, row: DueRow, events: Sequence[Event], now: float) -> dict[str, Any]:
         """Return what is known of a round by its age: reported values, and those of nodes without an event.
 
         A node is unknown before its horizon, whether or not an event came: else rounds with events would be learned
         earlier than those without.
         """
         shown = row.at if row.shown is None else row.shown
-        age = NEVER if row.complete else max((stage for stage in self.stages if shown + stage <= now), default=-1.0)
-        words, seen = sorted(events, key=lambda own: (own.at, own.received)), dict[str, Any]()
-        for name, horizon in self.horizons.by_node.items():
-            if horizon > age:
-                continue
-            source, last = self._sources.get(name, name), None
-            for event in words:
-                if event.node in (name, source) and event.at <= shown + horizon:
-                    last = event
-            value = self._absent[name] if last is None else last.value
-            if last is not None and last.node != name:
-                value = self.observed[name].values[last.value]
-            if value is not None:
-                seen[name] = value
-        return seen
+        age = (
+            NEVER if row.complete else max((stage for stage in self.stages if shown + stage <= now), default=TOO_YOUNG)
+        )
+        seen = self._unreported[age].copy()
+        for event in sorted(events, key=BY_TIME):  # the latest one counts
+            for name in self._nodes_of.get(event.node, ()):
+                if name in seen and event.at <= shown + self.horizons.by_node[name]:
+                    seen[name] = event.value if event.node == name else self.observed[name].values[event.value]
+        return {name: value for name, value in seen.items() if value is not None}
 
-    def next_due(self, row: DecisionRow, now: float) -> float | None:
+    def next_due(self, row: DueRow, now: float) -> float | None:
         """Return when a round that is closed now is due again; None: when something more is reported."""
         shown = row.at if row.shown is None else row.shown
         if row.complete:
@@ -136,5 +140,5 @@ def _repeats(event: Event, known: Sequence[Event]) -> bool:
     """Return whether an event is known: reported with its time, or without one and the latest word on its node."""
     own = [other for other in known if other.node == event.node]
     if event.at == event.received:  # no time was reported
-        return bool(own) and max(own, key=lambda other: (other.at, other.received)).value == event.value
+        return bool(own) and max(own, key=BY_TIME).value == event.value
     return any(other.at == event.at and other.value == event.value for other in own)
