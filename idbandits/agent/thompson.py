@@ -29,6 +29,7 @@ from idbandits.inference.rounds.round import NO_FEATURES
 from idbandits.inference.state.state import NEXT_FIT
 from idbandits.kernel.array_types import Ints, Rng, generator
 from idbandits.kernel.compile import Kernel
+from idbandits.kernel.seeding import decision_generator
 from idbandits.solve.eligible import EVERY_CHOICE, Allowed
 from idbandits.solve.solver import check_effort
 
@@ -182,7 +183,7 @@ class Thompson(LearningAgent):
         >>> agent.act(seed=7) == agent.act(seed=7)
         True
         """
-        rng = self.rng if seed is None else generator(seed)
+        rng = self.rng if seed is None else decision_generator(seed)
         if self._several:
             return self._act_by_weight(context, allowed, rng)
         present, solver = self._eras[0], self._solver

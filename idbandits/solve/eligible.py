@@ -47,12 +47,21 @@ class Eligibility:
         self._default = self._feasibility.some_action()
         bound = {k for clique in self._feasibility.cliques for k in clique}
         self._alone = [k for k in range(len(self._decisions)) if k not in bound]  # no other one wants their choices
+        self._turns: Ints = np.zeros(len(self._decisions), dtype=np.int64)  # of a decision: its place in its clique
+        for clique in self._feasibility.cliques:
+            self._turns[clique] = range(len(clique))
+        self._longest_clique = int(self._turns.max(initial=0)) + 1
 
     def packed(self, allowed: Allowed) -> Ints:
         """Return the choices that may be made, for kernels."""
         if allowed is None:
             return EVERY_CHOICE
-        lists = self._by_decision(allowed) if isinstance(allowed, Mapping) else self._common(allowed)
+        if isinstance(allowed, Mapping):
+            lists = self._by_decision(allowed)
+        elif len(self._kinds) == 1:
+            return self._packed_alike(_listed("allowed", allowed))
+        else:
+            lists = self._common(_listed("allowed", allowed))
         if all(own is None for own in lists):
             return EVERY_CHOICE
         begin, end, first = list[int](), list[int](), 3 * len(lists)
@@ -68,23 +77,36 @@ class Eligibility:
             end.append(span[1])
         return np.concatenate([np.array([*self._feasible(lists), *begin, *end], dtype=np.int64), *choices])
 
-    def _common(self, allowed: Iterable[Label]) -> Lists:
-        """Apply one list to all decisions: each may make those of the choices that it has."""
-        labels = _listed("allowed", allowed)
+    def _packed_alike(self, labels: Sequence[Any]) -> Ints:
+        """Pack one list for all decisions, which have equal choices."""
+        choices = self._choices("allowed", 0, labels)
+        if choices is None:
+            return EVERY_CHOICE
+        number = len(self._decisions)
+        first = 3 * number
+        numbers = np.empty(first + len(choices), dtype=np.int64)
+        if len(choices) < self._longest_clique or self._feasibility.overlaps:
+            numbers[:number] = self._feasible([choices] * number)
+        else:
+            numbers[:number] = choices[self._turns]
+        numbers[number : 2 * number], numbers[2 * number : first], numbers[first:] = first, len(numbers), choices
+        return numbers
+
+    def _common(self, labels: Sequence[Any]) -> Lists:
+        """Apply one list to decisions with different choices: each may make those of the choices that it has."""
         lists: list[Ints | None] = [None] * len(self._decisions)
         for decisions in self._kinds:
             own = self._choices("allowed", decisions[0], self._own(decisions[0], labels))
             for k in decisions:
                 lists[k] = own
-        if len(self._kinds) != 1:
-            for label in labels:
-                if all(node.index(label) is None for node in self._decisions):
-                    raise ActionError(f"allowed: {brief(label)} is no choice of any decision")
+        for label in labels:
+            if all(node.index(label) is None for node in self._decisions):
+                raise ActionError(f"allowed: {brief(label)} is no choice of any decision")
         return lists
 
     def _own(self, k: int, labels: Sequence[Any]) -> Sequence[Any]:
-        """Return those labels that a decision has; all, if every decision has the same."""
-        if len(self._kinds) == 1 or not labels:
+        """Return those labels that a decision has."""
+        if not labels:
             return labels
         node = self._decisions[k]
         own = [label for label in labels if node.index(label) is not None]
@@ -118,9 +140,13 @@ class Eligibility:
         except (KeyError, TypeError, OverflowError):  # not there, or equal to a choice but of another type
             places = array("q", node.indices(labels) or (-1,))
         if len(places) <= FEW or SPARSE * len(places) < states:
-            choices = sorted({*places, *repeatable})
+            places.extend(repeatable)
+            choices = np.array(places, dtype=np.int64)
+            choices.sort()
             if choices[0] >= 0 and choices[-1] < states:
-                return None if len(choices) == states else np.array(choices, dtype=np.int64)
+                if np.count_nonzero(choices[1:] == choices[:-1]):  # faster than `any`
+                    choices = np.unique(choices)
+                return None if len(choices) == states else choices
         elif np.asarray(places).view(np.uint64).max(initial=0) < states:  # negative ones are large
             mask = np.zeros(states, dtype=np.bool_)
             mask[np.asarray(places)] = True
@@ -168,11 +194,13 @@ def are_eligible(action: Ints, eligible: Ints, decisions: int) -> bool:
 
 def _listed(where: str, labels: Any) -> Sequence[Any]:
     """Return choices as a list."""
+    if type(labels) is list:
+        return labels
     if isinstance(labels, np.ndarray) and labels.ndim == 1:
         return labels.tolist()
     if not isinstance(labels, (str, bytes, Mapping)):
         try:
-            return labels if type(labels) is list else list(labels)
+            return list(labels)
         except TypeError:
             pass  # not iterable
     raise ActionError(f"{where}: must be a list of choices, got {brief(labels)}")

@@ -45,6 +45,7 @@ def use_everything(agent: Any, folder: Path) -> None:
     seen: dict[str, Any] = {n.name: 0 for n in agent.diagram.of_kind("observed")}
     if not isinstance(agent, idb.Structures):
         seen = seen_without_clicks(agent)
+    agent.act(seed=1)
     for _ in range(100):
         action = agent.act()
         agent.update(action, seen)

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import idbandits as idb
 from idbandits import models
 from idbandits.service.journal.journal import Journal
+from idbandits.service.live.deciding import Request
 from idbandits.service.live.experiments import Decision
 from idbandits.service.live.live import Live
 from idbandits.service.service_errors import ServiceError
@@ -94,6 +96,15 @@ def test_a_seed_fixes_decisions(tmp_path: Path, clock: Clock) -> None:
             chosen.append([(own.arm, own.action) for own in made if isinstance(own, Decision)])
     assert chosen[0] == chosen[1]
     assert chosen[0] != chosen[2]
+
+
+def test_seeds_of_decisions_are_integers_that_numpy_draws(tmp_path: Path, clock: Clock) -> None:
+    rng = np.random.default_rng(3)
+    with live_of(f"sqlite:///{tmp_path}/seeds.db", clock, seed=3) as live:
+        live.put("shop", shop(), inference="exact", horizon=HORIZON)
+        rng.integers(2**62)  # the seed of the experiment
+        seeds = [live.decision_write("shop", Request()).row.seed for _ in range(50)]
+    assert seeds == rng.integers(2**63, size=50).tolist()
 
 
 def test_a_batch_with_an_unknown_argument_leaves_nothing_behind(live: Live) -> None:
