@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import contextlib
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, final
@@ -15,9 +15,6 @@ from idbandits.service.live.live import Live
 
 SWEEP = 0.5  # seconds between looks for writes that wait too long
 MOST_WAITING = 20_000
-import os
-PAUSE = float(os.environ.get('PA','0.002'))
-SHORT = float(os.environ.get('SH','0.003'))  # seconds that the loop waits for a transaction
 
 
 @final
@@ -27,7 +24,7 @@ class PendingWrites:
     def __init__(self, live: Live, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
         self._live, self._loop, self._timeout = live, loop, timeout
         self._futures = deque[tuple[float, asyncio.Future[Any]]]()
-        self._next, self._earliest = Group(), 0.0
+        self._next = Group()
         self.waiting = 0
         self.batches: list[int] = []  # sizes of transactions since the latest look at the metrics
 
@@ -38,11 +35,7 @@ class PendingWrites:
             raise RejectedError("busy", f"{self.waiting:,} writes wait for the journal")
         future = self._loop.create_future()
         if not self._next.writes:
-            pause = self._earliest - self._loop.time()
-            if pause > 0:
-                self._loop.call_later(pause, self._hand_over)
-            else:
-                self._loop.call_soon(self._hand_over)
+            self._loop.call_soon(self._hand_over)
         self._next.writes.append(write)
         self._next.futures.append(future)
         self.waiting += 1
@@ -54,48 +47,32 @@ class PendingWrites:
             self._live.forget_in_flight(write)
 
     def _hand_over(self) -> None:
-        """Pass the writes of this iteration to the journal, and wait for a short transaction.
-
-        The journal's thread and the loop would only slow each other down, as they share the interpreter.
-        """
+        """Pass the writes of this iteration to the journal, which answers in its own thread."""
         own, self._next = self._next, Group()
 
-        def answered(answers: Sequence[Any]) -> None:  # in the thread of the journal
-            own.answers = answers
-            own.done.release()
-            try:
-                self._loop.call_soon_threadsafe(self._resolve, own)
-            except RuntimeError:  # the loop has ended
-                return
+        def answered(answers: Sequence[Any]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._resolve, own, answers)
 
         try:
             self._live.submit(own.writes, answered)
         except IdbanditsError as error:
-            own.answers = [error] * len(own.writes)
-            self._resolve(own)
-        else:
-            if own.done.acquire(timeout=SHORT):
-                self._resolve(own)
+            self._resolve(own, [error] * len(own.writes))
 
-    def _resolve(self, own: Group) -> None:
-        """Answer the writes of a group, if that has not been done."""
-        futures, own.futures = own.futures, []
-        if not futures:
-            return
-        self.waiting -= len(futures)
-        if len(futures) > 1:
-            self._earliest = self._loop.time() + PAUSE
-        self.batches.append(len(futures))
-        for write, future, answer in zip(own.writes, futures, own.answers, strict=True):
+    def _resolve(self, own: Group, answers: Sequence[Any]) -> None:
+        """Answer the writes of a group."""
+        self.waiting -= len(own.writes)
+        self.batches.append(len(own.writes))
+        for write, future, answer in zip(own.writes, own.futures, answers, strict=True):
             self._forget(write)
             if not future.done():
                 if isinstance(answer, Exception):
                     future.set_exception(answer)
                 else:
                     future.set_result(answer)
-        waiting = self._futures
-        while waiting and waiting[0][1].done():
-            waiting.popleft()
+        futures = self._futures
+        while futures and futures[0][1].done():
+            futures.popleft()
 
     async def sweep(self) -> None:
         """End waits that take too long, until cancelled; their writes may still be carried out."""
@@ -112,10 +89,7 @@ class PendingWrites:
 
 @final
 class Group:
-    """Writes that share a transaction, their futures, and their answers when it is done."""
+    """Writes of an iteration of the loop, and their futures."""
 
     def __init__(self) -> None:
         self.writes, self.futures = list[Write](), list[asyncio.Future[Any]]()
-        self.answers: Sequence[Any] = ()
-        self.done = threading.Lock()
-        self.done.acquire()

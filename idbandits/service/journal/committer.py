@@ -98,4 +98,3 @@ class Committer:
             self._closing = True
         self._wake.set()
         self._thread.join()
-

@@ -27,7 +27,7 @@ from idbandits.service.json_text import encoded
 from idbandits.service.service_errors import ServiceError
 
 COLUMNS, WHOLE = DecisionRow._fields, "decisions_with_outcomes"
-OUTCOME = "due", "shown", "complete", "state", "events", "learned", "reward", "revision"
+OUTCOME = "due", "shown", "complete", "state", "events", "learned", "reward", "revision", "edition"
 LISTED = ", ".join(COLUMNS)
 BOTH = ", ".join(f"{'o' if name in OUTCOME else 'd'}.{name}" for name in COLUMNS)
 DECISION = tuple(name for name in COLUMNS if name != "n" and name not in OUTCOME)
@@ -53,7 +53,7 @@ CHANGED = "due", "complete", "state", "shown", "events", "n"
 changed_part = attrgetter(*CHANGED)
 CHANGE = (
     "UPDATE outcomes SET due = given.due, complete = given.complete, state = given.state, shown = given.shown, "
-    "events = given.events FROM {given} WHERE outcomes.n = given.n"
+    "events = given.events, edition = outcomes.edition + 1 FROM {given} WHERE outcomes.n = given.n"
 )
 DUE = ", ".join(f"{'o' if name in OUTCOME else 'd'}.{name}" for name in DueRow._fields)
 SELECT_DUE = (
@@ -66,10 +66,11 @@ SELECT_STEPS = (
     "d.proposed, d.context FROM steps s LEFT JOIN decisions d ON d.n = s.decision "
     "WHERE s.experiment = ? AND s.block > ? AND s.block <= ? ORDER BY s.block, s.n"
 )
-STATE = "due", "state", "learned", "reward", "revision", "n"
+STATE = "due", "state", "learned", "reward", "revision", "n", "edition"
 CLOSE = (
     "UPDATE outcomes SET due = given.due, state = given.state, learned = given.learned, reward = given.reward, "
-    "revision = given.revision FROM {given} WHERE outcomes.n = given.n"
+    "revision = given.revision, edition = outcomes.edition + 1 FROM {given} "
+    "WHERE outcomes.n = given.n AND outcomes.edition = given.edition RETURNING outcomes.n"
 )
 LETTER = "experiment", "received", "reason", "message", "body"
 INSERT_LETTERS = f"INSERT INTO letters ({', '.join(LETTER)}) SELECT {', '.join(LETTER)} FROM {{given}}"
@@ -215,36 +216,36 @@ class Journal:
     # -- closing -------------------------------------------------------------------------------------------------------
 
     def close_due(self, now: float, most: int, close: Callable[[Sequence[DueRow]], Sequence[Closing]]) -> int:
-        """Append the steps of decisions that are due; return how many were due. `close` says what each step learns."""
-        return self._attempt(lambda own: self._close(own, now, most, close)) if self._is_due(now) else 0
+        """Append the steps of decisions that are due; return how many were due. `close` says what each step learns.
 
-    def _close(
-        self, own: Transaction, now: float, most: int, close: Callable[[Sequence[DueRow]], Sequence[Closing]]
-    ) -> int:
+        Nobody waits for `close`: a decision that changes meanwhile stays due.
+        """
+        with self.store.transaction(write=False) as own:
+            rows = sorted(map(DueRow._make, own.all(SELECT_DUE, (now, most))))  # others lock them in this order
+        if rows:
+            closings = close(rows)
+            self._attempt(lambda own: self._close(own, rows, closings, now))
+        return len(rows)
+
+    def _close(self, own: Transaction, rows: Sequence[DueRow], closings: Sequence[Closing], now: float) -> None:
         own.wait_for_turn()
-        rows = [*map(DueRow._make, own.all(SELECT_DUE + self.store.skipping, (now, most)))]
-        if not rows:
-            return 0
-        closings = close(rows)
-        block, steps, states, letters = own.block(), list[Row](), list[Row](), list[Row]()
+        states, steps, letters = list[Row](), list[Row](), list[Row]()
         for row, closing in zip(rows, closings, strict=True):
             changes = closing.problem is None and closing.after != row.learned
-            if changes:
-                own_step = row.n, row.learned, closing.after, row.reward, closing.reward
-                steps.append((block, row.experiment, ROUND, row.version, *own_step))
+            learned = (closing.after, closing.reward) if changes else (row.learned, row.reward)
+            states.append((closing.due, closing.state, *learned, row.revision + changes, row.n, row.edition))
+        closed, block = {n for (n,) in own.many(CLOSE, STATE, states)}, own.block()
+        for row, closing in zip(rows, closings, strict=True):
+            if row.n not in closed:
+                continue
             if closing.problem is not None:
                 body = encoded({"decision": row.id, "learned": row.learned})
                 letters.append((row.experiment, now, "impossible", closing.problem, body))
-            learned = (closing.after, closing.reward) if changes else (row.learned, row.reward)
-            states.append((closing.due, closing.state, *learned, row.revision + changes, row.n))
+            elif closing.after != row.learned:
+                own_step = row.n, row.learned, closing.after, row.reward, closing.reward
+                steps.append((block, row.experiment, ROUND, row.version, *own_step))
         own.change(INSERT_STEPS, STEP, steps)
-        own.change(CLOSE, STATE, states)
         own.change(INSERT_LETTERS, LETTER, letters)
-        return len(rows)
-
-    def _is_due(self, now: float) -> bool:
-        with self.store.transaction(write=False) as own:
-            return bool(own.all("SELECT 1 FROM outcomes WHERE due <= ? LIMIT 1", (now,)))
 
     # -- following -----------------------------------------------------------------------------------------------------
 

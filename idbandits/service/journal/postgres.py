@@ -58,7 +58,7 @@ class PostgresStore:
         "text": "TEXT", "integer": "BIGINT", "real": "DOUBLE PRECISION", "bytes": "BYTEA",
         "serial": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     }  # fmt: skip
-    locking, skipping = " FOR UPDATE OF o", " FOR UPDATE OF o SKIP LOCKED"
+    locking = " FOR UPDATE OF o"
 
     def __init__(self, url: str) -> None:
         self.url = re.sub(r"//[^/@]*@", "//", url)  # without the password, for messages

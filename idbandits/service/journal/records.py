@@ -59,6 +59,7 @@ class DueRow(NamedTuple):
     learned: str | None
     reward: float | None
     revision: int
+    edition: int
 
 
 class Event(NamedTuple):

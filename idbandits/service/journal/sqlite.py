@@ -45,7 +45,7 @@ class SqliteStore:
         "text": "TEXT", "integer": "INTEGER", "real": "REAL", "bytes": "BLOB",
         "serial": "INTEGER PRIMARY KEY",
     }  # fmt: skip
-    locking = skipping = ""  # there is one writer
+    locking = ""  # there is one writer
 
     def __init__(self, url: str, *, vfs: str | None = None, synchronous: str = "FULL") -> None:
         path = url.removeprefix("sqlite://").removeprefix("/")

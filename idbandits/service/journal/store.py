@@ -17,7 +17,7 @@ Row = tuple[Any, ...]
 Columns = tuple[str, ...]
 TYPES = {
     **dict.fromkeys(("n", "version", "learns", "position", "seed", "complete", "revision", "block"), "integer"),
-    "decision": "integer", "content": "bytes",
+    "decision": "integer", "edition": "integer", "content": "bytes",
     **dict.fromkeys(("at", "shown", "due", "reward", "earlier", "received", "replayed", "created", "revoked"), "real"),
 }  # of columns by their names; all others are texts  # fmt: skip
 HIGHEST = (  # block; one look into the index for each experiment
@@ -54,7 +54,6 @@ class Store(Protocol):
     url: str
     types: dict[str, str]  # SQL of the types in migrations
     locking: str  # clause that locks selected rows until the transaction ends
-    skipping: str  # clause that locks selected rows and leaves out those that others have locked
 
     def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
         """Begin a transaction of this thread, which is durable when the context ends without an error.

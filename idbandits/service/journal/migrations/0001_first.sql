@@ -43,7 +43,8 @@ CREATE TABLE outcomes (                     -- what became of each decision
     events {text},                          -- reported events in the order of their arrival; null: none
     learned {text},                         -- observation of the latest step
     reward {real},                          -- of that observation; null where it is not observed
-    revision {integer} NOT NULL DEFAULT 0
+    revision {integer} NOT NULL DEFAULT 0,
+    edition {integer} NOT NULL DEFAULT 0    -- number of changes of this row
 );
 CREATE INDEX outcomes_due ON outcomes (due, n, experiment, state) WHERE due IS NOT NULL;
 CREATE INDEX outcomes_waiting ON outcomes (experiment, state) WHERE state <> 'open' AND state <> 'closed';
