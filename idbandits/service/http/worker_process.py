@@ -25,7 +25,6 @@ from idbandits.service.live.shelf import Shelf
 GRACE = 20  # seconds for requests that are under way when a worker ends
 KEEP_ALIVE = 75  # seconds that idle connections stay open: longer than those of usual proxies
 BACKLOG = 2048
-SWITCH = 0.0005  # seconds until a thread that waits for the interpreter gets it; with 5 ms, the journal's waits most
 SHARES_PORT = sys.platform == "linux"  # where the kernel divides connections among the sockets of a port
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 NICENESS = 5  # of the process that learns: under load, decisions come first
@@ -133,7 +132,6 @@ def unblock_signals() -> None:
 
 def _begin() -> None:
     logging.basicConfig(format="idbandits: %(levelname)s: %(message)s", level=logging.WARNING)
-    sys.setswitchinterval(SWITCH)
 
 
 def _follow(parent: Any, end: Callable[[], None]) -> None:

@@ -22,7 +22,7 @@ SNAPSHOT_STEPS, SNAPSHOT_SECONDS = 50_000, 600.0  # between snapshots
 MOST_CLOSED = 64  # rounds of one transaction, which others wait for about 1 ms
 FEW = 32  # steps that a process learns itself, as quickly as it could take them from a shelf
 PATIENCE = 2.0  # seconds that processes wait for the one that should work
-SHARE = 0.05  # of its time that a process may spend to fill the shelf
+SHARE = 0.02  # of its time that a process may spend to fill the shelf, and others to take from it
 
 
 @final
