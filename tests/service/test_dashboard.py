@@ -18,6 +18,7 @@ import idbandits as idb
 from browser import browser, chromium
 from database_servers import missing
 from http_service import served
+from idbandits.service.dashboard import experiment_status
 from idbandits.service.dashboard.background_values import BackgroundValues
 from idbandits.service.dashboard.formatting import number, percent, whole
 from idbandits.service.live.live import Live
@@ -194,6 +195,20 @@ def test_leaderboard_is_by_context_and_sorted_by_every_column(demo):
             assert values == sorted(values, key=lambda x: sign * x)
     names = [row[1] for row in rows_of(page(demo, "/shop-page/learned?sort=item"), "board")]
     assert names == sorted(items, key=str.casefold)
+
+
+def test_times_to_outcomes_are_those_of_closed_rounds(demo, monkeypatch):
+    """The latest rounds are still open: those of a week before are counted."""
+    monkeypatch.setattr(experiment_status, "LATEST", 50)
+    where = "experiment = 'shop-page' AND state = 'closed' ORDER BY n DESC LIMIT 50"
+    events = [
+        event
+        for (text,) in sql(demo, f"SELECT events FROM decisions_with_outcomes WHERE {where}")
+        for event in json.loads(text or "[]")
+        if event[1]
+    ]
+    ages = experiment_status.received_of(demo.live.store, "shop-page").ages
+    assert len(events) == sum(map(len, ages.values())) > 0
 
 
 def test_leaderboard_and_heat_map_have_pages(demo):

@@ -8,7 +8,7 @@ import numpy as np
 
 from idbandits.service.dashboard import formatting as show
 from idbandits.service.dashboard.time_series import kind_of
-from idbandits.service.journal.records import CALLER, CLOSED, HOLDOUT, POLICY
+from idbandits.service.journal.records import CALLER, HOLDOUT, POLICY
 from idbandits.service.journal.store import Store
 from idbandits.service.json_text import decoded
 from idbandits.service.live.gain import Gain, SampleRatio
@@ -157,20 +157,22 @@ def cells_of(statistics: Statistics) -> dict[str, Cell]:
     return dict(statistics.cells)
 
 
-LATEST_CLOSED = (
-    "SELECT o.shown, d.at, o.state, o.events FROM decisions AS d JOIN outcomes AS o ON o.n = d.n "
-    "WHERE d.experiment = ? AND (o.learned IS NOT NULL OR o.state = 'closed') ORDER BY d.n DESC LIMIT ?"
+LATEST_ROUNDS = (
+    "SELECT o.shown, d.at, o.events FROM decisions AS d JOIN outcomes AS o ON o.n = d.n "
+    "WHERE d.experiment = ? AND {} ORDER BY d.n DESC LIMIT ?"
 )
+LATEST_LEARNED = LATEST_ROUNDS.format("(o.learned IS NOT NULL OR o.state = 'closed')")
+LATEST_CLOSED = LATEST_ROUNDS.format("o.state = 'closed'")  # others lack late events
 
 
 def received_of(store: Store, name: str) -> Received:
-    """Return what was reported of the latest decisions whose rounds were closed."""
-    with store.transaction(write=False) as own:
-        rows = own.all(LATEST_CLOSED, (name, LATEST))
+    """Return what was reported of the latest rounds that were learned, and when it happened in closed ones."""
+    with store.transaction(write=False) as transaction:
+        learned = transaction.all(LATEST_LEARNED, (name, LATEST))
+        closed = transaction.all(LATEST_CLOSED, (name, LATEST))
     ages: dict[str, list[float]] = {}
-    for shown, at, state, events in rows:
-        if state == CLOSED and events is not None:  # others lack late events
-            for node, value, when, _ in decoded(events):
-                if value not in (None, 0, False):
-                    ages.setdefault(kind_of(node), []).append(when - (at if shown is None else shown))
-    return Received(len(rows), sum(events is not None for *_, events in rows), ages)
+    for shown, at, events in closed:
+        for node, value, when, _ in decoded(events) or ():
+            if value not in (None, 0, False):
+                ages.setdefault(kind_of(node), []).append(when - (at if shown is None else shown))
+    return Received(len(learned), sum(events is not None for _, _, events in learned), ages)
