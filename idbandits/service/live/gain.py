@@ -176,9 +176,7 @@ def gain_path(periods: Sequence[Period], effect: float = 1.0) -> GainPath:
         return GainPath(*(np.empty(0) for _ in range(4)))
     hours, share = np.array([p.hour for p in periods], np.float64), np.array([p.share for p in periods])
     arms = [_sums(p.policy for p in periods), _sums(p.holdout for p in periods)]
-    first = np.searchsorted(
-        hours, hours, side="left"
-    )  # of each period: the start of its hour; means use earlier hours only
+    first = np.searchsorted(hours, hours, side="left")  # first period of each hour: means use earlier hours only
     means = _predicted(arms, first)
     weights = 1.0 / (1.0 - share), 1.0 / share
     number = np.cumsum(arms[0][0] + arms[1][0])
@@ -257,8 +255,8 @@ def _moments(sums: Floats) -> tuple[Floats, Floats]:
 
 def _best_scale() -> float:
     """Return rho squared times the variance at which the interval is tightest (equation 24 of the paper)."""
-    log_level = -2.0 * float(np.log(LEVEL))
-    return log_level + float(np.log(log_level)) + 1.0
+    doubled_log = -2.0 * float(np.log(LEVEL))
+    return doubled_log + float(np.log(doubled_log)) + 1.0
 
 
 def sample_ratio_of(counts: Sequence[tuple[float, float, float]], *, by_unit: bool = False) -> SampleRatio:
