@@ -1,4 +1,4 @@
-"""JSON texts of the journal: compact, with keys in their order."""
+"""JSON texts of the journal: compact, with keys in insertion order."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import msgspec
 
 
 def plain(value: Any) -> Any:
-    """Return a mapping, an iterable, an array or a number of NumPy as JSON has it."""
+    """Convert a NumPy array, a NumPy number, a mapping or an iterable to a type that JSON has."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return dict(value) if hasattr(value, "items") else list(value)
 
 
 _encoder = msgspec.json.Encoder(enc_hook=plain)
-_ordered = msgspec.json.Encoder(enc_hook=plain, order="deterministic")
+_sorting_encoder = msgspec.json.Encoder(enc_hook=plain, order="deterministic")
 _decoder = msgspec.json.Decoder()
 
 
 def encoded(value: Any) -> str:
-    """Return a value as JSON."""
+    """Encode a value as JSON text."""
     return _encoder.encode(value).decode()
 
 
 def digest_of(value: Any) -> str:
-    """Return a digest of a value, which does not depend on the order of keys."""
-    return hashlib.blake2b(_ordered.encode(value), digest_size=16).hexdigest()
+    """Return a digest of a value; the order of keys does not matter."""
+    return hashlib.blake2b(_sorting_encoder.encode(value), digest_size=16).hexdigest()
 
 
 def decoded(text: str | bytes | None) -> Any:
-    """Return the value of a JSON text; None for no text."""
+    """Decode a JSON text; None for no text."""
     return None if text is None else _decoder.decode(text)
 
 
 def decoded_all(texts: Iterable[str | None], decoder: msgspec.json.Decoder[Any] = _decoder) -> Any:
-    """Return the list of the values of JSON texts; None for no text. One call is faster than one for each text."""
+    """Decode JSON texts, None for no text; a single call is faster than a call of `decoded` for each text."""
     return decoder.decode(f"[{','.join(['null' if text is None else text for text in texts])}]")

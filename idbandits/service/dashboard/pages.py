@@ -223,7 +223,7 @@ class Dashboard:
         ]
         return self._page(
             request, "changes.html", **self._common(name, "/changes", self._soon()), audit=journal.audit(name, CHANGES),
-            versions=versions[:CHANGES], letters=journal.letters(name, CHANGES, every=True), most=CHANGES,
+            versions=versions[:CHANGES], letters=journal.letters(name, CHANGES, include_replayed=True), most=CHANGES,
         )  # fmt: skip
 
     def _common(self, name: str, tab: str, until: float) -> dict[str, Any]:

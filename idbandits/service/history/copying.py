@@ -99,7 +99,7 @@ def _copy(reading: Transaction, writing: Transaction, table: str, target: Store)
     number, is_identity = 0, _has_serial(table) and isinstance(target, PostgresStore)
     names = ", ".join(columns)
     overriding = " OVERRIDING SYSTEM VALUE" if is_identity else ""
-    insert = f"INSERT INTO {table} ({names}){overriding} SELECT {names} FROM {{given}}"
+    insert = f"INSERT INTO {table} ({names}){overriding} SELECT {names} FROM {{parameters}}"
     for rows in _parts(reading, table, columns):
         writing.change(insert, columns, rows)
         number += len(rows)

@@ -1,4 +1,4 @@
-"""Group commit: writes of all threads that arrive while a transaction is under way share the next one."""
+"""Group commit: writes of all threads that arrive during a transaction share the next transaction."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from idbandits.service.journal.journal import Journal, Write
 from idbandits.service.service_errors import ServiceError, unavailable
 
 LOG = logging.getLogger(__name__)
-MOST_WRITES = 400  # of a transaction
+MOST_WRITES = 400  # in a transaction
 
-Answered = Callable[[Sequence[Any]], None]  # gets an answer or an error for each write
+Answered = Callable[[Sequence[Any]], None]  # called with an answer or an error for each write
 
 
 @final
@@ -29,43 +29,43 @@ class Committer:
         self._thread.start()
 
     def submit(self, writes: Sequence[Write], answered: Answered) -> None:
-        """Write soon, in one transaction; `answered` is called in the thread of the committer."""
+        """Queue writes for a common transaction; `answered` is called in the committer's thread."""
         with self._submitting:
             if self._closing:
                 raise ServiceError("unavailable", "the service is shutting down")
             self._waiting.append((writes, answered))
-        if not self._wake.is_set():  # else the thread looks again before it waits
+        if not self._wake.is_set():  # otherwise the thread checks the queue again before it waits
             self._wake.set()
 
     def do(self, write: Write) -> Any:
-        """Write, and return the answer when it is durable; raise if it is a `ServiceError`."""
+        """Write and wait until the write is durable; return its answer, or raise its error."""
         (answer,) = self.do_all([write])
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     def do_all(self, writes: Sequence[Write]) -> list[Any]:
-        """Write all; return an answer or an error for each."""
+        """Write and wait until all writes are durable; return an answer or an error for each write."""
         waiting = list[SimpleQueue[Sequence[Any]]]()
         for first in range(0, len(writes), MOST_WRITES):
-            part, answers = writes[first : first + MOST_WRITES], SimpleQueue[Sequence[Any]]()
+            batch, answers = writes[first : first + MOST_WRITES], SimpleQueue[Sequence[Any]]()
             waiting.append(answers)
             try:
-                self.submit(part, answers.put)
+                self.submit(batch, answers.put)
             except ServiceError as error:
-                answers.put([error] * len(part))
+                answers.put([error] * len(batch))
         return [answer for answers in waiting for answer in answers.get()]
 
     def _run(self) -> None:
         while True:
             self._wake.wait()
             self._wake.clear()
-            is_last = self._closing  # nothing is submitted after this
+            is_last = self._closing  # `submit` raises from now on
             while self._waiting:
-                groups, left = list[tuple[Sequence[Write], Answered]](), MOST_WRITES
-                while self._waiting and left > 0:
+                groups, room = list[tuple[Sequence[Write], Answered]](), MOST_WRITES
+                while self._waiting and room > 0:
                     groups.append(self._waiting.popleft())
-                    left -= len(groups[-1][0])
+                    room -= len(groups[-1][0])
                 self._commit(groups)
             if is_last:
                 return
@@ -76,7 +76,7 @@ class Committer:
         for writes, answered in groups:
             try:
                 answered(answers[first : first + len(writes)])
-            except Exception:  # of a caller that has gone: others wait for theirs
+            except Exception:  # the caller may be gone; other callers wait for their answers
                 LOG.exception("an answer was not delivered")
             first += len(writes)
 
@@ -93,7 +93,7 @@ class Committer:
             return self._answers(writes[:half]) + self._answers(writes[half:])
 
     def close(self) -> None:
-        """Write what is waiting, and end."""
+        """Write what is queued, and end the thread."""
         with self._submitting:
             self._closing = True
         self._wake.set()

@@ -1,4 +1,4 @@
-"""Operations on a journal: what is appended, and what readers follow. The SQL is that of both stores."""
+"""Operations on a journal: append decisions, outcomes and steps, and read them. Both stores run this SQL."""
 
 from __future__ import annotations
 
@@ -26,41 +26,44 @@ from idbandits.service.journal.store import CollisionError, Row, Store, Transact
 from idbandits.service.json_text import encoded
 from idbandits.service.service_errors import ServiceError
 
-COLUMNS, WHOLE = DecisionRow._fields, "decisions_with_outcomes"
+COLUMNS, DECISIONS_VIEW = DecisionRow._fields, "decisions_with_outcomes"
 OUTCOME = "due", "shown", "complete", "state", "events", "learned", "reward", "revision", "edition"
-LISTED = ", ".join(COLUMNS)
-BOTH = ", ".join(f"{'o' if name in OUTCOME else 'd'}.{name}" for name in COLUMNS)
+COLUMN_LIST = ", ".join(COLUMNS)
+JOINED_COLUMN_LIST = ", ".join(f"{'o' if name in OUTCOME else 'd'}.{name}" for name in COLUMNS)
 DECISION = tuple(name for name in COLUMNS if name != "n" and name not in OUTCOME)
 decision_part = attrgetter(*DECISION)
 INSERT_DECISIONS = (
-    f"INSERT INTO decisions ({', '.join(DECISION)}) SELECT {', '.join(DECISION)} FROM {{given}} WHERE true "
+    f"INSERT INTO decisions ({', '.join(DECISION)}) SELECT {', '.join(DECISION)} FROM {{parameters}} WHERE true "
     "ON CONFLICT (experiment, id) DO NOTHING"
 )
-SAME = "d.id = given.id AND (d.experiment = given.experiment) IS TRUE"  # so that no index of experiments is used
+# with IS TRUE, no index on `experiment` is used
+SAME_DECISION = "d.id = parameters.id AND (d.experiment = parameters.experiment) IS TRUE"
 NEW_OUTCOME = "experiment", "id", "due", "shown", "state"
 new_outcome_part = attrgetter(*NEW_OUTCOME)
 INSERT_OUTCOMES = (
     "INSERT INTO outcomes (n, experiment, due, shown, state) "
-    "SELECT d.n, d.experiment, given.due, given.shown, given.state FROM {given} "
-    f"JOIN decisions AS d ON {SAME} WHERE true ON CONFLICT (n) DO NOTHING"
+    "SELECT d.n, d.experiment, parameters.due, parameters.shown, parameters.state FROM {parameters} "
+    f"JOIN decisions AS d ON {SAME_DECISION} WHERE true ON CONFLICT (n) DO NOTHING"
 )
 KEY = "experiment", "id"
-SELECT_DECISION = f"SELECT {LISTED} FROM {WHOLE} WHERE experiment = ? AND id = ?"
+SELECT_DECISION = f"SELECT {COLUMN_LIST} FROM {DECISIONS_VIEW} WHERE experiment = ? AND id = ?"
 SELECT_DECISIONS = (
-    f"SELECT {BOTH} FROM {{given}} JOIN decisions AS d ON {SAME} JOIN outcomes AS o ON o.n = d.n ORDER BY d.n"
+    f"SELECT {JOINED_COLUMN_LIST} FROM {{parameters}} JOIN decisions AS d ON {SAME_DECISION} "
+    "JOIN outcomes AS o ON o.n = d.n ORDER BY d.n"
 )
 CHANGED = "due", "complete", "state", "shown", "events", "n"
 changed_part = attrgetter(*CHANGED)
 CHANGE = (
-    "UPDATE outcomes SET due = given.due, complete = given.complete, state = given.state, shown = given.shown, "
-    "events = given.events, edition = outcomes.edition + 1 FROM {given} WHERE outcomes.n = given.n"
+    "UPDATE outcomes SET due = parameters.due, complete = parameters.complete, state = parameters.state, "
+    "shown = parameters.shown, events = parameters.events, edition = outcomes.edition + 1 FROM {parameters} "
+    "WHERE outcomes.n = parameters.n"
 )
 DUE = ", ".join(f"{'o' if name in OUTCOME else 'd'}.{name}" for name in DueRow._fields)
 SELECT_DUE = (
     f"SELECT {DUE} FROM outcomes AS o JOIN decisions AS d ON d.n = o.n WHERE o.due <= ? ORDER BY o.due, o.n LIMIT ?"
 )
 STEP = "block", "experiment", "kind", "version", "decision", "before", "after", "earlier", "reward"
-INSERT_STEPS = f"INSERT INTO steps ({', '.join(STEP)}) SELECT {', '.join(STEP)} FROM {{given}}"
+INSERT_STEPS = f"INSERT INTO steps ({', '.join(STEP)}) SELECT {', '.join(STEP)} FROM {{parameters}}"
 SELECT_STEPS = (
     "SELECT s.block, s.kind, s.version, s.before, s.after, s.earlier, s.reward, d.arm, d.learns, d.at, d.action, "
     "d.proposed, d.context FROM steps s LEFT JOIN decisions d ON d.n = s.decision "
@@ -68,27 +71,30 @@ SELECT_STEPS = (
 )
 STATE = "due", "state", "learned", "reward", "revision", "n", "edition"
 CLOSE = (
-    "UPDATE outcomes SET due = given.due, state = given.state, learned = given.learned, reward = given.reward, "
-    "revision = given.revision, edition = outcomes.edition + 1 FROM {given} "
-    "WHERE outcomes.n = given.n AND outcomes.edition = given.edition RETURNING outcomes.n"
+    "UPDATE outcomes SET due = parameters.due, state = parameters.state, learned = parameters.learned, "
+    "reward = parameters.reward, revision = parameters.revision, edition = outcomes.edition + 1 FROM {parameters} "
+    "WHERE outcomes.n = parameters.n AND outcomes.edition = parameters.edition RETURNING outcomes.n"
 )
 LETTER = "experiment", "received", "reason", "message", "body"
-INSERT_LETTERS = f"INSERT INTO letters ({', '.join(LETTER)}) SELECT {', '.join(LETTER)} FROM {{given}}"
-KEPT_SNAPSHOTS = 2
+INSERT_LETTERS = f"INSERT INTO letters ({', '.join(LETTER)}) SELECT {', '.join(LETTER)} FROM {{parameters}}"
+MOST_SNAPSHOTS = 2
 T = TypeVar("T")
-ATTEMPTS = 5  # of transactions that collide
-MOST_EVENTS = 1000  # of a decision
+ATTEMPTS = 5  # for a transaction that collides with others
+MOST_EVENTS = 1000  # per decision
 KEY_OF = attrgetter(*KEY)
 
 
 class NewDecision(NamedTuple):
-    """Decision to append; the answer is the stored row, which is an earlier one if the id is known."""
+    """Decision to append. The answer is the stored row: the earlier decision if the experiment already has its id."""
 
     row: DecisionRow
 
 
 class Report(NamedTuple):
-    """Outcome to append: `judge` says what it changes, given the decision and its events, or raises."""
+    """Outcome to append.
+
+    `judge` gets the decision and its earlier events. It returns the change (None: nothing new), or raises.
+    """
 
     experiment: str
     id: str
@@ -105,55 +111,57 @@ class Journal:
     def __init__(self, store: Store) -> None:
         self.store = store
         migrate(store)
-        with store.transaction() as own:  # a restored database begins its epoch before anybody reads
-            own.wait_for_turn()
-            own.block()
+        with store.transaction() as transaction:  # a restored database begins its epoch before anybody reads
+            transaction.wait_for_turn()
+            transaction.block()
 
     # -- decisions and outcomes ----------------------------------------------------------------------------------------
 
     def write(self, writes: Sequence[Write]) -> list[Any]:
-        """Carry out writes in one transaction; return an answer or a `ServiceError` for each."""
+        """Carry out writes in one transaction; return an answer or a `ServiceError` for each write."""
         answers: list[Any] = [None] * len(writes)
-        new = [(i, own.row) for i, own in enumerate(writes) if isinstance(own, NewDecision)]
-        reports = [(i, own) for i, own in enumerate(writes) if isinstance(own, Report)]
+        new = [(i, write.row) for i, write in enumerate(writes) if isinstance(write, NewDecision)]
+        reports = [(i, write) for i, write in enumerate(writes) if isinstance(write, Report)]
 
-        def work(own: Transaction) -> None:
-            self._insert(own, new, answers)
-            self._report(own, reports, answers)
+        def work(transaction: Transaction) -> None:
+            self._insert(transaction, new, answers)
+            self._report(transaction, reports, answers)
 
         self._attempt(work)
         return answers
 
     def _attempt(self, work: Callable[[Transaction], T]) -> T:
-        """Carry out a transaction; again if others were in its way."""
+        """Carry out a transaction; retry after collisions with other transactions."""
         for attempt in range(ATTEMPTS):
             try:
-                with self.store.transaction() as own:
-                    return work(own)
+                with self.store.transaction() as transaction:
+                    return work(transaction)
             except CollisionError:
                 if attempt == ATTEMPTS - 1:
                     raise
         raise AssertionError
 
-    def _insert(self, own: Transaction, new: Sequence[tuple[int, DecisionRow]], answers: list[Any]) -> None:
+    def _insert(self, transaction: Transaction, new: Sequence[tuple[int, DecisionRow]], answers: list[Any]) -> None:
         if not new:
             return
-        rows = sorted((row for _, row in new), key=KEY_OF)  # as others do, so that none waits for us
-        inserted = own.change(INSERT_DECISIONS, DECISION, map(decision_part, rows))
-        own.change(INSERT_OUTCOMES, NEW_OUTCOME, map(new_outcome_part, rows))
-        stored = self._rows(own, map(KEY_OF, rows)) if inserted < len(rows) else {}  # some ids were known
+        rows = sorted((row for _, row in new), key=KEY_OF)  # all writers use this order, so that they cannot deadlock
+        inserted = transaction.change(INSERT_DECISIONS, DECISION, map(decision_part, rows))
+        transaction.change(INSERT_OUTCOMES, NEW_OUTCOME, map(new_outcome_part, rows))
+        stored = self._rows(transaction, map(KEY_OF, rows)) if inserted < len(rows) else {}  # some ids were in use
         for i, row in new:
             answers[i] = stored.get(KEY_OF(row), row)
 
-    def _rows(self, own: Transaction, keys: Iterable[tuple[str, str]], lock: str = "") -> dict[Any, DecisionRow]:
-        """Return decisions by experiment and id."""
-        rows = map(DecisionRow._make, own.many(SELECT_DECISIONS + lock, KEY, sorted(keys)))
+    def _rows(
+        self, transaction: Transaction, keys: Iterable[tuple[str, str]], lock: str = ""
+    ) -> dict[Any, DecisionRow]:
+        """Return stored decisions by (experiment, id)."""
+        rows = map(DecisionRow._make, transaction.many(SELECT_DECISIONS + lock, KEY, sorted(keys)))
         return {KEY_OF(row): row for row in rows}
 
-    def _report(self, own: Transaction, reports: Sequence[tuple[int, Report]], answers: list[Any]) -> None:
+    def _report(self, transaction: Transaction, reports: Sequence[tuple[int, Report]], answers: list[Any]) -> None:
         if not reports:
             return
-        rows = self._rows(own, {KEY_OF(report) for _, report in reports}, self.store.locking)
+        rows = self._rows(transaction, {KEY_OF(report) for _, report in reports}, self.store.locking)
         changed = dict[tuple[str, str], DecisionRow]()
         for i, report in reports:
             key = KEY_OF(report)
@@ -176,65 +184,68 @@ class Journal:
                     due=change.due, complete=change.complete, state=change.state, shown=change.shown,
                     events=text_of([*events, *change.events]),
                 )  # fmt: skip
-        own.change(CHANGE, CHANGED, map(changed_part, changed.values()))
+        transaction.change(CHANGE, CHANGED, map(changed_part, changed.values()))
 
     def decision(self, experiment: str, id: str) -> DecisionRow:
-        """Return a decision, or raise."""
-        with self.store.transaction(write=False) as own:
-            found = one(own, SELECT_DECISION, (experiment, id))
-        if found is None:
+        """Return a stored decision; raise if there is none with this id."""
+        with self.store.transaction(write=False) as transaction:
+            row = one(transaction, SELECT_DECISION, (experiment, id))
+        if row is None:
             raise ServiceError("unknown-decision", f"decision must exist, got the id {id!r}")
-        return DecisionRow(*found)
+        return DecisionRow(*row)
 
     def experiments_of(self, id: str) -> list[str]:
-        """Return the experiments that have a decision of this id."""
-        has = "EXISTS (SELECT 1 FROM decisions AS d WHERE d.experiment = experiments.name AND d.id = ?)"
-        sql = f"SELECT name FROM experiments WHERE {has} ORDER BY name"
-        with self.store.transaction(write=False) as own:
-            return [row[0] for row in own.all(sql, (id,))]
+        """Return the experiments that have a decision with this id."""
+        condition = "EXISTS (SELECT 1 FROM decisions AS d WHERE d.experiment = experiments.name AND d.id = ?)"
+        sql = f"SELECT name FROM experiments WHERE {condition} ORDER BY name"
+        with self.store.transaction(write=False) as transaction:
+            return [row[0] for row in transaction.all(sql, (id,))]
 
     def latest_of_unit(self, experiment: str, unit: str, since: float) -> DecisionRow | None:
-        """Return the latest decision for a unit, if it was made since a time."""
-        sql = f"SELECT {LISTED} FROM {WHOLE} WHERE experiment = ? AND unit = ? AND at >= ? ORDER BY n DESC LIMIT 1"
-        with self.store.transaction(write=False) as own:
-            found = one(own, sql, (experiment, unit, since))
-        return None if found is None else DecisionRow(*found)
+        """Return the latest decision for a unit at or after the time `since`; None if there is none."""
+        where = "experiment = ? AND unit = ? AND at >= ?"
+        sql = f"SELECT {COLUMN_LIST} FROM {DECISIONS_VIEW} WHERE {where} ORDER BY n DESC LIMIT 1"
+        with self.store.transaction(write=False) as transaction:
+            row = one(transaction, sql, (experiment, unit, since))
+        return None if row is None else DecisionRow(*row)
 
     def recent(self, experiment: str, number: int, before: int | None = None) -> list[DecisionRow]:
-        """Return the latest decisions, the latest first."""
+        """Return the latest decisions with numbers below `before`, in descending order."""
         limit = 2**62 if before is None else before
-        sql = f"SELECT {LISTED} FROM {WHOLE} WHERE experiment = ? AND n < ? ORDER BY n DESC LIMIT ?"
-        with self.store.transaction(write=False) as own:
-            return [DecisionRow(*row) for row in own.all(sql, (experiment, limit, number))]
+        sql = f"SELECT {COLUMN_LIST} FROM {DECISIONS_VIEW} WHERE experiment = ? AND n < ? ORDER BY n DESC LIMIT ?"
+        with self.store.transaction(write=False) as transaction:
+            return [DecisionRow(*row) for row in transaction.all(sql, (experiment, limit, number))]
 
     def decisions(self, experiment: str, after: int, number: int) -> list[DecisionRow]:
-        """Return decisions after a number in the order in which they were made."""
-        sql = f"SELECT {LISTED} FROM {WHOLE} WHERE experiment = ? AND n > ? ORDER BY n LIMIT ?"
-        with self.store.transaction(write=False) as own:
-            return [DecisionRow(*row) for row in own.all(sql, (experiment, after, number))]
+        """Return the first decisions with numbers above `after`, in ascending order."""
+        sql = f"SELECT {COLUMN_LIST} FROM {DECISIONS_VIEW} WHERE experiment = ? AND n > ? ORDER BY n LIMIT ?"
+        with self.store.transaction(write=False) as transaction:
+            return [DecisionRow(*row) for row in transaction.all(sql, (experiment, after, number))]
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
     def close_due(self, now: float, most: int, close: Callable[[Sequence[DueRow]], Sequence[Closing]]) -> int:
-        """Append the steps of decisions that are due; return how many were due. `close` says what each step learns.
+        """Close up to `most` due rounds and append their steps; return the number of due rounds.
 
-        Nobody waits for `close`: a decision that changes meanwhile stays due.
+        `close` computes the closing of each decision. It runs outside of transactions: a decision that changes
+        during `close` stays due.
         """
-        with self.store.transaction(write=False) as own:
-            rows = sorted(map(DueRow._make, own.all(SELECT_DUE, (now, most))))  # others lock them in this order
+        with self.store.transaction(write=False) as transaction:
+            due = transaction.all(SELECT_DUE, (now, most))
+        rows = sorted(map(DueRow._make, due))  # all writers lock rows in this order
         if rows:
             closings = close(rows)
-            self._attempt(lambda own: self._close(own, rows, closings, now))
+            self._attempt(lambda transaction: self._close(transaction, rows, closings, now))
         return len(rows)
 
-    def _close(self, own: Transaction, rows: Sequence[DueRow], closings: Sequence[Closing], now: float) -> None:
-        own.wait_for_turn()
+    def _close(self, transaction: Transaction, rows: Sequence[DueRow], closings: Sequence[Closing], now: float) -> None:
+        transaction.wait_for_turn()
         states, steps, letters = list[Row](), list[Row](), list[Row]()
         for row, closing in zip(rows, closings, strict=True):
             changes = closing.problem is None and closing.after != row.learned
             learned = (closing.after, closing.reward) if changes else (row.learned, row.reward)
             states.append((closing.due, closing.state, *learned, row.revision + changes, row.n, row.edition))
-        closed, block = {n for (n,) in own.many(CLOSE, STATE, states)}, own.block()
+        closed, block = {n for (n,) in transaction.many(CLOSE, STATE, states)}, transaction.block()
         for row, closing in zip(rows, closings, strict=True):
             if row.n not in closed:
                 continue
@@ -242,67 +253,68 @@ class Journal:
                 body = encoded({"decision": row.id, "learned": row.learned})
                 letters.append((row.experiment, now, "impossible", closing.problem, body))
             elif closing.after != row.learned:
-                own_step = row.n, row.learned, closing.after, row.reward, closing.reward
-                steps.append((block, row.experiment, ROUND, row.version, *own_step))
-        own.change(INSERT_STEPS, STEP, steps)
-        own.change(INSERT_LETTERS, LETTER, letters)
+                round_columns = row.n, row.learned, closing.after, row.reward, closing.reward
+                steps.append((block, row.experiment, ROUND, row.version, *round_columns))
+        transaction.change(INSERT_STEPS, STEP, steps)
+        transaction.change(INSERT_LETTERS, LETTER, letters)
 
     # -- following -----------------------------------------------------------------------------------------------------
 
     def steps(self, experiment: str, position: int, most: int, until: int = 2**62) -> list[StepRow]:
-        """Return the steps of whole blocks after a position, of about `most` steps."""
+        """Return about `most` steps after a position; the last block is complete."""
         where = "experiment = ? AND block > ? AND block < ?"
-        with self.store.transaction(write=False) as own:
-            end = min(own.end(), until + 1)
+        with self.store.transaction(write=False) as transaction:
+            end = min(transaction.end(), until + 1)
             sql = f"SELECT max(block) FROM (SELECT block FROM steps WHERE {where} ORDER BY block, n LIMIT ?) AS first"
-            last = own.all(sql, (experiment, position, end, most))[0][0]
+            last = transaction.all(sql, (experiment, position, end, most))[0][0]
             if last is None:
                 return []
-            return [StepRow._make(row) for row in own.all(SELECT_STEPS, (experiment, position, last))]
+            return [StepRow._make(row) for row in transaction.all(SELECT_STEPS, (experiment, position, last))]
 
     def behind(self, experiment: str, position: int) -> int:
-        """Return how many steps are after a position."""
-        with self.store.transaction(write=False) as own:
+        """Return the number of steps after a position."""
+        with self.store.transaction(write=False) as transaction:
             sql = "SELECT count(*) FROM steps WHERE experiment = ? AND block > ?"
-            return int(own.all(sql, (experiment, position))[0][0])
+            return int(transaction.all(sql, (experiment, position))[0][0])
 
     def first_due(self, experiment: str, now: float) -> float | None:
-        """Return when the first decision that is due now became due."""
-        with self.store.transaction(write=False) as own:
+        """Return the time since which a round is due; None if no round is due."""
+        with self.store.transaction(write=False) as transaction:
             sql = "SELECT min(due) FROM outcomes WHERE due <= ? AND experiment = ?"
-            first = own.all(sql, (now, experiment))[0][0]
+            first = transaction.all(sql, (now, experiment))[0][0]
         return None if first is None else float(first)
 
     # -- experiments ---------------------------------------------------------------------------------------------------
 
     def experiments(self) -> dict[str, tuple[str, int, float]]:
-        """Return status, seed and time of creation of all experiments by name."""
-        with self.store.transaction(write=False) as own:
-            rows = own.all("SELECT name, status, seed, created FROM experiments ORDER BY name")
+        """Return status, seed and creation time of each experiment, by name."""
+        with self.store.transaction(write=False) as transaction:
+            rows = transaction.all("SELECT name, status, seed, created FROM experiments ORDER BY name")
         return {name: (status, seed, created) for name, status, seed, created in rows}
 
     def versions(self, experiment: str, after: int = 0, most: int = 2**62) -> list[VersionRow]:
-        """Return the versions of an experiment after a number."""
+        """Return the versions of an experiment with numbers above `after`."""
         columns, where = ", ".join(VersionRow._fields), "experiment = ? AND version > ?"
         sql = f"SELECT {columns} FROM versions WHERE {where} ORDER BY version LIMIT ?"
-        with self.store.transaction(write=False) as own:
-            return [VersionRow(*row) for row in own.all(sql, (experiment, after, most))]
+        with self.store.transaction(write=False) as transaction:
+            return [VersionRow(*row) for row in transaction.all(sql, (experiment, after, most))]
 
     def latest_version(self, experiment: str) -> int:
         """Return the number of the latest version of an experiment, 0 if there is none."""
-        with self.store.transaction(write=False) as own:
+        with self.store.transaction(write=False) as transaction:
             sql = "SELECT coalesce(max(version), 0) FROM versions WHERE experiment = ?"
-            return int(own.all(sql, (experiment,))[0][0])
+            return int(transaction.all(sql, (experiment,))[0][0])
 
     def put(self, experiment: str, seed: int, new: VersionRow, who: str, after: int | None = None) -> int | None:
-        """Append a version, unless the latest one is equal; return its number. A new experiment begins with it.
+        """Append a version, or create an experiment; return the number of the version.
 
-        With `after`, nothing is appended if the latest version has another number, and the answer is None.
+        If the latest version is equal, append nothing and return its number. If `after` is given and is not the
+        number of the latest version, append nothing and return None.
         """
-        with self.store.transaction() as own:
-            own.wait_for_turn()
+        with self.store.transaction() as transaction:
+            transaction.wait_for_turn()
             latest = one(
-                own,
+                transaction,
                 "SELECT version, diagram, settings FROM versions WHERE experiment = ? ORDER BY version DESC LIMIT 1",
                 (experiment,),
             )
@@ -312,79 +324,87 @@ class Journal:
             if after is not None and number != after + 1:
                 return None
             sql = "INSERT INTO experiments (name, status, seed, created) VALUES (?, ?, ?, ?)"
-            own.all(sql + " ON CONFLICT (name) DO NOTHING", (experiment, "active", seed, new.created))
+            transaction.all(sql + " ON CONFLICT (name) DO NOTHING", (experiment, "active", seed, new.created))
             sql = "INSERT INTO versions (experiment, version, diagram, settings, created) VALUES (?, ?, ?, ?, ?)"
-            own.all(sql, (experiment, number, new.diagram, new.settings, new.created))
-            own.change(INSERT_STEPS, STEP, [(own.block(), experiment, VERSION, number, *[None] * 5)])
-            self._note(own, who, experiment, "version", encoded({"version": number}))
+            transaction.all(sql, (experiment, number, new.diagram, new.settings, new.created))
+            transaction.change(INSERT_STEPS, STEP, [(transaction.block(), experiment, VERSION, number, *[None] * 5)])
+            self._note(transaction, who, experiment, "version", encoded({"version": number}))
         return number
 
     def set_status(self, experiment: str, status: str, who: str) -> None:
         """Pause, resume or retire an experiment."""
-        with self.store.transaction() as own:
-            own.all("UPDATE experiments SET status = ? WHERE name = ?", (status, experiment))
-            self._note(own, who, experiment, status, None)
+        with self.store.transaction() as transaction:
+            transaction.all("UPDATE experiments SET status = ? WHERE name = ?", (status, experiment))
+            self._note(transaction, who, experiment, status, None)
 
     def totals(self, experiment: str) -> dict[str, int]:
-        """Return numbers of decisions: all, pending (open or deferred), and by state."""
+        """Return the numbers of decisions (all, pending and by state) and of dead letters.
+
+        Pending decisions are open or deferred.
+        """
         waiting = (
             "SELECT state, count(*) FROM outcomes WHERE experiment = ? AND state <> 'open' AND state <> 'closed' "
             "GROUP BY state"
         )
         still_open = "SELECT count(*) FROM outcomes WHERE due IS NOT NULL AND experiment = ? AND state = 'open'"
-        with self.store.transaction(write=False) as own:
-            states = {state: int(number) for state, number in own.all(waiting, (experiment,))}
-            states[OPEN] = int(own.all(still_open, (experiment,))[0][0])
-            every = own.all("SELECT count(*) FROM decisions WHERE experiment = ?", (experiment,))[0][0]
-            letters = own.all("SELECT count(*) FROM letters WHERE experiment = ? AND replayed IS NULL", (experiment,))
+        with self.store.transaction(write=False) as transaction:
+            states = {state: int(number) for state, number in transaction.all(waiting, (experiment,))}
+            states[OPEN] = int(transaction.all(still_open, (experiment,))[0][0])
+            decisions = int(transaction.all("SELECT count(*) FROM decisions WHERE experiment = ?", (experiment,))[0][0])
+            letters = transaction.all(
+                "SELECT count(*) FROM letters WHERE experiment = ? AND replayed IS NULL", (experiment,)
+            )
         pending = states[OPEN] + states.get(DEFERRED, 0)
-        closed = int(every) - sum(states.values())
-        return {"decisions": int(every), "pending": pending, "letters": letters[0][0], "closed": closed, **states}
+        closed = decisions - sum(states.values())
+        return {"decisions": decisions, "pending": pending, "letters": letters[0][0], "closed": closed, **states}
 
     # -- audit, dead letters, tokens -----------------------------------------------------------------------------------
 
-    def _note(self, own: Transaction, who: str, experiment: str | None, what: str, detail: str | None) -> None:
+    def _note(self, transaction: Transaction, who: str, experiment: str | None, what: str, detail: str | None) -> None:
         sql = "INSERT INTO audit (at, who, experiment, what, detail) VALUES (?, ?, ?, ?, ?)"
-        own.all(sql, (time.time(), who, experiment, what, detail))
+        transaction.all(sql, (time.time(), who, experiment, what, detail))
 
     def note(self, who: str, experiment: str | None, what: str, detail: str | None = None) -> None:
         """Append to the audit log."""
-        with self.store.transaction() as own:
-            self._note(own, who, experiment, what, detail)
+        with self.store.transaction() as transaction:
+            self._note(transaction, who, experiment, what, detail)
 
     def audit(self, experiment: str | None, number: int) -> list[Row]:
-        """Return the latest changes: (at, who, experiment, what, detail)."""
+        """Return the latest changes of an experiment, or of all: (at, who, experiment, what, detail)."""
         where, values = ("WHERE experiment = ?", [experiment]) if experiment is not None else ("", [])
         sql = f"SELECT at, who, experiment, what, detail FROM audit {where} ORDER BY n DESC LIMIT ?"
-        with self.store.transaction(write=False) as own:
-            return own.all(sql, [*values, number])
+        with self.store.transaction(write=False) as transaction:
+            return transaction.all(sql, [*values, number])
 
     def add_letters(self, letters: Iterable[tuple[str, float, str, str, str]]) -> None:
         """Append dead letters: (experiment, received, reason, message, body)."""
-        with self.store.transaction() as own:
-            own.change(INSERT_LETTERS, LETTER, letters)
+        with self.store.transaction() as transaction:
+            transaction.change(INSERT_LETTERS, LETTER, letters)
 
-    def letters(self, experiment: str, number: int, *, every: bool = False) -> list[Row]:
-        """Return dead letters that were not replayed: (n, received, reason, message, body, replayed)."""
-        where = "" if every else " AND replayed IS NULL"
+    def letters(self, experiment: str, number: int, *, include_replayed: bool = False) -> list[Row]:
+        """Return the first dead letters, by default without replayed ones.
+
+        Columns are (n, received, reason, message, body, replayed).
+        """
+        where = "" if include_replayed else " AND replayed IS NULL"
         sql = (
             f"SELECT n, received, reason, message, body, replayed FROM letters WHERE experiment = ?{where} "
             "ORDER BY n LIMIT ?"
         )
-        with self.store.transaction(write=False) as own:
-            return own.all(sql, (experiment, number))
+        with self.store.transaction(write=False) as transaction:
+            return transaction.all(sql, (experiment, number))
 
     def letters_by_reason(self, experiment: str) -> dict[str, int]:
         """Return the numbers of dead letters by reason."""
         sql = "SELECT reason, count(*) FROM letters WHERE experiment = ? GROUP BY reason"
-        with self.store.transaction(write=False) as own:
-            return {reason: int(number) for reason, number in own.all(sql, (experiment,))}
+        with self.store.transaction(write=False) as transaction:
+            return {reason: int(number) for reason, number in transaction.all(sql, (experiment,))}
 
     def mark_replayed(self, numbers: Sequence[int]) -> None:
         """Mark dead letters as replayed."""
-        with self.store.transaction() as own:
-            own.change(
-                "UPDATE letters SET replayed = given.replayed FROM {given} WHERE letters.n = given.n",
+        with self.store.transaction() as transaction:
+            transaction.change(
+                "UPDATE letters SET replayed = parameters.replayed FROM {parameters} WHERE letters.n = parameters.n",
                 ("replayed", "n"),
                 [(time.time(), n) for n in numbers],
             )
@@ -392,24 +412,26 @@ class Journal:
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
     def save_snapshot(self, experiment: str, block: int, library: str, digest: str, content: bytes) -> None:
-        """Store a snapshot, and drop all but the latest ones."""
-        with self.store.transaction() as own:
+        """Store a snapshot, and delete all but the latest snapshots of the experiment."""
+        with self.store.transaction() as transaction:
             sql = (
                 "INSERT INTO snapshots (experiment, block, library, digest, content, created) "
                 "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, block) DO UPDATE SET library = excluded.library, "
                 "digest = excluded.digest, content = excluded.content, created = excluded.created"
             )
-            own.all(sql, (experiment, block, library, digest, content, time.time()))
-            blocks = own.all("SELECT block FROM snapshots WHERE experiment = ? ORDER BY block DESC", (experiment,))
-            for row in blocks[KEPT_SNAPSHOTS:]:
-                own.all("DELETE FROM snapshots WHERE experiment = ? AND block = ?", (experiment, row[0]))
+            transaction.all(sql, (experiment, block, library, digest, content, time.time()))
+            blocks = transaction.all(
+                "SELECT block FROM snapshots WHERE experiment = ? ORDER BY block DESC", (experiment,)
+            )
+            for row in blocks[MOST_SNAPSHOTS:]:
+                transaction.all("DELETE FROM snapshots WHERE experiment = ? AND block = ?", (experiment, row[0]))
 
     def snapshots(self, experiment: str, until: int = 2**62) -> list[tuple[int, str, str, bytes]]:
-        """Return snapshots up to a position, the latest first: (block, library, digest, content)."""
+        """Return snapshots up to a position, in descending order: (block, library, digest, content)."""
         sql = (
             "SELECT block, library, digest, content FROM snapshots WHERE experiment = ? AND block <= ? "
             "ORDER BY block DESC"
         )
-        with self.store.transaction(write=False) as own:
-            rows = own.all(sql, (experiment, until))
+        with self.store.transaction(write=False) as transaction:
+            rows = transaction.all(sql, (experiment, until))
         return [(block, library, digest, bytes(content)) for block, library, digest, content in rows]

@@ -1,9 +1,9 @@
 """Journal in PostgreSQL, for several processes and hosts.
 
-Numbers of steps are drawn before their transaction commits, so that a smaller one may appear later. A block is the
-number of a transaction, and readers stop below the oldest one that is still open. Those that append steps do so one
-after the other, so that later steps of a round have larger numbers. A database that was restored in another server,
-whose transactions have smaller numbers, begins a new epoch.
+Numbers of steps are drawn before their transaction commits, so that a smaller number may appear later. A block is
+therefore the number of a transaction, and readers stop below the oldest open transaction. Transactions that append
+steps run one after the other, so that later steps of a round have larger numbers. When a database is restored on
+another server, whose transactions have smaller numbers, it begins a new epoch.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from idbandits.service.journal.store import HIGHEST, TYPES, CollisionError, Colu
 from idbandits.service.json_text import encoded
 from idbandits.service.service_errors import unavailable
 
-EPOCH = 2**48  # transactions of an epoch
-TURN = 0x1DBA7D175  # of the lock of those that append steps
-BASE = "coalesce((SELECT max(base) FROM epochs), 0)"  # number before the first transaction of the present epoch
+EPOCH = 2**48  # transactions per epoch
+TURN = 0x1DBA7D175  # key of the advisory lock of transactions that append steps
+BASE = "coalesce((SELECT max(base) FROM epochs), 0)"  # of the present epoch
 OLDEST = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 NEXT = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
-PATIENCE = {  # of connections to a server that has vanished, in seconds and milliseconds
+PATIENCE = {  # with a server that does not answer: seconds, `tcp_user_timeout` in milliseconds
     "connect_timeout": 10, "keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }  # fmt: skip
@@ -34,8 +34,8 @@ SETTINGS = (
     "default_transaction_isolation = 'read committed'",
     "statement_timeout = '60s'",
     "idle_in_transaction_session_timeout = '60s'",
-    "plan_cache_mode = force_generic_plan",  # planning takes longer than running: prepared statements are planned once
-    "enable_seqscan = off",  # all statements have an index; plans made while tables are small would scan large ones
+    "plan_cache_mode = force_generic_plan",  # plan prepared statements once: planning takes longer than running
+    "enable_seqscan = off",  # all statements have an index; plans made for small tables would scan large tables
     "enable_hashjoin = off",
     "enable_mergejoin = off",
 )
@@ -52,7 +52,7 @@ def psycopg_module() -> Any:
 
 @final
 class PostgresStore:
-    """PostgreSQL database; every thread has a connection of its own."""
+    """PostgreSQL database; each thread has its own connection."""
 
     types = {  # noqa: RUF012
         "text": "TEXT", "integer": "BIGINT", "real": "DOUBLE PRECISION", "bytes": "BYTEA",
@@ -66,21 +66,21 @@ class PostgresStore:
         self._local, self._connections, self._lock = Local(), dict[threading.Thread, Any](), threading.Lock()
 
     def _connection(self) -> Any:
-        own = self._local.connection
-        if own is None or own.closed or own.broken:
-            own = self._psycopg.connect(self._address, autocommit=True, **PATIENCE)
+        connection = self._local.connection
+        if connection is None or connection.closed or connection.broken:
+            connection = self._psycopg.connect(self._address, autocommit=True, **PATIENCE)
             for setting in SETTINGS:
-                own.execute(f"SET {setting}")
-            self._local.connection, self._local.has_epoch = own, False
+                connection.execute(f"SET {setting}")
+            self._local.connection, self._local.has_epoch = connection, False
             with self._lock:
-                for ended in [thread for thread in self._connections if not thread.is_alive()]:
-                    self._connections.pop(ended).close()
-                self._connections[threading.current_thread()] = own
-        return own
+                for ended_thread in [thread for thread in self._connections if not thread.is_alive()]:
+                    self._connections.pop(ended_thread).close()
+                self._connections[threading.current_thread()] = connection
+        return connection
 
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[PostgresTransaction]:
-        """Begin a transaction of this thread. One that reads may be within another."""
+        """Begin a transaction of this thread. A transaction that only reads may be nested in another transaction."""
         if (outer := self._local.transaction) is not None:
             assert not write, "a transaction that writes must not be within another one"
             yield outer
@@ -105,26 +105,26 @@ class PostgresStore:
             self._local.transaction = None
 
     def maintain(self) -> None:
-        """Do nothing: the server does this."""
+        """Do nothing: the server maintains itself."""
 
     def lag(self) -> float:
-        """Return how many transactions began after the oldest one that is still open."""
-        with self.transaction(write=False) as own:
-            (oldest,), (upcoming,) = own.all(OLDEST)[0], own.all(NEXT)[0]
+        """Return the number of transactions that began since the oldest open transaction."""
+        with self.transaction(write=False) as transaction:
+            (oldest,), (upcoming,) = transaction.all(OLDEST)[0], transaction.all(NEXT)[0]
         return float(upcoming - oldest)
 
     def close(self) -> None:
         """Close all connections."""
         with self._lock:
-            for own in self._connections.values():
+            for connection in self._connections.values():
                 with suppress(Exception):
-                    own.close()
+                    connection.close()
             self._connections.clear()
         self._local = Local()
 
 
 class Local(threading.local):
-    """Of a thread: its connection, the transaction that it has begun, and whether the epoch was checked."""
+    """State of a thread: its connection, its open transaction, and whether its connection has checked the epoch."""
 
     connection: Any = None
     transaction: PostgresTransaction | None = None
@@ -132,10 +132,10 @@ class Local(threading.local):
 
 
 @cache
-def _given(columns: Columns) -> str:
-    """Return a table of the objects of a JSON text: one parameter is quicker to send than arrays or many of them."""
+def _parameter_table(columns: Columns) -> str:
+    """Return the SQL of a table that is read from one JSON parameter: faster than arrays or many parameters."""
     names = ", ".join(f"{column} {PostgresStore.types[TYPES.get(column, 'text')]}" for column in columns)
-    return f"json_to_recordset(%s::json) AS given ({names})"
+    return f"json_to_recordset(%s::json) AS parameters ({names})"
 
 
 @final
@@ -151,27 +151,28 @@ class PostgresTransaction:
         return cursor.fetchall() if cursor.description is not None else []
 
     def many(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> list[Row]:
-        """Run a statement once for all rows of `given`; return the rows that it gives."""
+        """Run a statement once on the table `{parameters}` of `rows`; return its rows."""
         cursor = self._run(sql, columns, rows)
         return [] if cursor is None else list(cursor.fetchall())
 
     def change(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> int:
-        """Run a statement as `many` does; return how many rows it inserted or changed."""
+        """Run a statement like `many`; return the number of inserted or changed rows."""
         cursor = self._run(sql, columns, rows)
         return 0 if cursor is None else int(cursor.rowcount)
 
     def _run(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> Any:
-        own = [dict(zip(columns, row, strict=True)) for row in rows]
-        if not own:
+        records = [dict(zip(columns, row, strict=True)) for row in rows]
+        if not records:
             return None
         for name in columns:
             if TYPES.get(name) == "bytes":
-                for row_ in own:
-                    row_[name] = f"\\x{row_[name].hex()}"
-        return self._connection.execute(sql.format(given=_given(columns)), (encoded(own),), prepare=True)
+                for record in records:
+                    record[name] = f"\\x{record[name].hex()}"
+        statement = sql.format(parameters=_parameter_table(columns))
+        return self._connection.execute(statement, (encoded(records),), prepare=True)
 
     def wait_for_turn(self) -> None:
-        """Lock a number of this database until the transaction ends, before it gets its own number."""
+        """Take the advisory lock `TURN` until the transaction ends, before the transaction gets a number."""
         self.all("SELECT pg_advisory_xact_lock(?)", (TURN,))
 
     def block(self) -> int:
@@ -179,12 +180,12 @@ class PostgresTransaction:
         base, number = self.all(f"SELECT {BASE}, pg_current_xact_id()::text::bigint")[0]
         if not self._local.has_epoch:
             highest = self.all(HIGHEST)[0][0]
-            if base + number <= highest:  # the database was restored in another server
+            if base + number <= highest:  # the database was restored on another server
                 base = (highest // EPOCH + 1) * EPOCH
                 self.all("INSERT INTO epochs (base) VALUES (?)", (base,))
             self._local.has_epoch = True
         return int(base + number)
 
     def end(self) -> int:
-        """Return the number of the oldest transaction that is still open, or of the next one."""
+        """Return the number of the oldest open transaction; if none is open, that of the next transaction."""
         return int(self.all(f"SELECT {BASE} + pg_snapshot_xmin(pg_current_snapshot())::text::bigint")[0][0])

@@ -15,7 +15,7 @@ VERSION, ROUND = "version", "round"  # kinds of steps
 
 
 class DecisionRow(NamedTuple):
-    """Decision with its outcome, as they are stored; texts in JSON are encoded, times are seconds from 1970."""
+    """Stored decision with its outcome. Fields of JSON are encoded texts; times are seconds since 1970."""
 
     n: int  # 0: not stored yet
     experiment: str
@@ -33,7 +33,7 @@ class DecisionRow(NamedTuple):
     seed: int | None
     library: str
     digest: str
-    due: float | None  # this and all that follows may change
+    due: float | None  # this field and all below may change
     shown: float | None
     complete: int = 0
     state: str = OPEN
@@ -44,7 +44,7 @@ class DecisionRow(NamedTuple):
 
 
 class DueRow(NamedTuple):
-    """Columns of a decision that its closing reads."""
+    """Columns of a due decision that closing its round needs."""
 
     n: int
     experiment: str
@@ -63,7 +63,7 @@ class DueRow(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Value of an observed node that was reported."""
+    """Reported value of an observed node."""
 
     node: str
     value: Any
@@ -72,25 +72,28 @@ class Event(NamedTuple):
 
 
 def events_of(row: DecisionRow) -> list[Event]:
-    """Return the events that were reported of a decision, in the order of their arrival."""
-    return [] if row.events is None else [Event(*own) for own in decoded(row.events)]
+    """Return the reported events of a decision, in the order of arrival."""
+    return [] if row.events is None else [Event(*fields) for fields in decoded(row.events)]
 
 
 _event_lists = msgspec.json.Decoder(list[list[Event] | None])
 
 
 def events_of_all(rows: Sequence[DueRow]) -> list[list[Event]]:
-    """Return the events of many decisions, as `events_of` does of one."""
-    return [own or [] for own in decoded_all([row.events for row in rows], _event_lists)]
+    """Return the reported events of each decision, in the order of arrival."""
+    return [events or [] for events in decoded_all([row.events for row in rows], _event_lists)]
 
 
 def text_of(events: Sequence[Event]) -> str | None:
-    """Return events as the journal stores them."""
+    """Encode events as the journal stores them; None for no events."""
     return encoded(events) if events else None
 
 
 class StepRow(NamedTuple):
-    """Step of an experiment: a new version, or a round that is learned, corrected or removed; texts are JSON."""
+    """Step of an experiment: a new version, or a round that is learned, corrected or removed.
+
+    `before` and `after` are observations, `earlier` and `reward` their rewards.
+    """
 
     block: int
     kind: str
@@ -99,7 +102,7 @@ class StepRow(NamedTuple):
     after: str | None
     earlier: float | None
     reward: float | None
-    arm: str  # this and all that follows is of the decision of a round
+    arm: str  # this field and all below belong to the decision; None for a version
     learns: int
     at: float
     action: str
@@ -117,7 +120,7 @@ class VersionRow(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Change of a decision by an outcome, or by the closing of its round."""
+    """Change of a stored decision by a report: new events, and new values of the other columns."""
 
     events: tuple[Event, ...] = ()
     due: float | None = None
@@ -127,10 +130,10 @@ class Change(NamedTuple):
 
 
 class Closing(NamedTuple):
-    """Next step of a due decision: the observation to learn, or why there is none."""
+    """Result of closing a round: the observation to learn, or the problem that prevents it."""
 
     after: str | None
     reward: float | None
     due: float | None
     state: str
-    problem: str | None = None  # of a dead letter
+    problem: str | None = None  # message of the dead letter

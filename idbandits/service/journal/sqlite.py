@@ -1,7 +1,7 @@
-"""Journal in an SQLite file (WAL, synchronous=FULL); writers of all processes wait for a lock of the file.
+"""Journal in an SQLite file (WAL, synchronous=FULL); writers of all processes wait for a file lock.
 
-SQLite's own wait for a writer sleeps for growing times, which ruins the 99th percentile of latency; the operating
-system wakes the next one at once.
+SQLite's busy handler sleeps for increasing times, which ruins the 99th percentile of latency; with the file lock, the
+operating system wakes the next writer at once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from idbandits.errors import IdbanditsError
 from idbandits.service.journal.store import HIGHEST, Columns, Row
 from idbandits.service.service_errors import unavailable
 
-SOUND = (3, 51, 3)  # before, WAL could be corrupted when two connections wrote or checkpointed concurrently
+SOUND = (3, 51, 3)  # in earlier versions, concurrent writes or checkpoints of two connections could corrupt the WAL
 CACHED = 200  # prepared statements
-LARGEST = 8  # power of 2: most rows of a statement
-COPIED, LOGGED, MOST_LOGGED = 2_000, 16_000, 100_000  # pages of the log: see `SqliteStore.maintain`
-MOST_WAIT = 60_000  # milliseconds for writers of other programs, which do not know the lock
+LARGEST = 8  # exponent: a statement has at most 2**LARGEST rows
+COPIED, LOGGED, MOST_LOGGED = 2_000, 16_000, 100_000  # pages of the WAL: see `SqliteStore.maintain`
+MOST_WAIT = 60_000  # milliseconds to wait for writers of other programs, which do not use the file lock
 
 
 def apsw_module() -> Any:
@@ -39,13 +39,13 @@ def apsw_module() -> Any:
 
 @final
 class SqliteStore:
-    """SQLite file; every thread has a connection of its own."""
+    """SQLite file; each thread has its own connection."""
 
     types = {  # noqa: RUF012
         "text": "TEXT", "integer": "INTEGER", "real": "REAL", "bytes": "BLOB",
         "serial": "INTEGER PRIMARY KEY",
     }  # fmt: skip
-    locking = ""  # there is one writer
+    locking = ""  # there is one writer at a time
 
     def __init__(self, url: str, *, vfs: str | None = None, synchronous: str = "FULL") -> None:
         path = url.removeprefix("sqlite://").removeprefix("/")
@@ -58,47 +58,52 @@ class SqliteStore:
             self._lock_file = os.open(self._path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise unavailable(error) from error
-        self._thread_lock = threading.Lock()  # the lock of a file is one of processes
-        self._logged = self._copied = 0  # pages of the log, and those of them that are in the database
+        self._thread_lock = threading.Lock()  # the file lock does not separate threads of this process
+        self._logged = self._copied = 0  # pages of the WAL, and pages of it that were copied to the database
         try:
-            with self.transaction():  # a file becomes one with WAL under the lock
+            with self.transaction():  # the file is switched to WAL under the lock
                 pass
         except BaseException:
             self.close()
             raise
 
     def _connection(self) -> Any:
-        own = self._local.connection
-        if own is None:
-            own = self._apsw.Connection(self._path, vfs=self._vfs, statementcachesize=CACHED)
+        connection = self._local.connection
+        if connection is None:
+            connection = self._apsw.Connection(self._path, vfs=self._vfs, statementcachesize=CACHED)
             try:
-                own.set_busy_timeout(MOST_WAIT)
-                own.execute("PRAGMA synchronous=EXTRA").fetchall()  # else the journal of the next statement could come
-                own.execute("PRAGMA journal_mode=WAL").fetchall()  # back after a power failure and undo everything
-                own.execute(f"PRAGMA synchronous={self._synchronous}").fetchall()
-                own.set_wal_hook(self._committed)  # instead of SQLite's own, which copies 1,000 pages within commits
+                connection.set_busy_timeout(MOST_WAIT)
+                # without EXTRA, the rollback journal of the switch to WAL could reappear after a power failure and undo
+                # all later commits
+                connection.execute("PRAGMA synchronous=EXTRA").fetchall()
+                connection.execute("PRAGMA journal_mode=WAL").fetchall()
+                connection.execute(f"PRAGMA synchronous={self._synchronous}").fetchall()
+                connection.set_wal_hook(self._committed)  # replaces SQLite's hook, which copies 1,000 pages in a commit
             except BaseException:
-                own.close(True)
+                connection.close(True)
                 raise
-            self._local.connection = own
+            self._local.connection = connection
             with self._lock:
-                for ended in [thread for thread in self._connections if not thread.is_alive()]:
-                    self._connections.pop(ended).close(True)
-                self._connections[threading.current_thread()] = own
-        return own
+                for ended_thread in [thread for thread in self._connections if not thread.is_alive()]:
+                    self._connections.pop(ended_thread).close(True)
+                self._connections[threading.current_thread()] = connection
+        return connection
 
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[SqliteTransaction]:
-        """Begin a transaction of this thread; writers wait for each other. One that reads may be within another."""
+        """Begin a transaction of this thread; writers wait for each other.
+
+        A transaction that only reads may be nested in another transaction.
+        """
         if (outer := self._local.transaction) is not None:
             assert not write, "a transaction that writes must not be within another one"
             yield outer
         elif not write:
-            with self._began("BEGIN") as own:
-                yield own
+            with self._began("BEGIN") as transaction:
+                yield transaction
         else:
-            with self._thread_lock, self._file_lock(), self._began("BEGIN IMMEDIATE") as own:
-                yield own
+            with self._thread_lock, self._file_lock(), self._began("BEGIN IMMEDIATE") as transaction:
+                yield transaction
 
     @contextmanager
     def _file_lock(self) -> Iterator[None]:
@@ -133,18 +138,18 @@ class SqliteStore:
             self._local.transaction = None
 
     def _committed(self, connection: Any, _: str, pages: int) -> int:
-        """Note how many pages the log has after a commit; copy them now only if nobody else does."""
+        """Record the number of pages of the WAL after a commit; copy pages if `maintain` is far behind."""
         self._logged = pages
         if pages > MOST_LOGGED:
             self._copy(connection)
         return int(self._apsw.SQLITE_OK)
 
     def maintain(self) -> None:
-        """Copy pages of the log into the database, beside those who write.
+        """Copy pages of the WAL to the database, concurrently with writers.
 
-        The log begins again when all of it was copied. A large one is copied to its end while nobody writes.
+        SQLite restarts the WAL when all pages were copied. If the WAL is large, writers wait until it is copied.
         """
-        if self._logged < self._copied:  # it has begun again
+        if self._logged < self._copied:  # SQLite has restarted the WAL
             self._copied = 0
         if self._logged - self._copied < COPIED:
             return
@@ -155,11 +160,11 @@ class SqliteStore:
                 self._copy(connection)
 
     def _copy(self, connection: Any) -> None:
-        with suppress(self._apsw.Error):  # what is in the log is durable; it is tried again
+        with suppress(self._apsw.Error):  # pages of the WAL are durable; `maintain` tries again
             _, self._copied = connection.wal_checkpoint(mode=self._apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _rolled_back(self, connection: Any) -> bool:
-        """Return whether no transaction is left."""
+        """Roll back; return whether the connection has no open transaction."""
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -168,7 +173,7 @@ class SqliteStore:
         return True
 
     def _discard(self, connection: Any) -> None:
-        """Close the connection of this thread, so that the next transaction opens the file again."""
+        """Close the connection of this thread; the next transaction opens the file again."""
         self._local.connection = None
         if connection is not None:
             with self._lock:
@@ -177,15 +182,15 @@ class SqliteStore:
                 connection.close(True)
 
     def lag(self) -> float:
-        """Return 0: transactions of one writer are complete in their order."""
+        """Return 0: with one writer at a time, transactions commit in the order of their blocks."""
         return 0.0
 
     def close(self) -> None:
         """Close all connections."""
         with self._lock:
-            for own in self._connections.values():
-                with suppress(self._apsw.Error):  # of a checkpoint: what is in the WAL is durable
-                    own.close(True)
+            for connection in self._connections.values():
+                with suppress(self._apsw.Error):  # the checkpoint may fail: pages of the WAL are durable
+                    connection.close(True)
             self._connections.clear()
         self._local = Local()
         if self._lock_file >= 0:
@@ -194,7 +199,7 @@ class SqliteStore:
 
 
 class Local(threading.local):
-    """Of a thread: its connection, and the transaction that it has begun."""
+    """State of a thread: its connection and its open transaction."""
 
     connection: Any = None
     transaction: SqliteTransaction | None = None
@@ -202,9 +207,10 @@ class Local(threading.local):
 
 @cache
 def _prepared(sql: str, columns: Columns, number: int) -> str:
-    """Return a statement in which `given` is a table of parameters."""
+    """Return a statement in which `parameters` is a table of bound values."""
     row = f"({', '.join('?' * len(columns))})"
-    return f"WITH given ({', '.join(columns)}) AS (VALUES {', '.join([row] * number)}) {sql.format(given='given')}"
+    table = f"parameters ({', '.join(columns)}) AS (VALUES {', '.join([row] * number)})"
+    return f"WITH {table} {sql.format(parameters='parameters')}"
 
 
 @final
@@ -219,11 +225,11 @@ class SqliteTransaction:
         return list(self._connection.execute(sql, values))
 
     def many(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> list[Row]:
-        """Run a statement for all rows of `given`; return the rows that it gives."""
-        return [own for part in self._parts(sql, columns, rows) for own in self._connection.execute(*part)]
+        """Run a statement on the table `{parameters}` of `rows`, in parts; return its rows."""
+        return [row for part in self._parts(sql, columns, rows) for row in self._connection.execute(*part)]
 
     def change(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> int:
-        """Run a statement as `many` does; return how many rows it inserted or changed."""
+        """Run a statement like `many`; return the number of inserted or changed rows."""
         number = 0
         for part in self._parts(sql, columns, rows):
             self._connection.execute(*part).fetchall()
@@ -231,23 +237,24 @@ class SqliteTransaction:
         return number
 
     def _parts(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[str, list[Any]]]:
-        """Yield statements with their parameters for as many rows as powers of 2, so that few are prepared.
+        """Yield statements with their parameters. Each has a power of 2 of rows, so that few statements are prepared.
 
-        One statement for many rows takes the interpreter's lock once; other threads could keep it at every row.
+        A statement for many rows releases the interpreter lock once; a statement per row would wait for other threads
+        at each row.
         """
-        left, done = list(rows), 0
-        while done < len(left):
-            number = 1 << min((len(left) - done).bit_length() - 1, LARGEST)
-            yield _prepared(sql, columns, number), [value for row in left[done : done + number] for value in row]
+        all_rows, done = list(rows), 0
+        while done < len(all_rows):
+            number = 1 << min((len(all_rows) - done).bit_length() - 1, LARGEST)
+            yield _prepared(sql, columns, number), [value for row in all_rows[done : done + number] for value in row]
             done += number
 
     def wait_for_turn(self) -> None:
-        """Do nothing: there is one writer."""
+        """Do nothing: the store has one writer at a time."""
 
     def block(self) -> int:
         """Return the number after the latest block."""
         return int(self.all(HIGHEST)[0][0]) + 1
 
     def end(self) -> int:
-        """Return a number above all blocks: those that are seen are complete."""
+        """Return a number above all blocks: all visible blocks are complete."""
         return 2**62

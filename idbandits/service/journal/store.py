@@ -1,7 +1,7 @@
 """Protocol of stores: connections to a database, with transactions of plain SQL.
 
-Statements have `?` for parameters; values are texts, integers, floats, bytes and None. Whatever fails because the
-database does not answer or cannot write raises a `ServiceError` of the kind "unavailable", and nothing has changed.
+Statements have `?` for parameters; values are texts, integers, floats, bytes and None. If the database does not answer
+or cannot write, a `ServiceError` of the kind "unavailable" is raised, and the transaction has changed nothing.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ TYPES = {
     **dict.fromkeys(("n", "version", "learns", "position", "seed", "complete", "revision", "block"), "integer"),
     "decision": "integer", "edition": "integer", "content": "bytes",
     **dict.fromkeys(("at", "shown", "due", "reward", "earlier", "received", "replayed", "created", "revoked"), "real"),
-}  # of columns by their names; all others are texts  # fmt: skip
-HIGHEST = (  # block; one look into the index for each experiment
-    "SELECT coalesce(max(own.block), 0) FROM "
-    "(SELECT (SELECT max(s.block) FROM steps AS s WHERE s.experiment = e.name) AS block FROM experiments AS e) AS own"
+}  # by column; all other columns are texts  # fmt: skip
+HIGHEST = (  # block; needs one index lookup per experiment
+    "SELECT coalesce(max(latest.block), 0) FROM "
+    "(SELECT (SELECT max(s.block) FROM steps AS s WHERE s.experiment = e.name) AS block FROM experiments AS e) "
+    "AS latest"
 )
 
 
@@ -33,19 +34,19 @@ class Transaction(Protocol):
         """Run a statement; return its rows."""
 
     def many(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> list[Row]:
-        """Run a statement for all rows of parameters, a table `{given}` with columns; return the rows that it gives."""
+        """Run a statement on `{parameters}`, a table of `rows` with the given columns; return its rows."""
 
     def change(self, sql: str, columns: Columns, rows: Iterable[Sequence[Any]]) -> int:
-        """Run a statement as `many` does; return how many rows it inserted or changed."""
+        """Run a statement like `many`; return the number of inserted or changed rows."""
 
     def wait_for_turn(self) -> None:
-        """Wait until no other transaction that appends steps is open: blocks are numbered as they are committed."""
+        """Wait until no other transaction that appends steps is open, so that blocks are numbered in commit order."""
 
     def block(self) -> int:
-        """Return the block of the steps that this transaction appends; `wait_for_turn` comes first."""
+        """Return the block of the steps that this transaction appends; call `wait_for_turn` first."""
 
     def end(self) -> int:
-        """Return a block such that all smaller ones are complete: their steps are seen, and there will be no others."""
+        """Return a block below which all blocks are complete: their steps are visible, and no steps will be added."""
 
 
 class Store(Protocol):
@@ -58,56 +59,56 @@ class Store(Protocol):
     def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
         """Begin a transaction of this thread, which is durable when the context ends without an error.
 
-        One that only reads may be within another one, and sees what that wrote.
+        A transaction that only reads may be nested in another transaction, and sees what that transaction wrote.
         """
 
     def maintain(self) -> None:
-        """Do work that is due from time to time, beside those who write."""
+        """Do periodic work on the database, concurrently with writers."""
 
     def lag(self) -> float:
-        """Return how many blocks, begun and not complete, readers have to wait for."""
+        """Return the number of incomplete blocks that readers have to wait for."""
 
     def close(self) -> None:
         """Close all connections."""
 
 
 class CollisionError(ServiceError):
-    """Transaction that the database ended because others were in its way; it may be tried again."""
+    """Transaction that the database aborted because of a conflict with another transaction; it may be retried."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__("unavailable", f"transactions collided: {error}")
 
 
 def one(transaction: Transaction, sql: str, values: Sequence[Any] = ()) -> Row | None:
-    """Return the first row that a statement gives, if there is one."""
+    """Return the first row of a statement's result, None if the result is empty."""
     rows = transaction.all(sql, values)
     return rows[0] if rows else None
 
 
 def migrations() -> list[tuple[int, str]]:
-    """Return the numbers and texts of all migrations, in their order."""
+    """Return the numbers and texts of all migrations, in ascending order."""
     folder = resources.files("idbandits.service.journal.migrations")
-    files = sorted(own.name for own in folder.iterdir() if own.name.endswith(".sql"))
+    files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
     return [(int(name.split("_")[0]), (folder / name).read_text(encoding="utf-8")) for name in files]
 
 
 def migrate(store: Store) -> None:
-    """Bring a database to the latest schema; each migration is a transaction, which other processes wait for."""
-    every = migrations()
-    for number, text in every:
-        with store.transaction() as own:
-            own.wait_for_turn()
-            own.all("CREATE TABLE IF NOT EXISTS schema_version (number INTEGER PRIMARY KEY)")
-            done = one(own, "SELECT max(number) FROM schema_version")
+    """Migrate a database to the latest schema. Each migration is a transaction; other processes wait for it."""
+    scripts = migrations()
+    newest = scripts[-1][0]
+    for number, script in scripts:
+        with store.transaction() as transaction:
+            transaction.wait_for_turn()
+            transaction.all("CREATE TABLE IF NOT EXISTS schema_version (number INTEGER PRIMARY KEY)")
+            done = one(transaction, "SELECT max(number) FROM schema_version")
             latest = 0 if done is None or done[0] is None else int(done[0])
-            if latest > every[-1][0]:
+            if latest > newest:
                 raise ServiceError(
                     "other-library",
-                    f"{store.url} must have a schema up to version {every[-1][0]}, got {latest}: a newer idbandits "
-                    "wrote it",
+                    f"{store.url} must have a schema up to version {newest}, got {latest}: a newer idbandits wrote it",
                 )
             if number > latest:
-                for statement in text.format(**store.types).split(";\n"):
+                for statement in script.format(**store.types).split(";\n"):
                     if statement.strip():
-                        own.all(statement)
-                own.all("INSERT INTO schema_version (number) VALUES (?)", (number,))
+                        transaction.all(statement)
+                transaction.all("INSERT INTO schema_version (number) VALUES (?)", (number,))

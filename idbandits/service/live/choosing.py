@@ -1,4 +1,4 @@
-"""Actions that no belief chooses: those of a holdout."""
+"""Actions of a holdout, which do not depend on beliefs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ ATTEMPTS = 100
 
 
 def uniform_action(model: Model, eligible: Ints, rng: Rng) -> dict[str, Label] | None:
-    """Draw choices one decision after the other, each uniformly among those that are left; None if none are found.
+    """Draw an action, each choice uniformly among the eligible values that constraints leave; None if no draw succeeds.
 
-    With equal eligible items for all decisions, all lists are equally probable.
+    If all decisions have equal eligible items, all lists are equally probable.
     """
     decisions, number = model.decisions, len(model.decisions)
     options = [choices_of(node.states, eligible, k, number) for k, node in enumerate(decisions)]
     for _ in range(ATTEMPTS):
         chosen = dict[str, Label]()
-        for node, own in zip(decisions, options, strict=True):
-            left = [place for place in own if not _repeats(model, chosen, node.name, node.values[place])]
+        for node, places in zip(decisions, options, strict=True):
+            left = [place for place in places if not _repeats(model, chosen, node.name, node.values[place])]
             if not left:
                 break
             chosen[node.name] = node.values[left[int(rng.integers(len(left)))]]
@@ -33,7 +33,7 @@ def uniform_action(model: Model, eligible: Ints, rng: Rng) -> dict[str, Label] |
 
 
 def _repeats(model: Model, chosen: dict[str, Label], name: str, value: Label) -> bool:
-    """Return whether a choice repeats an earlier one that it must differ from."""
+    """Return whether a choice equals an earlier choice from which a constraint says that it differs."""
     return any(
         name in group and value not in (labels or ()) and any(chosen.get(other) == value for other in group)
         for group, labels in model.diagram.constraints
@@ -41,7 +41,7 @@ def _repeats(model: Model, chosen: dict[str, Label], name: str, value: Label) ->
 
 
 def fixed_action(model: Model, action: dict[str, Any], eligible: Ints) -> dict[str, Label] | None:
-    """Return a fixed action, None if it is not eligible now."""
+    """Return a fixed action; None if it is not valid or not eligible now."""
     contexts = {node.name: node.values[0] for node in model.contexts if node.features is None}
     try:
         vector = model.action_vector(action, contexts)

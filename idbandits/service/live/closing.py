@@ -1,4 +1,4 @@
-"""Closing rounds that are due: what was observed by now, whether it is possible, and its reward."""
+"""Closing of due rounds: compute the observation by now, check that it is possible, and compute its reward."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Closing,
 from idbandits.service.json_text import decoded_all, encoded
 from idbandits.service.live.versions import Version
 
-SAME = 1e-9
-MOST_JUDGES = 1000  # that are kept
+SAME = 1e-9  # relative difference of equal rewards
+MOST_JUDGES = 1000  # in memory
 
 
 @final
 class Closer:
-    """Computes the next steps of decisions that are due."""
+    """Function that computes the closings of due rounds."""
 
     def __init__(self, version: Callable[[str, int], Version]) -> None:
         self._version = version
@@ -42,41 +42,42 @@ class Closer:
         return closings
 
     def _closings(self, version: Version, due: Sequence[DueRow], now: float) -> list[Closing]:
-        """Return the closings of decisions of one version; one that fails does not keep others open."""
+        """Return the closings of decisions of one version; if a round fails, only this round is impossible."""
         try:
-            seen = [version.observation(*own, now) for own in zip(due, events_of_all(due), strict=True)]
-            judged = self._judge(version)(due, seen)
+            lists = zip(due, events_of_all(due), strict=True)
+            observations = [version.observation(row, events, now) for row, events in lists]
+            judged = self._judge(version)(due, observations)
         except Exception as error:
             if len(due) == 1:
                 return [Closing(None, None, None, IMPOSSIBLE, f"{type(error).__name__}: {error}")]
-            return [closing for own in due for closing in self._closings(version, [own], now)]
+            return [closing for row in due for closing in self._closings(version, [row], now)]
         closings = list[Closing]()
-        for row, own, (reward, problem) in zip(due, seen, judged, strict=True):
+        for row, observation, (reward, problem) in zip(due, observations, judged, strict=True):
             if problem is not None:
                 closings.append(Closing(None, None, None, IMPOSSIBLE, problem))
                 continue
             following = version.next_due(row, now)
-            after = encoded(own) if own or row.learned is not None else None
+            after = encoded(observation) if observation or row.learned is not None else None
             closings.append(Closing(after, reward, following, OPEN if following is not None else CLOSED))
         return closings
 
     def prepare(self, version: Version) -> None:
-        """Compile what closing needs, so that no transaction waits for it."""
+        """Compile the judge of a version in advance, so that no transaction waits for the compiler."""
         self._judge(version)
 
     def _judge(self, version: Version) -> _Judge:
-        known = self._judges.get(id(version.model))
-        if known is None or known[0] is not version.model:
-            known = version.model, _Judge(version.model)
-            self._judges[id(version.model)] = known
+        entry = self._judges.get(id(version.model))
+        if entry is None or entry[0] is not version.model:  # ids of deleted models are used again
+            entry = version.model, _Judge(version.model)
+            self._judges[id(version.model)] = entry
             while len(self._judges) > MOST_JUDGES:
                 del self._judges[next(iter(self._judges))]
-        return known[1]
+        return entry[1]
 
 
 @final
 class _Judge:
-    """Checks that observations are possible, and computes rewards that they determine."""
+    """Function that checks that observations are possible, and computes the rewards that they determine."""
 
     def __init__(self, model: Model) -> None:
         self._model, self._era = model, Era({model.name: model.diagram})
@@ -86,12 +87,12 @@ class _Judge:
             self._parameters = [self._circuit.parameters(means) for means in _two_means(model)]
             width = len(model.decisions) + len(model.contexts)
             blank = np.zeros((1, width), np.int64), np.full((1, len(model.observed)), -1, np.int64)
-            self._circuit.values(self._parameters[0], *blank)  # compiled now
+            self._circuit.values(self._parameters[0], *blank)  # compiles
 
     def __call__(
-        self, rows: Sequence[DueRow], seen: Sequence[dict[str, Any]]
+        self, rows: Sequence[DueRow], observations: Sequence[dict[str, Any]]
     ) -> list[tuple[float | None, str | None]]:  # fmt: skip
-        """Return the reward of each round, None if it is hidden, and what is wrong with an impossible one."""
+        """Return (reward, problem) of each round: a hidden reward is None, the problem of a possible round is None."""
         if not rows:
             return []
         model = self._model
@@ -99,35 +100,40 @@ class _Judge:
         states = np.full((len(rows), len(model.observed)), -1, np.int64)
         problems: list[str | None] = [None] * len(rows)
         actions, contexts = decoded_all([row.action for row in rows]), decoded_all([row.context for row in rows])
-        for i, (action, context, own) in enumerate(zip(actions, contexts, seen, strict=True)):
+        for i, (action, context, observation) in enumerate(zip(actions, contexts, observations, strict=True)):
             try:
                 choices[i] = self._era.action_vector(action, context)
-                states[i] = self._era.seen(own)
+                states[i] = self._era.seen(observation)
             except IdbanditsError as error:
                 problems[i] = str(error)
                 choices[i] = 0
-        if self._has_features:  # their probabilities differ by round: rewards are known where all their nodes are
+        if self._has_features:  # no circuit of all rounds: a reward is known if all its nodes were observed
             rewards = observed_terms(model, choices, states).sum(axis=1).tolist()
-            known_rewards = (None if np.isnan(own) else own for own in rewards)
-            return [(None if why else own, why) for own, why in zip(known_rewards, problems, strict=True)]
-        values = [self._circuit.values(own, choices, states).sum(axis=1).tolist() for own in self._parameters]
+            return [
+                (None if problem or np.isnan(reward) else reward, problem)
+                for reward, problem in zip(rewards, problems, strict=True)
+            ]
+        values = [self._circuit.values(vector, choices, states).sum(axis=1).tolist() for vector in self._parameters]
         answers, has_rewards = list[tuple[float | None, str | None]](), len(model.diagram.rewards) > 0
-        for first, second, own, problem in zip(*values, seen, problems, strict=True):
+        for first, second, observation, problem in zip(*values, observations, problems, strict=True):
             if problem is None and math.isnan(first) and has_rewards:
-                problem = f"what was observed has probability zero: {encoded(own)}"
+                problem = f"what was observed has probability zero: {encoded(observation)}"
             is_known = abs(first - second) <= SAME * max(1.0, abs(first))
             answers.append((first if is_known and problem is None else None, problem))
         return answers
 
 
 def _two_means(model: Model) -> list[dict[str, Floats]]:
-    """Return two different vectors of means, zeros only where rows are fixed: a reward equal under both is observed."""
-    result = []
+    """Return two different means of all tables, positive except in fixed rows.
+
+    A reward that is equal under both is determined by the observation.
+    """
+    both = []
     for seed in (0, 1):
         rng, means = np.random.default_rng(seed), dict[str, Floats]()
         for name, table in model.learned.items():
-            own = rng.uniform(0.2, 0.8, (table.size // table.states, table.states))
-            own = table.with_fixed(np.ravel(own / own.sum(axis=-1, keepdims=True))).reshape(-1, table.states)
-            means[name] = (own if table.states > 2 else own[:, 1]).reshape(table.means_shape)
-        result.append(means)
-    return result
+            rows = rng.uniform(0.2, 0.8, (table.size // table.states, table.states))
+            rows = table.with_fixed(np.ravel(rows / rows.sum(axis=-1, keepdims=True))).reshape(-1, table.states)
+            means[name] = (rows if table.states > 2 else rows[:, 1]).reshape(table.means_shape)
+        both.append(means)
+    return both

@@ -1,4 +1,4 @@
-"""Decisions: who chooses, by which random numbers, and the row that is stored."""
+"""Decisions: draw the arm, choose an action, and build the row to store."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from idbandits.service.service_errors import ServiceError
 
 
 class Request(NamedTuple):
-    """Request of a decision."""
+    """Arguments of `Live.decide`."""
 
     context: Mapping[str, Any] | None = None
     allowed: Any = None
     id: str | None = None
     unit: str | None = None
-    action: Mapping[str, Any] | None = None  # of the caller: in shadow mode, or for a holdout
-    deferred: bool = False  # counts only when it is reported as shown
+    action: Mapping[str, Any] | None = None  # the caller's action, in shadow mode or for a holdout
+    deferred: bool = False  # learn only if the decision is reported as shown
 
 
 def digest_of_request(request: Request) -> str:
-    """Return a digest of everything but the id of a request."""
+    """Return a digest of a request without its id."""
     return digest_of([request.context, request.allowed, request.unit, request.action, request.deferred])
 
 
 @final
 class Decider:
-    """Makes decisions with random numbers of one process, which other processes do not share."""
+    """Makes decisions with the random numbers of one process; other processes have different random numbers."""
 
     def __init__(self, journal: Journal, clock: Callable[[], float], random: Rng) -> None:
         self._journal, self._clock, self._random = journal, clock, random
@@ -56,12 +56,12 @@ class Decider:
         if settings.mode == "shadow":
             arm = CALLER
         if earlier is not None and arm != CALLER:
-            action, own_seed, arm = decoded(earlier.action), None, earlier.arm
+            action, policy_seed, arm = decoded(earlier.action), None, earlier.arm
         elif arm == POLICY:
-            action, own_seed = view.agent.act(context, allowed=request.allowed, seed=draw), draw
+            action, policy_seed = view.agent.act(context, allowed=request.allowed, seed=draw), draw
         else:
             proposed_action = view.agent.act(context, allowed=request.allowed, seed=draw)
-            proposed, own_seed = encoded(proposed_action), draw
+            proposed, policy_seed = encoded(proposed_action), draw
             action = self._other_action(arm, view, request, context, draw)
         if arm == HOLDOUT and not settings.learn_holdout:
             learns = 0
@@ -71,12 +71,12 @@ class Decider:
             n=0, experiment=experiment, id=id, version=version.number, arm=arm, learns=learns, unit=request.unit,
             action=encoded(action), proposed=proposed, context=None if context is None else encoded(context),
             allowed=None if request.allowed is None else encoded(request.allowed), at=now, shown=shown,
-            position=view.position, seed=own_seed, library=LIBRARY, digest=digest_of_request(request), due=due,
+            position=view.position, seed=policy_seed, library=LIBRARY, digest=digest_of_request(request), due=due,
             state=DEFERRED if request.deferred else OPEN,
         )  # fmt: skip
 
     def _arm(self, seed: int, settings: Settings, unit: str | None) -> str:
-        """Draw who chooses: a unit is always in one arm."""
+        """Draw the policy or the holdout; a unit always gets one arm."""
         if settings.holdout == 0.0:
             return POLICY
         if unit is None:
@@ -88,7 +88,7 @@ class Decider:
     def _other_action(
         self, arm: str, view: View, request: Request, context: dict[str, Any] | None, seed: int
     ) -> dict[str, Any]:
-        """Return the caller's action, or that of the baseline."""
+        """Return the caller's action or the action of the baseline."""
         model, baseline = view.version.model, view.version.settings.baseline
         eligible = view.agent.eligible(request.allowed)
         if arm == CALLER or baseline == "caller":
@@ -106,7 +106,10 @@ class Decider:
         return action or view.agent.act(context, allowed=request.allowed, seed=seed)
 
     def _repeated(self, experiment: str, view: View, request: Request, now: float) -> DecisionRow | None:
-        """Return the decision whose action a unit gets again: a recent one of this version, if it is eligible."""
+        """Return the decision whose action the unit gets again; None if the unit gets a new action.
+
+        The decision is recent, of the present version and with an equal context, and its action is eligible.
+        """
         assert request.unit is not None
         since = now - seconds_of("sticky", view.version.settings.sticky)
         earlier = self._journal.latest_of_unit(experiment, request.unit, since)

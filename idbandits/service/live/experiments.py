@@ -1,4 +1,4 @@
-"""Experiments of a process: versions, agents, and the writes that decisions and outcomes become."""
+"""Experiments of a process: their versions and agents, and the writes of decisions and outcomes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from idbandits.service.live.settings import Settings
 from idbandits.service.live.versions import Outcome, Version
 from idbandits.service.service_errors import ServiceError
 
-MOST_VERSIONS = 1000  # that are kept in memory
+MOST_VERSIONS = 1000  # in memory
 
 
 class Decision(NamedTuple):
@@ -61,7 +61,7 @@ class Decision(NamedTuple):
 
 
 class Experiments:
-    """Experiments of a process, without acting on them: what `Live` and the HTTP service have in common."""
+    """Experiments of a process: base of `Live` with the parts that the HTTP service uses too."""
 
     journal: Journal
     clock: Callable[[], float]
@@ -80,7 +80,7 @@ class Experiments:
         return self.version(name, number) if number else None
 
     def version(self, experiment: str, number: int) -> Version:
-        """Return a version of an experiment; the latest ones are kept in memory.
+        """Return a version of an experiment.
 
         Parameters
         ----------
@@ -89,18 +89,18 @@ class Experiments:
         number : int
             Number of the version, from 1.
         """
-        known = self._versions.get((experiment, number))
-        if known is None:
+        version = self._versions.get((experiment, number))
+        if version is None:
             rows = self.journal.versions(experiment, number - 1, 1)
             if not rows or rows[0].version != number:
                 raise ServiceError("unknown-experiment", f"experiment {experiment!r} must have version {number}")
             d, settings = Diagram.from_dict(decoded(rows[0].diagram)), Settings(**decoded(rows[0].settings))
-            known = Version(experiment, number, d, settings, rows[0].created)
+            version = Version(experiment, number, d, settings, rows[0].created)
             with self._lock:
-                known = self._versions.setdefault((experiment, number), known)
+                version = self._versions.setdefault((experiment, number), version)
                 while len(self._versions) > MOST_VERSIONS:
                     del self._versions[next(iter(self._versions))]
-        return known
+        return version
 
     def replica(self, name: str) -> Replica:
         """Return the replica of an experiment, or raise if there is none.
@@ -110,18 +110,18 @@ class Experiments:
         name : str
             Name of the experiment.
         """
-        if os.getpid() != self._process:  # threads and locks were left in the parent
+        if os.getpid() != self._process:  # a forked process has no threads of its parent
             raise IdbanditsError("idb.Live must be opened in the process that uses it; this one was forked after that")
         replica = self._follower.replicas.get(name)
         if replica is None or replica.view is None:
-            self._follower.follow_all()  # another process may have created it
+            self._follower.follow_all()  # another process may have created the experiment
             replica = self._follower.replicas.get(name)
         if replica is None or replica.view is None:
             raise ServiceError("unknown-experiment", f"experiment must exist, got {brief(name)}", "experiment")
         return replica
 
     def present(self, name: str) -> View | None:
-        """Return the present agent of an experiment without a look at the journal, None if it is not known here.
+        """Return the present agent of an experiment that this process follows, else None; the journal is not read.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Experiments:
         return view
 
     def lag(self, name: str) -> float:
-        """Return for how many seconds something is due that this process has not learned: rounds to close, or steps.
+        """Return for how many seconds rounds to close or steps to learn have been waiting.
 
         Parameters
         ----------
@@ -164,17 +164,17 @@ class Experiments:
 
     @property
     def learned(self) -> tuple[int, float]:
-        """Number of steps that this process learned, and the seconds that it took."""
+        """Number of steps that this process learned, and seconds of computation."""
         return self._follower.learned
 
     def save_snapshots(self) -> None:
-        """Store snapshots of all experiments that learned something since the latest one."""
+        """Store snapshots of all experiments that have learned since their latest snapshot."""
         self._follower.save_snapshots()
 
     # -- writes --------------------------------------------------------------------------------------------------------
 
     def submit(self, writes: Sequence[Write], answered: Answered) -> None:
-        """Write soon, in one transaction (see `Committer.submit`).
+        """Queue writes for a common transaction (see `Committer.submit`).
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class Experiments:
         self._committer.submit(writes, answered)
 
     def decision_write(self, experiment: str, request: Request) -> NewDecision:
-        """Choose an action for a request; the result is to be written, and answered by `decision_of`.
+        """Choose an action for a request; return the decision to write, which `decision_of` turns into an answer.
 
         Parameters
         ----------
@@ -196,22 +196,25 @@ class Experiments:
             Arguments of `Live.decide`.
         """
         view = self.view(experiment)
-        own_id = new_id(self.clock()) if request.id is None else check_id("id", request.id)
+        decision_id = new_id(self.clock()) if request.id is None else check_id("id", request.id)
         if request.unit is not None:
             check_id("unit", request.unit)
         if request.id is not None:
             with self._lock:
-                if (experiment, own_id) in self._in_flight:
-                    raise ServiceError("duplicate", f"decision {own_id!r} is being made by another request", "id")
-                self._in_flight.add((experiment, own_id))
+                if (experiment, decision_id) in self._in_flight:
+                    raise ServiceError("duplicate", f"decision {decision_id!r} is being made by another request", "id")
+                self._in_flight.add((experiment, decision_id))
         try:
-            return NewDecision(self._row(experiment, own_id, view, request))
+            return NewDecision(self._row(experiment, decision_id, view, request))
         except BaseException:
-            self._in_flight.discard((experiment, own_id))
+            self._in_flight.discard((experiment, decision_id))
             raise
 
     def _row(self, experiment: str, id: str, view: View, request: Request) -> DecisionRow:
-        """Return the row of a new decision, or of an earlier one that this request repeats and could not be new."""
+        """Return the row of a new decision.
+
+        If no decision can be made now but the request has the id of a stored decision, return a row that repeats it.
+        """
         try:
             if (status := self._follower.statuses.get(experiment, "active")) != "active":
                 raise ServiceError("not-active", f"experiment {experiment!r} must be active, it is {status}")
@@ -226,24 +229,24 @@ class Experiments:
             raise ServiceError("invalid", str(error), fields.get(type(error))) from None
 
     def forget_in_flight(self, write: NewDecision) -> None:
-        """Allow the id of a written decision again.
+        """Allow requests with the id of a decision that is no longer being written.
 
         Parameters
         ----------
         write : NewDecision
-            Decision that was written.
+            Decision that was written, or whose write failed.
         """
         self._in_flight.discard((write.row.experiment, write.row.id))
 
     def decision_of(self, write: NewDecision, stored: DecisionRow) -> Decision:
-        """Return the answer to a request, from what was stored; raise if its id belongs to another request.
+        """Return the answer to a request from the stored decision; raise if its id belongs to another request.
 
         Parameters
         ----------
         write : NewDecision
             Decision of the request.
         stored : DecisionRow
-            Decision that the journal has by its id.
+            Decision with this id in the journal.
         """
         if stored.digest != write.row.digest:
             message = f"id must be new, or repeat an equal request; {stored.id!r} is that of another one"
@@ -262,30 +265,30 @@ class Experiments:
         """
         self.replica(experiment)
         now = self.clock()
-        usual = now if at is None else time_of("at", at, now)
-        plain, times = dict[str, Any](), dict[str, float]()
+        default_time = now if at is None else time_of("at", at, now)
+        node_values, times = dict[str, Any](), dict[str, float]()
         for name, value in (values or {}).items():
-            plain[name] = value
+            node_values[name] = value
             if isinstance(value, (tuple, list)) and len(value) == 2:
-                plain[name], times[name] = value[0], time_of(f"values: {name}", value[1], now)
+                node_values[name], times[name] = value[0], time_of(f"values: {name}", value[1], now)
             elif isinstance(value, datetime) or (isinstance(value, str) and is_time(value)):
-                plain[name], times[name] = True, time_of(f"values: {name}", value, now)
-        if not plain and not complete:
+                node_values[name], times[name] = True, time_of(f"values: {name}", value, now)
+        if not node_values and not complete:
             raise ServiceError("invalid", "values must have a node, or complete must be true", "values")
 
-        def judge(row: DecisionRow, known: Sequence[Event]) -> Any:
+        def judge(row: DecisionRow, earlier: Sequence[Event]) -> Any:
             version = self.version(row.experiment, row.version)
-            events = version.events_of(plain, usual, times, now)
+            events = version.events_of(node_values, default_time, times, now)
             for event in events:
                 if event.at < row.at - SKEW:
                     message = f"at must be after the decision, got {row.at - event.at:.0f} s before it"
                     raise ServiceError("invalid", message, "at")
-            return version.judge(Outcome(events, bool(complete)), row, known, now)
+            return version.judge(Outcome(events, bool(complete)), row, earlier, now)
 
         return Report(experiment, id, judge)
 
     def shown_write(self, experiment: str, id: str, at: Any = None) -> Report:
-        """Return the write that a decision was shown.
+        """Return the write of the report that a decision was shown.
 
         Parameters
         ----------
@@ -296,13 +299,13 @@ class Experiments:
         now = self.clock()
         when = now if at is None else time_of("at", at, now)
 
-        def judge(row: DecisionRow, known: Sequence[Event]) -> Any:
+        def judge(row: DecisionRow, earlier: Sequence[Event]) -> Any:
             if row.shown is not None:
                 return None
             if when < row.at - SKEW:
                 message = f"at must be after the decision, got {row.at - when:.0f} s before it"
                 raise ServiceError("invalid", message, "at")
             version = self.version(row.experiment, row.version)
-            return version.judge(Outcome(shown=when), row, known, now)
+            return version.judge(Outcome(shown=when), row, earlier, now)
 
         return Report(experiment, id, judge)

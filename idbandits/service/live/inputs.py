@@ -1,4 +1,4 @@
-"""Validated parts of requests: names, ids, times, and plain values."""
+"""Validation of parts of requests: names, ids and times."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from idbandits.service.service_errors import ServiceError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 LONGEST_ID = 200
-SKEW = 300.0  # seconds that clocks of callers may be ahead
+SKEW = 300.0  # seconds by which clocks of callers may differ
 
 
-_ids = random.Random()  # seeded by the system; os.urandom would give up the interpreter to another thread each time
+_ids = random.Random()  # seeded by the system; os.urandom would release the interpreter lock at each call
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_ids.seed)
 
 
 def new_id(now: float) -> str:
-    """Return a new id; later ones are larger, so that indexes stay compact."""
+    """Return a new id. Later ids are larger, so that indexes stay compact."""
     return f"{int(now * 1000):012x}{_ids.getrandbits(80):020x}"
 
 
@@ -36,7 +36,7 @@ def check_name(name: Any) -> str:
 
 
 def check_id(field: str, value: Any) -> str:
-    """Validate an id of a decision or a unit."""
+    """Validate the id of a decision or a unit."""
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_ID or not value.isprintable():
         raise ServiceError(
             "invalid", f"{field} must be 1 to {LONGEST_ID} printable characters, got {brief(value)}", field
@@ -50,7 +50,7 @@ def is_time(text: str) -> bool:
 
 
 def time_of(field: str, value: Any, now: float) -> float:
-    """Return a time in seconds from 1970."""
+    """Convert a time to seconds since 1970."""
     try:
         if isinstance(value, str):
             value = datetime.fromisoformat(value)

@@ -61,9 +61,9 @@ class Live(Experiments):
     store : Store, optional
         Open store, instead of `url`.
     shelf : Shelf, optional
-        Folder by which workers of a service exchange what they learned.
+        Folder through which the workers of a service share what they learned.
     fills_shelf : bool
-        Whether this process learns for all that share the shelf.
+        True if this process learns for all processes that share the shelf.
     seed : int, optional
         Seed of decisions and of new experiments, for tests and examples: processes that share a store need different
         random numbers.
@@ -107,7 +107,7 @@ class Live(Experiments):
         self.clock, self._process = clock, os.getpid()
         self._versions = dict[tuple[str, int], Version]()
         self._in_flight, self._lock = set[tuple[str, str]](), threading.Lock()
-        self._choosing = threading.Lock()  # of batches
+        self._choosing = threading.Lock()  # held while a batch of actions is chosen
         self._decider = Decider(self.journal, clock, self._random)
         self._follower = Follower(self.journal, self.version, clock, shelf, fills=fills_shelf)
         self._follower.follow_all()
@@ -143,25 +143,25 @@ class Live(Experiments):
         check_name(name)
         if not isinstance(d, Diagram):
             raise ServiceError("invalid", f"diagram must be a Diagram, got {brief(d)}", "diagram")
-        own = checked_settings(d, settings)
-        while (number := self._put(name, d, own, who)) is None:
+        checked = checked_settings(d, settings)
+        while (number := self._put(name, d, checked, who)) is None:
             self._follower.follow_all()  # another process has put a version
         self._follower.follow_all()
         return number
 
-    def _put(self, name: str, d: Diagram, own: Settings, who: str) -> int | None:
-        """Put a version after the latest one; return None if that is not the latest any more."""
+    def _put(self, name: str, d: Diagram, settings: Settings, who: str) -> int | None:
+        """Put a version after the latest version; return None if another process has put a version meanwhile."""
         latest = self._latest(name)
         if latest is not None:
             for setting in ("inference", "forget", "effort"):
-                if getattr(latest.settings, setting) != getattr(own, setting):
+                if getattr(latest.settings, setting) != getattr(settings, setting):
                     message = (
                         f"{setting} must stay {getattr(latest.settings, setting)!r} in a new version, got "
-                        f"{getattr(own, setting)!r}; a new experiment can have another one"
+                        f"{getattr(settings, setting)!r}; a new experiment can have another one"
                     )
                     raise ServiceError("invalid", message, setting)
-        version = Version(name, 0, d, own, self.clock())  # compiled before it is stored
-        try:  # an agent that cannot be is not stored
+        version = Version(name, 0, d, settings, self.clock())  # compile before storing
+        try:  # raise before storing if no agent can be created
             if latest is None:
                 Replica(self.journal, name, 0, lambda *_: version)._agent_of(version)
             else:
@@ -170,7 +170,7 @@ class Live(Experiments):
             raise
         except IdbanditsError as error:
             raise ServiceError("invalid", str(error), "diagram") from None
-        row = VersionRow(0, encoded(d.to_dict()), encoded(own.to_data()), self.clock())
+        row = VersionRow(0, encoded(d.to_dict()), encoded(settings.to_data()), self.clock())
         return self.journal.put(
             name, int(self._random.integers(2**62)), row, who, 0 if latest is None else latest.number
         )
@@ -234,7 +234,7 @@ class Live(Experiments):
         self, experiment: str, context: Mapping[str, Any] | None = None, *, allowed: Any = None, id: str | None = None,
         unit: str | None = None, action: Mapping[str, Any] | None = None, deferred: bool = False,
     ) -> Decision:  # fmt: skip
-        """Return the action to show; the decision is durable then.
+        """Choose the action to show, and store the decision durably.
 
         Parameters
         ----------
@@ -269,7 +269,7 @@ class Live(Experiments):
     def decide_many(
         self, experiment: str, requests: Sequence[Mapping[str, Any] | Request]
     ) -> list[Decision | ServiceError]:  # fmt: skip
-        """Return a decision or an error for each request, all in as few transactions as possible.
+        """Decide several requests in as few transactions as possible; return a decision or an error for each request.
 
         Parameters
         ----------
@@ -278,17 +278,17 @@ class Live(Experiments):
         requests : sequence of mappings
             Arguments of `decide`.
         """
-        every = [own if isinstance(own, Request) else Request(**own) for own in requests]
-        answers: list[Any] = [None] * len(every)
+        all_requests = [request if isinstance(request, Request) else Request(**request) for request in requests]
+        answers: list[Any] = [None] * len(all_requests)
         writes = list[tuple[int, NewDecision]]()
-        with self._choosing:  # threads that choose at once would only wait for each other, at every decision
-            for i, request in enumerate(every):
+        with self._choosing:  # concurrent batches would wait for each other at every decision
+            for i, request in enumerate(all_requests):
                 try:
                     writes.append((i, self.decision_write(experiment, request)))
                 except ServiceError as error:
                     answers[i] = error
         try:
-            rows = self._committer.do_all([own for _, own in writes])
+            rows = self._committer.do_all([write for _, write in writes])
         finally:
             for _, write in writes:
                 self.forget_in_flight(write)
@@ -341,7 +341,7 @@ class Live(Experiments):
         return "unchanged" if self._committer.do(self.shown_write(experiment, id, at)) is None else "accepted"
 
     def report_many(self, experiment: str, reports: Sequence[Mapping[str, Any]]) -> list[str | ServiceError]:
-        """Report several outcomes; return an answer or an error for each.
+        """Report several outcomes; return an answer or an error for each report.
 
         Parameters
         ----------
@@ -352,29 +352,29 @@ class Live(Experiments):
         """
         answers: list[Any] = [None] * len(reports)
         writes = list[tuple[int, Report]]()
-        for i, own in enumerate(reports):
+        for i, report in enumerate(reports):
             try:
-                writes.append((i, self.report_write(experiment, **own)))
+                writes.append((i, self.report_write(experiment, **report)))
             except ServiceError as error:
                 answers[i] = error
-        for (i, _), answer in zip(writes, self._committer.do_all([own for _, own in writes]), strict=True):
+        for (i, _), answer in zip(writes, self._committer.do_all([write for _, write in writes]), strict=True):
             is_error = isinstance(answer, ServiceError)
             answers[i] = answer if is_error else "unchanged" if answer is None else "accepted"
         return answers
 
     def _experiment_of(self, id: str) -> str:
-        found = self.journal.experiments_of(check_id("id", id))
-        if not found:
+        names = self.journal.experiments_of(check_id("id", id))
+        if not names:
             raise ServiceError("unknown-decision", f"decision must exist, got the id {id!r}", "decision")
-        if len(found) > 1:
-            listed = ", ".join(map(repr, found))
+        if len(names) > 1:
+            listed = ", ".join(map(repr, names))
             raise ServiceError("invalid", f"experiment must be given: decision {id!r} is one of {listed}", "experiment")
-        return found[0]
+        return names[0]
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def tick(self) -> int:
-        """Close all rounds that are due and learn everything that was closed; return the number of steps learned."""
+        """Close all due rounds and learn them; return the number of learned steps."""
         return self._follower.tick()
 
     # -- questions -----------------------------------------------------------------------------------------------------
@@ -391,12 +391,12 @@ class Live(Experiments):
         """
         self.replica(experiment)
         row = self.journal.decision(experiment, id)
-        own = row._asdict()
+        description = row._asdict()
         for name in ("action", "proposed", "context", "allowed", "learned"):
-            own[name] = decoded(own[name])
+            description[name] = decoded(description[name])
         for name in ("n", "digest"):
-            own.pop(name)
-        return own | {
+            description.pop(name)
+        return description | {
             "learns": bool(row.learns),
             "complete": bool(row.complete),
             "events": [event._asdict() for event in events_of(row)],
@@ -405,7 +405,8 @@ class Live(Experiments):
     def probability(self, experiment: str, id: str, draws: int = 1000) -> dict[str, Any]:
         """Compute the probability of a decision's action again, from the journal alone.
 
-        The agent is rebuilt as it was then, and must choose the same action by the same seed (`reproduced`).
+        The agent is rebuilt as it was at the decision. With the seed of the decision, it must choose the action of the
+        decision (`reproduced`).
 
         Parameters
         ----------
@@ -419,7 +420,7 @@ class Live(Experiments):
         Returns
         -------
         dict
-            `probability`, `standard_error`, `upper`, and the data that they depend on.
+            `probability`, `standard_error`, `upper`, and the data on which these depend.
         """
         row = self.journal.decision(experiment, id)
         if row.library != LIBRARY:
@@ -456,7 +457,7 @@ class Live(Experiments):
         return gain_of(periods, design_effect_of(self.store, name) if periods else 1.0)
 
     def sample_ratio(self, name: str) -> SampleRatio:
-        """Test whether the holdout has its share: of units, if decisions have them, else of rounds.
+        """Test whether the holdout has its share of units, or of rounds if decisions have no units.
 
         Parameters
         ----------
@@ -464,7 +465,7 @@ class Live(Experiments):
             Name of the experiment.
         """
         periods = self.periods(name, first=True)
-        units = units_of(self.store, name, sorted({own.version for own in periods})) if periods else []
+        units = units_of(self.store, name, sorted({period.version for period in periods})) if periods else []
         return sample_ratio_of(counts_by_version(periods, units), by_unit=bool(units))
 
     def periods(self, name: str, *, first: bool = False) -> list[Period]:
@@ -485,7 +486,7 @@ class Live(Experiments):
         return periods_of(self.replica(name).statistics, lambda v: self.version(name, v).settings.holdout, is_complete)
 
     def close(self) -> None:
-        """Finish all writes, learn no more, and close the store."""
+        """Stop learning, finish all writes, and close the store."""
         self._follower.stop()
         self._committer.close()
         self.store.close()

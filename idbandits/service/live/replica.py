@@ -1,7 +1,7 @@
 """Replica of an experiment: its agent and statistics as a function of the steps of the journal.
 
-All replicas that followed to one position are equal to the last bit: random numbers of learning are seeded by the
-blocks of steps. So a decision can be computed again from its position and seed.
+All replicas at a position are bitwise equal, because random numbers of learning are seeded by the blocks of steps.
+Therefore a decision can be computed again from its position and seed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from idbandits.service.service_errors import ServiceError
 
 LOG = logging.getLogger(__name__)
 LIBRARY = version_of("idbandits")
-MOST_STEPS = 20_000  # that are read at once
+MOST_STEPS = 20_000  # per query
 MOST_CONTENT = 2**31  # bytes of a part of a snapshot
 
 
 class View(NamedTuple):
-    """Agent and version that decisions are made by: replaced as a whole when something was learned."""
+    """Agent and version that make decisions; learning replaces the whole view."""
 
     position: int
     version: Version
@@ -52,8 +52,8 @@ class Replica:
     def __init__(self, journal: Journal, experiment: str, seed: int, versions: Callable[[str, int], Version]) -> None:
         self._journal, self.experiment, self._seed, self._versions = journal, experiment, seed, versions
         self.position, self._statistics = 0, Statistics()
-        self._encoded: bytes | None = None  # statistics as they were on the shelf, if nobody has asked for them
-        self.unshared = 0  # steps since the latest entry
+        self._encoded: bytes | None = None  # statistics from the shelf, until somebody reads them
+        self.unshared = 0  # steps since the latest entry on the shelf
         self.view: View | None = None  # None before the first version
         self.rejected = 0  # steps that the agent did not accept
         self.snapshot_position = 0
@@ -68,25 +68,25 @@ class Replica:
     # -- following -----------------------------------------------------------------------------------------------------
 
     def follow(self, until: int = 2**62, most: int | None = None) -> int:
-        """Learn all complete steps up to a position, `most` reads at a time; return how many steps there were."""
-        number = reads = 0
-        while (most is None or reads < most) and (
+        """Learn complete steps up to a position, in at most `most` queries; return the number of steps."""
+        number = queries = 0
+        while (most is None or queries < most) and (
             steps := self._journal.steps(self.experiment, self.position, MOST_STEPS, until)
         ):
             self.apply(steps)
-            number, reads = number + len(steps), reads + 1
+            number, queries = number + len(steps), queries + 1
         return number
 
     def apply(self, steps: Sequence[StepRow]) -> None:
-        """Learn steps of whole blocks: all of them, or none if that fails."""
+        """Learn the steps of complete blocks; after an error, nothing is learned."""
         agent = None if self.view is None else self.view.agent.copy()
         version = None if self.view is None else self.view.version
         rejected, rounds = 0, list[LearnedRound]()
-        for block, own in groupby(steps, attrgetter("block")):
+        for block, steps_of_block in groupby(steps, attrgetter("block")):
             if agent is not None:
                 seed = np.random.SeedSequence([self._seed, block])
                 agent.rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
-            for step in own:
+            for step in steps_of_block:
                 if step.kind == VERSION:
                     version = self._versions(self.experiment, step.version)
                     agent = self._agent_of(version) if agent is None else agent.moved_to(version.diagram)
@@ -102,8 +102,9 @@ class Replica:
             self.view = View(self.position, version, agent)
 
     def _agent_of(self, version: Version) -> Thompson:
-        own, d = version.settings, version.diagram
-        return Thompson(d, inference_of(d, own), seed=self._seed, effort=own.effort, forget=forget_of(own))
+        settings, d = version.settings, version.diagram
+        forget = forget_of(settings)
+        return Thompson(d, inference_of(d, settings), seed=self._seed, effort=settings.effort, forget=forget)
 
     def _learn(self, agent: Thompson, version: Version, round_: LearnedRound) -> bool:
         """Learn, correct or remove a round; return whether the agent accepted it."""
@@ -125,14 +126,14 @@ class Replica:
     # -- sharing -------------------------------------------------------------------------------------------------------
 
     def entry(self, caught_up: float) -> Entry:
-        """Return what others take instead of following."""
+        """Return an entry of the shelf, from which other processes continue."""
         assert self.view is not None
         self.unshared = 0
         statistics = self.statistics.to_json()
         return Entry(self.position, self.view.version.number, self.view.agent, statistics, self.rejected, caught_up)
 
     def adopt(self, entry: Entry) -> None:
-        """Continue from where another process is."""
+        """Continue from the entry of another process."""
         version = self._versions(self.experiment, entry.version)
         self.position, self.rejected, self._encoded = entry.position, entry.rejected, entry.statistics
         self.view = View(entry.position, version, entry.agent)
@@ -150,18 +151,18 @@ class Replica:
             parts.write(path, "agent.npz")
             parts.writestr("statistics.json", self.statistics.to_json())
             parts.writestr("version", str(self.view.version.number))
-        own = content.getvalue()
-        digest = hashlib.sha256(own).hexdigest()
-        self._journal.save_snapshot(self.experiment, self.position, LIBRARY, digest, own)
+        snapshot = content.getvalue()
+        digest = hashlib.sha256(snapshot).hexdigest()
+        self._journal.save_snapshot(self.experiment, self.position, LIBRARY, digest, snapshot)
         self.snapshot_position = self.position
 
     def load(self, until: int = 2**62) -> int:
-        """Continue from the latest snapshot up to a position that is sound; return its position, 0 without one."""
+        """Continue from the latest valid snapshot up to a position; return its position, 0 without a snapshot."""
         for block, library, digest, content in self._journal.snapshots(self.experiment, until):
             if library == LIBRARY and hashlib.sha256(content).hexdigest() == digest:
                 try:
                     self._restore(block, content)
-                except ServiceError:  # of the journal
+                except ServiceError:  # the journal failed, not the snapshot
                     raise
                 except Exception:
                     LOG.exception("a snapshot of %s cannot be read: more of the journal is read", self.experiment)
@@ -195,8 +196,8 @@ def replica_at(
 
 
 def is_same_belief(left: Any, right: Any) -> bool:
-    """Return whether two agents know the same: all their counts are equal."""
-    one, other = left.posterior(), right.posterior()
-    return one.keys() == other.keys() and all(
-        np.allclose(one[name].alpha, other[name].alpha, rtol=1e-6) for name in one
+    """Return whether two agents have equal beliefs, up to a relative difference of 1e-6."""
+    tables, others = left.posterior(), right.posterior()
+    return tables.keys() == others.keys() and all(
+        np.allclose(tables[name].alpha, others[name].alpha, rtol=1e-6) for name in tables
     )

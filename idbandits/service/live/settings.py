@@ -1,4 +1,4 @@
-"""Settings of an experiment, validated: when rounds are complete, who chooses, what is learned."""
+"""Settings of an experiment and their validation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST = 10 * 365 * UNITS["d"]
 
 
 class Settings(NamedTuple):
-    """Settings of a version, as plain data that can be stored as JSON."""
+    """Settings of a version, as JSON data."""
 
     inference: Any = None  # a name, or {"name": …} with its settings; None: the default of the diagram
     forget: str | None = None  # half-life
@@ -30,20 +30,20 @@ class Settings(NamedTuple):
     mode: str = "online"
     horizon: Any = HORIZON  # duration, or durations by observed node
     age_unit: str = "1d"  # of the ages of `idb.delayed`
-    absent: Mapping[str, Any] | None = None  # value of nodes without an event by their horizon; None: not seen
-    accept: str = ACCEPTED  # how long after its last horizon a round may be corrected
+    absent: Mapping[str, Any] | None = None  # value by node without an event by its horizon; None: not observed
+    accept: str = ACCEPTED  # duration after the last horizon in which a round may be corrected
     holdout: float = 0.0
     baseline: Any = "uniform"  # of the holdout: "uniform", "caller", or an action
     learn_holdout: bool = False
-    sticky: str | None = None  # how long a unit gets its action again
+    sticky: str | None = None  # duration for which a unit gets its action again
 
     def to_data(self) -> dict[str, Any]:
         """Return the settings that differ from their defaults."""
-        return {name: own for name, own in self._asdict().items() if own != self._field_defaults[name]}
+        return {name: value for name, value in self._asdict().items() if value != self._field_defaults[name]}
 
 
 def seconds_of(name: str, value: Any) -> float:
-    """Return a duration ("30m", "7d", a timedelta or a number of seconds) in seconds."""
+    """Convert a duration ("30m", "7d", a timedelta or a number of seconds) to seconds; `name` is the setting."""
     if isinstance(value, datetime.timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, str) and (match := DURATION.fullmatch(value)):
@@ -57,45 +57,45 @@ def seconds_of(name: str, value: Any) -> float:
     return seconds
 
 
-def checked_settings(d: Diagram, given: Mapping[str, Any]) -> Settings:
-    """Return settings for a diagram, or raise for those that are not valid."""
-    if unknown := [name for name in given if name not in Settings._fields]:
+def checked_settings(d: Diagram, values: Mapping[str, Any]) -> Settings:
+    """Validate settings for a diagram; `values` are those that differ from the defaults."""
+    if unknown := [name for name in values if name not in Settings._fields]:
         listed = ", ".join(Settings._fields)
         raise ServiceError("invalid", f"settings must be among {listed}, got {brief(unknown[0])}", str(unknown[0]))
-    own = Settings(**{name: _plain(value) for name, value in given.items()})
-    if own.mode not in MODES:
-        raise ServiceError("invalid", f"mode must be one of {', '.join(MODES)}, got {brief(own.mode)}", "mode")
-    for name, value, most in (("holdout", own.holdout, 0.9), ("effort", own.effort, 1000.0)):
+    settings = Settings(**{name: _json_value(value) for name, value in values.items()})
+    if settings.mode not in MODES:
+        raise ServiceError("invalid", f"mode must be one of {', '.join(MODES)}, got {brief(settings.mode)}", "mode")
+    for name, value, most in (("holdout", settings.holdout, 0.9), ("effort", settings.effort, 1000.0)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
             raise ServiceError("invalid", f"{name} must be a number from 0 to {most:g}, got {brief(value)}", name)
     for name in ("learn_holdout",):
-        if not isinstance(getattr(own, name), bool):
-            raise ServiceError("invalid", f"{name} must be true or false, got {brief(getattr(own, name))}", name)
-    seconds_of("accept", own.accept)
-    seconds_of("age_unit", own.age_unit)
-    if own.sticky is not None:
-        seconds_of("sticky", own.sticky)
-    _check_baseline(d, own.baseline)
-    inference_of(d, own)
-    forget_of(own)
+        if not isinstance(getattr(settings, name), bool):
+            raise ServiceError("invalid", f"{name} must be true or false, got {brief(getattr(settings, name))}", name)
+    seconds_of("accept", settings.accept)
+    seconds_of("age_unit", settings.age_unit)
+    if settings.sticky is not None:
+        seconds_of("sticky", settings.sticky)
+    _check_baseline(d, settings.baseline)
+    inference_of(d, settings)
+    forget_of(settings)
     observed = {node.name: node for node in d.of_kind("observed")}
-    if isinstance(own.horizon, Mapping):
-        for name in own.horizon:
+    if isinstance(settings.horizon, Mapping):
+        for name in settings.horizon:
             _check_node("horizon", name, observed)
-    if own.absent is not None:
-        if not isinstance(own.absent, Mapping):
-            raise ServiceError("invalid", f"absent must be values by node, got {brief(own.absent)}", "absent")
-        for name, value in own.absent.items():
+    if settings.absent is not None:
+        if not isinstance(settings.absent, Mapping):
+            raise ServiceError("invalid", f"absent must be values by node, got {brief(settings.absent)}", "absent")
+        for name, value in settings.absent.items():
             node = observed[_check_node("absent", name, observed)]
             if value is not None and node.index(value) is None:
                 message = f"absent: {name!r} must be null or one of {node.allowed()}, got {brief(value)}"
                 raise ServiceError("invalid", message, "absent")
-    horizons_of(d, own)
-    return own
+    horizons_of(d, settings)
+    return settings
 
 
-def _plain(value: Any) -> Any:
-    """Return a setting as JSON has it."""
+def _json_value(value: Any) -> Any:
+    """Convert the value of a setting to JSON data."""
     if isinstance(value, datetime.timedelta):
         return value.total_seconds()
     if isinstance(value, Forget):
@@ -103,7 +103,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Inference):
         return {"name": name_of(value), **value.settings}
     if isinstance(value, Mapping):
-        return {str(key): _plain(own) for key, own in value.items()}
+        return {str(key): _json_value(element) for key, element in value.items()}
     return value
 
 
@@ -129,58 +129,61 @@ def _check_baseline(d: Diagram, baseline: Any) -> None:
         raise ServiceError("invalid", message, "baseline")
 
 
-def inference_of(d: Diagram, own: Settings) -> Inference:
+def inference_of(d: Diagram, settings: Settings) -> Inference:
     """Return the inference of an experiment."""
-    given = default_inference(d) if own.inference is None else own.inference
-    name, settings = (given, {}) if isinstance(given, str) else (given.get("name"), {**given})
-    settings.pop("name", None)
+    setting = default_inference(d) if settings.inference is None else settings.inference
+    name, arguments = (setting, {}) if isinstance(setting, str) else (setting.get("name"), {**setting})
+    arguments.pop("name", None)
     if name not in BY_NAME:
         raise ServiceError("invalid", f"inference must be one of {', '.join(BY_NAME)}, got {brief(name)}", "inference")
     try:
-        return BY_NAME[name](**settings)
+        return BY_NAME[name](**arguments)
     except ODD as error:
         raise ServiceError("invalid", f"inference {name!r}: {error}", "inference") from None
 
 
-def forget_of(own: Settings) -> Forget | None:
-    """Return how an experiment forgets."""
-    if own.forget is None:
+def forget_of(settings: Settings) -> Forget | None:
+    """Return the forgetting of an experiment; None if nothing is forgotten."""
+    if settings.forget is None:
         return None
     try:
-        forget = Forget(own.forget)
+        forget = Forget(settings.forget)
     except IdbanditsError as error:
         raise ServiceError("invalid", f"forget: {error}", "forget") from None
     if not forget.by_time:
-        raise ServiceError("invalid", f"forget must be a duration such as '14d', got {own.forget!r}", "forget")
+        raise ServiceError("invalid", f"forget must be a duration such as '14d', got {settings.forget!r}", "forget")
     return forget
 
 
 class Horizons(NamedTuple):
-    """When each observed node of a round is known, in seconds after it was shown."""
+    """Ages at which observed nodes of a round are known, in seconds since the decision was shown."""
 
     by_node: dict[str, float]
-    stages: tuple[float, ...]  # different horizons, ascending
-    delayed: dict[str, list[str]]  # by latent outcome: the nodes that show whether it has come
+    stages: tuple[float, ...]  # distinct horizons, ascending
+    delayed: dict[str, list[str]]  # observed nodes of each latent outcome of `idb.delayed`
 
 
-def horizons_of(d: Diagram, own: Settings) -> Horizons:
-    """Return the horizons of a diagram; those of `idb.delayed` nodes are their ages, unless they are given."""
+def horizons_of(d: Diagram, settings: Settings) -> Horizons:
+    """Return the horizons of the nodes of a diagram.
+
+    The setting `horizon` comes first; the default of an `idb.delayed` node is its age.
+    """
     observed, delayed = [node.name for node in d.of_kind("observed")], dict[str, list[str]]()
-    given = own.horizon if isinstance(own.horizon, Mapping) else {}
-    usual = seconds_of("horizon", HORIZON if isinstance(own.horizon, Mapping) else own.horizon)
-    unit, by_node = seconds_of("age_unit", own.age_unit), dict[str, float]()
+    durations = settings.horizon if isinstance(settings.horizon, Mapping) else {}
+    default = seconds_of("horizon", HORIZON if isinstance(settings.horizon, Mapping) else settings.horizon)
+    unit, by_node = seconds_of("age_unit", settings.age_unit), dict[str, float]()
     for name in observed:
         match = DELAYED.fullmatch(name)
         outcome = d.nodes.get(match["outcome"]) if match else None
         is_delayed = outcome is not None and outcome.kind == "latent" and f"{outcome.name} delay" in d.nodes
         if match is not None and outcome is not None and is_delayed:
             delayed.setdefault(outcome.name, []).append(name)
-        if name in given:
-            by_node[name] = seconds_of("horizon", given[name])
+        if name in durations:
+            by_node[name] = seconds_of("horizon", durations[name])
         elif match is not None and is_delayed:
             by_node[name] = _age(name, match["age"], unit)
         else:
-            by_node[name] = usual
+            by_node[name] = default
     return Horizons(by_node, tuple(sorted(set(by_node.values()))), delayed)
 
 

@@ -1,8 +1,7 @@
-"""Shelf: directory in which one process of a host leaves what it has learned, so that others need not learn it.
+"""Shelf: directory in which one process of a host stores its replicas, so that other processes need not learn.
 
-An entry is a pickle of a replica at some position of the journal. It only saves work: a process that finds none follows
-the journal itself, and gets the same. The directory belongs to the processes of one service, and nobody else may write
-there.
+An entry is a pickle of a replica at a position of the journal. It only saves work: without an entry, a process follows
+the journal and gets an equal replica. Only the processes of the service may write to the directory.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import NamedTuple, final
 from idbandits.agent.thompson import Thompson
 
 LOG = logging.getLogger(__name__)
-MEMORY = Path("/dev/shm")  # a file system without a disk, where there is one
+MEMORY = Path("/dev/shm")  # file system in memory, if the host has it
 
 
 class Entry(NamedTuple):
@@ -27,9 +26,9 @@ class Entry(NamedTuple):
     position: int
     version: int
     agent: Thompson
-    statistics: bytes  # JSON, which is read when somebody asks
+    statistics: bytes  # JSON, decoded on demand
     rejected: int
-    caught_up: float  # time (`time.monotonic`) at which the process that left it had learned everything
+    caught_up: float  # time (`time.monotonic`) at which the process that put the entry had learned all steps
 
 
 @final
@@ -38,10 +37,10 @@ class Shelf:
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
-        self._seen = dict[str, tuple[int, int]]()  # of an experiment: the file that was read last
+        self._seen = dict[str, tuple[int, int]]()  # by experiment: inode and time of the file that was read last
 
     def put(self, name: str, entry: Entry) -> None:
-        """Leave the entry of an experiment in place of an earlier one; without room, others learn themselves."""
+        """Replace the entry of an experiment; if writing fails, other processes learn themselves."""
         path = self._folder / name
         part = path.with_name(f"{name}.{os.getpid()}~")
         try:
@@ -53,13 +52,14 @@ class Shelf:
             LOG.warning("what was learned of %s cannot be left in %s: %s", name, self._folder, error)
 
     def take(self, name: str) -> Entry | None:
-        """Return the entry of an experiment; None if there is none, or it was returned before."""
+        """Return the entry of an experiment; None if there is no entry since the latest call."""
         path = self._folder / name
         try:
             status = path.stat()
-            if (own := (status.st_ino, status.st_mtime_ns)) == self._seen.get(name):
+            file = status.st_ino, status.st_mtime_ns
+            if file == self._seen.get(name):
                 return None
-            self._seen[name] = own
+            self._seen[name] = file
             entry: Entry = pickle.loads(path.read_bytes())
             return entry
         except FileNotFoundError:
@@ -70,6 +70,6 @@ class Shelf:
 
 
 def new_shelf_folder() -> tempfile.TemporaryDirectory[str]:
-    """Create a directory for a shelf, which only this user can read; in memory, if it can be."""
+    """Create a directory for a shelf that only this user can read; in memory if possible."""
     folder = MEMORY if os.access(MEMORY, os.W_OK) else None
     return tempfile.TemporaryDirectory(prefix="idbandits-", dir=folder, ignore_cleanup_errors=True)

@@ -12,11 +12,11 @@ import msgspec
 from idbandits.service.journal.records import CALLER, StepRow
 
 HOUR = 3600.0
-PERIOD = 3 * HOUR  # in which shown items are counted
+PERIOD = 3 * HOUR  # of counts of shown items
 
 
 class Cell(msgspec.Struct, array_like=True):
-    """Rounds of one hour, arm and version: number, and sums of observed rewards, squares and cubes."""
+    """Rounds of one hour, arm and version: their number, and sums of observed rewards, squares and cubes."""
 
     rounds: float = 0.0
     rewarded: float = 0.0
@@ -25,7 +25,7 @@ class Cell(msgspec.Struct, array_like=True):
     cube: float = 0.0
 
     def add(self, reward: float | None, sign: float) -> None:
-        """Add an observed reward, or take it back."""
+        """Add an observed reward (sign 1), or subtract it (sign -1)."""
         if reward is not None:
             self.rewarded += sign
             self.reward += sign * reward
@@ -34,7 +34,7 @@ class Cell(msgspec.Struct, array_like=True):
 
 
 class LearnedRound(NamedTuple):
-    """Step of a round with its decoded parts; `before` is what was counted of it, None if it is new."""
+    """Step of a round with its decoded action and observations; `before` is None if the round is new."""
 
     step: StepRow
     action: Mapping[str, Any]
@@ -43,41 +43,42 @@ class LearnedRound(NamedTuple):
 
 
 class Statistics(msgspec.Struct):
-    """Counts of rounds, rewards, choices and observations; keys are texts so that the whole is JSON."""
+    """Counts of rounds, rewards, choices and observations; keys are texts, as in JSON."""
 
-    rounds: int = 0  # that were closed
-    corrected: int = 0  # steps that replaced an earlier one
-    agreed: int = 0  # of rounds whose action the caller chose, and for which the policy's is known
-    compared: int = 0
+    rounds: int = 0  # closed rounds
+    corrected: int = 0  # steps that corrected or removed a round
+    agreed: int = 0  # rounds in which the caller and the policy chose equal actions
+    compared: int = 0  # rounds with an action of the caller and a known action of the policy
     cells: dict[str, Cell] = {}  # "hour|arm|version"
     shown: dict[str, dict[str, int]] = {}  # by decision and `key_of` its label
-    periods: dict[str, dict[str, int]] = {}  # by period and `key_of` a label: over all decisions
+    periods: dict[str, dict[str, int]] = {}  # by period and `key_of` the label, over all decisions
     seen: dict[str, dict[str, int]] = {}  # by observed node and `key_of` its value
 
     def count_rounds(self, rounds: Sequence[LearnedRound]) -> None:
         """Count the steps of rounds."""
-        new = [own for own in rounds if own.before is None and own.after is not None]
-        gone = [own for own in rounds if own.before is not None and own.after is None]
-        for own, sign in ((new, 1), (gone, -1)):
-            self.rounds += sign * len(own)
-            self._count_choices(own, sign)
-        self.corrected += sum(own.before is not None for own in rounds)
+        new = [round_ for round_ in rounds if round_.before is None and round_.after is not None]
+        removed = [round_ for round_ in rounds if round_.before is not None and round_.after is None]
+        for group, sign in ((new, 1), (removed, -1)):
+            self.rounds += sign * len(group)
+            self._count_choices(group, sign)
+        self.corrected += sum(round_.before is not None for round_ in rounds)
         for step, _, before, after in rounds:
             cell = self.cells.setdefault(f"{int(step.at // HOUR)}|{step.arm}|{step.version}", Cell())
             cell.rounds += (after is not None) - (before is not None)
             cell.add(step.earlier, -1.0)
             cell.add(step.reward, 1.0)
-        self._count_observations([own.before for own in rounds if own.before], -1)
-        self._count_observations([own.after for own in rounds if own.after], 1)
+        self._count_observations([round_.before for round_ in rounds if round_.before], -1)
+        self._count_observations([round_.after for round_ in rounds if round_.after], 1)
 
     def _count_choices(self, rounds: Sequence[LearnedRound], sign: int) -> None:
-        """Count what was shown, and agreement where the caller chose."""
-        for at, own in groupby(rounds, lambda round_: int(round_.step.at // PERIOD)):
-            period = self.periods.setdefault(str(at), {})
-            for name, numbers in counted([round_.action for round_ in own]).items():
+        """Count shown labels, and agreement of the caller with the policy."""
+        for period, group in groupby(rounds, lambda round_: int(round_.step.at // PERIOD)):
+            shown = self.periods.setdefault(str(period), {})
+            for name, numbers in counted([round_.action for round_ in group]).items():
                 add_all(self.shown.setdefault(name, {}), numbers, sign)
-                add_all(period, numbers, sign)
-        compared = [own.step for own in rounds if own.step.arm == CALLER and own.step.proposed is not None]
+                add_all(shown, numbers, sign)
+        steps = [round_.step for round_ in rounds]
+        compared = [step for step in steps if step.arm == CALLER and step.proposed is not None]
         self.compared += sign * len(compared)
         self.agreed += sign * sum(step.proposed == step.action for step in compared)
 
@@ -87,36 +88,36 @@ class Statistics(msgspec.Struct):
             add_all(self.seen.setdefault(name, {}), numbers, sign)
 
     def to_json(self) -> bytes:
-        """Return the statistics as JSON."""
+        """Encode statistics as JSON text."""
         return msgspec.json.encode(self)
 
     @staticmethod
     def from_json(text: bytes) -> Statistics:
-        """Return statistics from JSON."""
+        """Decode statistics from JSON text."""
         return msgspec.json.decode(text, type=Statistics)
 
 
 def counted(rounds: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """Return how often each node has each value, by `key_of` the value."""
+    """Return counts of the values of each node, by `key_of` the value."""
     columns: dict[str, list[Any]] = {}
-    for own in rounds:
-        for name, value in own.items():
+    for values in rounds:
+        for name, value in values.items():
             columns.setdefault(name, []).append(value)
-    return {name: _counted(values) for name, values in columns.items()}
+    return {name: _counted(column) for name, column in columns.items()}
 
 
 def _counted(values: Sequence[Any]) -> dict[str, int]:
-    if len({*map(type, values)}) == 1:  # else equal values have different keys: 1, 1.0 and True
+    if len({*map(type, values)}) == 1:  # values of several types can be equal and have different keys: 1, 1.0 and True
         return {key_of(value): number for value, number in Counter(values).items()}
     return Counter(map(key_of, values))
 
 
 def add_all(counts: dict[str, int], numbers: Mapping[str, int], sign: int) -> None:
-    """Add numbers to counts."""
+    """Add numbers to counts in place."""
     for key, number in numbers.items():
         counts[key] = counts.get(key, 0) + sign * number
 
 
 def key_of(label: Any) -> str:
-    """Return a label as a key: texts as they are, others after a mark."""
+    """Return the key of a label: texts are unchanged, the repr of other labels follows a NUL character."""
     return label if isinstance(label, str) else f"\x00{label!r}"

@@ -1,4 +1,4 @@
-"""Rounds: which events count, what was observed by an age, and when a decision is due."""
+"""Versions of experiments: events that count, observations by age, and due times of rounds."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from idbandits.service.live.settings import Horizons, Settings, horizons_of, inf
 from idbandits.service.service_errors import ServiceError
 
 TOO_YOUNG, NEVER = -1.0, float("inf")  # ages
-BY_TIME = attrgetter("at", "received")  # of events: their order
+BY_TIME = attrgetter("at", "received")  # key of events
 
 
 class Outcome(NamedTuple):
-    """Report on a decision: values of nodes, each with the time at which it happened."""
+    """Report on a decision: events, completion, and the time at which the decision was shown."""
 
     events: tuple[Event, ...] = ()
     complete: bool = False
@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
 
 @final
 class Version:
-    """Version of an experiment: diagram, settings, and what follows from them."""
+    """Version of an experiment: its diagram and settings, and data derived from them."""
 
     def __init__(self, experiment: str, number: int, d: Diagram, settings: Settings, created: float) -> None:
         self.experiment, self.number, self.diagram, self.settings = experiment, number, d, settings
@@ -41,15 +41,16 @@ class Version:
         self.observed: dict[str, Node] = {node.name: node for node in self.model.observed}
         absent = settings.absent or {}
         stages = self.horizons.stages
-        self.stages = stages if self.can_revise else stages[-1:]  # others learn a round once, when all of it is known
+        # other inferences learn a round once, at its last horizon
+        self.stages = stages if self.can_revise else stages[-1:]
         self._unreported = {
             age: {
                 name: absent.get(name, self.observed[name].values[0])
                 for name, horizon in self.horizons.by_node.items() if horizon <= age
             }
             for age in (TOO_YOUNG, *self.stages, NEVER)
-        }  # of an age: values of nodes without events  # fmt: skip
-        self._nodes_of = {name: [name] for name in self.observed}  # by name in events: nodes whose values they tell
+        }  # by age: values of nodes without events  # fmt: skip
+        self._nodes_of = {name: [name] for name in self.observed}  # observed nodes by name in events
         for name, nodes in self.horizons.delayed.items():
             self._nodes_of[name] = [*self._nodes_of.get(name, []), *nodes]
 
@@ -58,14 +59,14 @@ class Version:
     def events_of(
         self, values: Mapping[str, Any], at: float, times: Mapping[str, float], received: float
     ) -> tuple[Event, ...]:  # fmt: skip
-        """Return the events of an outcome, by observed node, or raise; `times` are those of single nodes."""
+        """Validate reported values and return events; nodes without an entry in `times` happened at `at`."""
         events = list[Event]()
         for name, value in values.items():
-            own = times.get(name, at)
+            happened = times.get(name, at)
             if name in self.horizons.delayed:
                 if value not in (True, False, 0, 1):
                     raise ServiceError("impossible", f"values: {name!r} must be 0 or 1, got {brief(value)}", name)
-                events.append(Event(name, int(value), own, received))
+                events.append(Event(name, int(value), happened, received))
                 continue
             node = self.observed.get(name)
             if node is None:
@@ -76,11 +77,11 @@ class Version:
             if value is not None and place is None:
                 message = f"values: {name!r} must be one of {node.allowed()}, got {brief(value)}"
                 raise ServiceError("impossible", message, name)
-            events.append(Event(name, None if place is None else node.values[place], own, received))
+            events.append(Event(name, None if place is None else node.values[place], happened, received))
         return tuple(events)
 
-    def judge(self, outcome: Outcome, row: DecisionRow, known: Sequence[Event], now: float) -> Change | None:
-        """Return what an outcome changes, None if it is known already; raise if it comes too late."""
+    def judge(self, outcome: Outcome, row: DecisionRow, earlier: Sequence[Event], now: float) -> Change | None:
+        """Return the change of a decision by an outcome; None if nothing is new. Raise if the outcome is too late."""
         if row.shown is None and outcome == Outcome():
             return None
         shown = row.shown if row.shown is not None else row.at if outcome.shown is None else outcome.shown
@@ -92,7 +93,7 @@ class Version:
                 needed = f"within {self._limit(event.node):g} s of decision {row.id!r}"
                 message = f"{event.node!r} must happen {needed}, got {event.at - shown:.0f} s after it"
                 raise ServiceError("too-late", message, event.node)
-        new = tuple(event for event in outcome.events if not _repeats(event, known))
+        new = tuple(event for event in outcome.events if not _repeats(event, earlier))
         complete = row.complete or int(outcome.complete)
         if not new and complete == row.complete and row.shown is not None:
             return None
@@ -100,45 +101,50 @@ class Version:
             name = name_of(self.inference)
             raise ServiceError("too-late", f"decision {row.id!r} was learned, and inference {name!r} cannot correct it")
         due = shown + self.stages[0] if row.shown is None else row.due
-        if complete or due is None or now >= shown + self.stages[0]:  # else it is learned when it is due
+        if (
+            complete or due is None or now >= shown + self.stages[0]
+        ):  # otherwise the round stays due at its first horizon
             due = now
         return Change(new, due, complete, row.state if row.state in (CLOSED, IMPOSSIBLE) else OPEN, shown)
 
     def _limit(self, name: str) -> float:
-        """Return the age up to which events of a node count."""
+        """Return the largest age at which events of a node count."""
         nodes = self.horizons.delayed.get(name, [name])
         return max(self.horizons.by_node[node] for node in nodes)
 
     # -- closing -------------------------------------------------------------------------------------------------------
 
     def observation(self, row: DueRow, events: Sequence[Event], now: float) -> dict[str, Any]:
-        """Return what is known of a round by its age: reported values, and those of nodes without an event.
+        """Return the observation of a round by now: reported values, and values of nodes without an event.
 
-        A node is unknown before its horizon, whether or not an event came: else rounds with events would be learned
-        earlier than those without.
+        A node is not observed before its horizon, even if an event was reported: otherwise, rounds with events would
+        be learned earlier than rounds without events.
         """
         shown = row.at if row.shown is None else row.shown
-        age = (
-            NEVER if row.complete else max((stage for stage in self.stages if shown + stage <= now), default=TOO_YOUNG)
-        )
+        reached = [stage for stage in self.stages if shown + stage <= now]
+        age = NEVER if row.complete else max(reached, default=TOO_YOUNG)
         seen = self._unreported[age].copy()
-        for event in sorted(events, key=BY_TIME):  # the latest one counts
+        for event in sorted(events, key=BY_TIME):  # the latest event counts
             for name in self._nodes_of.get(event.node, ()):
                 if name in seen and event.at <= shown + self.horizons.by_node[name]:
                     seen[name] = event.value if event.node == name else self.observed[name].values[event.value]
         return {name: value for name, value in seen.items() if value is not None}
 
     def next_due(self, row: DueRow, now: float) -> float | None:
-        """Return when a round that is closed now is due again; None: when something more is reported."""
+        """Return the time at which a round that is closed now is due again; None if only a report makes it due."""
         shown = row.at if row.shown is None else row.shown
         if row.complete:
             return None
         return next((shown + stage for stage in self.stages if shown + stage > now), None)
 
 
-def _repeats(event: Event, known: Sequence[Event]) -> bool:
-    """Return whether an event is known: reported with its time, or without one and the latest word on its node."""
-    own = [other for other in known if other.node == event.node]
+def _repeats(event: Event, earlier: Sequence[Event]) -> bool:
+    """Return whether an event repeats an earlier report of its node.
+
+    An event with a reported time repeats an event with equal time and value. An event without a reported time repeats
+    the latest event of the node if the values are equal.
+    """
+    of_node = [other for other in earlier if other.node == event.node]
     if event.at == event.received:  # no time was reported
-        return bool(own) and max(own, key=BY_TIME).value == event.value
-    return any(other.at == event.at and other.value == event.value for other in own)
+        return bool(of_node) and max(of_node, key=BY_TIME).value == event.value
+    return any(other.at == event.at and other.value == event.value for other in of_node)
