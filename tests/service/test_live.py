@@ -263,6 +263,21 @@ def test_corrections_and_repeats(live: Live, clock: Clock) -> None:
     assert live.decision("shop", "x")["revision"] == 2
 
 
+@pytest.mark.parametrize("inference", [3, ["exact"], {"name": ["exact"]}, {}, "best", {"name": "gibbs", "x": 1}])
+def test_inferences_that_do_not_exist(live: Live, inference: Any) -> None:
+    with pytest.raises(ServiceError, match="^inference ") as caught:
+        live.put("other", shop(), inference=inference)
+    assert (caught.value.kind, caught.value.field) == ("invalid", "inference")
+    assert live.experiments() == ["shop"]
+
+
+def test_a_diagram_without_observed_nodes_is_rejected(live: Live) -> None:
+    d = idb.Diagram("blind")
+    d.reward(d.latent("wanted", [d.decision("item", ["a", "b"])]))
+    with pytest.raises(ServiceError, match="diagram must have an observed node"):
+        live.put("blind", d)
+
+
 def test_times_of_events(live: Live, clock: Clock) -> None:
     live.decide("shop", id="x")
     clock.now += HOUR

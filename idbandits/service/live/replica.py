@@ -34,7 +34,6 @@ from idbandits.service.service_errors import ServiceError
 LOG = logging.getLogger(__name__)
 LIBRARY = version_of("idbandits")
 MOST_STEPS = 20_000  # per query
-MOST_CONTENT = 2**31  # bytes of a part of a snapshot
 
 
 class View(NamedTuple):
@@ -67,14 +66,12 @@ class Replica:
 
     # -- following -----------------------------------------------------------------------------------------------------
 
-    def follow(self, until: int = 2**62, most: int | None = None) -> int:
-        """Learn complete steps up to a position, in at most `most` queries; return the number of steps."""
-        number = queries = 0
-        while (most is None or queries < most) and (
-            steps := self._journal.steps(self.experiment, self.position, MOST_STEPS, until)
-        ):
+    def follow(self, until: int = 2**62) -> int:
+        """Learn complete steps up to a position; return the number of steps."""
+        number = 0
+        while steps := self._journal.steps(self.experiment, self.position, MOST_STEPS, until):
             self.apply(steps)
-            number, queries = number + len(steps), queries + 1
+            number += len(steps)
         return number
 
     def apply(self, steps: Sequence[StepRow]) -> None:

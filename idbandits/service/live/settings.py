@@ -79,6 +79,8 @@ def checked_settings(d: Diagram, values: Mapping[str, Any]) -> Settings:
     inference_of(d, settings)
     forget_of(settings)
     observed = {node.name: node for node in d.of_kind("observed")}
+    if not observed:
+        raise ServiceError("invalid", "diagram must have an observed node, or there is nothing to learn", "diagram")
     if isinstance(settings.horizon, Mapping):
         for name in settings.horizon:
             _check_node("horizon", name, observed)
@@ -132,9 +134,9 @@ def _check_baseline(d: Diagram, baseline: Any) -> None:
 def inference_of(d: Diagram, settings: Settings) -> Inference:
     """Return the inference of an experiment."""
     setting = default_inference(d) if settings.inference is None else settings.inference
-    name, arguments = (setting, {}) if isinstance(setting, str) else (setting.get("name"), {**setting})
-    arguments.pop("name", None)
-    if name not in BY_NAME:
+    arguments = {**setting} if isinstance(setting, Mapping) else {"name": setting}
+    name = arguments.pop("name", None)
+    if not isinstance(name, str) or name not in BY_NAME:
         raise ServiceError("invalid", f"inference must be one of {', '.join(BY_NAME)}, got {brief(name)}", "inference")
     try:
         return BY_NAME[name](**arguments)

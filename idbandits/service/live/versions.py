@@ -86,7 +86,8 @@ class Version:
             return None
         shown = row.shown if row.shown is not None else row.at if outcome.shown is None else outcome.shown
         if now > shown + self.stages[-1] + self.accept:
-            message = f"outcome must come within {self.settings.accept} after the last horizon of decision {row.id!r}"
+            late = f"within {self.settings.accept} after" if self.can_revise else "before"
+            message = f"outcome must come {late} the last horizon of decision {row.id!r}"
             raise ServiceError("too-late", message)
         for event in outcome.events:
             if event.at > shown + self._limit(event.node):
