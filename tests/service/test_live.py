@@ -265,7 +265,7 @@ def test_corrections_and_repeats(live: Live, clock: Clock) -> None:
 
 @pytest.mark.parametrize("inference", [3, ["exact"], {"name": ["exact"]}, {}, "best", {"name": "gibbs", "x": 1}])
 def test_inferences_that_do_not_exist(live: Live, inference: Any) -> None:
-    with pytest.raises(ServiceError, match="^inference ") as caught:
+    with pytest.raises(ServiceError, match=r"^inference ") as caught:
         live.put("other", shop(), inference=inference)
     assert (caught.value.kind, caught.value.field) == ("invalid", "inference")
     assert live.experiments() == ["shop"]
