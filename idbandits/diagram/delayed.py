@@ -89,14 +89,14 @@ def delayed(
 
 def _times(by: Any) -> list[Label]:
     """Return the observation times as labels."""
-    needed = "delayed: by must be a list of growing numbers, or of labels in the order of time"
+    needed = "delayed: by must be a list of growing numbers >= 0, or of labels in the order of time"
     times = [plain(time) for time in list_of(needed, by)]
     if len(times) < 2:
         raise DiagramError(f"delayed: by must have at least two times, got {brief(times)}; with one, there is no delay")
     if all(isinstance(time, str) for time in times):
         return times
     for time in times:
-        if not isinstance(time, (int, float)) or isinstance(time, bool) or not abs(time) < np.inf:
+        if not isinstance(time, (int, float)) or isinstance(time, bool) or not 0 <= time < np.inf:
             raise DiagramError(f"{needed}, got {brief(time)} in {brief(times)}")
     if pair := next((pair for pair in pairwise(times) if not pair[0] < pair[1]), None):
         raise DiagramError(f"delayed: by must grow, got {brief(pair[1])} after {brief(pair[0])}")

@@ -133,7 +133,8 @@ class Live(Experiments):
         **settings
             Settings (docs/reference/service.md): `inference`, `forget`, `effort`, `mode` ("online", "shadow",
             "frozen"), `horizon` and `accept` (durations such as "30m"), `absent`, `age_unit`, `holdout` (share, 0 to
-            0.9), `baseline`, `learn_holdout`, `sticky` (duration).
+            0.9), `baseline`, `learn_holdout`, `sticky` (duration). Those that are left out have their defaults, also in
+            a new version.
 
         Returns
         -------

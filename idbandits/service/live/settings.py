@@ -57,6 +57,12 @@ def seconds_of(name: str, value: Any) -> float:
     return seconds
 
 
+def duration_text(seconds: float) -> str:
+    """Return a duration in its largest unit, such as "15 d"."""
+    unit = next((name for name in "dhm" if seconds >= UNITS[name]), "s")
+    return f"{seconds / UNITS[unit]:.3g} {unit}"
+
+
 def checked_settings(d: Diagram, values: Mapping[str, Any]) -> Settings:
     """Validate settings for a diagram; `values` are those that differ from the defaults."""
     if unknown := [name for name in values if name not in Settings._fields]:

@@ -11,7 +11,7 @@ from idbandits.diagram.diagram import Diagram, Node
 from idbandits.errors import brief
 from idbandits.inference import REVISE, name_of
 from idbandits.service.journal.records import CLOSED, IMPOSSIBLE, OPEN, Change, DecisionRow, DueRow, Event
-from idbandits.service.live.settings import Horizons, Settings, horizons_of, inference_of, seconds_of
+from idbandits.service.live.settings import Horizons, Settings, duration_text, horizons_of, inference_of, seconds_of
 from idbandits.service.service_errors import ServiceError
 
 TOO_YOUNG, NEVER = -1.0, float("inf")  # ages
@@ -91,8 +91,8 @@ class Version:
             raise ServiceError("too-late", message)
         for event in outcome.events:
             if event.at > shown + self._limit(event.node):
-                needed = f"within {self._limit(event.node):g} s of decision {row.id!r}"
-                message = f"{event.node!r} must happen {needed}, got {event.at - shown:.0f} s after it"
+                limit, age = duration_text(self._limit(event.node)), duration_text(event.at - shown)
+                message = f"{event.node!r} must happen within {limit} of decision {row.id!r}, got {age} after it"
                 raise ServiceError("too-late", message, event.node)
         new = tuple(event for event in outcome.events if not _repeats(event, earlier))
         complete = row.complete or int(outcome.complete)
