@@ -9,7 +9,7 @@ from pathlib import Path
 
 import idbandits
 from idbandits.errors import IdbanditsError
-from idbandits.service.http.answers import OWN_STATUS
+from idbandits.service.http.answers import HTTP_STATUS
 from idbandits.service.service_errors import STATUS
 
 CAUGHT = ("CollisionError", "RejectedError")  # inside of the service
@@ -35,7 +35,7 @@ def error_tables() -> str:
     errors = ["| error | base class | raised for |", "|---|---|---|", *_below(IdbanditsError, found)]
     warned = [f"| `{own.__name__}` | {_text(own)} |" for own in found if issubclass(own, Warning)]
     kinds: dict[int, list[str]] = {}
-    for kind, status in sorted((STATUS | OWN_STATUS).items()):
+    for kind, status in sorted((STATUS | HTTP_STATUS).items()):
         kinds.setdefault(status, []).append(f"`{kind}`")
     statuses = [f"| {status} | {', '.join(names)} |" for status, names in sorted(kinds.items())]
     return "\n".join([

@@ -1,4 +1,4 @@
-"""The commands `idbandits export`, `replay`, `backup` and `restore`."""
+"""The commands `idbandits put`, `export`, `replay`, `backup` and `restore`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def put(arguments: Namespace) -> None:
     settings = {} if arguments.settings is None else json_or_text(arguments.settings)
     if not isinstance(settings, dict):
         raise IdbanditsError(f"--settings must be a JSON object, got {brief(arguments.settings)}")
-    given = {"horizon": arguments.horizon, "holdout": arguments.holdout}
-    settings |= {name: value for name, value in given.items() if value is not None}
+    options = {"horizon": arguments.horizon, "holdout": arguments.holdout}
+    settings |= {name: value for name, value in options.items() if value is not None}
     with Live(store_of(arguments), background=False) as live:
         version = live.put(arguments.name, d, who="command line", **settings)
     say(f"experiment {arguments.name!r} has version {version}")
@@ -37,7 +37,7 @@ def export(arguments: Namespace) -> None:
 
 
 def replay(arguments: Namespace) -> int:
-    """Rebuild an agent from the journal, and compare it with the latest snapshot."""
+    """Rebuild an agent from the journal, and compare it with the latest snapshot; return 1 if they differ."""
     require_service()
     from idbandits.service.history.rebuilding import learn_again, rebuild
 

@@ -337,7 +337,7 @@ idbandits token revoke web --store sqlite:///shop.db
         options=(
             NAME, OUT_FILE(required=True, help="log: .parquet"), STORE,
             option("--propensity", type=integer(1, 100_000), metavar="DRAWS",
-                   help="add a column propensity, computed by so many draws for each decision (slow)"),
+                   help="add a column propensity, computed by DRAWS draws for each decision (slow)"),
         ),
         description="""
 Writes the closed rounds of an experiment as Parquet, with a column for each context, decision and observed node, and

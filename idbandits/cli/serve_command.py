@@ -10,7 +10,7 @@ from idbandits.cli.store_option import open_journal, require_service, store_of
 
 
 def serve(arguments: Namespace) -> int:
-    """Serve experiments over HTTP until a signal comes."""
+    """Serve experiments over HTTP until SIGTERM or SIGINT."""
     require_service()
     from idbandits.service.http.service_state import Options
     from idbandits.service.http.supervisor import Supervisor, bound, is_local, prepare
@@ -34,9 +34,10 @@ def token(arguments: Namespace) -> None:
 
     with open_journal(arguments) as journal:
         if arguments.verb == "list":
-            for own in stored_tokens(journal):
-                created = datetime.fromtimestamp(own.created, UTC).isoformat(timespec="seconds")
-                print(f"{own.name}\t{own.scopes}\t{created}\t{'active' if own.revoked is None else 'revoked'}")
+            for stored in stored_tokens(journal):
+                created = datetime.fromtimestamp(stored.created, UTC).isoformat(timespec="seconds")
+                status = "active" if stored.revoked is None else "revoked"
+                print(f"{stored.name}\t{stored.scopes}\t{created}\t{status}")
             return
         if arguments.name is None:
             raise IdbanditsError(f"name must be given: idbandits token {arguments.verb} NAME")

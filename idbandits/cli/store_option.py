@@ -1,4 +1,4 @@
-"""The option --store of commands, and the journal it names."""
+"""Option --store of commands, and the journal that it names."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NEEDED = ("msgspec", "apsw", "psycopg", "starlette", "uvicorn", "httptools", "ht
 
 
 def require_service() -> None:
-    """Raise unless the extra is installed."""
+    """Raise unless the packages of the extra `serve` are installed."""
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         raise IdbanditsError(f"this command needs {', '.join(missing)}: pip install 'idbandits[serve]'")
 
 
 def store_of(arguments: Namespace) -> str:
-    """Return the URL of the store: of the option, or of the environment, which keeps passwords out of `ps`."""
+    """Return the URL of the store: of the option, or of the environment, which hides passwords from `ps`."""
     url: str | None = arguments.store or os.environ.get(VARIABLE)
     if url is None:
         raise IdbanditsError(f"--store must be given, or the environment variable {VARIABLE}: sqlite:///shop.db")

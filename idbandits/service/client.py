@@ -11,25 +11,30 @@ import httpx
 
 from idbandits.diagram.diagram import Diagram
 from idbandits.service.client_requests import (
-    FALLBACK,
     RETRIES,
     TIMEOUT,
     ClientDecision,
     Fallback,
-    Requests,
     Sent,
-    content_of,
-    decided,
-    decision_body,
-    error_of,
-    experiment_body,
+    T,
+    decision_request,
+    decisions_request,
+    description_request,
     fallback_decision,
-    json_of,
-    outcome_body,
-    target_of,
-    unreachable,
+    http_options,
+    http_request,
+    outcome_request,
+    outcomes_request,
+    pause_after,
+    posterior_request,
+    put_request,
+    result_of,
+    retry_pauses,
+    shown_request,
 )
 from idbandits.service.service_errors import ServiceError
+
+PUT_TIMEOUT = 300.0  # seconds: the service compiles kernels
 
 
 @final
@@ -70,24 +75,19 @@ class Client:
         self, url: str, *, token: str | None = None, timeout: float = TIMEOUT, retries: int = RETRIES,
         transport: httpx.BaseTransport | None = None,
     ) -> None:  # fmt: skip
-        self._requests = Requests(url, token, timeout, retries)
-        self._http = httpx.Client(**self._requests.options, transport=transport)
+        self._retries = retries
+        self._http = httpx.Client(**http_options(url, token, timeout), transport=transport)
 
-    def _answer(self, sent: Sent) -> Any:
-        pauses = self._requests.pauses()
+    def _result(self, sent: Sent[T]) -> T:
+        pauses = retry_pauses(self._retries)
         while True:
             try:
-                answer: httpx.Response | None = self._http.request(sent.method, sent.path, content=json_of(sent.body))
-                problem: object = None
+                attempt: httpx.Response | httpx.TransportError = self._http.request(**http_request(sent))
             except httpx.TransportError as error:
-                answer, problem = None, error
-            if answer is not None and not self._requests.is_retried(answer):
-                return content_of(answer)
-            pause = next(pauses, None)
+                attempt = error
+            pause = pause_after(attempt, pauses)
             if pause is None:
-                if answer is not None:
-                    return content_of(answer)
-                raise unreachable(problem)
+                return result_of(sent, attempt)
             time.sleep(pause)
 
     def put(self, experiment: str, d: Diagram, **settings: Any) -> int:
@@ -98,8 +98,8 @@ class Client:
         experiment, d, **settings
             As in `Live.put`.
         """
-        path, body = self._requests.path(experiment), experiment_body(d, settings)
-        return int(content_of(self._http.put(path, content=json_of(body), timeout=300.0))["version"])
+        sent = put_request(experiment, d, settings)
+        return result_of(sent, self._http.request(**http_request(sent), timeout=PUT_TIMEOUT))
 
     def decide(
         self, experiment: str, context: Mapping[str, Any] | None = None, *, allowed: Any = None, id: str | None = None,
@@ -120,14 +120,14 @@ class Client:
         ClientDecision
             Id, action, version and arm; `fallback` is True if the service did not answer.
         """
-        given = {"context": context, "allowed": allowed, "id": id, "unit": unit, "action": action, "deferred": deferred}
-        sent = self._requests.decision(experiment, given)
+        sent = decision_request(
+            experiment,
+            {"context": context, "allowed": allowed, "id": id, "unit": unit, "action": action, "deferred": deferred},
+        )  # fmt: skip
         try:
-            return decided(experiment, self._answer(sent))
+            return self._result(sent)
         except ServiceError as error:
-            if error.kind != "unavailable" or fallback is None:
-                raise
-            return fallback_decision(experiment, sent.body["id"], fallback)
+            return fallback_decision(experiment, sent, fallback, error)
 
     def decide_many(
         self, experiment: str, requests: Sequence[Mapping[str, Any]]
@@ -141,9 +141,7 @@ class Client:
         requests : sequence of mappings
             Arguments of `decide`, without fallbacks.
         """
-        body = {"decisions": [decision_body(own) for own in requests]}
-        answers = self._answer(Sent("POST", self._requests.path(experiment, "/decisions:batch"), body))["decisions"]
-        return [decided(experiment, own) if "action" in own else error_of(own) for own in answers]
+        return self._result(decisions_request(experiment, requests))
 
     def report(
         self, decision: ClientDecision | str, values: Mapping[str, Any] | None = None, *, at: Any = None,
@@ -160,11 +158,8 @@ class Client:
         experiment : str, optional
             Name of the experiment, needed for an id.
         """
-        name, id, is_fallback = target_of(decision, experiment)
-        if is_fallback:
-            return "fallback"
-        sent = Sent("POST", self._requests.path(name, "/outcomes"), outcome_body(id, values, at, complete))
-        return str(self._answer(sent)["status"])
+        sent = outcome_request(decision, values, at, complete, experiment)
+        return "fallback" if sent is None else self._result(sent)
 
     def report_many(self, experiment: str, reports: Iterable[Mapping[str, Any]]) -> list[str | ServiceError]:
         """Report several outcomes; return an answer or an error for each.
@@ -176,19 +171,9 @@ class Client:
         reports : iterable of mappings
             As in `Live.report`.
         """
-        own = list(reports)
-        kept = [i for i, one in enumerate(own) if not one["id"].startswith(FALLBACK)]
-        results: list[str | ServiceError] = ["fallback"] * len(own)
-        bodies = [
-            outcome_body(own[i]["id"], own[i].get("values"), own[i].get("at"), own[i].get("complete", False))
-            for i in kept
-        ]
-        if kept:
-            path = self._requests.path(experiment, "/outcomes:batch")
-            answers = self._answer(Sent("POST", path, {"outcomes": bodies}))["outcomes"]
-            for i, answer in zip(kept, answers, strict=True):
-                results[i] = error_of(answer) if "type" in answer else answer["status"]
-        return results
+        listed = list(reports)
+        sent = outcomes_request(experiment, listed)
+        return ["fallback"] * len(listed) if sent is None else self._result(sent)
 
     def shown(self, decision: ClientDecision | str, *, at: Any = None, experiment: str | None = None) -> str:
         """Report that a deferred decision was shown.
@@ -198,11 +183,8 @@ class Client:
         decision, at, experiment
             As in `report`.
         """
-        name, id, is_fallback = target_of(decision, experiment)
-        if is_fallback:
-            return "fallback"
-        body = {"decision": id} if at is None else {"decision": id, "at": at}
-        return str(self._answer(Sent("POST", self._requests.path(name, "/shown"), body))["status"])
+        sent = shown_request(decision, at, experiment)
+        return "fallback" if sent is None else self._result(sent)
 
     def show(self, experiment: str) -> dict[str, Any]:
         """Describe an experiment, as `Live.show`.
@@ -212,8 +194,7 @@ class Client:
         experiment : str
             Name of the experiment.
         """
-        own: dict[str, Any] = self._answer(Sent("GET", self._requests.path(experiment)))
-        return own
+        return self._result(description_request(experiment))
 
     def posterior(self, experiment: str) -> dict[str, Any]:
         """Return the beliefs of all learned tables as lists, by table: labels, mean, sd and quantiles.
@@ -223,8 +204,7 @@ class Client:
         experiment : str
             Name of the experiment.
         """
-        own: dict[str, Any] = self._answer(Sent("GET", self._requests.path(experiment, "/posterior")))["tables"]
-        return own
+        return self._result(posterior_request(experiment))
 
     def close(self) -> None:
         """Close all connections."""
@@ -264,26 +244,19 @@ class AsyncClient:
         self, url: str, *, token: str | None = None, timeout: float = TIMEOUT, retries: int = RETRIES,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:  # fmt: skip
-        self._requests = Requests(url, token, timeout, retries)
-        self._http = httpx.AsyncClient(**self._requests.options, transport=transport)
+        self._retries = retries
+        self._http = httpx.AsyncClient(**http_options(url, token, timeout), transport=transport)
 
-    async def _answer(self, sent: Sent) -> Any:
-        pauses = self._requests.pauses()
+    async def _result(self, sent: Sent[T]) -> T:
+        pauses = retry_pauses(self._retries)
         while True:
             try:
-                answer: httpx.Response | None = await self._http.request(
-                    sent.method, sent.path, content=json_of(sent.body)
-                )
-                problem: object = None
+                attempt: httpx.Response | httpx.TransportError = await self._http.request(**http_request(sent))
             except httpx.TransportError as error:
-                answer, problem = None, error
-            if answer is not None and not self._requests.is_retried(answer):
-                return content_of(answer)
-            pause = next(pauses, None)
+                attempt = error
+            pause = pause_after(attempt, pauses)
             if pause is None:
-                if answer is not None:
-                    return content_of(answer)
-                raise unreachable(problem)
+                return result_of(sent, attempt)
             await asyncio.sleep(pause)
 
     async def put(self, experiment: str, d: Diagram, **settings: Any) -> int:
@@ -294,8 +267,8 @@ class AsyncClient:
         experiment, d, **settings
             As in `Live.put`.
         """
-        path, body = self._requests.path(experiment), experiment_body(d, settings)
-        return int(content_of(await self._http.put(path, content=json_of(body), timeout=300.0))["version"])
+        sent = put_request(experiment, d, settings)
+        return result_of(sent, await self._http.request(**http_request(sent), timeout=PUT_TIMEOUT))
 
     async def decide(
         self, experiment: str, context: Mapping[str, Any] | None = None, *, allowed: Any = None, id: str | None = None,
@@ -314,14 +287,14 @@ class AsyncClient:
         ClientDecision
             Id, action, version and arm; `fallback` is True if the service did not answer.
         """
-        given = {"context": context, "allowed": allowed, "id": id, "unit": unit, "action": action, "deferred": deferred}
-        sent = self._requests.decision(experiment, given)
+        sent = decision_request(
+            experiment,
+            {"context": context, "allowed": allowed, "id": id, "unit": unit, "action": action, "deferred": deferred},
+        )  # fmt: skip
         try:
-            return decided(experiment, await self._answer(sent))
+            return await self._result(sent)
         except ServiceError as error:
-            if error.kind != "unavailable" or fallback is None:
-                raise
-            return fallback_decision(experiment, sent.body["id"], fallback)
+            return fallback_decision(experiment, sent, fallback, error)
 
     async def decide_many(
         self, experiment: str, requests: Sequence[Mapping[str, Any]]
@@ -333,11 +306,7 @@ class AsyncClient:
         experiment, requests
             As in `Client.decide_many`.
         """
-        body = {"decisions": [decision_body(own) for own in requests]}
-        answers = (await self._answer(Sent("POST", self._requests.path(experiment, "/decisions:batch"), body)))[
-            "decisions"
-        ]
-        return [decided(experiment, own) if "action" in own else error_of(own) for own in answers]
+        return await self._result(decisions_request(experiment, requests))
 
     async def report(
         self, decision: ClientDecision | str, values: Mapping[str, Any] | None = None, *, at: Any = None,
@@ -350,11 +319,8 @@ class AsyncClient:
         decision, values, at, complete, experiment
             As in `Client.report`.
         """
-        name, id, is_fallback = target_of(decision, experiment)
-        if is_fallback:
-            return "fallback"
-        sent = Sent("POST", self._requests.path(name, "/outcomes"), outcome_body(id, values, at, complete))
-        return str((await self._answer(sent))["status"])
+        sent = outcome_request(decision, values, at, complete, experiment)
+        return "fallback" if sent is None else await self._result(sent)
 
     async def report_many(self, experiment: str, reports: Iterable[Mapping[str, Any]]) -> list[str | ServiceError]:
         """Report several outcomes; return an answer or an error for each.
@@ -364,19 +330,9 @@ class AsyncClient:
         experiment, reports
             As in `Client.report_many`.
         """
-        own = list(reports)
-        kept = [i for i, one in enumerate(own) if not one["id"].startswith(FALLBACK)]
-        results: list[str | ServiceError] = ["fallback"] * len(own)
-        bodies = [
-            outcome_body(own[i]["id"], own[i].get("values"), own[i].get("at"), own[i].get("complete", False))
-            for i in kept
-        ]
-        if kept:
-            path = self._requests.path(experiment, "/outcomes:batch")
-            answers = (await self._answer(Sent("POST", path, {"outcomes": bodies})))["outcomes"]
-            for i, answer in zip(kept, answers, strict=True):
-                results[i] = error_of(answer) if "type" in answer else answer["status"]
-        return results
+        listed = list(reports)
+        sent = outcomes_request(experiment, listed)
+        return ["fallback"] * len(listed) if sent is None else await self._result(sent)
 
     async def shown(self, decision: ClientDecision | str, *, at: Any = None, experiment: str | None = None) -> str:
         """Report that a deferred decision was shown.
@@ -386,11 +342,8 @@ class AsyncClient:
         decision, at, experiment
             As in `Client.shown`.
         """
-        name, id, is_fallback = target_of(decision, experiment)
-        if is_fallback:
-            return "fallback"
-        body = {"decision": id} if at is None else {"decision": id, "at": at}
-        return str((await self._answer(Sent("POST", self._requests.path(name, "/shown"), body)))["status"])
+        sent = shown_request(decision, at, experiment)
+        return "fallback" if sent is None else await self._result(sent)
 
     async def show(self, experiment: str) -> dict[str, Any]:
         """Describe an experiment, as `Live.show`.
@@ -400,8 +353,7 @@ class AsyncClient:
         experiment : str
             Name of the experiment.
         """
-        own: dict[str, Any] = await self._answer(Sent("GET", self._requests.path(experiment)))
-        return own
+        return await self._result(description_request(experiment))
 
     async def posterior(self, experiment: str) -> dict[str, Any]:
         """Return the beliefs of all learned tables as lists, as `Client.posterior`.
@@ -411,8 +363,7 @@ class AsyncClient:
         experiment : str
             Name of the experiment.
         """
-        own: dict[str, Any] = (await self._answer(Sent("GET", self._requests.path(experiment, "/posterior"))))["tables"]
-        return own
+        return await self._result(posterior_request(experiment))
 
     async def close(self) -> None:
         """Close all connections."""

@@ -1,11 +1,12 @@
-"""Requests of clients and their answers, without the transport."""
+"""Requests of clients and the results of their answers, without a transport."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -18,11 +19,12 @@ from idbandits.service.service_errors import STATUS, ServiceError
 
 TIMEOUT = 2.0  # seconds for an attempt
 RETRIES = 2
-PAUSE = 0.05  # seconds before the first retry; each further one waits twice as long
-FALLBACK = "fallback-"  # beginning of ids of decisions that the service did not make
+PAUSE = 0.05  # seconds before the first retry, about; doubled for each further retry
+FALLBACK = "fallback-"  # prefix of ids of decisions that the service did not make
 URN = "urn:problem:idbandits:"
-AGAIN = frozenset({408, 429, 502, 503, 504})
+AGAIN = frozenset({408, 429, 502, 503, 504})  # statuses after which a request is repeated
 
+T = TypeVar("T")
 Fallback = Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
 
 
@@ -53,52 +55,107 @@ class ClientDecision(NamedTuple):
     fallback: bool = False
 
 
-class Sent(NamedTuple):
-    """Request that may be repeated."""
+class Sent(NamedTuple, Generic[T]):
+    """Request, which may be repeated, with the function that reads the content of its answer."""
 
     method: str
     path: str
-    body: Any = None
+    body: Any
+    read: Callable[[Any], T]
 
 
-class Requests:
-    """Requests and answers, without their transport."""
-
-    def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
-        self.retries, headers = retries, {"accept": "application/json", "content-type": "application/json"}
-        if token is not None:
-            headers["authorization"] = f"Bearer {token}"
-        self.options: dict[str, Any] = {"base_url": url, "headers": headers, "timeout": timeout}
-
-    @staticmethod
-    def path(experiment: str, rest: str = "") -> str:
-        """Return the path of an experiment, or of a part of it."""
-        return f"/v1/experiments/{quote(experiment, safe='')}{rest}"
-
-    def decision(self, experiment: str, given: Mapping[str, Any]) -> Sent:
-        """Return the request of a decision."""
-        return Sent("POST", self.path(experiment, "/decisions"), decision_body(given))
-
-    def pauses(self) -> Iterator[float]:
-        """Yield the time before each retry."""
-        for number in range(self.retries):
-            yield PAUSE * 2**number * random.uniform(0.5, 1.5)
-
-    @staticmethod
-    def is_retried(answer: httpx.Response) -> bool:
-        """Return whether a request should be repeated: also where its first attempt is still being carried out."""
-        return answer.status_code in AGAIN or _kind(answer) == "duplicate"
+# -- requests of methods -------------------------------------------------------------------------------------------
 
 
-def decision_body(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of a request of a decision, with an id."""
-    body = {name: value for name, value in given.items() if value is not None and value is not False}
+def put_request(experiment: str, d: Diagram, settings: Mapping[str, Any]) -> Sent[int]:
+    """Return the request of `put`."""
+    return Sent("PUT", _path(experiment), {"diagram": d.to_dict(), **settings}, lambda content: int(content["version"]))
+
+
+def decision_request(experiment: str, arguments: Mapping[str, Any]) -> Sent[ClientDecision]:
+    """Return the request of `decide`."""
+    path, body = _path(experiment, "/decisions"), _decision_body(arguments)
+    return Sent("POST", path, body, partial(_decision_of, experiment))
+
+
+def decisions_request(
+    experiment: str, requests: Iterable[Mapping[str, Any]]
+) -> Sent[list[ClientDecision | ServiceError]]:
+    """Return the request of `decide_many`."""
+
+    def read(content: Any) -> list[ClientDecision | ServiceError]:
+        answers = content["decisions"]
+        return [_decision_of(experiment, answer) if "action" in answer else error_of(answer) for answer in answers]
+
+    body = {"decisions": [_decision_body(arguments) for arguments in requests]}
+    return Sent("POST", _path(experiment, "/decisions:batch"), body, read)
+
+
+def outcome_request(
+    decision: ClientDecision | str, values: Mapping[str, Any] | None, at: Any, complete: bool, experiment: str | None
+) -> Sent[str] | None:
+    """Return the request of `report`; None for a fallback, which is not reported."""
+    target = _target_of(decision, experiment)
+    if target is None:
+        return None
+    name, id = target
+    return Sent("POST", _path(name, "/outcomes"), _outcome_body(id, values, at, complete), _status_of)
+
+
+def outcomes_request(experiment: str, reports: Sequence[Mapping[str, Any]]) -> Sent[list[str | ServiceError]] | None:
+    """Return the request of `report_many`; None if all reports are of fallbacks, which are not reported."""
+    to_send = [k for k, report in enumerate(reports) if not report["id"].startswith(FALLBACK)]
+    if not to_send:
+        return None
+
+    def read(content: Any) -> list[str | ServiceError]:
+        results: list[str | ServiceError] = ["fallback"] * len(reports)
+        for k, answer in zip(to_send, content["outcomes"], strict=True):
+            results[k] = error_of(answer) if "type" in answer else answer["status"]
+        return results
+
+    outcomes = [
+        _outcome_body(report["id"], report.get("values"), report.get("at"), report.get("complete", False))
+        for report in (reports[k] for k in to_send)
+    ]
+    return Sent("POST", _path(experiment, "/outcomes:batch"), {"outcomes": outcomes}, read)
+
+
+def shown_request(decision: ClientDecision | str, at: Any, experiment: str | None) -> Sent[str] | None:
+    """Return the request of `shown`; None for a fallback, which is not reported."""
+    target = _target_of(decision, experiment)
+    if target is None:
+        return None
+    name, id = target
+    return Sent("POST", _path(name, "/shown"), _outcome_body(id, at=at), _status_of)
+
+
+def description_request(experiment: str) -> Sent[dict[str, Any]]:
+    """Return the request of `show`."""
+    return Sent("GET", _path(experiment), None, lambda content: content)
+
+
+def posterior_request(experiment: str) -> Sent[dict[str, Any]]:
+    """Return the request of `posterior`."""
+    return Sent("GET", _path(experiment, "/posterior"), None, lambda content: content["tables"])
+
+
+def _path(experiment: str, rest: str = "") -> str:
+    """Return the path of an experiment, or of a part of it."""
+    return f"/v1/experiments/{quote(experiment, safe='')}{rest}"
+
+
+def _decision_body(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a request for a decision, with a new id if it has none."""
+    body = {name: value for name, value in arguments.items() if value is not None and value is not False}
     body.setdefault("id", new_id(time.time()))
     return body
 
 
-def outcome_body(id: str, values: Mapping[str, Any] | None, at: Any, complete: bool) -> dict[str, Any]:
-    """Return the body of an outcome."""
+def _outcome_body(
+    id: str, values: Mapping[str, Any] | None = None, at: Any = None, complete: bool = False
+) -> dict[str, Any]:
+    """Return the body of an outcome, or of a decision that was shown."""
     body: dict[str, Any] = {"decision": id}
     if values is not None:
         body["values"] = dict(values)
@@ -109,9 +166,83 @@ def outcome_body(id: str, values: Mapping[str, Any] | None, at: Any, complete: b
     return body
 
 
-def json_of(body: Any) -> bytes | None:
-    """Return a body as JSON; None without a body."""
-    return None if body is None else encoded(body).encode()
+def _target_of(decision: ClientDecision | str, experiment: str | None) -> tuple[str, str] | None:
+    """Return experiment and id of a decision; None for a fallback."""
+    if isinstance(decision, ClientDecision):
+        return None if decision.fallback else (decision.experiment, decision.id)
+    if decision.startswith(FALLBACK):
+        return None
+    if experiment is None:
+        raise ServiceError("invalid", "experiment must be given for the id of a decision", "experiment")
+    return experiment, decision
+
+
+def _decision_of(experiment: str, answer: Mapping[str, Any]) -> ClientDecision:
+    """Return the decision of an answer."""
+    return ClientDecision(answer["id"], answer["action"], answer["version"], answer["arm"], experiment)
+
+
+def _status_of(content: Mapping[str, Any]) -> str:
+    """Return the status of an answer to an outcome."""
+    return str(content["status"])
+
+
+def fallback_decision(
+    experiment: str, sent: Sent[ClientDecision], fallback: Fallback, error: ServiceError
+) -> ClientDecision:
+    """Return the fallback of a decision that failed; raise `error` without a fallback, or if the service answered."""
+    if error.kind != "unavailable" or fallback is None:
+        raise error
+    action = fallback() if callable(fallback) else fallback
+    id: str = sent.body["id"]
+    return ClientDecision(
+        id if id.startswith(FALLBACK) else FALLBACK + id, dict(action), 0, "fallback", experiment, fallback=True
+    )
+
+
+# -- HTTP ----------------------------------------------------------------------------------------------------------
+
+
+def http_options(url: str, token: str | None, timeout: float) -> dict[str, Any]:
+    """Return the options of an `httpx.Client`."""
+    headers = {"accept": "application/json", "content-type": "application/json"}
+    if token is not None:
+        headers["authorization"] = f"Bearer {token}"
+    return {"base_url": url, "headers": headers, "timeout": timeout}
+
+
+def http_request(sent: Sent[Any]) -> dict[str, Any]:
+    """Return the arguments of `httpx.Client.request`."""
+    content = None if sent.body is None else encoded(sent.body).encode()
+    return {"method": sent.method, "url": sent.path, "content": content}
+
+
+def retry_pauses(retries: int) -> Iterator[float]:
+    """Yield the seconds to wait before each retry."""
+    for number in range(retries):
+        yield PAUSE * 2**number * random.uniform(0.5, 1.5)
+
+
+def pause_after(attempt: httpx.Response | httpx.TransportError, pauses: Iterator[float]) -> float | None:
+    """Return the seconds to wait before another attempt; None if the answer is final or no retries are left.
+
+    A request is repeated if there was no answer, if the service was busy, and if an earlier attempt is still being
+    carried out.
+    """
+    if isinstance(attempt, httpx.Response) and attempt.status_code not in AGAIN and _kind(attempt) != "duplicate":
+        return None
+    return next(pauses, None)
+
+
+def result_of(sent: Sent[T], attempt: httpx.Response | httpx.TransportError) -> T:
+    """Return the result of a request; raise the problem of the answer, or that there was no answer."""
+    if isinstance(attempt, httpx.TransportError):
+        raise _unreachable(attempt)
+    if attempt.is_success:
+        return sent.read(attempt.json())
+    if _kind(attempt) is None:
+        raise _unreachable(f"status {attempt.status_code}")
+    raise error_of(attempt.json())
 
 
 def _kind(answer: httpx.Response) -> str | None:
@@ -119,16 +250,6 @@ def _kind(answer: httpx.Response) -> str | None:
     if not answer.headers.get("content-type", "").startswith("application/problem+json"):
         return None
     return str(answer.json().get("type", "")).removeprefix(URN)
-
-
-def content_of(answer: httpx.Response) -> Any:
-    """Return the content of an answer, or raise its problem."""
-    if answer.is_success:
-        return answer.json()
-    kind = _kind(answer)
-    if kind is None:
-        raise unreachable(f"status {answer.status_code}")
-    raise error_of(answer.json())
 
 
 def error_of(problem: Mapping[str, Any]) -> ServiceError:
@@ -140,35 +261,6 @@ def error_of(problem: Mapping[str, Any]) -> ServiceError:
     )  # fmt: skip
 
 
-def unreachable(reason: object) -> ServiceError:
+def _unreachable(reason: object) -> ServiceError:
     """Return the error of a service that gives no answer."""
     return ServiceError("unavailable", f"the service did not answer: {reason}")
-
-
-def decided(experiment: str, own: Mapping[str, Any]) -> ClientDecision:
-    """Return the decision of an answer."""
-    return ClientDecision(own["id"], own["action"], own["version"], own["arm"], experiment)
-
-
-def fallback_decision(experiment: str, id: str, fallback: Fallback) -> ClientDecision:
-    """Return a decision by a fallback."""
-    assert fallback is not None
-    action = fallback() if callable(fallback) else fallback
-    own_id = id if id.startswith(FALLBACK) else FALLBACK + id
-    return ClientDecision(own_id, dict(action), 0, "fallback", experiment, fallback=True)
-
-
-def target_of(decision: ClientDecision | str, experiment: str | None) -> tuple[str, str, bool]:
-    """Return experiment and id of a decision, and whether it is a fallback."""
-    if isinstance(decision, ClientDecision):
-        return decision.experiment, decision.id, decision.fallback
-    if decision.startswith(FALLBACK):
-        return experiment or "", decision, True
-    if experiment is None:
-        raise ServiceError("invalid", "experiment must be given for the id of a decision", "experiment")
-    return experiment, decision, False
-
-
-def experiment_body(d: Diagram, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body that creates an experiment."""
-    return {"diagram": d.to_dict(), **settings}

@@ -1,4 +1,4 @@
-"""Errors of the service: each has a kind, an HTTP status and, where there is one, the field that is wrong."""
+"""Errors of the service, with their kinds and HTTP statuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATUS = {
 
 
 class ServiceError(IdbanditsError):
-    """Request that the service does not carry out; `kind` says why, `field` names the part of the request."""
+    """Rejected request: `kind` is the reason; `field` names the invalid part of the request, if there is one."""
 
     def __init__(self, kind: str, message: str, field: str | None = None, **details: Any) -> None:
         super().__init__(message)
@@ -27,5 +27,5 @@ class ServiceError(IdbanditsError):
 
 
 def unavailable(error: Exception) -> ServiceError:
-    """Return the error of a store that does not answer or cannot write; the request may be repeated."""
+    """Return the error of a store that does not answer or cannot write; clients may repeat the request."""
     return ServiceError("unavailable", f"the journal is not available: {type(error).__name__}: {error}")

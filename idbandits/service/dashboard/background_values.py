@@ -1,4 +1,4 @@
-"""Values that take long: computed in threads, and shown as they were last until new ones are there."""
+"""Cache of slow values: computed in threads; the previous value is returned until the new one is ready."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple, final
 
-PAUSE = 10.0  # a value is computed again after this many times the time that it took
+PAUSE = 10.0  # between computations of a value, as a multiple of the time that the last one took
 LEAST_PAUSE = 1.0  # seconds
 MOST = 500  # values
 
@@ -22,7 +22,7 @@ class _Value(NamedTuple):
 
 @final
 class BackgroundValues:
-    """Values by key, each valid for a token; an old value is returned while a new one is computed."""
+    """Values by key, each valid for a token; the previous value is returned while a new one is computed."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="idbandits-dashboard")
@@ -30,21 +30,21 @@ class BackgroundValues:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, token: Any, compute: Callable[[], Any], until: float) -> Any:
-        """Return the value for a token: a new one if it comes until a monotonic time, else an old one, else None."""
+        """Return the value for a token if it is ready by a monotonic time, else the previous value or None."""
         with self._lock:
-            known = self._values.get(key)
-            if known is not None:
-                rests = time.monotonic() - known.at < max(LEAST_PAUSE, PAUSE * known.seconds)
-                if known.token == token or rests:
-                    return known.value
+            latest = self._values.get(key)
+            if latest is not None:
+                pauses = time.monotonic() - latest.at < max(LEAST_PAUSE, PAUSE * latest.seconds)
+                if latest.token == token or pauses:
+                    return latest.value
             running = self._running.get(key)
             if running is None:
                 running = self._running[key] = self._pool.submit(self._compute, key, token, compute)
         wait([running], max(0.0, until - time.monotonic()))
         if running.done():
-            running.result()  # raises what failed
-        known = self._values.get(key)
-        return None if known is None else known.value
+            running.result()  # raises the error of the computation
+        latest = self._values.get(key)
+        return None if latest is None else latest.value
 
     def _compute(self, key: Hashable, token: Any, compute: Callable[[], Any]) -> None:
         start = time.monotonic()
@@ -52,7 +52,7 @@ class BackgroundValues:
             value = compute()
             with self._lock:
                 now = time.monotonic()
-                self._values.pop(key, None)  # the latest are last
+                self._values.pop(key, None)  # dictionaries are in the order of insertion: the oldest value is first
                 self._values[key] = _Value(token, value, now, now - start)
                 while len(self._values) > MOST:
                     self._values.pop(next(iter(self._values)))

@@ -1,4 +1,4 @@
-"""Status of experiments in numbers and in one sentence, from statistics and small queries of the journal."""
+"""Status of experiments as numbers and as a sentence, from statistics and short queries of the journal."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from idbandits.service.live.gain import Gain, SampleRatio
 from idbandits.service.live.live import Live
 from idbandits.service.live.statistics import HOUR, Cell, Statistics
 
-LATEST = 2000  # decisions that are examined for reports
-BEHIND = 60.0  # seconds, after which an experiment is not up to date
+LATEST = 2000  # closed decisions whose reports are examined
+BEHIND = 60.0  # seconds of lag above which an experiment is not up to date
 ALARM = 0.01  # p-value of the sample-ratio test
 
 
@@ -24,12 +24,12 @@ class Mean(NamedTuple):
     """Mean reward of an arm, of rounds whose reward is known."""
 
     value: float | None
-    half: float | None  # of an interval of 95 %, at one time
+    half: float | None  # half the width of the pointwise interval of 95 %
     rounds: int
 
 
 class Received(NamedTuple):
-    """Reports on the latest decisions that are closed."""
+    """Reports on the latest closed decisions."""
 
     closed: int
     reported: int
@@ -37,7 +37,7 @@ class Received(NamedTuple):
 
 
 class Status(NamedTuple):
-    """Status of an experiment, as pages show it."""
+    """Status of an experiment, as displayed on its pages."""
 
     name: str
     version: int
@@ -54,11 +54,11 @@ class Status(NamedTuple):
     agreed: tuple[int, int]
     rejected: int  # rounds that the agent did not accept
     hidden: bool  # rewards are not observed
-    horizon: float  # the last one
+    horizon: float  # last horizon, in seconds
 
     @property
     def sentence(self) -> str:
-        """Say in one sentence how the experiment is doing."""
+        """Summary of the status in one sentence."""
         if self.totals["decisions"] == 0:
             return "No decisions yet."
         parts = [self.reward_words, self.gain_words]
@@ -70,22 +70,22 @@ class Status(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """True if everything that is due was learned."""
+        """True if no due round has waited longer than `BEHIND` seconds."""
         return self.lag <= BEHIND
 
     @property
     def reward_words(self) -> str:
-        """Say what a round earns."""
-        own = self.arms.get(POLICY) or self.arms.get(CALLER)
+        """Mean reward, as a part of the sentence."""
+        mean = self.arms.get(POLICY) or self.arms.get(CALLER)
         if self.hidden:
             return "rewards are not observed"
-        if own is None or own.value is None:
+        if mean is None or mean.value is None:
             return "no rewards are known yet"
-        return f"{show.number(own.value)} reward per round"
+        return f"{show.number(mean.value)} reward per round"
 
     @property
     def gain_words(self) -> str:
-        """Say what the policy gains."""
+        """Gain over the holdout, or agreement in shadow mode, as a part of the sentence."""
         if self.mode == "shadow":
             agreed, compared = self.agreed
             if not compared:
@@ -95,15 +95,15 @@ class Status(NamedTuple):
             return "no holdout to compare with"
         if self.hidden:
             return ""
-        own = self.gain
-        if own.low is None or own.high is None:
+        gain = self.gain
+        if gain.low is None or gain.high is None:
             return "gain over the holdout undecided, with too few rounds for an interval yet"
-        between = f"{show.signed(own.low)} to {show.signed(own.high)}"
-        if not own.is_decided:
+        between = f"{show.signed(gain.low)} to {show.signed(gain.high)}"
+        if not gain.is_decided:
             return f"gain over the holdout undecided ({between})"
-        verb = "gains" if own.low > 0 else "loses"
-        assert own.estimate is not None
-        return f"{verb} {show.number(abs(own.estimate))} per round against the holdout ({between})"
+        verb = "gains" if gain.low > 0 else "loses"
+        assert gain.estimate is not None
+        return f"{verb} {show.number(abs(gain.estimate))} per round against the holdout ({between})"
 
 
 def status_of(live: Live, name: str) -> Status:
@@ -129,19 +129,19 @@ def _hour(key: str) -> float:
 
 
 def is_complete_in(live: Live, name: str) -> Any:
-    """Return a function that says whether the rounds of an hour that ends then have all reached their last horizon."""
+    """Return a function (version, end of an hour): True if all rounds of the hour have reached their last horizon."""
     now = live.clock()
     return lambda version, end: end + live.version(name, version).stages[-1] <= now
 
 
 def means_by_arm(live: Live, name: str) -> dict[str, Mean]:
-    """Return the mean reward of each arm, of hours whose rewards are all known."""
+    """Return the mean reward of each arm over hours whose rewards are complete."""
     is_complete, sums = is_complete_in(live, name), dict[str, Any]()
     for key, cell in dict(live.replica(name).statistics.cells).items():
         hour, arm, version = key.split("|")
         if is_complete(int(version), (int(hour) + 1) * HOUR):
             sums[arm] = sums.get(arm, 0.0) + np.array([cell.rewarded, cell.reward, cell.square])
-    return {arm: _mean(*own.tolist()) for arm, own in sorted(sums.items(), reverse=True)}
+    return {arm: _mean(*total.tolist()) for arm, total in sorted(sums.items(), reverse=True)}
 
 
 def _mean(count: float, reward: float, square: float) -> Mean:
@@ -153,7 +153,7 @@ def _mean(count: float, reward: float, square: float) -> Mean:
 
 
 def cells_of(statistics: Statistics) -> dict[str, Cell]:
-    """Return the cells of statistics that are being counted."""
+    """Return a copy of the cells of statistics that another thread updates."""
     return dict(statistics.cells)
 
 

@@ -1,4 +1,4 @@
-"""Numbers, times and labels as people read them."""
+"""Numbers, times and labels as text for people."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def moment(seconds: float | None, now: float | None = None) -> str:
 
 
 def iso(seconds: float) -> str:
-    """Return a time for machines."""
+    """Return a time in ISO 8601, for machines."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
@@ -102,8 +102,8 @@ def pairs(values: Any) -> str:
     """
     if not values:
         return NOTHING
-    shown = ((name, f"({pairs(own)})" if isinstance(own, dict) else label(own)) for name, own in values.items())
-    return ", ".join(f"{label(name)}: {own}" for name, own in shown)
+    texts = ((name, f"({pairs(value)})" if isinstance(value, dict) else label(value)) for name, value in values.items())
+    return ", ".join(f"{label(name)}: {text}" for name, text in texts)
 
 
 def plural(count: float, noun: str) -> str:

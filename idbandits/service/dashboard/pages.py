@@ -1,4 +1,4 @@
-"""Pages of the dashboard: routes, and what each page shows."""
+"""Pages of the dashboard: routes and handlers."""
 
 from __future__ import annotations
 
@@ -44,49 +44,49 @@ HEADERS = {
     ),
     "Cache-Control": "no-store",
 }
-PICTURE_HEADERS = {  # a picture has styles of its own
+PICTURE_HEADERS = {  # pictures contain inline styles
     **HEADERS,
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
     "Cache-Control": "private, max-age=86400",
 }
-PATIENCE = 0.4  # seconds that a page waits for values that take long
-PICTURE_SECONDS = 30.0  # that a request of a picture waits before it asks again
-SECONDS = 30.0  # after which values that depend on the time are old
-POLL = 1.0  # seconds between looks of a stream of events
-STREAM_SECONDS = 60.0  # after which a stream ends, and the browser begins another one
-ITEMS, HEAT_ITEMS, DECISIONS, CHANGES = 25, 20, 50, 200  # of a page
+PATIENCE = 0.4  # seconds for which a page waits for slow values
+PICTURE_SECONDS = 30.0  # for which a request of a picture waits between checks
+SECONDS = 30.0  # after which values that depend on the time expire
+POLL = 1.0  # seconds between polls of an event stream
+STREAM_SECONDS = 60.0  # after which a stream ends and the browser reconnects
+ITEMS, HEAT_ITEMS, DECISIONS, CHANGES = 25, 20, 50, 200  # number of rows of a page
 TABS = (("", "Overview"), ("/learned", "Learned"), ("/decisions", "Decisions"), ("/changes", "Changes"))
 STATES = {"open": "open", "deferred": "deferred, not shown yet", "closed": "closed", "impossible": "impossible"}
 
 
 class Pages(NamedTuple):
-    """Page of a list: its number from 1, and how many there are."""
+    """Page of a list: its number, from 1, and the number of the last page."""
 
     number: int
     last: int
 
 
 def dashboard_routes(live: Live, *, patience: float = PATIENCE) -> list[BaseRoute]:
-    """Return the routes of the dashboard, to be served behind the scope `read`."""
-    own = Dashboard(live, patience)
+    """Return the routes of the dashboard; the caller must require the scope `read`."""
+    dashboard = Dashboard(live, patience)
     get = ["GET"]
     return [
-        Route("/dashboard", own.overview, methods=get),
-        Route("/dashboard/", own.overview, methods=get),
-        Route("/dashboard/events", own.every_event, methods=get),
-        Route("/dashboard/{name}", own.experiment, methods=get),
-        Route("/dashboard/{name}/learned", own.learned, methods=get),
-        Route("/dashboard/{name}/decisions", own.decisions, methods=get),
-        Route("/dashboard/{name}/changes", own.changes, methods=get),
-        Route("/dashboard/{name}/diagram.svg", own.diagram, methods=get),
-        Route("/dashboard/{name}/events", own.events, methods=get),
+        Route("/dashboard", dashboard.overview, methods=get),
+        Route("/dashboard/", dashboard.overview, methods=get),
+        Route("/dashboard/events", dashboard.all_events, methods=get),
+        Route("/dashboard/{name}", dashboard.experiment, methods=get),
+        Route("/dashboard/{name}/learned", dashboard.learned, methods=get),
+        Route("/dashboard/{name}/decisions", dashboard.decisions, methods=get),
+        Route("/dashboard/{name}/changes", dashboard.changes, methods=get),
+        Route("/dashboard/{name}/diagram.svg", dashboard.diagram, methods=get),
+        Route("/dashboard/{name}/events", dashboard.events, methods=get),
         Mount("/static", StaticFiles(directory=FOLDER / "static"), name="static"),
     ]
 
 
 @final
 class Dashboard:
-    """Handlers of requests."""
+    """Handlers of requests for pages, pictures and event streams."""
 
     def __init__(self, live: Live, patience: float) -> None:
         self._live, self._values, self._patience = live, BackgroundValues(), patience
@@ -95,7 +95,7 @@ class Dashboard:
             trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self._templates.filters["plot"] = lambda value: encoded(value).replace("<", "\\u003c")
-        self._drawing = threading.Lock()  # of pictures
+        self._drawing = threading.Lock()  # one picture at a time
 
     def _page(self, request: Request, template: str, code: int = 200, **values: Any) -> Response:
         root = request.scope.get("root_path", "")
@@ -109,22 +109,22 @@ class Dashboard:
         return self._page(request, "missing.html", error.status, message=str(error), title="Not found")
 
     def _soon(self) -> float:
-        """Return until when a page waits for what takes long."""
+        """Return the monotonic time until which a page waits for slow values."""
         return time.monotonic() + self._patience
 
-    def _kept(self, name: str, what: str, compute: Callable[[], Any], until: float, *more: Any) -> Any:
-        """Return a value of an experiment, computed from its present position."""
+    def _cached(self, name: str, what: str, compute: Callable[[], Any], until: float, *more: Any) -> Any:
+        """Return a value of an experiment, computed again after its position has changed or the value has expired."""
         token = self._live.view(name).position, int(self._live.clock() // SECONDS)
         return self._values.get((name, what, *more), token, compute, until)
 
     def _status(self, name: str, until: float) -> Status | None:
-        status: Status | None = self._kept(name, "status", lambda: status_of(self._live, name), until)
+        status: Status | None = self._cached(name, "status", lambda: status_of(self._live, name), until)
         return status
 
     # -- pages ---------------------------------------------------------------------------------------------------------
 
     def overview(self, request: Request) -> Response:
-        """Show all experiments."""
+        """Show the list of all experiments."""
         rows, until = [], self._soon()
         for name, (state, _, _) in self._live.journal.experiments().items():
             view = self._live.view(name)
@@ -134,7 +134,7 @@ class Dashboard:
         return self._page(request, "overview.html", title="Experiments", rows=rows, stream="/dashboard/events")
 
     def experiment(self, request: Request) -> Response:
-        """Show how an experiment is doing, over time."""
+        """Show status and plots of an experiment."""
         name = request.path_params["name"]
         try:
             self._live.view(name)
@@ -143,14 +143,14 @@ class Dashboard:
         live, until = self._live, self._soon()
         return self._page(
             request, "experiment.html", **self._common(name, "", until), alarm=ALARM, latest=LATEST, states=STATES,
-            plots=self._kept(name, "plots", lambda: self._plots(name), until),
-            received=self._kept(name, "received", lambda: received_of(live.store, name), until),
-            fit=self._kept(name, "fit", lambda: self._fit(name), until),
+            plots=self._cached(name, "plots", lambda: self._plots(name), until),
+            received=self._cached(name, "received", lambda: received_of(live.store, name), until),
+            fit=self._cached(name, "fit", lambda: self._fit(name), until),
             letters=live.journal.letters_by_reason(name), rounds_of=live.view(name).agent.rounds,
         )  # fmt: skip
 
     def learned(self, request: Request) -> Response:
-        """Show what was learned."""
+        """Show the belief of the agent and its diagram."""
         name, query = request.path_params["name"], request.query_params
         try:
             view = self._live.view(name)
@@ -162,22 +162,22 @@ class Dashboard:
         context = {node.name: node.values[k] for node, k in zip(contexts, places, strict=True)}
         statistics = self._live.replica(name).statistics
         until = self._soon()
-        found = self._kept(
+        belief = self._cached(
             name, "learned", lambda: learned(view.agent, model, statistics, context), until, view.version.number,
             *places,
         )  # fmt: skip
-        values: dict[str, Any] = {"found": found, "contexts": contexts, "places": places}
-        if found is not None and found.boards:
-            values |= self._boards(found, query)
+        values: dict[str, Any] = {"belief": belief, "contexts": contexts, "places": places}
+        if belief is not None and belief.boards:
+            values |= self._boards(belief, query)
         chosen = {f"c.{node.name}": k for node, k in zip(contexts, places, strict=True) if k}
         return self._page(
             request, "learned.html", **self._common(name, "/learned", until), **values, chosen=chosen,
             version=view.version, columns=COLUMNS, is_probability=_is_probability(model),
         )  # fmt: skip
 
-    def _boards(self, found: Any, query: Mapping[str, str]) -> dict[str, Any]:
-        at, heat_at = _place(query.get("table"), len(found.boards)), _place(query.get("heat"), len(found.heats))
-        board, heat = found.boards[at], found.heats[heat_at]
+    def _boards(self, belief: Any, query: Mapping[str, str]) -> dict[str, Any]:
+        at, heat_at = _place(query.get("table"), len(belief.boards)), _place(query.get("heat"), len(belief.heats))
+        board, heat = belief.boards[at], belief.heats[heat_at]
         usual = "mean" if board.table is not None else "impressions"
         by = query.get("sort", usual)
         by = by if by in COLUMNS else usual
@@ -245,7 +245,7 @@ class Dashboard:
             for group in groups_of(live.version(name, row.version).model):
                 for item in group.items:
                     labels.setdefault(key_of(item), item)
-        periods = {key: dict(own) for key, own in dict(statistics.periods).items()}
+        periods = {period: dict(counts) for period, counts in dict(statistics.periods).items()}
         received, gained = received_of(live.store, name), live.periods(name)
         effect = design_effect_of(live.store, name) if gained else 1.0
         return {
@@ -272,22 +272,22 @@ class Dashboard:
         number = request.query_params.get("version", "")
         try:
             view = self._live.view(name)
-            own = self._live.version(name, int(number)) if number.isascii() and number.isdecimal() else view.version
+            version = self._live.version(name, int(number)) if number.isascii() and number.isdecimal() else view.version
         except ServiceError as error:
             return self._missing(request, error)
 
         def drawn() -> str:
             with self._drawing:
-                return own.diagram.draw().svg()
+                return version.diagram.draw().svg()
 
         text = None
         while text is None:  # the picture is not part of the page, so it may take long
-            text = self._values.get((name, "diagram", own.number), None, drawn, time.monotonic() + PICTURE_SECONDS)
+            text = self._values.get((name, "diagram", version.number), None, drawn, time.monotonic() + PICTURE_SECONDS)
         return Response(text, headers=PICTURE_HEADERS, media_type="image/svg+xml")
 
     # -- streams -------------------------------------------------------------------------------------------------------
 
-    async def every_event(self, request: Request) -> Response:
+    async def all_events(self, request: Request) -> Response:
         """Send an event whenever something changes in any experiment."""
         return self._stream(lambda: [self._state(name) for name in self._live.journal.experiments()])
 
@@ -301,7 +301,7 @@ class Dashboard:
         return self._stream(lambda: [self._state(name)])
 
     def _state(self, name: str) -> list[Any]:
-        """Return what changes when something happens."""
+        """Return values that change with every event of an experiment."""
         newest = self._live.journal.recent(name, 1)
         status = self._live.journal.experiments()[name][0]
         return [name, self._live.view(name).position, newest[0].n if newest else 0, status]
@@ -309,22 +309,22 @@ class Dashboard:
     def _stream(self, state: Callable[[], Any]) -> Response:
         async def messages() -> AsyncIterator[str]:
             yield "retry: 2000\n\n"
-            known, end = "", time.monotonic() + STREAM_SECONDS
+            sent, end = "", time.monotonic() + STREAM_SECONDS
             while time.monotonic() < end:
                 try:
-                    own = encoded(await asyncio.to_thread(state))
+                    latest = encoded(await asyncio.to_thread(state))
                 except ServiceError:  # the journal is not available now
-                    own = known
-                if own != known:
-                    yield f"data: {own}\n\n"
-                    known = own
+                    latest = sent
+                if latest != sent:
+                    yield f"data: {latest}\n\n"
+                    sent = latest
                 await asyncio.sleep(POLL)
 
         return StreamingResponse(messages(), headers=HEADERS, media_type="text/event-stream")
 
 
 def _place(text: str | None, number: int) -> int:
-    """Return an index of a query, 0 if it is none."""
+    """Return an index from a query parameter; 0 if it is missing or invalid."""
     if text is None or not text.isascii() or not text.isdecimal() or len(text) > 9:
         return 0
     return int(text) if int(text) < number else 0
@@ -340,10 +340,10 @@ def _markers(versions: list[VersionRow]) -> list[dict[str, Any]]:
 
 
 def _is_probability(model: Any) -> Callable[[Any], bool]:
-    """Return whether an item can be shown once at most among the decisions of a group."""
+    """Return a function of a group of decisions: True if they show an item at most once."""
 
     def answer(group: Any) -> bool:
         names = {node.name for node in group.decisions}
-        return len(names) == 1 or any(names <= set(own) for own, _ in model.diagram.constraints)
+        return len(names) == 1 or any(names <= set(nodes) for nodes, _ in model.diagram.constraints)
 
     return answer

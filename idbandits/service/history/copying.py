@@ -1,4 +1,4 @@
-"""Backups: consistent copies of a journal, as a journal in SQLite, whatever the store."""
+"""Backups: consistent copies of a journal of any store as a journal in SQLite, and their restoration."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from idbandits.service.journal.sqlite import SqliteStore
 from idbandits.service.journal.store import Row, Store, Transaction, migrate, migrations
 from idbandits.service.live.live import open_store
 
-TABLES = {  # in an order in which references exist; columns by which rows are read in parts
+TABLES = {  # referenced tables first; with the columns that order rows, which are read in parts
     "experiments": ("name",), "versions": ("experiment", "version"), "decisions": ("n",), "outcomes": ("n",),
     "steps": ("n",), "snapshots": ("experiment", "block"), "letters": ("n",), "audit": ("n",), "tokens": ("digest",),
 }  # fmt: skip
-MOST = 5000  # rows that are copied at once
+MOST = 5000  # rows of a part
 
 
 def back_up(url: str, file: Path) -> int:
@@ -31,11 +31,11 @@ def back_up(url: str, file: Path) -> int:
         target = SqliteStore(f"sqlite:///{unfinished.absolute()}")
         try:
             rows = copied(source, target)
-            with target.transaction(write=False) as own:
-                if (state := own.all("PRAGMA integrity_check")[0][0]) != "ok":
+            with target.transaction(write=False) as reading:
+                if (state := reading.all("PRAGMA integrity_check")[0][0]) != "ok":
                     raise IdbanditsError(f"backup is damaged: {state}")
         finally:
-            target.close()  # which writes everything to the file itself
+            target.close()  # moves the write-ahead log into the file
         _sync(unfinished)
         unfinished.rename(file)
         _sync(file.absolute().parent)
@@ -47,7 +47,7 @@ def back_up(url: str, file: Path) -> int:
 
 
 def _sync(path: Path) -> None:
-    """Make a file, or the names in a folder, durable."""
+    """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -73,7 +73,7 @@ def copied(source: Store, target: Store) -> int:
     """Copy all rows in one transaction of each store; return their number."""
     migrate(target)
     with source.transaction(write=False) as reading:
-        if isinstance(source, PostgresStore):  # one state of all tables
+        if isinstance(source, PostgresStore):  # all tables in one consistent state
             reading.all("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         if not reading.all(_exists(source), ("schema_version",)):
             raise IdbanditsError(f"{source.url} must be a journal")
@@ -94,7 +94,7 @@ def _exists(store: Store) -> str:
 
 
 def _copy(reading: Transaction, writing: Transaction, table: str, target: Store) -> int:
-    """Copy a table; numbers of rows stay."""
+    """Copy a table with the numbers of its rows; return how many rows it has."""
     columns = _columns(table)
     number, is_identity = 0, _has_serial(table) and isinstance(target, PostgresStore)
     names = ", ".join(columns)
@@ -125,10 +125,10 @@ def _parts(reading: Transaction, table: str, columns: tuple[str, ...]) -> Iterat
 
 
 def _declaration(table: str) -> list[list[str]]:
-    """Return the lines after the name of a table in the migrations, as words."""
+    """Return the lines of the declaration of a table in the migrations, as words."""
     statements = [statement.strip() for _, text in migrations() for statement in text.split(";\n")]
-    (own,) = (statement for statement in statements if statement.startswith(f"CREATE TABLE {table} "))
-    return [line.split() for line in own.splitlines()[1:] if line.strip()]
+    (declaration,) = (statement for statement in statements if statement.startswith(f"CREATE TABLE {table} "))
+    return [line.split() for line in declaration.splitlines()[1:] if line.strip()]
 
 
 def _columns(table: str) -> tuple[str, ...]:

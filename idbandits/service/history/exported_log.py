@@ -1,4 +1,4 @@
-"""Journal as a log: closed rounds in Parquet, as `idb.evaluate` and `idb.fit` read them."""
+"""Export of a journal: closed rounds as a log in Parquet, for `idb.evaluate` and `idb.fit`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from idbandits.service.journal.records import POLICY, DecisionRow
 from idbandits.service.json_text import decoded
 from idbandits.service.live.replica import LIBRARY, Replica, replica_at
 
-MOST = 5000  # rounds that are read at once
+MOST = 5000  # decisions that are read at once
 KINDS: tuple[Literal["context", "decision", "observed"], ...] = ("context", "decision", "observed")
 
 
 def export_log(journal: Journal, name: str, out: Path, *, draws: int | None = None) -> int:
-    """Write the closed rounds of an experiment; return their number. With `draws`, propensities are computed."""
+    """Write the closed rounds of an experiment; return their number.
+
+    With `draws`, a column `propensity` is computed by this number of draws for each decision.
+    """
     import pyarrow  # slow to import, and only needed here
     import pyarrow.parquet
 
@@ -30,8 +33,8 @@ def export_log(journal: Journal, name: str, out: Path, *, draws: int | None = No
     for row in journal.versions(name):
         for kind in KINDS:
             for node in versions(name, row.version).diagram.of_kind(kind):
-                for column, own in _columns_of(node):
-                    values.setdefault(column, []).extend(own)
+                for column, labels in _columns_of(node):
+                    values.setdefault(column, []).extend(labels)
     text, number, real = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
     fields = [
         ("id", text), ("version", number), ("arm", text), ("unit", text),
@@ -39,17 +42,17 @@ def export_log(journal: Journal, name: str, out: Path, *, draws: int | None = No
         ("learns", pyarrow.bool_()), ("reward", real),
         *([("propensity", real)] if draws is not None else []),
     ]  # fmt: skip
-    if taken := [own for own, _ in fields if own in values]:
-        fields = [field for field in fields if field[0] not in taken]  # columns of nodes come first
-    columns = {column: _column_type(own, pyarrow) for column, own in values.items()}
+    if taken := [column for column, _ in fields if column in values]:
+        fields = [field for field in fields if field[0] not in taken]  # columns of nodes have priority
+    columns = {column: _column_type(labels, pyarrow) for column, labels in values.items()}
     schema = pyarrow.schema([*columns.items(), *fields])
-    chances = None if draws is None else _Propensities(journal, name, draws)
+    propensities = None if draws is None else _Propensities(journal, name, draws)
     unfinished, total = out.with_name(out.name + ".part"), 0
     try:
         with pyarrow.parquet.ParquetWriter(unfinished, schema) as writer:
             for rows in _closed(journal, name):
-                known = {} if chances is None else chances.of(rows)
-                lines = [_line(row, columns, known.get(row.n), text) for row in rows]
+                by_number = {} if propensities is None else propensities.of(rows)
+                lines = [_line(row, columns, by_number.get(row.n), text) for row in rows]
                 writer.write_table(pyarrow.Table.from_pylist(lines, schema=schema))
                 total += len(rows)
         os.replace(unfinished, out)
@@ -59,20 +62,20 @@ def export_log(journal: Journal, name: str, out: Path, *, draws: int | None = No
 
 
 def _closed(journal: Journal, name: str) -> Iterator[list[DecisionRow]]:
-    """Yield decisions whose rounds were closed, in their order."""
+    """Yield decisions whose rounds are closed, in parts and in the order in which they were made."""
     last = 0
-    while found := journal.decisions(name, last, MOST):
-        last = found[-1].n
-        if rows := [row for row in found if row.learned is not None]:
-            yield rows
+    while rows := journal.decisions(name, last, MOST):
+        last = rows[-1].n
+        if closed := [row for row in rows if row.learned is not None]:
+            yield closed
 
 
 def _line(row: DecisionRow, columns: Mapping[str, Any], propensity: float | None, text: Any) -> dict[str, Any]:
     values = {**decoded(row.action), **decoded(row.learned)}
     for node, value in (decoded(row.context) or {}).items():
         features = value.items() if isinstance(value, dict) else ()
-        values |= {f"{node}.{feature}": own for feature, own in features} if features else {node: value}
-    own: dict[str, Any] = {
+        values |= {f"{node}.{feature}": x for feature, x in features} if features else {node: value}
+    line: dict[str, Any] = {
         "id": row.id, "version": row.version, "arm": row.arm, "unit": row.unit, "at": round(row.at * 1e6),
         "shown": None if row.shown is None else round(row.shown * 1e6), "learns": bool(row.learns),
         "reward": row.reward, "propensity": propensity,
@@ -81,12 +84,13 @@ def _line(row: DecisionRow, columns: Mapping[str, Any], propensity: float | None
         value = values.get(name)
         if value is not None and kind == text:
             value = str(value)
-        own[name] = None if isinstance(value, (str, dict)) and kind != text else value  # a label that is not declared
-    return own
+        is_undeclared = isinstance(value, (str, dict)) and kind != text
+        line[name] = None if is_undeclared else value
+    return line
 
 
 def _columns_of(node: Node) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Yield the columns of a node, one per feature if it has features, each with values that it may have."""
+    """Yield the columns of a node, one per feature if it has features, each with its possible values."""
     if node.features is None:
         yield node.name, node.values
     else:
@@ -95,7 +99,7 @@ def _columns_of(node: Node) -> Iterator[tuple[str, Sequence[Any]]]:
 
 
 def _column_type(values: Iterable[Any], pyarrow: Any) -> Any:
-    """Return the type of a column: a text if labels differ in their types."""
+    """Return the Arrow type of a column: text if values have several types."""
     types = {type(value) for value in values}
     if types == {bool}:
         return pyarrow.bool_()
@@ -106,7 +110,7 @@ def _column_type(values: Iterable[Any], pyarrow: Any) -> Any:
 
 @final
 class _Propensities:
-    """Probabilities of actions of the policy, by an agent that follows the journal to their positions."""
+    """Probabilities of actions of the policy, computed by an agent that follows the journal to their positions."""
 
     def __init__(self, journal: Journal, name: str, draws: int) -> None:
         self._journal, self._name, self._draws = journal, name, draws
@@ -114,9 +118,9 @@ class _Propensities:
         self._replica = Replica(journal, name, self._seed, self._versions)
 
     def of(self, rows: Iterable[DecisionRow]) -> dict[int, float | None]:
-        """Return the probabilities by number of the decision; None if the policy did not draw the action."""
+        """Return probabilities by the numbers of decisions, without those that the policy did not make."""
         result: dict[int, float | None] = {}
-        for row in sorted(rows, key=lambda own: own.position):
+        for row in sorted(rows, key=lambda row: row.position):
             if row.arm != POLICY or row.seed is None:
                 continue
             if row.library != LIBRARY:
@@ -127,8 +131,8 @@ class _Propensities:
                 self._replica.follow(row.position)
             assert self._replica.view is not None
             agent = self._replica.view.agent.copy(row.seed)
-            chance = agent.propensity(
+            propensity = agent.propensity(
                 decoded(row.action), decoded(row.context), allowed=decoded(row.allowed), draws=self._draws
             )
-            result[row.n] = chance.probability
+            result[row.n] = propensity.probability
         return result

@@ -1,4 +1,4 @@
-"""Agents rebuilt from a journal: in the same diagram, to be compared with a snapshot, or in another one."""
+"""Agents rebuilt from a journal: with its own diagram, to check a snapshot, or with another diagram."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from idbandits.service.service_errors import ServiceError
 
 
 class Rebuilt(NamedTuple):
-    """Agent that learned the steps of a journal again."""
+    """Agent that has learned the steps of a journal again."""
 
     name: str
     agent: Thompson
     steps: int
-    rejected: int  # steps that do not fit
+    rejected: int  # steps that do not fit the diagram
     compared: int | None = None  # position of the snapshot
-    is_equal: bool | None = None  # to the snapshot; None: there is none
-    problem: str | None = None  # example of a step that does not fit
+    is_equal: bool | None = None  # whether the belief equals that of the snapshot; None without a snapshot
+    problem: str | None = None  # error of the first rejected step
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.steps:,} steps, {self.agent.rounds:,} rounds, {self.rejected:,} rejected"]
@@ -41,54 +41,56 @@ class Rebuilt(NamedTuple):
 
 
 def versions_of(journal: Journal) -> Callable[[str, int], Version]:
-    """Return a function that gives the versions of experiments."""
-    known = dict[tuple[str, int], Version]()
+    """Return a function that returns a version by experiment and number, read from the journal once."""
+    versions = dict[tuple[str, int], Version]()
 
     def version(experiment: str, number: int) -> Version:
-        if (experiment, number) not in known:
+        if (experiment, number) not in versions:
             for row in journal.versions(experiment):
                 d, settings = Diagram.from_dict(decoded(row.diagram)), Settings(**decoded(row.settings))
-                known[experiment, row.version] = Version(experiment, row.version, d, settings, row.created)
-        return known[experiment, number]
+                versions[experiment, row.version] = Version(experiment, row.version, d, settings, row.created)
+        return versions[experiment, number]
 
     return version
 
 
 def seed_of(journal: Journal, name: str) -> int:
     """Return the seed of an experiment, or raise if it does not exist."""
-    every = journal.experiments()
-    if name not in every:
-        raise ServiceError("unknown-experiment", f"experiment must be one of {brief(list(every))}, got {brief(name)}")
-    return every[name][1]
+    experiments = journal.experiments()
+    if name not in experiments:
+        raise ServiceError(
+            "unknown-experiment", f"experiment must be one of {brief(list(experiments))}, got {brief(name)}"
+        )
+    return experiments[name][1]
 
 
 def rebuild(journal: Journal, name: str) -> Rebuilt:
-    """Learn all steps from the first one, and compare the belief with that of the latest sound snapshot."""
+    """Learn all steps from the first one, and compare the belief with the latest valid snapshot."""
     seed, versions = seed_of(journal, name), versions_of(journal)
     stored = Replica(journal, name, seed, versions)
     position = stored.load()
-    own, is_equal = Replica(journal, name, seed, versions), None
+    replica, is_equal = Replica(journal, name, seed, versions), None
     steps = 0
     if position and stored.view is not None:
-        steps = own.follow(position)
-        assert own.view is not None
-        is_equal = own.statistics == stored.statistics and is_same_belief(own.view.agent, stored.view.agent)
-    steps += own.follow()
-    if own.view is None:
+        steps = replica.follow(position)
+        assert replica.view is not None
+        is_equal = replica.statistics == stored.statistics and is_same_belief(replica.view.agent, stored.view.agent)
+    steps += replica.follow()
+    if replica.view is None:
         raise ServiceError("invalid", f"experiment {name!r} must have a version")
-    return Rebuilt(name, own.view.agent, steps, own.rejected, position or None, is_equal)
+    return Rebuilt(name, replica.view.agent, steps, replica.rejected, position or None, is_equal)
 
 
 def learn_again(journal: Journal, name: str, d: Diagram) -> Rebuilt:
-    """Let an agent with another diagram learn the rounds of an experiment."""
+    """Train an agent with another diagram on the rounds of an experiment."""
     seed, versions = seed_of(journal, name), versions_of(journal)
     rows = journal.versions(name)
     settings = versions(name, rows[-1].version).settings
     agent = Thompson(d, inference_of(d, settings), seed=seed, effort=settings.effort, forget=forget_of(settings))
     position = steps = rejected = 0
     problem: str | None = None
-    while found := journal.steps(name, position, MOST_STEPS):
-        for step in found:
+    while batch := journal.steps(name, position, MOST_STEPS):
+        for step in batch:
             position = step.block
             if step.kind != ROUND or not step.learns:
                 continue

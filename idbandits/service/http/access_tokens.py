@@ -1,4 +1,4 @@
-"""Access tokens: random secrets, of which the journal has digests, with scopes."""
+"""Access tokens: random secrets with scopes; the journal stores only their digests."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from idbandits.service.service_errors import ServiceError
 
 SCOPES = ("decide", "report", "read", "admin")  # admin includes all others
 PREFIX = "idb_"
-SECONDS = 5.0  # that tokens are remembered
+SECONDS = 5.0  # for which tokens are cached
 
 
 class Caller(NamedTuple):
-    """Who sends a request, and what it may do."""
+    """Sender of a request, with the scopes of its token."""
 
     name: str
     scopes: frozenset[str]
 
 
 class StoredToken(NamedTuple):
-    """Token as the journal has it; times are seconds from 1970."""
+    """Row of a token in the journal; times are seconds since 1970."""
 
     digest: str
     name: str
@@ -38,28 +38,28 @@ class StoredToken(NamedTuple):
     revoked: float | None
 
 
-ANYONE = Caller("local", frozenset(SCOPES))  # on this host, if there are no tokens
+ANYONE = Caller("local", frozenset(SCOPES))  # any program on this host, if there are no tokens
 NOBODY = Caller("", frozenset())
 
 
 def digest_of_token(secret: str) -> str:
-    """Return the digest of a token; it is random and long, so that no slow hash is needed."""
+    """Return the digest of a token; no slow hash is needed, because tokens are long and random."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 def create_token(journal: Journal, name: str, scopes: Iterable[str], who: str = "command line") -> str:
     """Create a token and return it; only its digest is stored."""
     check_name(name)
-    own = sorted(set(scopes))
-    if not own or (unknown := [scope for scope in own if scope not in SCOPES]):
-        given = brief(unknown[0]) if own else "none"
-        raise ServiceError("invalid", f"scopes must be among {', '.join(SCOPES)}, got {given}", "scopes")
+    names = sorted(set(scopes))
+    if not names or (unknown := [scope for scope in names if scope not in SCOPES]):
+        got = brief(unknown[0]) if names else "none"
+        raise ServiceError("invalid", f"scopes must be among {', '.join(SCOPES)}, got {got}", "scopes")
     secret = PREFIX + secrets.token_urlsafe(32)
     with journal.store.transaction() as writing:
         if one(writing, "SELECT 1 FROM tokens WHERE name = ?", (name,)):
             raise ServiceError("invalid", f"name must be new, got {name!r}", "name")
         sql = "INSERT INTO tokens (digest, name, scopes, created) VALUES (?, ?, ?, ?)"
-        writing.all(sql, (digest_of_token(secret), name, " ".join(own), time.time()))
+        writing.all(sql, (digest_of_token(secret), name, " ".join(names), time.time()))
     journal.note(who, None, "token created", name)
     return secret
 
@@ -84,9 +84,9 @@ def stored_tokens(journal: Journal) -> list[StoredToken]:
 
 @final
 class TokenCache:
-    """Tokens of a journal, which are read again after a few seconds, so that requests need no SQL.
+    """Cache of the tokens of a journal, read again every few seconds, so that requests need no SQL.
 
-    Without any token, not even a revoked one, callers on this host may do everything, unless `required`.
+    If the journal has no token, not even a revoked one, callers on this host have all scopes, unless `required`.
     """
 
     def __init__(self, journal: Journal, *, required: bool) -> None:
@@ -96,25 +96,25 @@ class TokenCache:
 
     @property
     def fresh(self) -> bool:
-        """True if tokens need not be read again."""
+        """True if the tokens were read less than `SECONDS` ago."""
         return time.monotonic() < self._until
 
     def read(self) -> None:
-        """Read the tokens again, if that is due."""
+        """Read the tokens again unless they are fresh."""
         with self._lock:
             if self.fresh:
                 return
-            every = stored_tokens(self._journal)
+            tokens = stored_tokens(self._journal)
             self._callers = {
-                own.digest: (own.digest, Caller(own.name, scopes_of(own.scopes)))
-                for own in every
-                if own.revoked is None
+                token.digest: (token.digest, Caller(token.name, scopes_of(token.scopes)))
+                for token in tokens
+                if token.revoked is None
             }
-            self.open = not every and not self._required
+            self.open = not tokens and not self._required
             self._until = time.monotonic() + SECONDS
 
     def caller(self, secret: str | None) -> Caller:
-        """Return who has a token; raise if nobody has."""
+        """Return the caller that a token belongs to; raise if the token is unknown or revoked."""
         if secret is None:
             return ANYONE if self.open else NOBODY
         digest = digest_of_token(secret)
@@ -125,6 +125,6 @@ class TokenCache:
 
 
 def scopes_of(text: str) -> frozenset[str]:
-    """Return the scopes that a token has."""
-    own = frozenset(text.split())
-    return frozenset(SCOPES) if "admin" in own else own
+    """Return the scopes of a token from their names, separated by spaces; admin includes all others."""
+    names = frozenset(text.split())
+    return frozenset(SCOPES) if "admin" in names else names

@@ -23,7 +23,14 @@ TITLES = {
     "method": "Method is not allowed", "media-type": "Body must be JSON", "internal": "Internal error",
     "timeout": "Request took too long", "busy": "Too many requests",
 }  # fmt: skip
-OWN_STATUS = {"malformed": 400, "method": 405, "media-type": 415, "internal": 500, "timeout": 503, "busy": 503}
+HTTP_STATUS = {
+    "malformed": 400,
+    "method": 405,
+    "media-type": 415,
+    "internal": 500,
+    "timeout": 503,
+    "busy": 503,
+}  # kinds of `RejectedError`
 
 _encoder = msgspec.json.Encoder()
 encode = _encoder.encode
@@ -39,7 +46,7 @@ class Answer(NamedTuple):
 
 
 class RejectedError(IdbanditsError):
-    """Request that HTTP alone rejects."""
+    """Request that the HTTP layer rejects before an experiment sees it."""
 
     def __init__(self, kind: str, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         super().__init__(message)
@@ -47,12 +54,12 @@ class RejectedError(IdbanditsError):
 
 
 def status_of(kind: str) -> int:
-    """Return the status of a kind of error."""
-    return STATUS[kind] if kind in STATUS else OWN_STATUS[kind]
+    """Return the HTTP status of a kind of error."""
+    return STATUS[kind] if kind in STATUS else HTTP_STATUS[kind]
 
 
 def answer(value: Any, status: int = 200) -> Answer:
-    """Return a value as JSON."""
+    """Return an answer with a value as JSON."""
     return Answer(status, encode(value))
 
 
@@ -66,14 +73,14 @@ def problem_of(error: ServiceError | RejectedError) -> Problem:
 
 
 def problem_answer(error: ServiceError | RejectedError) -> Answer:
-    """Return an error as an answer."""
-    own = problem_of(error)
+    """Return an answer with the problem document of an error."""
+    problem = problem_of(error)
     headers = error.headers if isinstance(error, RejectedError) else ()
-    if own.status == 503:
+    if problem.status == 503:
         headers = (*headers, (b"retry-after", str(RETRY_SECONDS).encode()))
-    return Answer(own.status, encode(own), PROBLEM, headers)
+    return Answer(problem.status, encode(problem), PROBLEM, headers)
 
 
 def clean(text: str) -> str:
-    """Return a text without lone surrogates, which JSON in UTF-8 cannot have."""
+    """Replace lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""ASGI application of the service: its routes, each with the scope that its callers need."""
+"""ASGI application of the service: its routes, with the scopes that they require."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DASHBOARD = "idbandits.service.dashboard"
 
 
 class RouteEntry(NamedTuple):
-    """Route of the service; `label` is that of measurements and the name of the operation in OpenAPI."""
+    """Route of the service; `label` names it in measurements and in the OpenAPI document."""
 
     label: str
     method: str
@@ -37,26 +37,26 @@ def entries(state: ServiceState, times: RequestTimes) -> list[RouteEntry]:
     """Return all routes of the API, frequent ones first."""
     hot, batches, experiments = HotRoutes(state), BatchRoutes(state), ExperimentRoutes(state)
     questions = QuestionRoutes(state, ServiceMetrics(state, times))
-    one = "/v1/experiments/{name}"
+    path = "/v1/experiments/{name}"
     return [
-        RouteEntry("decisions", "POST", f"{one}/decisions", "decide", hot.decide),
-        RouteEntry("outcomes", "POST", f"{one}/outcomes", "report", hot.report),
-        RouteEntry("shown", "POST", f"{one}/shown", "report", hot.shown),
-        RouteEntry("decision-batch", "POST", f"{one}/decisions:batch", "decide", batches.decide),
-        RouteEntry("outcome-batch", "POST", f"{one}/outcomes:batch", "report", batches.report),
-        RouteEntry("decision-shown", "POST", f"{one}/decisions/{{id:path}}/shown", "report", hot.shown_by_path),
-        RouteEntry("probability", "GET", f"{one}/decisions/{{id:path}}/probability", "read", questions.probability),
-        RouteEntry("decision", "GET", f"{one}/decisions/{{id:path}}", "read", questions.decision),
-        RouteEntry("posterior", "GET", f"{one}/posterior", "read", questions.posterior),
-        RouteEntry("dead-letters", "GET", f"{one}/dead-letters", "read", questions.letters),
-        RouteEntry("replay", "POST", f"{one}/dead-letters:replay", "admin", questions.replay),
+        RouteEntry("decisions", "POST", f"{path}/decisions", "decide", hot.decide),
+        RouteEntry("outcomes", "POST", f"{path}/outcomes", "report", hot.report),
+        RouteEntry("shown", "POST", f"{path}/shown", "report", hot.shown),
+        RouteEntry("decision-batch", "POST", f"{path}/decisions:batch", "decide", batches.decide),
+        RouteEntry("outcome-batch", "POST", f"{path}/outcomes:batch", "report", batches.report),
+        RouteEntry("decision-shown", "POST", f"{path}/decisions/{{id:path}}/shown", "report", hot.shown_by_path),
+        RouteEntry("probability", "GET", f"{path}/decisions/{{id:path}}/probability", "read", questions.probability),
+        RouteEntry("decision", "GET", f"{path}/decisions/{{id:path}}", "read", questions.decision),
+        RouteEntry("posterior", "GET", f"{path}/posterior", "read", questions.posterior),
+        RouteEntry("dead-letters", "GET", f"{path}/dead-letters", "read", questions.letters),
+        RouteEntry("replay", "POST", f"{path}/dead-letters:replay", "admin", questions.replay),
         *(
-            RouteEntry(verb, "POST", f"{one}/{verb}", "admin", experiments.to(verb))
+            RouteEntry(verb, "POST", f"{path}/{verb}", "admin", experiments.to(verb))
             for verb in STATUSES
         ),
-        RouteEntry("put-experiment", "PUT", one, "admin", experiments.put),
-        RouteEntry("experiment", "GET", one, "read", experiments.show),
-        RouteEntry("experiments", "GET", "/v1/experiments", "read", experiments.every),
+        RouteEntry("put-experiment", "PUT", path, "admin", experiments.put),
+        RouteEntry("experiment", "GET", path, "read", experiments.show),
+        RouteEntry("experiments", "GET", "/v1/experiments", "read", experiments.list_all),
         RouteEntry("healthz", "GET", "/healthz", None, questions.health),
         RouteEntry("readyz", "GET", "/readyz", None, questions.readiness),
         RouteEntry("metrics", "GET", "/metrics", None, questions.metrics),
@@ -65,21 +65,22 @@ def entries(state: ServiceState, times: RequestTimes) -> list[RouteEntry]:
 
 
 def create_app(live: Live, options: Options = Options()) -> Gateway:  # noqa: B008
-    """Return the ASGI application of a worker, which closes `live` when it ends."""
+    """Return the ASGI application of a worker, which closes `live` when the worker ends."""
     state, times = ServiceState(live, options), RequestTimes()
     paths: dict[str, list[RouteEntry]] = {}
-    for own in entries(state, times):
-        paths.setdefault(own.path, []).append(own)
+    for entry in entries(state, times):
+        paths.setdefault(entry.path, []).append(entry)
     routes: list[BaseRoute] = [
-        Route(path, _endpoint_of(every), methods=[own.method for own in every]) for path, every in paths.items()
+        Route(path, _endpoint_of(of_path), methods=[entry.method for entry in of_path])
+        for path, of_path in paths.items()
     ]
     return Gateway(Router([*routes, *_pages(live)], redirect_slashes=False), state, times)
 
 
-def _endpoint_of(every: Sequence[RouteEntry]) -> Any:
-    """Return the application of a path, which may have several methods."""
-    own = {entry.method: Endpoint(entry.label, entry.needs, entry.run) for entry in every}
-    return next(iter(own.values())) if len(own) == 1 else ByMethod(own)
+def _endpoint_of(of_path: Sequence[RouteEntry]) -> Any:
+    """Return the ASGI application of a path from its entries, one per method."""
+    endpoints = {entry.method: Endpoint(entry.label, entry.needs, entry.run) for entry in of_path}
+    return next(iter(endpoints.values())) if len(endpoints) == 1 else ByMethod(endpoints)
 
 
 def _pages(live: Live) -> list[BaseRoute]:

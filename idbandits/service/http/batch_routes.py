@@ -25,7 +25,7 @@ DECISIONS, OUTCOMES = BodyType(DecisionBatch, LARGE), BodyType(OutcomeBatch, LAR
 
 @final
 class BatchRoutes:
-    """Batches of decisions and outcomes; the answer to each is a problem if it fails, and others are carried out."""
+    """Batches of decisions and outcomes; an entry that fails is answered by a problem, and does not affect the rest."""
 
     def __init__(self, state: ServiceState) -> None:
         self._state, self._live = state, state.live
@@ -39,8 +39,8 @@ class BatchRoutes:
 
     def _decide(self, name: str, content: bytes) -> Answer:
         body = DECISIONS.read(content)
-        own = self._live.decide_many(name, [request_of(one) for one in body.decisions])
-        return answer(DecisionAnswers([_or_problem(one, decision_answer) for one in own]))
+        results = self._live.decide_many(name, [request_of(request) for request in body.decisions])
+        return answer(DecisionAnswers([_or_problem(result, decision_answer) for result in results]))
 
     async def report(self, call: Call) -> Answer:
         """Append several outcomes."""
@@ -51,20 +51,20 @@ class BatchRoutes:
         body = OUTCOMES.read(content)
         self._live.replica(name)
         places, reports = list[int](), list[dict[str, Any]]()
-        own: list[OutcomeAnswer | Problem] = [OutcomeAnswer("unchanged")] * len(body.outcomes)
-        for i, one in enumerate(body.outcomes):
+        answers: list[OutcomeAnswer | Problem] = [OutcomeAnswer("unchanged")] * len(body.outcomes)
+        for i, outcome in enumerate(body.outcomes):
             try:
-                id = check_id("decision", one.decision)
+                id = check_id("decision", outcome.decision)
             except ServiceError as error:
-                own[i] = problem_of(error)
+                answers[i] = problem_of(error)
                 continue
             places.append(i)
-            reports.append({"id": id, "values": one.values, "at": one.at, "complete": one.complete})
+            reports.append({"id": id, "values": outcome.values, "at": outcome.at, "complete": outcome.complete})
         for i, result in zip(places, self._live.report_many(name, reports), strict=True):
             if isinstance(result, ServiceError):
                 self._state.letters.add(name, body.outcomes[i], result)
-            own[i] = _or_problem(result, OutcomeAnswer)
-        return answer(OutcomeAnswers(own))
+            answers[i] = _or_problem(result, OutcomeAnswer)
+        return answer(OutcomeAnswers(answers))
 
 
 def _or_problem(result: Any, answer_of: Any) -> Any:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @final
 class BodyType(Generic[T]):
-    """Type of bodies, and how many bytes they may have."""
+    """Type of request bodies, and their largest size in bytes."""
 
     def __init__(self, of: type[T], most: int = SMALL, *, optional: bool = False) -> None:
         self.of, self.most, self.optional = of, most, optional
@@ -28,7 +28,7 @@ class BodyType(Generic[T]):
         if not content and self.optional:
             content = b"{}"
         try:
-            own = self._decode(content)
+            body = self._decode(content)
         except msgspec.ValidationError as error:
             text, _, place = str(error).partition(" - at ")
             raise ServiceError("invalid", text, place.strip("`").removeprefix("$.") or None) from None
@@ -36,7 +36,7 @@ class BodyType(Generic[T]):
             raise RejectedError("malformed", f"body must be JSON: {error}") from None
         if content.count(b":") > 1:  # there may be two keys
             check_keys(content)
-        return own
+        return body
 
 
 def _distinct(pairs: Sequence[tuple[str, Any]]) -> None:
@@ -48,7 +48,7 @@ _second_reading = json.JSONDecoder(object_pairs_hook=_distinct).decode
 
 
 def check_keys(content: bytes) -> None:
-    """Reject objects that name a key twice: readers disagree about which value counts."""
+    """Reject objects that name a key twice, because JSON parsers disagree about which value counts."""
     try:
         _second_reading(content.decode())
     except RejectedError:
@@ -80,4 +80,4 @@ async def read_body(receive: Any, most: int) -> bytes:
 
 
 class Disconnected(Exception):  # noqa: N818
-    """Caller that has gone away."""
+    """Connection that the caller closed before the request was complete."""

@@ -1,4 +1,4 @@
-"""Endpoints as ASGI applications: who may call them, and how their answers are sent."""
+"""Endpoints as ASGI applications: authorization, and sending of answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Run = Callable[[Call], Awaitable[Answer]]
 
 @final
 class Endpoint:
-    """Endpoint of a route; `needs` is the scope of its callers, None for everybody."""
+    """Endpoint of a route; `needs` is the scope that callers must have, None if none is required."""
 
     def __init__(self, label: str, needs: str | None, run: Run) -> None:
         self.label, self.needs, self._run = label, needs, run
@@ -60,9 +60,9 @@ class ByMethod:
         self._endpoints = endpoints
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass a request on (ASGI)."""
-        scope["endpoint"] = own = self._endpoints["GET" if scope["method"] == "HEAD" else scope["method"]]
-        await own(scope, receive, send)
+        """Forward a request to the endpoint of its method (ASGI)."""
+        scope["endpoint"] = endpoint = self._endpoints["GET" if scope["method"] == "HEAD" else scope["method"]]
+        await endpoint(scope, receive, send)
 
 
 def check_scope(caller: Caller, needed: str) -> None:

@@ -1,4 +1,4 @@
-"""Routes of experiments: create, change, describe, pause."""
+"""Routes of experiments: create, change, describe, list, pause, resume, retire."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATUSES = {"pause": "paused", "resume": "active", "retire": "retired"}
 
 @final
 class ExperimentRoutes:
-    """Experiments."""
+    """Handlers of requests that concern experiments themselves."""
 
     def __init__(self, state: ServiceState) -> None:
         self._state, self._live, self._lock = state, state.live, threading.Lock()
@@ -39,33 +39,35 @@ class ExperimentRoutes:
     def _put(self, name: str, content: bytes, who: str) -> Answer:
         check_name(name)
         body = NEW.read(content)
-        given = {field: getattr(body, field) for field in body.__struct_fields__ if field != "diagram"}
-        settings = {field: value for field, value in given.items() if value is not msgspec.UNSET and value is not None}
+        fields = {field: getattr(body, field) for field in body.__struct_fields__ if field != "diagram"}
+        settings = {field: value for field, value in fields.items() if value is not msgspec.UNSET and value is not None}
         try:
             d = Diagram.from_dict(parse_json(bytes(body.diagram).decode()))
-            own = checked_settings(d, settings)
+            checked = checked_settings(d, settings)
             with self._lock:
-                agent = Thompson(d, inference_of(d, own), seed=0, effort=own.effort, forget=forget_of(own))
-                agent.warm_up()  # before any worker has to act by this version
-                known = {row.version for row in self._live.journal.versions(name)}
+                agent = Thompson(d, inference_of(d, checked), seed=0, effort=checked.effort, forget=forget_of(checked))
+                agent.warm_up()  # before the version exists, so that no worker waits for a compiler
+                existing = {row.version for row in self._live.journal.versions(name)}
                 number = self._live.put(name, d, who=who, **settings)
                 self._state.warm.warm(name)
         except ServiceError:
             raise
         except IdbanditsError as error:
             raise ServiceError("invalid", str(error), "diagram") from None
-        is_new = number not in known
+        is_new = number not in existing
         return answer(VersionAnswer(name, number, is_new), 201 if is_new else 200)
 
     async def show(self, call: Call) -> Answer:
         """Describe an experiment."""
         return answer(await self._state.in_thread(self._live.show, call.parameters["name"]))
 
-    async def every(self, _: Call) -> Answer:
+    async def list_all(self, _: Call) -> Answer:
         """List the experiments."""
-        own = await self._state.in_thread(self._live.journal.experiments)
+        experiments = await self._state.in_thread(self._live.journal.experiments)
         return answer(
-            ExperimentList([ExperimentSummary(name, status, created) for name, (status, _, created) in own.items()])
+            ExperimentList(
+                [ExperimentSummary(name, status, created) for name, (status, _, created) in experiments.items()]
+            )
         )
 
     def to(self, verb: str) -> Any:

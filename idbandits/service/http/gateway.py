@@ -1,4 +1,4 @@
-"""Outermost ASGI application: callers, origins, security headers, errors as problem documents, and measurements."""
+"""Outermost ASGI application: authentication, origins, security headers, problem documents and request times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from idbandits.service.service_errors import ServiceError
 
 LOG = logging.getLogger("idbandits.service")
 PAGES = "/dashboard"
-OPEN = ("/healthz", "/readyz", "/static/")  # answered without looking at tokens
+OPEN = ("/healthz", "/readyz", "/static/")  # answered without a token
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 LAST_PORT = re.compile(r":[0-9]*$")
 SECURITY = [
@@ -129,23 +129,23 @@ class Gateway:
         if not tokens.fresh:
             await self._state.in_thread(tokens.read)
         caller = tokens.caller(secret_of(authorization))
-        if tokens.open and not is_loopback(host):  # a name that a page of another site points to this host
+        if tokens.open and not is_loopback(host):  # DNS rebinding: a page may point its name to this host
             raise ServiceError("forbidden", "host must be localhost or 127.0.0.1, as there are no tokens")
         return caller
 
     def _check_origin(self, method: str, origin: bytes, host: bytes) -> None:
-        """Reject changes that a page of another site sends with the rights of its visitor."""
+        """Reject writes that a page of another site sends from the browser of its visitor."""
         if method in ("GET", "HEAD") or origin == self._cors or origin.partition(b"://")[2] == host:
             return
         raise ServiceError("forbidden", "origin must be that of the service, or that of --cors")
 
     def _answer_to(self, error: Exception, is_page: bool) -> Answer:
         if isinstance(error, ServiceError):
-            own = problem_answer(error)
+            answer = problem_answer(error)
             if error.kind == "unauthorized":
                 challenge = b'Basic realm="idbandits"' if is_page else b'Bearer realm="idbandits"'
-                return own._replace(headers=((b"www-authenticate", challenge),))
-            return own
+                return answer._replace(headers=((b"www-authenticate", challenge),))
+            return answer
         if isinstance(error, RejectedError):
             return problem_answer(error)
         if isinstance(error, HTTPException):
@@ -162,7 +162,7 @@ class Gateway:
 
 
 def secret_of(authorization: bytes) -> str | None:
-    """Return the token of a header: as Bearer, or as the password of Basic, which browsers ask for."""
+    """Return the token of a header: the one of Bearer, or the password of Basic, which browsers ask for."""
     if not authorization:
         return None
     kind, _, rest = authorization.partition(b" ")
@@ -178,13 +178,13 @@ def secret_of(authorization: bytes) -> str | None:
 
 
 def is_loopback(host: bytes) -> bool:
-    """Return whether a header Host names this host."""
+    """Return whether the header Host names the loopback interface."""
     name = LAST_PORT.sub("", host.decode("latin-1").lower())
     return name in LOOPBACK
 
 
 def preflight() -> Answer:
-    """Return the answer to a browser that asks whether a page may call the service."""
+    """Return the answer to a CORS preflight request."""
     headers = (
         (b"access-control-allow-methods", METHODS),
         (b"access-control-allow-headers", b"authorization, content-type"),

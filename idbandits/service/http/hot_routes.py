@@ -1,4 +1,4 @@
-"""Routes of every request of a user: decisions and outcomes, one at a time."""
+"""Frequent routes: single decisions and outcomes."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ ACCEPTED, UNCHANGED = (Answer(200, encode(OutcomeAnswer(text))) for text in ("ac
 
 @final
 class HotRoutes:
-    """Decisions and outcomes."""
+    """Handlers of single decisions and outcomes."""
 
     def __init__(self, state: ServiceState) -> None:
         self._state, self._live = state, state.live
 
     async def decide(self, call: Call) -> Answer:
-        """Return what to show; the decision is durable then."""
+        """Return the action to show after the decision is durable."""
         body, name, state = await call.body(DECISION), call.parameters["name"], self._state
         request = request_of(body)
         if not state.warm.has(name):
             await state.warmed(name)
         if body.unit is None or not self._is_sticky(name):
             write = self._live.decision_write(name, request)
-        else:  # looks for an earlier decision
+        else:  # reads an earlier decision of the unit from the journal
             write = await state.in_thread(self._live.decision_write, name, request)
         stored = await state.writes.written(write)
         row = write.row
@@ -53,9 +53,9 @@ class HotRoutes:
         return self._live.view(name).version.settings.sticky is not None
 
     async def report(self, call: Call) -> Answer:
-        """Append what happened after a decision."""
+        """Append the outcome of a decision."""
         body, name = await call.body(OUTCOME), call.parameters["name"]
-        await self._known(name)
+        await self._load(name)
         try:
             write = report_of(self._live, name, body)
             change = await self._state.writes.written(write)
@@ -76,18 +76,18 @@ class HotRoutes:
 
     async def _shown(self, name: str, id: str, at: Any) -> Answer:
         check_id("decision", id)
-        await self._known(name)
+        await self._load(name)
         change = await self._state.writes.written(self._live.shown_write(name, id, at))
         return UNCHANGED if change is None else ACCEPTED
 
-    async def _known(self, name: str) -> None:
-        """Look for an experiment that another worker has created."""
+    async def _load(self, name: str) -> None:
+        """Load an experiment that another worker has created; raise if it does not exist."""
         if self._live.present(name) is None:
             await self._state.in_thread(self._live.replica, name)
 
 
 def request_of(body: DecisionRequest) -> Request:
-    """Return the request of a decision."""
+    """Return the request for a decision that a body describes."""
     return Request(body.context, body.allowed, body.id, body.unit, body.action, body.deferred)
 
 
@@ -98,9 +98,9 @@ def report_of(live: Any, name: str, body: OutcomeReport) -> Report:
     return write
 
 
-def decision_answer(own: Decision) -> DecisionAnswer:
-    """Return a decision as an answer."""
-    return DecisionAnswer(own.id, own.action, own.version, own.arm)
+def decision_answer(decision: Decision) -> DecisionAnswer:
+    """Return the answer that describes a decision."""
+    return DecisionAnswer(decision.id, decision.action, decision.version, decision.arm)
 
 
 def outcome_answer(change: Any) -> OutcomeAnswer:

@@ -1,4 +1,4 @@
-"""Outcomes that were not accepted: stored as dead letters in the background, and reported again on request."""
+"""Dead letters: outcomes that were rejected, stored in the background and reported again on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from idbandits.service.json_text import decoded
 from idbandits.service.live.live import Live
 from idbandits.service.service_errors import ServiceError
 
-KEPT = frozenset({"unknown-decision", "unknown-node", "impossible", "too-late"})
+STORED_KINDS = frozenset({"unknown-decision", "unknown-node", "impossible", "too-late"})
 LONGEST = 16_384  # bytes of a letter; longer ones are counted, and not stored
 MOST_WAITING = 10_000
 PAUSE = 0.25  # seconds between transactions
@@ -23,15 +23,15 @@ PAUSE = 0.25  # seconds between transactions
 
 @final
 class LetterBox:
-    """Dead letters on their way to the journal; those that find it full are counted in `dropped`."""
+    """Queue of dead letters for the journal; those that are too long, or find it full, are counted in `dropped`."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal, self._waiting = journal, deque[tuple[str, float, str, str, str]]()
         self.dropped = 0
 
     def add(self, experiment: str, report: OutcomeReport, error: ServiceError) -> None:
-        """Store an outcome soon, if its error is one of an outcome and its decision."""
-        if error.kind not in KEPT:
+        """Queue a rejected outcome, if its error concerns its decision or values."""
+        if error.kind not in STORED_KINDS:
             return
         now = time.time()
         body = encode(letter_of(report, now))
@@ -41,13 +41,13 @@ class LetterBox:
         self._waiting.append((experiment, now, error.kind, str(error)[:LONGEST], body.decode()))
 
     def flush(self) -> None:
-        """Store what is waiting; it stays if the journal is not available."""
-        own = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        if own:
+        """Store the queued letters; they stay in the queue if the journal is not available."""
+        letters = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        if letters:
             try:
-                self._journal.add_letters(own)
+                self._journal.add_letters(letters)
             except BaseException:
-                self._waiting.extendleft(reversed(own))
+                self._waiting.extendleft(reversed(letters))
                 raise
 
     async def run(self) -> None:
@@ -62,7 +62,7 @@ class LetterBox:
 
 
 def letter_of(report: OutcomeReport, now: float) -> dict[str, Any]:
-    """Return an outcome with the time that it has by default."""
+    """Return the content of a dead letter; an outcome without a time gets `now`."""
     return {
         "decision": report.decision, "values": report.values, "at": now if report.at is None else report.at,
         "complete": report.complete,
@@ -74,12 +74,12 @@ def replay_letters(live: Live, experiment: str, limit: int) -> ReplayAnswer:
     live.replica(experiment)
     reports, numbers, rejected = list[dict[str, Any]](), list[int](), Counter[str]()
     for n, _, reason, _, body, _ in live.journal.letters(experiment, limit):
-        own = decoded(body)
-        if not isinstance(own, dict) or "values" not in own:  # of a round that could not be closed
+        outcome = decoded(body)
+        if not isinstance(outcome, dict) or "values" not in outcome:  # of a round that could not be closed
             rejected[reason] += 1
             continue
         numbers.append(n)
-        reports.append({"id": own.pop("decision"), **own})
+        reports.append({"id": outcome.pop("decision"), **outcome})
     answers = live.report_many(experiment, reports)
     rejected.update(answer.kind for answer in answers if isinstance(answer, ServiceError))
     done = [n for n, answer in zip(numbers, answers, strict=True) if not isinstance(answer, ServiceError)]

@@ -1,4 +1,4 @@
-"""Bodies of requests and answers, as structs that are decoded and validated in one pass."""
+"""Bodies of requests and answers as structs, which msgspec decodes and validates in one pass."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DecisionRequest(Body):
 
 
 class OutcomeReport(Body):
-    """Outcome of a decision: values by node; a time as a value means that the node had its last state then."""
+    """Outcome of a decision: values by node; a time instead of a value means that the node took its last state then."""
 
     decision: Id
     values: dict[str, Label | Timed | None] | None = None
@@ -64,13 +64,13 @@ class OutcomeReport(Body):
 
 
 class ShownTime(Body):
-    """When a deferred decision was shown."""
+    """Time at which a deferred decision was shown."""
 
     at: When | None = None
 
 
 class ShownReport(Body):
-    """Decision that was shown."""
+    """Deferred decision that was shown, and the time."""
 
     decision: Id
     at: When | None = None
@@ -105,7 +105,7 @@ class Problem(msgspec.Struct, omit_defaults=True):
 
 
 class DecisionAnswer(msgspec.Struct):
-    """Action to show, and who chose it: policy, holdout or caller."""
+    """Action to show; its arm says who chose it: policy, holdout or caller."""
 
     id: str
     action: dict[str, Label]
@@ -132,7 +132,7 @@ class OutcomeAnswers(msgspec.Struct):
 
 
 class VersionAnswer(msgspec.Struct):
-    """Version that a request created, or an equal one that exists."""
+    """Version that the request created, or the latest version if it is equal."""
 
     name: str
     version: int
@@ -140,7 +140,7 @@ class VersionAnswer(msgspec.Struct):
 
 
 class ExperimentSummary(msgspec.Struct):
-    """Line of the list of experiments."""
+    """Entry of the list of experiments."""
 
     name: str
     status: str
@@ -174,7 +174,7 @@ class ExperimentAnswer(msgspec.Struct):
 
 
 class TableBelief(msgspec.Struct):
-    """Belief of a learned table: an entry for each row, and each state if there are more than two."""
+    """Belief of a learned table: an entry per row, or per row and state if there are more than two states."""
 
     axes: list[str]
     rows: list[list[Any]]
@@ -194,7 +194,7 @@ class Beliefs(msgspec.Struct):
 
 
 class StoredEvent(msgspec.Struct):
-    """Value of an observed node that was reported."""
+    """Reported value of an observed node."""
 
     node: str
     value: Any
@@ -203,7 +203,7 @@ class StoredEvent(msgspec.Struct):
 
 
 class StoredDecision(msgspec.Struct):
-    """Decision with everything that was reported of it."""
+    """Decision with everything that was reported about it."""
 
     experiment: str
     id: str
@@ -230,7 +230,7 @@ class StoredDecision(msgspec.Struct):
 
 
 class ProbabilityAnswer(msgspec.Struct):
-    """Probability of a decision's action, by draws from the belief of its time."""
+    """Probability of a decision's action, estimated by draws from the belief at its time."""
 
     id: str
     arm: str
@@ -246,7 +246,7 @@ class ProbabilityAnswer(msgspec.Struct):
 
 
 class DeadLetter(msgspec.Struct):
-    """Outcome that was not accepted."""
+    """Rejected outcome."""
 
     n: int
     received: float
@@ -271,6 +271,6 @@ class ReplayAnswer(msgspec.Struct):
 
 
 class HealthAnswer(msgspec.Struct):
-    """State of a worker: ok or ready; else why it is not ready."""
+    """State of a worker: ok or ready; otherwise the answer is a problem."""
 
     status: str

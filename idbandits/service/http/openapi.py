@@ -12,12 +12,12 @@ from idbandits.service.http.answers import Answer, encode, status_of
 from idbandits.service.http.endpoint import Call, Run
 from idbandits.service.live.replica import LIBRARY
 
-ALL = ("unauthorized", "forbidden", "unavailable")
-BODY = ("malformed", "too-large", "media-type", "invalid")
+COMMON_PROBLEMS = ("unauthorized", "forbidden", "unavailable")
+BODY_PROBLEMS = ("malformed", "too-large", "media-type", "invalid")
 
 
 class Operation(NamedTuple):
-    """Description of a route."""
+    """Operation of the API: a route with its messages and problems."""
 
     label: str
     method: str
@@ -28,65 +28,68 @@ class Operation(NamedTuple):
     body: Any = None
     problems: tuple[str, ...] = ()
     query: tuple[tuple[str, int, int], ...] = ()  # name, default, largest value
-    optional: bool = False  # body
+    optional: bool = False  # whether the body may be omitted
 
 
-ONE, DECISION = "/v1/experiments/{name}", "/v1/experiments/{name}/decisions/{id}"
-GONE, KNOWN = ("unknown-decision", "too-late"), ("unknown-experiment", "invalid")
+EXPERIMENT, DECISION = "/v1/experiments/{name}", "/v1/experiments/{name}/decisions/{id}"
+EXPERIMENT_PROBLEMS = ("unknown-experiment", "invalid")
+REPORT_PROBLEMS = (*BODY_PROBLEMS, "unknown-experiment", "unknown-decision", "too-late")
 OPERATIONS = (
     Operation(
-        "put-experiment", "put", ONE, "Create an experiment, or a version that keeps what was learned", "admin",
-        {200: messages.VersionAnswer, 201: messages.VersionAnswer}, messages.NewExperiment, BODY,
+        "put-experiment", "put", EXPERIMENT, "Create an experiment, or a version that keeps what was learned", "admin",
+        {200: messages.VersionAnswer, 201: messages.VersionAnswer}, messages.NewExperiment, BODY_PROBLEMS,
     ),
-    Operation("experiment", "get", ONE, "Describe an experiment", "read", {200: messages.ExperimentAnswer}, None,
-              KNOWN),
+    Operation("experiment", "get", EXPERIMENT, "Describe an experiment", "read", {200: messages.ExperimentAnswer}, None,
+              EXPERIMENT_PROBLEMS),
     Operation("experiments", "get", "/v1/experiments", "List experiments", "read", {200: messages.ExperimentList}),
     *(
-        Operation(verb, "post", f"{ONE}/{verb}", f"{verb.capitalize()} an experiment; outcomes are still accepted",
-                  "admin", {200: messages.ExperimentAnswer}, None, KNOWN)
+        Operation(
+            verb, "post", f"{EXPERIMENT}/{verb}", f"{verb.capitalize()} an experiment; outcomes are still accepted",
+            "admin", {200: messages.ExperimentAnswer}, None, EXPERIMENT_PROBLEMS,
+        )
         for verb in ("pause", "resume", "retire")
     ),
     Operation(
-        "decisions", "post", f"{ONE}/decisions", "Decide what to show; a repeated id gets its first answer", "decide",
-        {200: messages.DecisionAnswer, 201: messages.DecisionAnswer}, messages.DecisionRequest,
-        (*BODY, "unknown-experiment", "duplicate"),
+        "decisions", "post", f"{EXPERIMENT}/decisions", "Decide what to show; a repeated id gets its first answer",
+        "decide", {200: messages.DecisionAnswer, 201: messages.DecisionAnswer}, messages.DecisionRequest,
+        (*BODY_PROBLEMS, "unknown-experiment", "duplicate"),
     ),
     Operation(
-        "decision-batch", "post", f"{ONE}/decisions:batch", "Make several decisions", "decide",
-        {200: messages.DecisionAnswers}, messages.DecisionBatch, (*BODY, "unknown-experiment"),
+        "decision-batch", "post", f"{EXPERIMENT}/decisions:batch", "Make several decisions", "decide",
+        {200: messages.DecisionAnswers}, messages.DecisionBatch, (*BODY_PROBLEMS, "unknown-experiment"),
     ),
     Operation(
-        "outcomes", "post", f"{ONE}/outcomes", "Report what happened after a decision", "report",
-        {200: messages.OutcomeAnswer}, messages.OutcomeReport, (*BODY, "unknown-experiment", *GONE),
+        "outcomes", "post", f"{EXPERIMENT}/outcomes", "Report what happened after a decision", "report",
+        {200: messages.OutcomeAnswer}, messages.OutcomeReport, REPORT_PROBLEMS,
     ),
     Operation(
-        "outcome-batch", "post", f"{ONE}/outcomes:batch", "Report several outcomes", "report",
-        {200: messages.OutcomeAnswers}, messages.OutcomeBatch, (*BODY, "unknown-experiment"),
+        "outcome-batch", "post", f"{EXPERIMENT}/outcomes:batch", "Report several outcomes", "report",
+        {200: messages.OutcomeAnswers}, messages.OutcomeBatch, (*BODY_PROBLEMS, "unknown-experiment"),
     ),
     Operation(
-        "shown", "post", f"{ONE}/shown", "Report that a deferred decision was shown", "report",
-        {200: messages.OutcomeAnswer}, messages.ShownReport, (*BODY, "unknown-experiment", *GONE),
+        "shown", "post", f"{EXPERIMENT}/shown", "Report that a deferred decision was shown", "report",
+        {200: messages.OutcomeAnswer}, messages.ShownReport, REPORT_PROBLEMS,
     ),
     Operation(
         "decision-shown", "post", f"{DECISION}/shown", "Report by address that a deferred decision was shown", "report",
-        {200: messages.OutcomeAnswer}, messages.ShownTime, (*BODY, "unknown-experiment", *GONE), (), True,
+        {200: messages.OutcomeAnswer}, messages.ShownTime, REPORT_PROBLEMS, (), True,
     ),
     Operation(
         "decision", "get", DECISION, "Describe a decision and what was reported of it", "read",
-        {200: messages.StoredDecision}, None, (*KNOWN, "unknown-decision"),
+        {200: messages.StoredDecision}, None, (*EXPERIMENT_PROBLEMS, "unknown-decision"),
     ),
     Operation(
         "probability", "get", f"{DECISION}/probability", "Compute the probability of a decision's action", "read",
-        {200: messages.ProbabilityAnswer}, None, (*KNOWN, "unknown-decision", "other-library"),
+        {200: messages.ProbabilityAnswer}, None, (*EXPERIMENT_PROBLEMS, "unknown-decision", "other-library"),
         (("draws", 1000, 10_000),),
     ),
-    Operation("posterior", "get", f"{ONE}/posterior", "Return what was learned", "read", {200: messages.Beliefs}, None,
-              KNOWN),
-    Operation("dead-letters", "get", f"{ONE}/dead-letters", "List outcomes that were not accepted", "read",
-              {200: messages.DeadLetters}, None, KNOWN, (("limit", 100, 1000),)),
+    Operation("posterior", "get", f"{EXPERIMENT}/posterior", "Return what was learned", "read",
+              {200: messages.Beliefs}, None, EXPERIMENT_PROBLEMS),
+    Operation("dead-letters", "get", f"{EXPERIMENT}/dead-letters", "List outcomes that were not accepted", "read",
+              {200: messages.DeadLetters}, None, EXPERIMENT_PROBLEMS, (("limit", 100, 1000),)),
     Operation(
-        "replay", "post", f"{ONE}/dead-letters:replay", "Report dead letters again", "admin",
-        {200: messages.ReplayAnswer}, messages.ReplayRequest, (*BODY, "unknown-experiment"), (), True,
+        "replay", "post", f"{EXPERIMENT}/dead-letters:replay", "Report dead letters again", "admin",
+        {200: messages.ReplayAnswer}, messages.ReplayRequest, (*BODY_PROBLEMS, "unknown-experiment"), (), True,
     ),
     Operation("healthz", "get", "/healthz", "Check that the process works", None, {200: messages.HealthAnswer}),
     Operation("readyz", "get", "/readyz", "Check that decisions need no compiler", None, {200: messages.HealthAnswer}),
@@ -107,14 +110,14 @@ LINKS: dict[str, dict[str, Any]] = {
         },
     },
     "put-experiment": {
-        own: {"operationId": own, "parameters": {"name": "$response.body#/name"}}
-        for own in ("experiment", "decisions", "posterior", "pause", "resume", "dead-letters")
+        label: {"operationId": label, "parameters": {"name": "$response.body#/name"}}
+        for label in ("experiment", "decisions", "posterior", "pause", "resume", "dead-letters")
     },
 }  # fmt: skip
 
 
 def openapi_route() -> Run:
-    """Return the route of the document."""
+    """Return the handler that answers with the document."""
 
     async def run(_: Call) -> Answer:
         return Answer(200, openapi_text())
@@ -131,18 +134,18 @@ def openapi_text() -> bytes:
 def openapi_document() -> dict[str, Any]:
     """Return the document."""
     structs = {
-        own for operation in OPERATIONS for own in (*operation.answers.values(), operation.body) if is_struct(own)
+        kind for operation in OPERATIONS for kind in (*operation.answers.values(), operation.body) if is_struct(kind)
     }
-    types = [*sorted(structs, key=lambda own: str(own.__name__)), messages.Problem]
+    types = [*sorted(structs, key=lambda struct: str(struct.__name__)), messages.Problem]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     components["NewExperiment"]["properties"]["diagram"] = {
         "type": "object", "description": "Diagram as Diagram.save writes it"
     }  # fmt: skip
-    for batch, field, own in (
+    for batch, field, entry in (
         ("DecisionAnswers", "decisions", "DecisionAnswer"),
         ("OutcomeAnswers", "outcomes", "OutcomeAnswer"),
     ):
-        parts = [{"$ref": f"#/components/schemas/{name}"} for name in (own, "Problem")]
+        parts = [{"$ref": f"#/components/schemas/{name}"} for name in (entry, "Problem")]
         components[batch]["properties"][field]["items"] = {"anyOf": parts}
     references = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
@@ -160,32 +163,32 @@ def openapi_document() -> dict[str, Any]:
     }
 
 
-def is_struct(own: Any) -> bool:
-    """Return whether a type is that of a message."""
-    return isinstance(own, type) and issubclass(own, msgspec.Struct)
+def is_struct(kind: Any) -> bool:
+    """Return whether a type is a struct of a message."""
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _operation(own: Operation, references: dict[Any, Any]) -> dict[str, Any]:
-    """Return the description of a route."""
-    parameters = [_path_parameter(name) for name in ("name", "id") if f"{{{name}}}" in own.path]
+def _operation(operation: Operation, references: dict[Any, Any]) -> dict[str, Any]:
+    """Return the OpenAPI description of an operation."""
+    parameters = [_path_parameter(name) for name in ("name", "id") if f"{{{name}}}" in operation.path]
     parameters += [
         {"name": name, "in": "query", "required": False,
          "schema": {"type": "integer", "minimum": 1, "maximum": most, "default": usual}}
-        for name, usual, most in own.query
+        for name, usual, most in operation.query
     ]  # fmt: skip
-    result: dict[str, Any] = {"operationId": own.label, "summary": own.summary, "parameters": parameters}
+    result: dict[str, Any] = {"operationId": operation.label, "summary": operation.summary, "parameters": parameters}
     answers: dict[str, Any] = {}
-    for status, struct in own.answers.items():
+    for status, struct in operation.answers.items():
         kind = "text/plain" if struct is str else "application/json"
         schema = references.get(struct, {"type": "string" if struct is str else "object"})
-        answers[str(status)] = {"description": own.summary, "content": {kind: {"schema": schema}}}
-        if own.label in LINKS:
-            answers[str(status)]["links"] = LINKS[own.label]
-    general = ("unavailable",) if own.needs is None else ALL
+        answers[str(status)] = {"description": operation.summary, "content": {kind: {"schema": schema}}}
+        if operation.label in LINKS:
+            answers[str(status)]["links"] = LINKS[operation.label]
+    general = ("unavailable",) if operation.needs is None else COMMON_PROBLEMS
     by_status: dict[int, list[str]] = {}
-    for kind in dict.fromkeys((*general, *own.problems)):
+    for kind in dict.fromkeys((*general, *operation.problems)):
         by_status.setdefault(status_of(kind), []).append(kind)
-    if own.label in ("decisions", "probability"):
+    if operation.label in ("decisions", "probability"):
         by_status.setdefault(409, []).append("not-active")
     for status, kinds in sorted(by_status.items()):
         answers[str(status)] = {
@@ -193,12 +196,12 @@ def _operation(own: Operation, references: dict[Any, Any]) -> dict[str, Any]:
             "content": {"application/problem+json": {"schema": references[messages.Problem]}},
         }
     result["responses"] = answers
-    if own.body is not None:
-        content = {"application/json": {"schema": references[own.body]}}
-        result["requestBody"] = {"required": not own.optional, "content": content}
-    if own.needs is not None:
+    if operation.body is not None:
+        content = {"application/json": {"schema": references[operation.body]}}
+        result["requestBody"] = {"required": not operation.optional, "content": content}
+    if operation.needs is not None:
         result["security"] = [{"token": []}]
-        result["description"] = f"Needs the scope {own.needs}."
+        result["description"] = f"Needs the scope {operation.needs}."
     return result
 
 

@@ -1,4 +1,4 @@
-"""Writes of one event loop that wait for the journal: those of an iteration share a transaction."""
+"""Writes of an event loop that wait for the journal; those of one iteration share a transaction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PendingWrites:
         self.batches: list[int] = []  # sizes of transactions since the latest look at the metrics
 
     async def written(self, write: Write) -> Any:
-        """Return the answer to a write when it is durable; raise errors, and when it takes too long."""
+        """Return the answer to a write after it is durable; raise its error, or an error after the timeout."""
         if self.waiting >= MOST_WAITING:
             self._forget(write)
             raise RejectedError("busy", f"{self.waiting:,} writes wait for the journal")
@@ -48,22 +48,22 @@ class PendingWrites:
 
     def _hand_over(self) -> None:
         """Pass the writes of this iteration to the journal, which answers in its own thread."""
-        own, self._next = self._next, Group()
+        group, self._next = self._next, Group()
 
         def answered(answers: Sequence[Any]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._resolve, own, answers)
+                self._loop.call_soon_threadsafe(self._resolve, group, answers)
 
         try:
-            self._live.submit(own.writes, answered)
+            self._live.submit(group.writes, answered)
         except IdbanditsError as error:
-            self._resolve(own, [error] * len(own.writes))
+            self._resolve(group, [error] * len(group.writes))
 
-    def _resolve(self, own: Group, answers: Sequence[Any]) -> None:
-        """Answer the writes of a group."""
-        self.waiting -= len(own.writes)
-        self.batches.append(len(own.writes))
-        for write, future, answer in zip(own.writes, own.futures, answers, strict=True):
+    def _resolve(self, group: Group, answers: Sequence[Any]) -> None:
+        """Resolve the futures of a group."""
+        self.waiting -= len(group.writes)
+        self.batches.append(len(group.writes))
+        for write, future, answer in zip(group.writes, group.futures, answers, strict=True):
             self._forget(write)
             if not future.done():
                 if isinstance(answer, Exception):
@@ -75,7 +75,7 @@ class PendingWrites:
             futures.popleft()
 
     async def sweep(self) -> None:
-        """End waits that take too long, until cancelled; their writes may still be carried out."""
+        """Fail futures that wait too long, until cancelled; their writes may still be carried out."""
         while True:
             await asyncio.sleep(SWEEP)
             now, futures = self._loop.time(), self._futures
@@ -89,7 +89,7 @@ class PendingWrites:
 
 @final
 class Group:
-    """Writes of an iteration of the loop, and their futures."""
+    """Writes of one iteration of the loop, and their futures."""
 
     def __init__(self) -> None:
         self.writes, self.futures = list[Write](), list[asyncio.Future[Any]]()

@@ -1,4 +1,4 @@
-"""Routes of questions: beliefs, decisions, probabilities, dead letters, health."""
+"""Routes of questions (beliefs, decisions, probabilities, dead letters, health, metrics) and of replays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 
 @final
 class QuestionRoutes:
-    """Questions that need no write, and the replay of dead letters."""
+    """Handlers of read-only requests, and of the replay of dead letters."""
 
     def __init__(self, state: ServiceState, metrics: ServiceMetrics) -> None:
         self._state, self._live, self._metrics = state, state.live, metrics
@@ -43,7 +43,7 @@ class QuestionRoutes:
 
     def _beliefs(self, name: str) -> Beliefs:
         view = self._live.view(name)
-        tables = {table: belief_of(own) for table, own in view.agent.posterior().items()}
+        tables = {table: belief_of(posterior) for table, posterior in view.agent.posterior().items()}
         return Beliefs(view.version.number, view.position, tables)
 
     async def decision(self, call: Call) -> Answer:
@@ -75,15 +75,15 @@ class QuestionRoutes:
     async def replay(self, call: Call) -> Answer:
         """Report dead letters again."""
         body = await call.body(REPLAY)
-        own = await self._state.in_slow_thread(replay_letters, self._live, call.parameters["name"], body.limit)
-        return answer(own)
+        name = call.parameters["name"]
+        return answer(await self._state.in_slow_thread(replay_letters, self._live, name, body.limit))
 
     async def health(self, _: Call) -> Answer:
-        """Return that the process works."""
+        """Return ok: the process answers."""
         return answer(HealthAnswer("ok"))
 
     async def readiness(self, _: Call) -> Answer:
-        """Return whether decisions can be made at once."""
+        """Return ready if decisions do not wait for a compiler, else raise."""
         if self._live.failure is not None:
             raise ServiceError("unavailable", "the journal is not available")
         if not self._state.warm.ready:
@@ -92,8 +92,8 @@ class QuestionRoutes:
 
     async def metrics(self, call: Call) -> Answer:
         """Return measurements for Prometheus; names of experiments only with the scope read."""
-        names = "read" in call.caller.scopes
-        return Answer(200, await self._state.in_thread(self._metrics.text, names), TEXT)
+        with_names = "read" in call.caller.scopes
+        return Answer(200, await self._state.in_thread(self._metrics.text, with_names), TEXT)
 
 
 def belief_of(posterior: Any) -> TableBelief:
@@ -101,25 +101,26 @@ def belief_of(posterior: Any) -> TableBelief:
     frame = posterior.to_frame()
     axes = list(frame.columns[: len(frame.columns) - len(NUMBERS)])
     rows = [list(row) for row in frame[axes].itertuples(index=False, name=None)] if axes else [[]]
-    mean, sd, low, high, rounds = ([plain_number(own) for own in frame[name]] for name in NUMBERS)
-    return TableBelief(axes, [[plain_label(own) for own in row] for row in rows], mean, sd, low, high, rounds)
+    mean, sd, low, high, rounds = ([plain_number(value) for value in frame[name]] for name in NUMBERS)
+    return TableBelief(axes, [[plain_label(label) for label in row] for row in rows], mean, sd, low, high, rounds)
 
 
 def plain_number(value: Any) -> Any:
-    """Return a number as JSON has it: None instead of NaN."""
+    """Convert a number for JSON; NaN becomes None."""
     return None if math.isnan(value) else float(value)
 
 
 def plain_label(value: Any) -> Any:
-    """Return a label without the types of NumPy."""
+    """Convert a NumPy scalar to a Python object."""
     return value.item() if hasattr(value, "item") else value
 
 
 def number_of(query: bytes, name: str, usual: int, most: int) -> int:
-    """Return an integer of the query of an address."""
-    own = [value for key, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True) if key == name]
-    if not own:
+    """Return an integer parameter of a query string, `usual` if it is missing."""
+    texts = [value for key, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True) if key == name]
+    if not texts:
         return usual
-    if len(own) > 1 or not own[0].isascii() or not own[0].isdigit() or len(own[0]) > 9 or not 1 <= int(own[0]) <= most:
-        raise ServiceError("invalid", f"{name} must be an integer from 1 to {most}, got {own[0][:50]!r}", name)
-    return int(own[0])
+    text = texts[0]
+    if len(texts) > 1 or not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= most:
+        raise ServiceError("invalid", f"{name} must be an integer from 1 to {most}, got {text[:50]!r}", name)
+    return int(text)

@@ -1,4 +1,4 @@
-"""Measurements for Prometheus: of requests in this worker, and totals of the journal."""
+"""Metrics for Prometheus: of requests in this worker, and totals of the journal."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Buckets:
         self._sum += value
 
     def read(self) -> tuple[list[tuple[str, float]], float]:
-        """Return cumulative counts by limit as Prometheus has them, and the sum."""
+        """Return cumulative counts by upper limit in the format of Prometheus, and the sum."""
         total, result = 0, list[tuple[str, float]]()
-        for limit, own in zip([*map(str, self._limits), "+Inf"], list(self._counts), strict=True):
-            total += own
+        for limit, count in zip([*map(str, self._limits), "+Inf"], list(self._counts), strict=True):
+            total += count
             result.append((limit, total))
         return result, self._sum
 
@@ -50,34 +50,34 @@ class RequestTimes:
         self.counts, self.times = Counter[tuple[str, str, int]](), dict[str, Buckets]()
 
     def add(self, endpoint: Any, method: str, status: int, seconds: float) -> None:
-        """Count a request; status 0 is that of a caller who has gone away."""
+        """Count a request; status 0 means that the caller closed the connection."""
         label = getattr(endpoint, "label", "other")
         self.counts[label, method if label != "other" else "any", status] += 1
-        own = self.times.get(label)
-        if own is None:
-            own = self.times[label] = Buckets(SECONDS)
-        own.add(seconds)
+        times = self.times.get(label)
+        if times is None:
+            times = self.times[label] = Buckets(SECONDS)
+        times.add(seconds)
 
 
 @final
 class ServiceMetrics:
-    """Measurements as a text; the journal is counted at most twice a minute."""
+    """Metrics as a text; the journal is queried at most twice a minute."""
 
     def __init__(self, state: ServiceState, times: RequestTimes) -> None:
         self._state, self._requests, self._commits = state, times, Buckets(WRITES)
         self._journal, self._until, self._lock = dict[str, dict[str, float]](), 0.0, threading.Lock()
         self._store_lag = self._up = 0.0
 
-    def text(self, names: bool) -> bytes:
-        """Return all measurements; numbers of single experiments only with `names`."""
+    def text(self, with_names: bool) -> bytes:
+        """Return all metrics, of each experiment if `with_names`, else totals."""
         with self._lock:
-            self._look()
+            self._refresh()
             registry = CollectorRegistry(auto_describe=False)
-            registry.register(_Families([*self._of_worker(), *self._of_journal(names)]))
+            registry.register(_Families([*self._of_worker(), *self._of_journal(with_names)]))
             return bytes(generate_latest(registry))
 
-    def _look(self) -> None:
-        """Count the journal again, if that is due."""
+    def _refresh(self) -> None:
+        """Count new transactions; query the journal again if its totals are older than `JOURNAL_SECONDS`."""
         batches = self._state.writes.batches
         for size in batches[: (number := len(batches))]:
             self._commits.add(size)
@@ -86,16 +86,16 @@ class ServiceMetrics:
             return
         live = self._state.live
         try:
-            found = dict[str, dict[str, float]]()
+            by_name = dict[str, dict[str, float]]()
             for name in live.experiments():
                 view, totals = live.view(name), live.journal.totals(name)
                 behind = live.journal.behind(name, view.position)
-                found[name] = {
+                by_name[name] = {
                     "decisions": totals["decisions"], "pending": totals["pending"], "letters": totals["letters"],
                     "rounds": view.agent.rounds, "lag_steps": behind,
                     "lag_seconds": live.lag(name),
                 }  # fmt: skip
-            self._store_lag, self._journal, self._up = live.store.lag(), found, 1.0
+            self._store_lag, self._journal, self._up = live.store.lag(), by_name, 1.0
         except IdbanditsError:
             self._up = 0.0
         self._until = time.monotonic() + JOURNAL_SECONDS
@@ -113,8 +113,8 @@ class ServiceMetrics:
         for status_text, number in by_status.items():
             outcomes.add_metric([status_text], number)
         times = HistogramMetricFamily("idbandits_request_seconds", f"Times of requests {WORKER}", labels=["route"])
-        for label, own in list(self._requests.times.items()):
-            times.add_metric([label], *own.read())
+        for label, buckets in list(self._requests.times.items()):
+            times.add_metric([label], *buckets.read())
         commits = HistogramMetricFamily("idbandits_commit_writes", f"Writes of a transaction {WORKER}")
         commits.add_metric([], *self._commits.read())
         state = self._state
@@ -127,7 +127,7 @@ class ServiceMetrics:
         yield _counter("idbandits_learning_seconds", f"Time spent learning {WORKER}", state.live.learned[1])
         yield _gauge("idbandits_ready", f"1 if decisions do not wait for a compiler {WORKER}", float(state.warm.ready))
 
-    def _of_journal(self, names: bool) -> Iterator[Any]:
+    def _of_journal(self, with_names: bool) -> Iterator[Any]:
         yield _gauge("idbandits_journal_up", "1 if the journal answers", self._up)
         yield _gauge("idbandits_store_lag", "Transactions that readers of the journal wait for", self._store_lag)
         yield _gauge("idbandits_experiments", f"Experiments {WHOLE}", len(self._journal))
@@ -135,24 +135,26 @@ class ServiceMetrics:
             ("decisions", "Decisions"), ("pending", "Decisions whose rounds are not closed"),
             ("letters", "Dead letters that were not replayed"),
         ):  # fmt: skip
-            yield self._by_name(key, f"{what} {WHOLE}", names, sum)
-        yield self._by_name("rounds", f"Rounds that were learned {WORKER}", names, sum)
-        yield self._by_name("lag_steps", f"Steps of the journal that are not learned yet {WORKER}", names, max)
-        yield self._by_name("lag_seconds", f"How long something is due that is not learned yet {WORKER}", names, max)
+            yield self._by_name(key, f"{what} {WHOLE}", with_names, sum)
+        yield self._by_name("rounds", f"Rounds that were learned {WORKER}", with_names, sum)
+        yield self._by_name("lag_steps", f"Steps of the journal that are not learned yet {WORKER}", with_names, max)
+        yield self._by_name(
+            "lag_seconds", f"How long something is due that is not learned yet {WORKER}", with_names, max
+        )
 
-    def _by_name(self, key: str, text: str, names: bool, total: Any) -> Any:
-        family = GaugeMetricFamily(f"idbandits_{key}", text, labels=["experiment"] if names else [])
-        if names:
-            for name, own in self._journal.items():
-                family.add_metric([name], own[key])
+    def _by_name(self, key: str, text: str, with_names: bool, total: Any) -> Any:
+        family = GaugeMetricFamily(f"idbandits_{key}", text, labels=["experiment"] if with_names else [])
+        if with_names:
+            for name, totals in self._journal.items():
+                family.add_metric([name], totals[key])
         else:
-            family.add_metric([], total([own[key] for own in self._journal.values()] or [0]))
+            family.add_metric([], total([totals[key] for totals in self._journal.values()] or [0]))
         return family
 
 
 @final
 class _Families:
-    """Collector of measurements that are ready."""
+    """Collector that returns metric families computed in advance."""
 
     def __init__(self, families: Iterable[Any]) -> None:
         self._families = list(families)

@@ -1,4 +1,4 @@
-"""State that the routes of a worker share: experiments, tokens, writes that wait, dead letters, and threads."""
+"""State shared by the routes of a worker: experiments, tokens, pending writes, dead letters and threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from idbandits.service.live.versions import Version
 
 T = TypeVar("T")
 THREADS, SLOW_THREADS = 4, 2
-LOOK = 0.5  # seconds between looks for new experiments
+LOOK = 0.5  # seconds between checks for new experiments
 MOST_SLOW = 8  # requests that wait for a slow thread
 
 
@@ -50,12 +50,12 @@ class ServiceState:
         self._tasks, self._warming = list[asyncio.Task[Any]](), dict[str, asyncio.Future[None]]()
 
     async def start(self) -> None:
-        """Begin background work in the running event loop; read tokens and compile kernels."""
+        """Start background work in the running event loop."""
         self.writes = PendingWrites(self.live, asyncio.get_running_loop(), self.options.write_timeout)
-        self._tasks = [asyncio.create_task(own) for own in (self.writes.sweep(), self.letters.run(), self.warm_up())]
+        self._tasks = [asyncio.create_task(work) for work in (self.writes.sweep(), self.letters.run(), self.warm_up())]
 
     async def warm_up(self) -> None:
-        """Make the worker ready for all experiments, also for those that other workers create, until cancelled."""
+        """Compile the kernels of all experiments, including those that other workers create, until cancelled."""
         while True:
             with contextlib.suppress(IdbanditsError):
                 if not self.warm.ready:
@@ -66,18 +66,18 @@ class ServiceState:
             await asyncio.sleep(LOOK)
 
     async def warmed(self, name: str) -> None:
-        """Wait until decisions of an experiment can be made at once; all callers wait for one compilation."""
+        """Wait until the kernels of an experiment are compiled; concurrent callers share one compilation."""
         if self.live.present(name) is None:
             await self.in_thread(self.live.replica, name)  # another worker may have created it
-        own = self._warming.get(name)
-        if own is None:
-            own = asyncio.get_running_loop().run_in_executor(self._slow, self.warm.warm, name)
-            self._warming[name] = own
-            own.add_done_callback(lambda _: self._warming.pop(name, None))
-        await self._within(self.options.slow_timeout, asyncio.shield(own))
+        compilation = self._warming.get(name)
+        if compilation is None:
+            compilation = asyncio.get_running_loop().run_in_executor(self._slow, self.warm.warm, name)
+            self._warming[name] = compilation
+            compilation.add_done_callback(lambda _: self._warming.pop(name, None))
+        await self._within(self.options.slow_timeout, asyncio.shield(compilation))
 
     async def stop(self) -> None:
-        """Finish what was begun, and store snapshots."""
+        """Stop background work; store dead letters and snapshots, and close the journal."""
         self.closing = True
         for task in self._tasks:
             task.cancel()
@@ -90,12 +90,12 @@ class ServiceState:
         self._slow.shutdown(wait=False, cancel_futures=True)
 
     async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
-        """Call a function that may wait for the journal."""
+        """Call a function in a thread, because it may wait for the journal."""
         future = asyncio.get_running_loop().run_in_executor(self._pool, work, *values)
         return await self._within(self.options.timeout, future)
 
     async def in_slow_thread(self, work: Callable[..., T], *values: Any) -> T:
-        """Call a function that computes for long."""
+        """Call a function that computes for a long time, in one of a few threads."""
         if self._in_slow >= MOST_SLOW:
             raise RejectedError("busy", f"{self._in_slow} long computations are waiting")
         self._in_slow += 1
@@ -119,10 +119,10 @@ class WarmExperiments:
 
     def __init__(self, live: Live) -> None:
         self._live, self._versions, self._lock = live, dict[str, Version](), threading.Lock()
-        self.ready = False  # all experiments that existed at the start
+        self.ready = False  # True after all experiments that existed at the start are compiled
 
     def has(self, name: str) -> bool:
-        """Return whether decisions of an experiment can be made at once."""
+        """Return whether the kernels of the current version of an experiment are compiled."""
         view = self._live.present(name)
         return view is not None and self._versions.get(name) is view.version
 

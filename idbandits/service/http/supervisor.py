@@ -1,4 +1,4 @@
-"""Parent of the workers: compiles kernels first, starts processes on one address, and restarts those that die."""
+"""Parent of the workers: compiles kernels, starts worker processes on one address, and restarts those that die."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from idbandits.service.http.worker_process import (
 from idbandits.service.live.live import Live
 from idbandits.service.live.shelf import new_shelf_folder
 
-SHORTEST = 5.0  # seconds that a worker should live; others are restarted after a pause
-PAUSES = (0.0, 1.0, 2.0, 5.0, 10.0)
+SHORTEST = 5.0  # seconds; workers that end sooner are restarted after a pause
+PAUSES = (0.0, 1.0, 2.0, 5.0, 10.0)  # seconds, by the number of short lives in a row
 
 
 def is_local(host: str) -> bool:
@@ -46,7 +46,7 @@ def prepare(url: str, host: str, say: Callable[[str], None]) -> None:
     """Check tokens, bring the journal up to date, and compile the kernels of all experiments."""
     with Live(url, background=False) as live:
         tokens = stored_tokens(live.journal)
-        if not is_local(host) and not any(own.revoked is None for own in tokens):
+        if not is_local(host) and not any(token.revoked is None for token in tokens):
             raise IdbanditsError(
                 f"--host must be 127.0.0.1 as long as there are no tokens, got {host!r}: idbandits token create NAME "
                 f"--scope admin --store {live.store.url}"
@@ -55,23 +55,23 @@ def prepare(url: str, host: str, say: Callable[[str], None]) -> None:
             say("no tokens: every program on this machine may do everything (see idbandits token --help)")
         for name in live.experiments():
             live.view(name).agent.warm_up()
-        if not live.experiments():  # most kernels are those of any diagram
+        if not live.experiments():  # most kernels do not depend on the diagram
             Thompson(cascade(2, 2), seed=0).warm_up()
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Return a socket bound to an address that is free; workers listen there when they are ready."""
+    """Return a socket bound to a free address, at which workers listen when they are ready."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        own = bound_to(family, address)
-        if SHARES_PORT:  # no other service listens there: this one may share it with its workers
-            address = own.getsockname()
-            own.close()
-            own = bound_to(family, address, shares=True)
+        listening = bound_to(family, address)
+        if SHARES_PORT:  # the address is free: bind again, so that workers can share it
+            address = listening.getsockname()
+            listening.close()
+            listening = bound_to(family, address, shares=True)
     except OSError as error:
         raise IdbanditsError(f"--host and --port must be free, got {host}:{port}: {error.strerror or error}") from None
-    own.set_inheritable(True)
-    return own
+    listening.set_inheritable(True)
+    return listening
 
 
 @final
@@ -95,29 +95,29 @@ class Supervisor:
                 for place in range(len(self._workers)):
                     self._start(place)
                 while not self._ending:
-                    wait([own.sentinel for own in self._workers], timeout=0.5)
-                    for place, own in enumerate(self._workers):
-                        if not self._ending and not own.is_alive():
+                    wait([process.sentinel for process in self._workers], timeout=0.5)
+                    for place, process in enumerate(self._workers):
+                        if not self._ending and not process.is_alive():
                             self._restart(place)
             finally:
                 self._end()
             return 0
 
     def _start(self, place: int) -> None:
-        given = self._work, self._socket, self._reader
-        own = self._context.Process(target=self._runs[place], args=given, daemon=False)
+        arguments = self._work, self._socket, self._reader
+        process = self._context.Process(target=self._runs[place], args=arguments, daemon=False)
         with signals_blocked():
-            own.start()
-        self._workers[place], self._began[place] = own, time.monotonic()
+            process.start()
+        self._workers[place], self._began[place] = process, time.monotonic()
 
     def _restart(self, place: int) -> None:
-        own = self._workers[place]
-        own.join()
+        process = self._workers[place]
+        process.join()
         is_short = time.monotonic() - self._began[place] < SHORTEST
         self._failures[place] = self._failures[place] + 1 if is_short else 0
         pause = PAUSES[min(self._failures[place], len(PAUSES) - 1)]
         what = "worker" if self._runs[place] is run_worker else "learner"
-        self._say(f"{what} {own.pid} ended with status {own.exitcode}; another one starts in {pause:g} s")
+        self._say(f"{what} {process.pid} ended with status {process.exitcode}; another one starts in {pause:g} s")
         until = time.monotonic() + pause
         while time.monotonic() < until and not self._ending:
             time.sleep(0.05)
@@ -125,18 +125,18 @@ class Supervisor:
             self._start(place)
 
     def _end(self) -> None:
-        """End all workers after their requests; kill those that take too long."""
-        workers = [own for own in self._workers if own is not None]
-        for own in workers:
-            if own.is_alive():
-                own.terminate()
+        """Let all workers finish their requests and end; kill those that take too long."""
+        workers = [process for process in self._workers if process is not None]
+        for process in workers:
+            if process.is_alive():
+                process.terminate()
         until = time.monotonic() + GRACE + 30.0  # snapshots are stored after the last request
-        for own in workers:
-            own.join(max(0.1, until - time.monotonic()))
-            if own.is_alive():
-                self._say(f"worker {own.pid} did not end and is killed")
-                own.kill()
-                own.join()
+        for process in workers:
+            process.join(max(0.1, until - time.monotonic()))
+            if process.is_alive():
+                self._say(f"worker {process.pid} did not end and is killed")
+                process.kill()
+                process.join()
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

@@ -10,28 +10,28 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MOST_HEADERS = 65_536  # bytes that may come before headers end
 SLOWEST = 20.0  # seconds for a whole request, from its first byte or from the connection
-LOOK = 2.0  # seconds between looks
+LOOK = 2.0  # seconds between checks of all connections
 
 
 class TimedProtocol(HttpToolsProtocol):
     """Connection that is closed when a request takes too long to arrive."""
 
-    began: float | None = None  # when the present request began; None: it has arrived
+    began: float | None = None  # start of the request that is arriving; None between requests
     in_headers = True
     header_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for a request."""
+        """Start the clock: the first request must arrive in time."""
         self.began = monotonic()
         super().connection_made(transport)
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Start the clock of a request."""
         self.began, self.in_headers, self.header_bytes = monotonic(), True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Begin the body."""
+        """Note that headers have ended."""
         self.in_headers = False
         super().on_headers_complete()
 
@@ -49,7 +49,7 @@ class TimedProtocol(HttpToolsProtocol):
                 self.transport.abort()
 
     def is_slow(self, now: float) -> bool:
-        """Return whether a request has been arriving for too long; while the reader is paused, it is not its fault."""
+        """Return whether a request takes too long to arrive; False while this process has paused reading."""
         return self.began is not None and now - self.began > SLOWEST and not self.flow.read_paused
 
 
@@ -58,5 +58,6 @@ async def close_slow(connections: set[Any]) -> None:
     while True:
         await asyncio.sleep(LOOK)
         now = monotonic()
-        for own in [own for own in connections if isinstance(own, TimedProtocol) and own.is_slow(now)]:
-            own.transport.abort()
+        for connection in list(connections):
+            if isinstance(connection, TimedProtocol) and connection.is_slow(now):
+                connection.transport.abort()

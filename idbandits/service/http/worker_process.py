@@ -1,4 +1,4 @@
-"""Processes of the service: workers, each with its own journal, agents and event loop, and the one that learns."""
+"""Processes of the service: workers, each with its own journal, agents and event loop, and the learner."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from idbandits.service.http.timed_protocol import TimedProtocol, close_slow
 from idbandits.service.live.live import Live
 from idbandits.service.live.shelf import Shelf
 
-GRACE = 20  # seconds for requests that are under way when a worker ends
-KEEP_ALIVE = 75  # seconds that idle connections stay open: longer than those of usual proxies
+GRACE = 20  # seconds for open requests when a worker ends
+KEEP_ALIVE = 75  # seconds for which idle connections stay open: longer than in common proxies
 BACKLOG = 2048
-SHARES_PORT = sys.platform == "linux"  # where the kernel divides connections among the sockets of a port
+SHARES_PORT = sys.platform == "linux"  # the kernel distributes connections over the sockets of a port
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-NICENESS = 5  # of the process that learns: under load, decisions come first
+NICENESS = 5  # of the learner: under load, decisions come first
 HAS_MASK = hasattr(signal, "pthread_sigmask")
 
 
@@ -37,21 +37,21 @@ class Work(NamedTuple):
     url: str
     options: Options
     access_log: bool = False
-    shelf: str | None = None  # directory of what the learner has learned
+    shelf: str | None = None  # directory in which the learner puts its results
 
 
 def bound_to(family: int, address: Any, *, shares: bool = False) -> socket.socket:
-    """Return a socket that is bound to an address; one that shares it with other sockets of this user."""
-    own = socket.socket(family, socket.SOCK_STREAM)
+    """Return a socket bound to an address; if `shares`, other sockets of this user may be bound to it too."""
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shares:
-            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        own.bind(address)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind(address)
     except OSError:
-        own.close()
+        bound.close()
         raise
-    return own
+    return bound
 
 
 def server_of(live: Live, work: Work) -> uvicorn.Server:
@@ -77,8 +77,8 @@ async def serve(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
 def run_worker(work: Work, listening: socket.socket, parent: Any) -> None:
     """Serve until SIGTERM, SIGINT, or the end of the process that started this one.
 
-    Each worker listens on a socket of its own where it can: from one that is shared, the first to wake up takes most
-    connections.
+    Where the system supports it, each worker listens on its own socket: with a shared socket, the worker that wakes up
+    first would accept most connections.
     """
     _begin()
     unblock_signals()
@@ -115,7 +115,7 @@ def run_learner(work: Work, _: socket.socket, parent: Any) -> None:
 
 @contextlib.contextmanager
 def signals_blocked() -> Iterator[None]:
-    """Block signals that end a process: one that is started meanwhile gets them when it is able to end in order."""
+    """Block SIGTERM and SIGINT: a process started meanwhile receives them after it has installed its handlers."""
     if HAS_MASK:
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
@@ -125,7 +125,7 @@ def signals_blocked() -> Iterator[None]:
 
 
 def unblock_signals() -> None:
-    """Receive signals that were blocked when this process was started."""
+    """Receive SIGTERM and SIGINT, which were blocked when this process was started."""
     if HAS_MASK:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
@@ -135,7 +135,7 @@ def _begin() -> None:
 
 
 def _follow(parent: Any, end: Callable[[], None]) -> None:
-    """End when the other end of a pipe is closed."""
+    """Call `end` when the parent closes its end of a pipe."""
     with contextlib.suppress(EOFError, OSError):
         parent.recv()
     end()
