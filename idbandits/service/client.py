@@ -34,8 +34,6 @@ from idbandits.service.client_requests import (
 )
 from idbandits.service.service_errors import ServiceError
 
-PUT_TIMEOUT = 300.0  # seconds: the service compiles kernels
-
 
 @final
 class Client:
@@ -76,7 +74,7 @@ class Client:
         transport: httpx.BaseTransport | None = None,
     ) -> None:  # fmt: skip
         self._retries = retries
-        self._http = httpx.Client(**http_options(url, token, timeout), transport=transport)
+        self._http = httpx.Client(**http_options(url, token, timeout, retries), transport=transport)
 
     def _result(self, sent: Sent[T]) -> T:
         pauses = retry_pauses(self._retries)
@@ -98,8 +96,7 @@ class Client:
         experiment, d, **settings
             As in `Live.put`.
         """
-        sent = put_request(experiment, d, settings)
-        return result_of(sent, self._http.request(**http_request(sent), timeout=PUT_TIMEOUT))
+        return self._result(put_request(experiment, d, settings))
 
     def decide(
         self, experiment: str, context: Mapping[str, Any] | None = None, *, allowed: Any = None, id: str | None = None,
@@ -123,6 +120,7 @@ class Client:
         sent = decision_request(
             experiment,
             {"context": context, "allowed": allowed, "id": id, "unit": unit, "action": action, "deferred": deferred},
+            fallback,
         )  # fmt: skip
         try:
             return self._result(sent)
@@ -245,7 +243,7 @@ class AsyncClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:  # fmt: skip
         self._retries = retries
-        self._http = httpx.AsyncClient(**http_options(url, token, timeout), transport=transport)
+        self._http = httpx.AsyncClient(**http_options(url, token, timeout, retries), transport=transport)
 
     async def _result(self, sent: Sent[T]) -> T:
         pauses = retry_pauses(self._retries)
@@ -267,8 +265,7 @@ class AsyncClient:
         experiment, d, **settings
             As in `Live.put`.
         """
-        sent = put_request(experiment, d, settings)
-        return result_of(sent, await self._http.request(**http_request(sent), timeout=PUT_TIMEOUT))
+        return await self._result(put_request(experiment, d, settings))
 
     async def decide(
         self, experiment: str, context: Mapping[str, Any] | None = None, *, allowed: Any = None, id: str | None = None,
@@ -290,6 +287,7 @@ class AsyncClient:
         sent = decision_request(
             experiment,
             {"context": context, "allowed": allowed, "id": id, "unit": unit, "action": action, "deferred": deferred},
+            fallback,
         )  # fmt: skip
         try:
             return await self._result(sent)

@@ -13,11 +13,13 @@ import httpx
 
 from idbandits.diagram.diagram import Diagram
 from idbandits.diagram.tables import Label
+from idbandits.errors import IdbanditsError, brief
 from idbandits.service.json_text import encoded
 from idbandits.service.live.inputs import new_id
 from idbandits.service.service_errors import STATUS, ServiceError
 
 TIMEOUT = 2.0  # seconds for an attempt
+PUT_TIMEOUT = 300.0  # the service compiles kernels
 RETRIES = 2
 PAUSE = 0.05  # seconds before the first retry, about; doubled for each further retry
 FALLBACK = "fallback-"  # prefix of ids of decisions that the service did not make
@@ -62,6 +64,7 @@ class Sent(NamedTuple, Generic[T]):
     path: str
     body: Any
     read: Callable[[Any], T]
+    timeout: float | None = None  # seconds, where the client's is too short
 
 
 # -- requests of methods -------------------------------------------------------------------------------------------
@@ -69,11 +72,14 @@ class Sent(NamedTuple, Generic[T]):
 
 def put_request(experiment: str, d: Diagram, settings: Mapping[str, Any]) -> Sent[int]:
     """Return the request of `put`."""
-    return Sent("PUT", _path(experiment), {"diagram": d.to_dict(), **settings}, lambda content: int(content["version"]))
+    body = {"diagram": d.to_dict(), **settings}
+    return Sent("PUT", _path(experiment), body, lambda content: int(content["version"]), PUT_TIMEOUT)
 
 
-def decision_request(experiment: str, arguments: Mapping[str, Any]) -> Sent[ClientDecision]:
+def decision_request(experiment: str, arguments: Mapping[str, Any], fallback: Fallback) -> Sent[ClientDecision]:
     """Return the request of `decide`."""
+    if not (fallback is None or callable(fallback) or isinstance(fallback, Mapping)):
+        raise ServiceError("invalid", f"fallback must be an action or a function, got {brief(fallback)}", "fallback")
     path, body = _path(experiment, "/decisions"), _decision_body(arguments)
     return Sent("POST", path, body, partial(_decision_of, experiment))
 
@@ -203,8 +209,14 @@ def fallback_decision(
 # -- HTTP ----------------------------------------------------------------------------------------------------------
 
 
-def http_options(url: str, token: str | None, timeout: float) -> dict[str, Any]:
-    """Return the options of an `httpx.Client`."""
+def http_options(url: str, token: str | None, timeout: float, retries: int) -> dict[str, Any]:
+    """Return the options of an `httpx.Client`; validate those of a client."""
+    if not str(url).startswith(("http://", "https://")):
+        raise IdbanditsError(f'url must begin with "http://" or "https://", got {brief(url)}')
+    if not timeout > 0:
+        raise IdbanditsError(f"timeout must be a number of seconds > 0, got {brief(timeout)}")
+    if retries < 0:
+        raise IdbanditsError(f"retries must be an integer >= 0, got {brief(retries)}")
     headers = {"accept": "application/json", "content-type": "application/json"}
     if token is not None:
         headers["authorization"] = f"Bearer {token}"
@@ -214,7 +226,8 @@ def http_options(url: str, token: str | None, timeout: float) -> dict[str, Any]:
 def http_request(sent: Sent[Any]) -> dict[str, Any]:
     """Return the arguments of `httpx.Client.request`."""
     content = None if sent.body is None else encoded(sent.body).encode()
-    return {"method": sent.method, "url": sent.path, "content": content}
+    timeout = {} if sent.timeout is None else {"timeout": sent.timeout}
+    return {"method": sent.method, "url": sent.path, "content": content, **timeout}
 
 
 def retry_pauses(retries: int) -> Iterator[float]:

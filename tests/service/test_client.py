@@ -144,6 +144,31 @@ def test_without_a_service_there_is_a_fallback_and_no_outcome(address: str) -> N
         assert client.report_many("shop", [{"id": decision.id, "complete": True}]) == ["fallback"]
 
 
+@pytest.mark.parametrize("kind", [idb.Client, idb.AsyncClient])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"url": "127.0.0.1:80"}, 'url must begin with "http://" or "https://", got .127.0.0.1:80'),
+        ({"timeout": -1}, "timeout must be a number of seconds > 0, got -1"),
+        ({"retries": -1}, "retries must be an integer >= 0, got -1"),
+    ],
+)
+def test_mistakes_do_not_look_like_an_outage(kind: type, settings: dict, message: str) -> None:
+    with pytest.raises(idb.errors.IdbanditsError, match=message):
+        kind(**{"url": "http://127.0.0.1:9"} | settings)
+
+
+def test_a_fallback_is_checked_while_the_service_runs(address: str) -> None:
+    with idb.Client(address) as client, pytest.raises(ServiceError, match="fallback must be an action or a function"):
+        client.decide("shop", fallback="news")
+
+
+def test_put_without_a_service() -> None:
+    with idb.Client("http://127.0.0.1:9", retries=0) as client, pytest.raises(ServiceError) as caught:
+        client.put("shop", cascade())
+    assert caught.value.kind == "unavailable"
+
+
 def test_a_service_that_hangs_is_given_up_after_the_timeout() -> None:
     began = time.monotonic()
     with (
